@@ -1,0 +1,11 @@
+//! The subcommands, one module each. A module has `Args` (clap) and `run(Args) -> CmdResult`.
+
+use crate::CmdResult;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {}
+
+/// Runs the subcommand that was asked for.
+pub(crate) fn run(command: Command) -> CmdResult {
+    match command {}
+}

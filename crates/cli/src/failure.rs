@@ -1,0 +1,103 @@
+//! How a command ends: one clear line with the cause and the mend, and a documented exit status.
+//!
+//! Closed pipes end quietly with status 0, as `ripgrep` does: whoever closed the pipe has seen enough.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// The exit statuses, shown in `--help` and in the man page.
+pub(crate) const EXIT_CODES: &str = "\
+EXIT STATUS
+  0    success (with a gate: no regression)
+  1    an error, or a requirement that is not met (check --require)
+  2    the command line is wrong
+  3    a gate was asked for, and a metric regressed
+  4    a gate was asked for, and the answer is undecided or the results are not comparable
+  123  an internal check of the virtual PMU failed: the counts of this run are void
+  124  a run exceeded --timeout
+  125  truecount could not set up the run
+  126  the program was found but cannot be executed
+  127  the program was not found
+  130  interrupted by Ctrl-C, after printing what was measured
+`stat` and `run` otherwise exit with the status of the program (128+N when signal N ended it).";
+
+/// A command ended as it should; the value is the exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outcome(pub(crate) u8);
+
+impl Outcome {
+    /// Exit status 0.
+    pub(crate) const OK: Self = Self(0);
+}
+
+/// A command could not do what it was asked: the cause, what to do about it, and the exit status.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Exit status, one of [`EXIT_CODES`].
+    pub(crate) code: u8,
+    /// One line: what went wrong and why.
+    pub(crate) cause: String,
+    /// What the user can do about it, when something can be done.
+    pub(crate) mend: Option<String>,
+    /// The reader of stdout has gone away; nothing is printed.
+    pub(crate) closed_pipe: bool,
+}
+
+impl Failure {
+    /// A failure with exit status `code` and its cause in one line.
+    pub(crate) fn new(code: u8, cause: impl Into<String>) -> Self {
+        Self {
+            code,
+            cause: cause.into(),
+            mend: None,
+            closed_pipe: false,
+        }
+    }
+
+    /// Adds what to do about it.
+    pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause)?;
+        match &self.mend {
+            Some(mend) => write!(f, "; {mend}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An error while writing results: a closed pipe is quiet, anything else is status 1.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        let closed_pipe = error.kind() == io::ErrorKind::BrokenPipe;
+        Self {
+            code: u8::from(!closed_pipe),
+            cause: format!("cannot write the result: {error}"),
+            mend: None,
+            closed_pipe,
+        }
+    }
+}
+
+/// Prints a failure on stderr and gives the exit status of the process.
+pub(crate) fn report(outcome: Result<Outcome, Failure>) -> ExitCode {
+    match outcome {
+        Ok(Outcome(code)) => ExitCode::from(code),
+        Err(failure) => {
+            if !failure.closed_pipe {
+                // A stderr that cannot be written to leaves only the exit status.
+                let _ = {
+                    use io::Write as _;
+                    writeln!(io::stderr(), "truecount: {failure}")
+                };
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}

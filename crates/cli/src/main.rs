@@ -1,0 +1,28 @@
+//! `truecount`: what code costs in the CPU's own counters.
+//!
+//! This file only parses the command line, runs one subcommand and turns its
+//! outcome into an exit status; every subcommand is one module in [`cmd`].
+
+mod cmd;
+mod failure;
+mod render;
+
+use clap::Parser;
+use failure::Outcome;
+
+/// Tell what code costs in the CPU's own counters: exactly, the same on every run.
+#[derive(Parser)]
+#[command(name = "truecount", version, max_term_width = 100, after_help = failure::EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: cmd::Command,
+}
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::parse();
+    let outcome = cmd::run(cli.command);
+    failure::report(outcome)
+}
+
+/// What every subcommand returns: the exit status on success, or a [`failure::Failure`].
+pub(crate) type CmdResult = Result<Outcome, failure::Failure>;

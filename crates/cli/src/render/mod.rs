@@ -1,0 +1,1 @@
+//! Ways to show results: text tables, JSON, CSV, Markdown, SVG, HTML.

@@ -1,0 +1,1 @@
+//! Exact counters to embed.

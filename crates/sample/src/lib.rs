@@ -1,0 +1,1 @@
+//! Samples and branch stacks.

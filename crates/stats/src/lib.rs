@@ -1,0 +1,1 @@
+//! Statistics for near-deterministic counts.
