@@ -1,1 +1,38 @@
-//! Samples and branch stacks.
+//! Samples and branch stacks of Linux `perf_event`: one parser for live rings and `perf.data` files, and
+//! what a recording's branch stacks say about the time of every block of code.
+//!
+//! ```no_run
+//! use truecount_sample::{Body, Recording};
+//! let recording = Recording::open("perf.data".as_ref())?;
+//! let mut samples = 0u64;
+//! for record in recording.records() {
+//!     if let Body::Sample(sample) = recording.decode(&record?)?.0 {
+//!         samples += 1;
+//!         let _ = (sample.ip, sample.branches);
+//!     }
+//! }
+//! # Ok::<(), truecount_sample::Error>(())
+//! ```
+//!
+//! The parser never panics and never trusts a length: what a recording claims and does not hold is an
+//! [`Error`] with its offset.
+
+#![deny(unsafe_code)]
+
+pub mod abi;
+mod attr;
+mod branch;
+mod bytes;
+mod error;
+mod file;
+mod record;
+mod sample;
+
+pub use attr::EventAttr;
+pub use branch::{BranchEntry, BranchStack, SATURATED};
+pub use bytes::U64s;
+pub use error::{Error, Result};
+pub use file::features::{BuildId, Features};
+pub use file::{EventDesc, Losses, Record, RecordRange, Recording, Records};
+pub use record::{Body, FrameError, Mmap, RawRecord, split_record};
+pub use sample::{ReadValues, Registers, Sample, SampleId, SampleLayout};

@@ -1,0 +1,386 @@
+//! A whole recording: `perf.data` as a file with sections, or as a pipe's stream; compressed or not.
+
+mod decompress;
+pub(crate) mod features;
+mod header;
+#[allow(unsafe_code)]
+mod map;
+mod stream;
+
+use std::ops::Range;
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+
+use crate::abi::{record as rt, sample as st};
+use crate::attr::EventAttr;
+use crate::bytes::{Cursor, U64s};
+use crate::error::{Error, Result};
+use crate::record::Body;
+use crate::sample::{SampleId, SampleLayout};
+use features::Features;
+use header::FileHeader;
+use map::Bytes;
+pub use stream::{Record, RecordRange, Records};
+
+/// One event of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventDesc {
+    /// How it was sampled.
+    pub attr: EventAttr,
+    /// Ids by which its records name it.
+    pub ids: Vec<u64>,
+    /// Its name, as the recorder called it, else from the attribute.
+    pub name: String,
+    pub(crate) layout: SampleLayout,
+}
+
+/// What a recording says it does not hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Records dropped because a ring was full.
+    pub lost_records: u64,
+    /// Samples dropped by the hardware or the kernel.
+    pub lost_samples: u64,
+    /// Times sampling was throttled.
+    pub throttled: u64,
+}
+
+/// Which bytes hold records, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// In the decompressed bytes, not in the file.
+    pub(crate) decompressed: bool,
+    pub(crate) range: Range<usize>,
+}
+
+/// A recording, opened: its events and features are read, its records are read in place on demand.
+#[derive(Debug)]
+pub struct Recording {
+    bytes: Bytes,
+    decompressed: Vec<u8>,
+    pub(crate) segments: Vec<Segment>,
+    events: Vec<EventDesc>,
+    by_id: FxHashMap<u64, usize>,
+    features: Features,
+    pipe: bool,
+    truncated: bool,
+}
+
+impl Recording {
+    /// Opens a file: maps it when it is regular, reads it to its end otherwise.
+    ///
+    /// # Errors
+    /// [`Error`]: not readable, not a recording, or damaged where everything else depends on it.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::new(Bytes::open(path)?)
+    }
+
+    /// Reads a recording from memory.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
+        Self::new(Bytes::Owned(bytes))
+    }
+
+    fn new(bytes: Bytes) -> Result<Self> {
+        let mut this = Self {
+            bytes,
+            decompressed: Vec::new(),
+            segments: Vec::new(),
+            events: Vec::new(),
+            by_id: FxHashMap::default(),
+            features: Features::default(),
+            pipe: false,
+            truncated: false,
+        };
+        let file = this.bytes.as_slice();
+        let (data, attrs) = match FileHeader::parse(file)? {
+            FileHeader::Pipe => {
+                this.pipe = true;
+                (16..file.len(), Vec::new())
+            }
+            FileHeader::File {
+                attr_size,
+                attrs,
+                data,
+                features,
+            } => {
+                let attrs = header::attrs(file, attrs, attr_size)?;
+                // The recorder writes the size last: 0 means that it was killed.
+                this.truncated = data.size == 0;
+                let start = usize::try_from(data.offset).unwrap_or(usize::MAX);
+                let end = if this.truncated {
+                    file.len()
+                } else {
+                    data.bytes(file, "data")?;
+                    start + usize::try_from(data.size).unwrap_or(0)
+                };
+                if !this.truncated {
+                    for (bit, section) in header::feature_sections(file, data, &features)? {
+                        if let Ok(bytes) = section.bytes(file, "feature") {
+                            this.features.add(bit, bytes);
+                        }
+                    }
+                }
+                (start.min(end)..end, attrs)
+            }
+        };
+        let mut scan = Scan {
+            attrs,
+            ..Scan::default()
+        };
+        let file = this.bytes.as_slice();
+        // A pipe has no size to hold against: what was cut off, or what something else wrote behind it, ends it.
+        let tolerate = this.truncated || this.pipe;
+        let (segments, truncated) = stream::scan(
+            file,
+            data,
+            this.pipe,
+            tolerate,
+            |kind, misc, body, offset| {
+                scan.side_record(kind, misc, body, offset, &mut this.features)
+            },
+        )?;
+        this.segments = segments;
+        this.truncated |= truncated;
+        if !scan.compressed.is_empty() {
+            let offset = scan.first_compressed;
+            this.decompressed = decompress::decompress(&scan.compressed)
+                .map_err(|what| Error::Compressed { offset, what })?;
+            let all = 0..this.decompressed.len();
+            // Attributes inside the compressed stream are as good as outside.
+            let (segments, _) = stream::scan(
+                &this.decompressed,
+                all,
+                this.pipe,
+                true,
+                |kind, misc, body, offset| {
+                    scan.side_record(kind, misc, body, offset, &mut this.features)
+                },
+            )?;
+            this.segments.extend(segments.into_iter().map(|s| Segment {
+                decompressed: true,
+                ..s
+            }));
+        }
+        this.set_events(scan)?;
+        Ok(this)
+    }
+
+    fn set_events(&mut self, scan: Scan) -> Result<()> {
+        let mut names = scan.names;
+        names.extend(self.features.event_names.iter().flat_map(|(name, ids)| {
+            // EVENT_DESC lists every id; the attribute's first one finds it.
+            ids.iter().map(move |id| (*id, name.clone()))
+        }));
+        for (index, (attr, ids)) in scan.attrs.into_iter().enumerate() {
+            let name = ids
+                .iter()
+                .find_map(|id| names.get(id))
+                .or_else(|| self.features.event_names.get(index).map(|(name, _)| name))
+                .map_or_else(|| attr.fallback_name(), Clone::clone);
+            for &id in &ids {
+                self.by_id.insert(id, index);
+            }
+            self.events.push(EventDesc {
+                layout: SampleLayout::from(&attr),
+                attr,
+                ids,
+                name,
+            });
+        }
+        let Some(first) = self.events.first() else {
+            if self.segments.is_empty() {
+                return Ok(());
+            }
+            return Err(Error::damaged(0, "the recording describes no event"));
+        };
+        if first.attr.sample_type & !st::KNOWN != 0 {
+            return Err(Error::Unsupported(format!(
+                "samples have fields newer than Linux 6.18 (sample_type {:#x})",
+                first.attr.sample_type
+            )));
+        }
+        Ok(())
+    }
+
+    /// The events, in the recording's order.
+    #[must_use]
+    pub fn events(&self) -> &[EventDesc] {
+        &self.events
+    }
+
+    /// What the recording says about the machine and itself.
+    #[must_use]
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The recording was written to a pipe.
+    #[must_use]
+    pub fn is_pipe(&self) -> bool {
+        self.pipe
+    }
+
+    /// The recorder was killed before it finished the file, or the stream's last record is incomplete; what
+    /// is there was read.
+    #[must_use]
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// Size of the recording in bytes (compressed, when it is).
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.bytes.as_slice().len() as u64
+    }
+
+    /// Whether it holds no record.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Reads a record's body and says which event it belongs to (an index into [`events`](Self::events)).
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: the body does not hold what its type needs.
+    pub fn decode<'a>(&self, record: &Record<'a>) -> Result<(Body<'a>, SampleId, usize)> {
+        let event = self.event_of(record);
+        let layout = self
+            .events
+            .get(event)
+            .map_or_else(SampleLayout::default, |e| e.layout);
+        match record.raw.decode(&layout) {
+            Some((body, id)) => Ok((body, id, event)),
+            None => Err(Error::damaged(
+                record.offset,
+                format!(
+                    "a record of type {} and {} bytes does not have the fields of its type",
+                    record.raw.kind,
+                    record.raw.body.len().saturating_add(8)
+                ),
+            )),
+        }
+    }
+
+    /// Index of the event a record belongs to. With several events the id decides, whose place is the same
+    /// in all of them (the kernel and `perf` see to that).
+    #[inline]
+    #[must_use]
+    pub fn event_of(&self, record: &Record<'_>) -> usize {
+        let [first, _, ..] = self.events.as_slice() else {
+            return 0;
+        };
+        let is_sample = record.raw.kind == rt::SAMPLE;
+        first
+            .layout
+            .peek_id(is_sample, record.raw.body)
+            .and_then(|id| self.by_id.get(&id).copied())
+            .unwrap_or(0)
+    }
+
+    fn segment_bytes(&self, segment: &Segment) -> &[u8] {
+        let bytes = if segment.decompressed {
+            &self.decompressed
+        } else {
+            self.bytes.as_slice()
+        };
+        bytes.get(segment.range.clone()).unwrap_or_default()
+    }
+
+    /// What the recording says it lost.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn losses(&self) -> Result<Losses> {
+        let mut losses = Losses::default();
+        for record in self.records() {
+            let record = record?;
+            if !matches!(record.raw.kind, rt::LOST | rt::LOST_SAMPLES | rt::THROTTLE) {
+                continue;
+            }
+            match self.decode(&record)?.0 {
+                Body::Lost { lost, .. } => {
+                    losses.lost_records = losses.lost_records.saturating_add(lost)
+                }
+                Body::LostSamples { lost } => {
+                    losses.lost_samples = losses.lost_samples.saturating_add(lost)
+                }
+                Body::Throttle { .. } => losses.throttled += 1,
+                _ => {}
+            }
+        }
+        Ok(losses)
+    }
+}
+
+/// What the first pass collects: attributes and names of a pipe, compressed payloads.
+#[derive(Debug, Default)]
+struct Scan {
+    attrs: Vec<(EventAttr, Vec<u64>)>,
+    names: FxHashMap<u64, String>,
+    compressed: Vec<u8>,
+    first_compressed: u64,
+}
+
+impl Scan {
+    fn side_record(
+        &mut self,
+        kind: u32,
+        misc: u16,
+        body: &[u8],
+        offset: u64,
+        features: &mut Features,
+    ) -> Result<()> {
+        let bad = |what: &str| Error::damaged(offset, what.to_owned());
+        let mut c = Cursor::new(body);
+        match kind {
+            rt::HEADER_ATTR => {
+                let attr = EventAttr::parse(body).ok_or_else(|| bad("no valid event attribute"))?;
+                let size = if attr.size == 0 {
+                    64
+                } else {
+                    attr.size as usize
+                };
+                let ids = body.get(size..).unwrap_or_default();
+                self.attrs.push((attr, U64s::new(ids).iter().collect()));
+            }
+            rt::EVENT_UPDATE => {
+                // enum perf_event_update_type: 0 unit, 1 scale, 2 name, 3 CPUs.
+                if let (Some(kind), Some(id)) = (c.u64(), c.u64()) {
+                    const NAME: u64 = 2;
+                    if kind == NAME {
+                        let name = String::from_utf8_lossy(c.c_string()).into_owned();
+                        self.names.insert(id, name);
+                    }
+                }
+            }
+            rt::HEADER_BUILD_ID => features.add_build_id(misc, body),
+            rt::HEADER_FEATURE => {
+                if let Some(bit) = c.u64().and_then(|b| u32::try_from(b).ok()) {
+                    features.add(bit, c.rest());
+                }
+            }
+            rt::COMPRESSED | rt::COMPRESSED2 => {
+                if self.compressed.is_empty() {
+                    self.first_compressed = offset;
+                }
+                let payload = if kind == rt::COMPRESSED2 {
+                    let size = c
+                        .u64()
+                        .ok_or_else(|| bad("a compressed record without its size"))?;
+                    c.take_array(size, 1)
+                        .ok_or_else(|| bad("a compressed record shorter than its size"))?
+                } else {
+                    c.rest()
+                };
+                self.compressed.extend_from_slice(payload);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
