@@ -1,0 +1,77 @@
+//! Which CPU this is, as far as event tables need it. Facts: the fields of `/proc/cpuinfo`
+//! (`arch/x86/kernel/cpu/proc.c`, `arch/arm64/kernel/cpuinfo.c`).
+
+/// Who made the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Vendor {
+    /// `GenuineIntel`.
+    Intel,
+    /// `AuthenticAMD`.
+    Amd,
+    /// `HygonGenuine`, a Zen licensee.
+    Hygon,
+    /// An Arm implementer (`CPU implementer` in cpuinfo: 0x41 is Arm itself).
+    Arm(u32),
+}
+
+/// Vendor, family, model, stepping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Cpu {
+    /// Who made it.
+    pub vendor: Vendor,
+    /// Display family (x86); architecture (Arm).
+    pub family: u32,
+    /// Display model (x86); part number (Arm).
+    pub model: u32,
+    /// Stepping (x86); revision (Arm).
+    pub stepping: u32,
+}
+
+impl Cpu {
+    /// Reads the first processor of a `/proc/cpuinfo`.
+    ///
+    /// ```
+    /// use truecount_events::{Cpu, Vendor};
+    /// let text = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 94\nstepping\t: 3\n";
+    /// let cpu = Cpu::from_cpuinfo(text).unwrap();
+    /// assert_eq!((cpu.vendor, cpu.family, cpu.model), (Vendor::Intel, 6, 0x5e));
+    /// ```
+    #[must_use]
+    pub fn from_cpuinfo(text: &str) -> Option<Self> {
+        let field = |name: &str| {
+            text.lines().find_map(|line| {
+                let (key, value) = line.split_once(':')?;
+                (key.trim() == name).then(|| value.trim())
+            })
+        };
+        let number = |name: &str| field(name).and_then(any_number);
+        if let Some(implementer) = number("CPU implementer") {
+            return Some(Self {
+                vendor: Vendor::Arm(implementer),
+                family: number("CPU architecture").unwrap_or(8),
+                model: number("CPU part")?,
+                stepping: number("CPU revision").unwrap_or(0),
+            });
+        }
+        let vendor = match field("vendor_id")? {
+            "GenuineIntel" => Vendor::Intel,
+            "AuthenticAMD" => Vendor::Amd,
+            "HygonGenuine" => Vendor::Hygon,
+            _ => return None,
+        };
+        Some(Self {
+            vendor,
+            family: number("cpu family")?,
+            model: number("model")?,
+            stepping: number("stepping").unwrap_or(0),
+        })
+    }
+}
+
+fn any_number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

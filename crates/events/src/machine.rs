@@ -1,0 +1,156 @@
+//! What names are looked up in: this machine's sysfs and tracefs, its CPU, and further catalogues.
+
+use crate::cpu::Cpu;
+use crate::sysfs::{Pmu, Sysfs};
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A source of named events beyond the generic ones and sysfs, such as a table of a CPU's events.
+///
+/// The resolver asks, in this order: special kinds, generic names, sysfs `events/` of the core PMUs, of all other
+/// PMUs, then each catalogue in the order added. The first that knows the name wins.
+pub trait Catalogue: fmt::Debug + Send + Sync {
+    /// The event called `name`, of the PMU `pmu` if one was named.
+    fn find(&self, name: &str, pmu: Option<&str>) -> Option<Definition>;
+
+    /// All names (of one PMU), for did-you-mean and listings.
+    fn names(&self, pmu: Option<&str>) -> Vec<String>;
+}
+
+/// An event as a catalogue describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    /// The name in the catalogue's spelling.
+    pub name: String,
+    /// The PMU as sysfs calls it; `cpu` means the core PMU, whatever its name.
+    pub pmu: String,
+    /// `event=0xc4,umask=0x20`, in the PMU's terms.
+    pub terms: String,
+    /// Unit of the scaled count, if it is no plain count.
+    pub unit: Option<String>,
+    /// Factor to the unit.
+    pub scale: Option<f64>,
+}
+
+/// Where names are looked up.
+///
+/// ```
+/// use truecount_events::{Machine, resolve};
+/// // A machine about which nothing is known: generic names, raw numbers and special kinds still resolve.
+/// let resolved = resolve("instructions:u,r01cb:u,wall-time", &Machine::unknown()).unwrap();
+/// assert_eq!(resolved.events().count(), 3);
+/// ```
+#[derive(Debug)]
+pub struct Machine {
+    sysfs: Option<Sysfs>,
+    tracefs: Vec<PathBuf>,
+    cpu: Option<Cpu>,
+    catalogues: Vec<Box<dyn Catalogue>>,
+}
+
+impl Machine {
+    /// The machine this program runs on.
+    #[must_use]
+    pub fn this() -> Self {
+        Self::at(Path::new("/"))
+    }
+
+    /// The machine whose `sys/` and `proc/` lie under `root` (a copy of another machine's, or a test's).
+    #[must_use]
+    pub fn at(root: &Path) -> Self {
+        let sys = root.join("sys");
+        Self {
+            tracefs: vec![sys.join("kernel/tracing"), sys.join("kernel/debug/tracing")],
+            sysfs: Some(Sysfs::new(&sys)),
+            cpu: read_cpu(&root.join("proc/cpuinfo")),
+            catalogues: Vec::new(),
+        }
+    }
+
+    /// No machine: neither sysfs nor tracefs nor a known CPU.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self {
+            sysfs: None,
+            tracefs: Vec::new(),
+            cpu: None,
+            catalogues: Vec::new(),
+        }
+    }
+
+    /// With another CPU than the one found.
+    #[must_use]
+    pub fn with_cpu(mut self, cpu: Cpu) -> Self {
+        self.cpu = Some(cpu);
+        self
+    }
+
+    /// With one more catalogue, asked after those already there.
+    #[must_use]
+    pub fn with_catalogue(mut self, catalogue: impl Catalogue + 'static) -> Self {
+        self.catalogues.push(Box::new(catalogue));
+        self
+    }
+
+    /// The CPU, if it could be recognised.
+    #[must_use]
+    pub fn cpu(&self) -> Option<Cpu> {
+        self.cpu
+    }
+
+    /// The PMUs of the cores. More than one: a hybrid machine. None: no PMU, or not Linux' sysfs.
+    #[must_use]
+    pub fn core_pmus(&self) -> Vec<Pmu> {
+        self.sysfs
+            .as_ref()
+            .map(Sysfs::core_pmus)
+            .unwrap_or_default()
+    }
+
+    /// The sysfs tree.
+    #[must_use]
+    pub fn sysfs(&self) -> Option<&Sysfs> {
+        self.sysfs.as_ref()
+    }
+
+    pub(crate) fn tracefs(&self) -> &[PathBuf] {
+        &self.tracefs
+    }
+
+    pub(crate) fn catalogues(&self) -> impl Iterator<Item = &dyn Catalogue> {
+        self.catalogues.iter().map(AsRef::as_ref)
+    }
+
+    /// PMUs that a name in front of slashes means.
+    pub(crate) fn pmus(&self, name: &str) -> Vec<Pmu> {
+        let found = self
+            .sysfs
+            .as_ref()
+            .map(|s| s.matching(name))
+            .unwrap_or_default();
+        if !found.is_empty() || name != "cpu" {
+            return found;
+        }
+        let core = self.core_pmus();
+        let x86 = self
+            .cpu
+            .is_some_and(|c| !matches!(c.vendor, crate::Vendor::Arm(_)));
+        if core.is_empty() && x86 {
+            vec![Pmu::builtin_x86()]
+        } else {
+            core
+        }
+    }
+}
+
+/// Only the first processor matters: the file is long on big machines.
+fn read_cpu(path: &Path) -> Option<Cpu> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .ok()?
+        .take(8192)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    Cpu::from_cpuinfo(&String::from_utf8_lossy(&bytes))
+}
