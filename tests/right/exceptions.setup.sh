@@ -1,0 +1,1 @@
+g++ -O1 -pthread -o exceptions "$PROGRAMS/exceptions.cpp"

@@ -1,0 +1,2 @@
+# needs: go
+./goroutines

@@ -1,0 +1,3 @@
+# needs: node
+# time: 180
+cp "$PROGRAMS/jit.js" . && node jit.js

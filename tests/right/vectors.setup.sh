@@ -1,0 +1,1 @@
+gcc -O1 -o vectors "$PROGRAMS/vectors.c" -lm
