@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 /// The resolver asks, in this order: special kinds, generic names, sysfs `events/` of the core PMUs, of all other
 /// PMUs, then each catalogue in the order added. The first that knows the name wins.
 pub trait Catalogue: fmt::Debug + Send + Sync {
-    /// The event called `name`, of the PMU `pmu` if one was named.
-    fn find(&self, name: &str, pmu: Option<&str>) -> Option<Definition>;
+    /// The event called `name`, of the PMU `pmu` if one was named: one definition for each PMU that has it. `pmu` is
+    /// the name in sysfs; a core PMU is also asked for as `cpu` if nothing is known under its own name.
+    fn find(&self, name: &str, pmu: Option<&str>) -> Vec<Definition>;
 
     /// All names (of one PMU), for did-you-mean and listings.
     fn names(&self, pmu: Option<&str>) -> Vec<String>;

@@ -144,9 +144,11 @@ impl Resolver<'_> {
             }
         }
         if events.is_empty() {
-            for definition in self.machine.catalogues().filter_map(|c| c.find(name, None)) {
-                for pmu in self.machine.pmus(&definition.pmu) {
-                    events.push(self.with_terms(&pmu, &term, Origin::Table)?);
+            for catalogue in self.machine.catalogues() {
+                for definition in catalogue.find(name, None) {
+                    for pmu in self.machine.pmus(&definition.pmu) {
+                        events.push(self.with_terms(&pmu, &term, Origin::Table)?);
+                    }
                 }
                 if !events.is_empty() {
                     break;

@@ -5,7 +5,7 @@
 use crate::ast::{Term, TermValue};
 use crate::error::{Error, ErrorKind};
 use crate::generic;
-use crate::machine::Machine;
+use crate::machine::{Definition, Machine};
 use crate::suggest::did_you_mean;
 use crate::sysfs::Pmu;
 use std::path::Path;
@@ -128,10 +128,7 @@ fn named(
 ) -> Result<bool, Error> {
     let (text, unit, scale) = if let Some(event) = pmu.event(&term.name)? {
         (event.terms, event.unit, event.scale)
-    } else if let Some(d) = machine
-        .catalogues()
-        .find_map(|c| c.find(&term.name, Some(&pmu.name)))
-    {
+    } else if let Some(d) = from_catalogues(pmu, &term.name, machine) {
         (d.terms, d.unit, d.scale)
     } else if let Some(generic) =
         generic::find(&term.name).filter(|g| is_core(pmu, machine) && g.type_ != 1)
@@ -177,6 +174,21 @@ fn named(
     packed.unit = unit.or(packed.unit.take());
     packed.scale = scale.or(packed.scale.take());
     Ok(true)
+}
+
+fn from_catalogues(pmu: &Pmu, name: &str, machine: &Machine) -> Option<Definition> {
+    let ask = |pmu: &str| {
+        machine
+            .catalogues()
+            .find_map(|c| c.find(name, Some(pmu)).into_iter().next())
+    };
+    ask(&pmu.name).or_else(|| {
+        if is_core(pmu, machine) {
+            ask("cpu")
+        } else {
+            None
+        }
+    })
 }
 
 fn is_core(pmu: &Pmu, machine: &Machine) -> bool {

@@ -1,5 +1,7 @@
 //! Resolving against sysfs trees.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod tree;
 
 use tree::{hybrid, skylake};
@@ -242,15 +244,17 @@ fn without_a_core_pmu_x86_terms_still_resolve() {
 struct Table;
 
 impl Catalogue for Table {
-    fn find(&self, name: &str, pmu: Option<&str>) -> Option<Definition> {
+    fn find(&self, name: &str, pmu: Option<&str>) -> Vec<Definition> {
         let here = pmu.is_none_or(|p| p == "cpu");
-        (here && name.eq_ignore_ascii_case("BR_INST_RETIRED.NEAR_TAKEN")).then(|| Definition {
+        let known = here && name.eq_ignore_ascii_case("BR_INST_RETIRED.NEAR_TAKEN");
+        let definition = Definition {
             name: "BR_INST_RETIRED.NEAR_TAKEN".to_owned(),
             pmu: "cpu".to_owned(),
             terms: "event=0xc4,umask=0x20".to_owned(),
             unit: None,
             scale: None,
-        })
+        };
+        if known { vec![definition] } else { Vec::new() }
     }
 
     fn names(&self, _pmu: Option<&str>) -> Vec<String> {
@@ -272,6 +276,15 @@ fn a_catalogue_adds_names() {
             "{expression}"
         );
     }
+    let hybrid = hybrid();
+    let machine_of_two = hybrid.machine().with_catalogue(Table);
+    assert_eq!(
+        resolve("br_inst_retired.near_taken:u", &machine_of_two)
+            .unwrap()
+            .events()
+            .count(),
+        2
+    );
     let error = resolve("br_inst_retired.near_takn", &machine).unwrap_err();
     assert_eq!(error.near, ["BR_INST_RETIRED.NEAR_TAKEN"]);
 }
