@@ -1,1 +1,39 @@
-fn main() {}
+//! Development tasks: `cargo xtask TASK`.
+
+mod right;
+mod speed;
+
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+  right [FILTER…]                            programs behave under the virtual PMU as natively
+  speed [--rounds N] [--valgrind] [FILTER…]  what the virtual PMU costs, in CPU time against native";
+
+fn main() -> std::process::ExitCode {
+    match run() {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    match task.as_str() {
+        "right" => right::main(&root(), &rest),
+        "speed" => speed::main(&root(), &rest),
+        _ => bail!("{USAGE}"),
+    }
+}
+
+/// The workspace's folder.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}

@@ -1,0 +1,1 @@
+bash "$PROGRAMS/../right/gcc.setup.sh"

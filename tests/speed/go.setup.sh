@@ -1,0 +1,1 @@
+cp "$PROGRAMS/spin.go" . && CGO_ENABLED=0 GOFLAGS=-trimpath GOCACHE=${TMPDIR:-/tmp}/truecount-gocache go build -o spin spin.go

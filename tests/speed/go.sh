@@ -1,0 +1,3 @@
+# needs: go
+# bound: 2.0
+exec ./spin

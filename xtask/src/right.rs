@@ -1,0 +1,326 @@
+//! `cargo xtask right [FILTER…]`: does a program do the same under the virtual PMU as natively?
+//!
+//! A case is `tests/right/NAME.sh`, run by bash in an empty folder, natively and then again below
+//! `truecount run`. Standard output, standard error, exit status and the files left behind must be
+//! equal. `NAME.setup.sh`, where there is one, runs natively before both. Comment lines at the top
+//! of a case: `needs:` programs (else the case is skipped), `time:` seconds, `ignore:` paths whose
+//! content is not compared (`.` for all).
+
+use anyhow::{Context as _, Result, bail};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Case {
+    name: String,
+    script: PathBuf,
+    setup: Option<PathBuf>,
+    needs: Vec<String>,
+    ignore: Vec<String>,
+    limit: Duration,
+}
+
+/// What a run left: everything that must not depend on how the program was run.
+#[derive(PartialEq)]
+struct Left {
+    status: String,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    files: BTreeMap<PathBuf, String>,
+}
+
+enum Verdict {
+    Same,
+    Skipped(String),
+    Differs(Vec<String>),
+}
+
+/// Runs every case whose name contains one of `filters` (all, without filters).
+pub(crate) fn main(root: &Path, filters: &[String]) -> Result<()> {
+    let truecount = root.join("target/release/truecount");
+    if !truecount.is_file() {
+        bail!(
+            "no {}: run `cargo build --release` first",
+            truecount.display()
+        );
+    }
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for case in cases(&root.join("tests/right"))? {
+        if !filters.is_empty() && !filters.iter().any(|f| case.name.contains(f.as_str())) {
+            continue;
+        }
+        let start = Instant::now();
+        let verdict = run(&case, &truecount, &root.join("tests/programs"))?;
+        let seconds = start.elapsed().as_secs_f64();
+        match verdict {
+            Verdict::Same => {
+                passed += 1;
+                println!("ok       {} ({seconds:.1} s)", case.name);
+            }
+            Verdict::Skipped(why) => {
+                skipped += 1;
+                println!("skipped: {}: {why}", case.name);
+            }
+            Verdict::Differs(what) => {
+                failed += 1;
+                println!("DIFFERS  {} ({seconds:.1} s)", case.name);
+                for line in what.iter().take(30) {
+                    println!("         {line}");
+                }
+            }
+        }
+    }
+    println!("right: {passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 {
+        bail!("{failed} cases differ from their native run");
+    }
+    Ok(())
+}
+
+fn cases(folder: &Path) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
+    {
+        let script = entry?.path();
+        let Some(name) = script
+            .file_name()
+            .and_then(|n| n.to_str()?.strip_suffix(".sh"))
+        else {
+            continue;
+        };
+        if name.ends_with(".setup") {
+            continue;
+        }
+        let text = fs::read_to_string(&script)?;
+        let words = |key: &str| -> Vec<String> {
+            text.lines()
+                .take_while(|l| l.starts_with('#'))
+                .filter_map(|l| l.strip_prefix("# ")?.strip_prefix(key)?.strip_prefix(':'))
+                .flat_map(|l| l.split_whitespace().map(str::to_owned))
+                .collect()
+        };
+        let setup = folder.join(format!("{name}.setup.sh"));
+        cases.push(Case {
+            name: name.to_owned(),
+            needs: words("needs"),
+            ignore: words("ignore"),
+            limit: Duration::from_secs(
+                words("time")
+                    .first()
+                    .and_then(|t| t.parse().ok())
+                    .unwrap_or(60),
+            ),
+            setup: setup.is_file().then_some(setup),
+            script,
+        });
+    }
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(cases)
+}
+
+fn run(case: &Case, truecount: &Path, programs: &Path) -> Result<Verdict> {
+    for program in &case.needs {
+        if !on_path(program) {
+            return Ok(Verdict::Skipped(format!("{program} is not installed")));
+        }
+    }
+    let base = std::env::temp_dir().join(format!(
+        "truecount-right-{}-{}",
+        std::process::id(),
+        case.name
+    ));
+    let mut left = Vec::new();
+    for engine in [None, Some(truecount)] {
+        // The same path both times: programs write it into what they make.
+        let folder = base.join("work");
+        fs::create_dir_all(&folder)?;
+        if let Some(setup) = &case.setup {
+            let status = bash(setup, None, &folder, programs)
+                .stdout(Stdio::null())
+                .status()?;
+            if !status.success() {
+                fs::remove_dir_all(&base)?;
+                return Ok(Verdict::Skipped(format!("its setup failed: {status}")));
+            }
+        }
+        left.push(observe(case, engine, &folder, &base, programs)?);
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::remove_dir_all(&base)?;
+    let [native, engine] = &left[..] else {
+        bail!("two runs were made");
+    };
+    Ok(if native == engine {
+        Verdict::Same
+    } else {
+        Verdict::Differs(differences(native, engine))
+    })
+}
+
+fn bash(script: &Path, engine: Option<&Path>, folder: &Path, programs: &Path) -> Command {
+    let mut command = match engine {
+        None => Command::new("bash"),
+        Some(truecount) => {
+            let mut command = Command::new(truecount);
+            command.args(["run", "--output", "/dev/null", "--", "bash"]);
+            command
+        }
+    };
+    command
+        .arg(script)
+        .current_dir(folder)
+        .env("PROGRAMS", programs)
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::null());
+    command
+}
+
+fn observe(
+    case: &Case,
+    engine: Option<&Path>,
+    folder: &Path,
+    base: &Path,
+    programs: &Path,
+) -> Result<Left> {
+    use std::os::unix::process::CommandExt as _;
+    let (out, err) = (base.join("stdout"), base.join("stderr"));
+    let mut child = bash(&case.script, engine, folder, programs)
+        .stdout(fs::File::create(&out)?)
+        .stderr(fs::File::create(&err)?)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot run {}", case.script.display()))?;
+    let deadline = Instant::now() + case.limit;
+    let mut late = false;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > deadline {
+            late = true;
+            // The whole process group: a case starts children of its own.
+            let group = format!("-{}", child.id());
+            Command::new("kill")
+                .args(["-KILL", "--", &group])
+                .status()?;
+            break child.wait()?;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let mut files = BTreeMap::new();
+    if !case.ignore.iter().any(|i| i == ".") {
+        tree(folder, folder, &case.ignore, &mut files)?;
+    }
+    Ok(Left {
+        status: match (late, status.code(), status.signal()) {
+            (true, ..) => format!("not done after {} s", case.limit.as_secs()),
+            (_, Some(code), _) => format!("exit {code}"),
+            (_, _, signal) => format!("signal {}", signal.unwrap_or(0)),
+        },
+        stdout: fs::read(out)?,
+        stderr: fs::read(err)?,
+        files,
+    })
+}
+
+/// Every file below `folder`: its mode, and its content or the target of the link.
+fn tree(
+    root: &Path,
+    folder: &Path,
+    ignore: &[String],
+    files: &mut BTreeMap<PathBuf, String>,
+) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
+        if ignore.iter().any(|i| name == Path::new(i)) {
+            continue;
+        }
+        let meta = fs::symlink_metadata(&path)?;
+        let mode = meta.permissions().mode();
+        let what = if meta.is_symlink() {
+            format!("link to {}", fs::read_link(&path)?.display())
+        } else if meta.is_dir() {
+            tree(root, &path, ignore, files)?;
+            format!("folder {mode:o}")
+        } else if meta.is_file() {
+            format!(
+                "file {mode:o} {} bytes, hash {:016x}",
+                meta.len(),
+                hash(&fs::read(&path)?)
+            )
+        } else {
+            format!("special {mode:o}")
+        };
+        files.insert(name, what);
+    }
+    Ok(())
+}
+
+/// FNV-1a: enough to tell two versions of one file apart.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
+        (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn differences(native: &Left, engine: &Left) -> Vec<String> {
+    let mut lines = Vec::new();
+    if native.status != engine.status {
+        lines.push(format!(
+            "status: {} natively, {} here",
+            native.status, engine.status
+        ));
+    }
+    for (what, a, b) in [
+        ("stdout", &native.stdout, &engine.stdout),
+        ("stderr", &native.stderr, &engine.stderr),
+    ] {
+        let (a, b) = (String::from_utf8_lossy(a), String::from_utf8_lossy(b));
+        let (mut la, mut lb, mut n) = (a.lines(), b.lines(), 0);
+        loop {
+            n += 1;
+            match (la.next(), lb.next()) {
+                (None, None) => break,
+                (x, y) if x == y => {}
+                (x, y) => {
+                    lines.push(format!(
+                        "{what} line {n}: {:?} natively, {:?} here",
+                        x.unwrap_or("(none)"),
+                        y.unwrap_or("(none)")
+                    ));
+                    if lines.len() > 12 {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    for (path, a) in &native.files {
+        match engine.files.get(path) {
+            Some(b) if a == b => {}
+            Some(b) => lines.push(format!("{}: {a} natively, {b} here", path.display())),
+            None => lines.push(format!("{}: missing here", path.display())),
+        }
+    }
+    for path in engine
+        .files
+        .keys()
+        .filter(|p| !native.files.contains_key(*p))
+    {
+        lines.push(format!("{}: only here", path.display()));
+    }
+    lines
+}
+
+pub(crate) fn on_path(program: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    })
+}
