@@ -114,7 +114,9 @@ impl<'a> BranchStack<'a> {
 
     /// The entries, newest first.
     #[inline]
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = BranchEntry> + ExactSizeIterator + 'a {
+    pub fn iter(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = BranchEntry> + ExactSizeIterator + Clone + use<'a> {
         self.entries.iter().map(BranchEntry::from_bytes)
     }
 }

@@ -21,12 +21,14 @@
 
 pub mod abi;
 mod attr;
+pub mod blocks;
 mod branch;
 mod bytes;
 mod error;
 mod file;
 mod record;
 mod sample;
+pub mod spaces;
 
 pub use attr::EventAttr;
 pub use branch::{BranchEntry, BranchStack, SATURATED};

@@ -1,6 +1,8 @@
 //! Every real file of the corpus beside the project is read whole; counts are those that `perf script -D`
 //! and `perf script -F brstack` (6.1) print, and those of the corpus's README where perf cannot read a file.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 
 use truecount_sample::abi::record as rt;

@@ -304,10 +304,10 @@ impl Recording {
             }
             match self.decode(&record)?.0 {
                 Body::Lost { lost, .. } => {
-                    losses.lost_records = losses.lost_records.saturating_add(lost)
+                    losses.lost_records = losses.lost_records.saturating_add(lost);
                 }
                 Body::LostSamples { lost } => {
-                    losses.lost_samples = losses.lost_samples.saturating_add(lost)
+                    losses.lost_samples = losses.lost_samples.saturating_add(lost);
                 }
                 Body::Throttle { .. } => losses.throttled += 1,
                 _ => {}

@@ -1,0 +1,45 @@
+//! The prefetch window: how much time a prefetch must win, and how many iterations ahead that is.
+
+use super::{Histogram, Mode};
+
+/// What the histogram of a block with a load that misses says about a prefetch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrefetchWindow {
+    /// All modes; the first is the block without the miss.
+    pub modes: Vec<Mode>,
+    /// Cycles without the miss.
+    pub base: f64,
+    /// Cycles with the miss: the heaviest of the later modes.
+    pub miss: f64,
+    /// `miss − base`: what the prefetch must run ahead.
+    pub window: f64,
+    /// Iterations ahead, `ceil(window / base)`, when the block is a loop's body.
+    pub distance: Option<u64>,
+}
+
+impl PrefetchWindow {
+    /// From the cycles of a block (or of a loop's iteration, with `is_loop`); `None` when it has only one mode.
+    ///
+    /// ```
+    /// use truecount_sample::blocks::{Histogram, PrefetchWindow};
+    /// let h = Histogram::new(vec![(20, 900), (300, 400)]);
+    /// let w = PrefetchWindow::of(&h, true).unwrap();
+    /// assert_eq!((w.base, w.miss, w.distance), (20.0, 300.0, Some(14)));
+    /// ```
+    #[must_use]
+    pub fn of(cycles: &Histogram, is_loop: bool) -> Option<Self> {
+        let modes = cycles.modes();
+        let (first, later) = modes.split_first()?;
+        let miss = later.iter().max_by(|a, b| a.weight.total_cmp(&b.weight))?;
+        let (base, miss) = (first.cycles, miss.cycles);
+        let window = miss - base;
+        let distance = (is_loop && base > 0.0).then(|| (window / base).ceil() as u64);
+        Some(Self {
+            modes,
+            base,
+            miss,
+            window,
+            distance,
+        })
+    }
+}
