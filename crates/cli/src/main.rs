@@ -4,8 +4,15 @@
 //! outcome into an exit status; every subcommand is one module in [`cmd`].
 
 mod cmd;
+mod env_record;
 mod failure;
+mod model;
+mod output;
 mod render;
+mod runner;
+mod session;
+mod source;
+mod wanted;
 
 use clap::Parser;
 use failure::Outcome;
@@ -20,7 +27,7 @@ struct Cli {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
-    let outcome = cmd::run(cli.command);
+    let outcome = cmd::run(&cli.command);
     failure::report(outcome)
 }
 

@@ -1,11 +1,17 @@
 //! The subcommands, one module each. A module has `Args` (clap) and `run(Args) -> CmdResult`.
 
+mod stat;
+
 use crate::CmdResult;
 
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {}
+pub(crate) enum Command {
+    Stat(stat::Args),
+}
 
 /// Runs the subcommand that was asked for.
-pub(crate) fn run(command: Command) -> CmdResult {
-    match command {}
+pub(crate) fn run(command: &Command) -> CmdResult {
+    match command {
+        Command::Stat(args) => stat::run(args),
+    }
 }

@@ -1,0 +1,81 @@
+//! The result of `stat` as a document: schema `truecount.stat/1` (`docs/schemas/stat.json`).
+
+use std::ffi::OsString;
+
+use serde::Serialize;
+
+use crate::env_record::Environment;
+use crate::model::{Reading, SourceKind};
+use crate::runner::Exit;
+use crate::source::{Measurement, Source, Target};
+
+/// Everything that one run told.
+#[derive(Serialize)]
+pub(crate) struct Document {
+    schema: &'static str,
+    /// The command and its arguments; empty when a running process or the machine was counted.
+    pub(crate) command: Vec<String>,
+    /// What was counted: `command`, `process` or `machine`.
+    pub(crate) target: &'static str,
+    /// Who counted the events.
+    pub(crate) source: SourceKind,
+    /// One entry for each event, in the order asked.
+    pub(crate) counters: Vec<Reading>,
+    /// How the command ended; null without one.
+    pub(crate) exit: Option<Exit>,
+    /// From just before `execve` to the end.
+    pub(crate) wall_ns: u64,
+    /// CPU time and memory as the kernel accounts them.
+    pub(crate) resources: Vec<Reading>,
+    /// truecount ended the command because of --timeout.
+    pub(crate) timed_out: bool,
+    /// The signal by which the user stopped truecount.
+    pub(crate) interrupted: Option<i32>,
+    /// What the reader should know, one sentence each.
+    pub(crate) notes: Vec<String>,
+    pub(crate) environment: Environment,
+}
+
+impl Document {
+    pub(crate) fn new(
+        command: &[OsString],
+        target: Target,
+        source: &dyn Source,
+        measurement: Measurement,
+        mut environment: Environment,
+    ) -> Self {
+        let finished = measurement.finished;
+        if finished.is_some_and(|finished| finished.aslr_errno != 0) {
+            environment.aslr = Some(true);
+        }
+        Self {
+            schema: "truecount.stat/1",
+            command: command
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            target: target.name(),
+            source: source.kind(),
+            counters: measurement.readings,
+            exit: finished.map(|finished| finished.exit),
+            wall_ns: measurement.wall_ns,
+            resources: measurement.resources,
+            timed_out: finished.is_some_and(|finished| finished.timed_out),
+            interrupted: measurement.interrupted,
+            notes: measurement.notes,
+            environment,
+        }
+    }
+
+    /// The program's own status, 124 after a time limit, 130 when Ctrl-C ended a count without one.
+    pub(crate) fn exit_code(&self) -> u8 {
+        if self.timed_out {
+            return 124;
+        }
+        match (self.exit, self.interrupted) {
+            (Some(exit), _) => exit.shell_code(),
+            (None, Some(libc::SIGINT)) | (None, None) => 0,
+            (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(130),
+        }
+    }
+}

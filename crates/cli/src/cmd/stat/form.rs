@@ -1,0 +1,156 @@
+//! The forms in which `stat` writes its result: text, JSON, CSV; whole runs and intervals.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::document::Document;
+use crate::model::Reading;
+use crate::output::Output;
+use crate::render::csv;
+
+/// Writes in one of the forms.
+pub(super) struct Form<'o> {
+    json: bool,
+    csv: bool,
+    output: &'o mut Output,
+    headed: bool,
+    before: Vec<Reading>,
+}
+
+/// One interval in JSON: a line of its own.
+#[derive(Serialize)]
+struct IntervalLine<'a> {
+    schema: &'static str,
+    since_ns: u64,
+    counters: &'a [Reading],
+}
+
+impl<'o> Form<'o> {
+    pub(super) fn new(json: bool, csv: bool, output: &'o mut Output) -> Self {
+        Self {
+            json,
+            csv,
+            output,
+            headed: false,
+            before: Vec::new(),
+        }
+    }
+
+    /// Writes what was counted since the interval before.
+    pub(super) fn interval(&mut self, since: Duration, now: Vec<Reading>) -> io::Result<()> {
+        let parts = differences(&self.before, &now);
+        self.before = now;
+        if self.json {
+            let line = IntervalLine {
+                schema: "truecount.stat-interval/1",
+                since_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+                counters: &parts,
+            };
+            serde_json::to_writer(&mut *self.output, &line)?;
+            writeln!(self.output)?;
+        } else if self.csv {
+            self.csv_head(true)?;
+            for reading in &parts {
+                csv_row(self.output, Some(since), reading)?;
+            }
+        } else {
+            super::text::interval(self.output, since, &parts, !self.headed)?;
+            self.headed = true;
+        }
+        self.output.flush()
+    }
+
+    fn csv_head(&mut self, interval: bool) -> io::Result<()> {
+        if !self.headed {
+            self.headed = true;
+            let since: &[&str] = if interval { &["since_s"] } else { &[] };
+            let names = [
+                "event",
+                "value",
+                "unit",
+                "scale",
+                "source",
+                "precision",
+                "enabled_ns",
+                "running_ns",
+                "reason",
+            ];
+            csv::row(self.output, since.iter().chain(&names))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the whole run.
+    pub(super) fn finish(&mut self, document: &Document, intervals: bool) -> io::Result<()> {
+        if self.json {
+            if !intervals {
+                serde_json::to_writer_pretty(&mut *self.output, document)?;
+                writeln!(self.output)?;
+            }
+        } else if self.csv {
+            if !intervals {
+                self.csv_head(false)?;
+                for reading in document.counters.iter().chain(&document.resources) {
+                    csv_row(self.output, None, reading)?;
+                }
+            }
+        } else if !intervals {
+            super::text::document(self.output, document)?;
+        }
+        self.output.flush()
+    }
+}
+
+fn csv_row(out: &mut dyn Write, since: Option<Duration>, reading: &Reading) -> io::Result<()> {
+    let text = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let since = since.map(|since| format!("{:.9}", since.as_secs_f64()));
+    let cells = [
+        reading.event.clone(),
+        text(reading.value),
+        reading.unit.clone(),
+        reading.scale.to_string(),
+        reading.source.map_or("", |source| source.name()).to_owned(),
+        reading
+            .precision
+            .map_or("", |precision| precision.name())
+            .to_owned(),
+        text(reading.enabled_ns),
+        text(reading.running_ns),
+        reading.reason.clone().unwrap_or_default(),
+    ];
+    csv::row(out, since.iter().chain(&cells))
+}
+
+/// Cumulative readings become those of one interval.
+fn differences(before: &[Reading], now: &[Reading]) -> Vec<Reading> {
+    now.iter()
+        .enumerate()
+        .map(|(index, reading)| {
+            let mut part = reading.clone();
+            if let Some(before) = before.get(index) {
+                let less = |now: Option<u64>, before: Option<u64>| {
+                    now.map(|now| now.saturating_sub(before.unwrap_or(0)))
+                };
+                part.value = less(reading.value, before.value);
+                part.enabled_ns = less(reading.enabled_ns, before.enabled_ns);
+                part.running_ns = less(reading.running_ns, before.running_ns);
+            }
+            part
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_differences_of_cumulative_counts() {
+        let first = vec![Reading::software("page-faults", "count", 10)];
+        let second = vec![Reading::software("page-faults", "count", 25)];
+        assert_eq!(differences(&[], &first)[0].value, Some(10));
+        assert_eq!(differences(&first, &second)[0].value, Some(15));
+    }
+}

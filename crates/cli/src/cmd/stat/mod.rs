@@ -1,0 +1,164 @@
+//! `truecount stat`: one run of a command, its counters and what they mean.
+
+mod derived;
+mod document;
+mod form;
+mod text;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use truecount_events::Machine;
+
+use crate::CmdResult;
+use crate::env_record::Environment;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::runner::{Launch, resolve};
+use crate::session::{Session, open_input, parse_cpus, parse_duration};
+use crate::source::{Choice, Interval, Run, Target, select};
+use crate::wanted;
+use document::Document;
+use form::Form;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  truecount stat -- gzip -k file            the default counters of one run
+  truecount stat -e instructions:u,branch-misses:u -- ./prog
+  truecount stat -e '{cycles,instructions}:u' -- ./prog     both at the same time
+  truecount stat -e r01cb:u -- ./prog       a raw event number of the CPU
+  truecount stat --source step -- true      exact instructions without a PMU (slow)
+  truecount stat -I 1000 -p 1234            a running process, every second
+  truecount stat -a -- sleep 1              the whole machine for one second
+  truecount stat --json -o out.json -- ./prog
+
+stat exits with the status of the program, 128+N when signal N ended it. Its result goes to stderr
+(JSON and CSV to stdout), or to the file of --output. Addresses are not randomised unless --aslr is
+given, so that runs repeat.";
+
+/// Count the events of one run of a command
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Events, separated by commas: names, rNNN, pmu/term=…/, {groups}, modifiers such as :u
+    #[arg(short, long = "event", value_name = "EVENTS")]
+    event: Vec<String>,
+    /// Count the whole machine while the command runs (or until Ctrl-C)
+    #[arg(short, long, conflicts_with = "pid")]
+    all: bool,
+    /// Count a running process until it ends (or until the command ends, or Ctrl-C)
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Option<i32>,
+    /// Print the counts of every MS milliseconds
+    #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    interval: Option<u64>,
+    /// Who counts
+    #[arg(long, value_enum, default_value_t = Choice::Auto)]
+    source: Choice,
+    /// Print one JSON document (schema truecount.stat/1); with --interval one line each interval
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print comma-separated values with a heading
+    #[arg(long)]
+    csv: bool,
+    /// Write the result to FILE
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Standard input of the command (otherwise that of truecount)
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// End the command after this time, such as 10s
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// CPUs that the command may use, such as 0,2-3
+    #[arg(long, value_name = "CPUS")]
+    cpu: Option<String>,
+    /// Leave the randomisation of addresses on
+    #[arg(long)]
+    aslr: bool,
+    /// The command and its arguments
+    #[arg(
+        value_name = "CMD",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+}
+
+/// Runs `truecount stat`.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    let target = match (args.all, args.pid) {
+        (true, _) => Target::Machine,
+        (false, Some(pid)) => Target::Process(pid),
+        (false, None) => Target::Command,
+    };
+    if args.command.is_empty() && target == Target::Command {
+        return Err(Failure::new(2, "no command to run")
+            .mend("write it after --, as in: truecount stat -- ls -l"));
+    }
+    let mut session = Session::start()?;
+    let cpus = match &args.cpu {
+        Some(text) => {
+            parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
+        }
+        None => Vec::new(),
+    };
+    let mut source = select(args.source)?;
+    let machine = Machine::this();
+    let given = args.event.join(",");
+    let expression = if args.event.is_empty() {
+        source.default_events(target)
+    } else {
+        given.as_str()
+    };
+    let groups = wanted::resolve(expression, &machine, false)?;
+    let program = match args.command.first() {
+        Some(program) => Some(resolve(program)?),
+        None => None,
+    };
+    // Opened before the run: a wrong path must not cost a run.
+    let to_stderr = !args.json && !args.csv;
+    let mut output = Output::open(args.output.as_deref(), to_stderr)?;
+    let stdin = match &args.input {
+        Some(path) => Some(open_input(path)?),
+        None => None,
+    };
+    let mut environment = Environment::gather(args.aslr, &cpus);
+    environment.add_command(&args.command, program.as_deref());
+    let mut form = Form::new(args.json, args.csv, &mut output);
+    let run = Run {
+        launch: program.as_deref().map(|program| {
+            (
+                program,
+                Launch {
+                    argv: &args.command,
+                    stdio: [stdin.as_ref(), None, None],
+                    cpus: &cpus,
+                    keep_aslr: args.aslr,
+                    own_group: false,
+                    timeout: args.timeout,
+                },
+            )
+        }),
+        groups: &groups,
+        target,
+    };
+    let mut written = Ok(());
+    let measurement = {
+        let mut each = |since: Duration, readings: Vec<crate::model::Reading>| {
+            if written.is_ok() {
+                written = form.interval(since, readings);
+            }
+        };
+        let interval = args.interval.map(|ms| Interval {
+            every: Duration::from_millis(ms),
+            each: &mut each,
+        });
+        source.run(&mut session, &run, interval)?
+    };
+    written?;
+    let document = Document::new(&args.command, target, &*source, measurement, environment);
+    form.finish(&document, args.interval.is_some())?;
+    Ok(Outcome(document.exit_code()))
+}

@@ -1,0 +1,138 @@
+//! The table that `stat` prints for people.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::derived;
+use super::document::Document;
+use crate::model::{Precision, Reading};
+use crate::render::number::{exact, time};
+use crate::render::style::{DIM, HEAD, WARN, paint};
+use crate::render::table::{Align, Cell, Table};
+
+/// `exact`, `counted`, or `scaled 49.8 %`: the part of the time that the counter ran.
+fn precision(reading: &Reading) -> Cell {
+    match (reading.precision, reading.scaled_share()) {
+        (Some(Precision::Scaled), Some(share)) => {
+            Cell::styled(WARN, format!("scaled {:.1} %", share * 100.0))
+        }
+        (Some(precision), _) => precision.name().into(),
+        (None, _) => "".into(),
+    }
+}
+
+fn rows(table: &mut Table, readings: &[Reading], all: &[Reading], wall_ns: u64) {
+    for reading in readings {
+        let (value, last) = match (reading.value, &reading.reason) {
+            (Some(value), _) => (
+                Cell::new(exact(value, reading.scale, &reading.unit)),
+                Cell::new(derived::of(reading, all, wall_ns)),
+            ),
+            (None, reason) => (
+                Cell::styled(WARN, "not counted"),
+                Cell::styled(DIM, reason.clone().unwrap_or_default()),
+            ),
+        };
+        table.row(vec![
+            value,
+            Cell::styled(HEAD, reading.event.clone()),
+            reading.source.map_or("", |source| source.name()).into(),
+            precision(reading),
+            last,
+        ]);
+    }
+}
+
+fn table() -> Table {
+    Table::new([
+        ("value", Align::Right),
+        ("event", Align::Left),
+        ("source", Align::Left),
+        ("", Align::Left),
+        ("", Align::Left),
+    ])
+}
+
+/// Prints the whole run.
+pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<()> {
+    let subject = match document.target {
+        "command" => document.command.join(" "),
+        target if document.command.is_empty() => format!("the {target}"),
+        target => format!("the {target}, during {}", document.command.join(" ")),
+    };
+    writeln!(out)?;
+    writeln!(out, "{}", paint(HEAD, &subject))?;
+    writeln!(out)?;
+    let mut table = table();
+    rows(
+        &mut table,
+        &document.counters,
+        &document.counters,
+        document.wall_ns,
+    );
+    rows(
+        &mut table,
+        &document.resources,
+        &document.counters,
+        document.wall_ns,
+    );
+    table.write(out)?;
+    writeln!(out)?;
+    if document.timed_out {
+        writeln!(out, "{}", paint(WARN, "ended by --timeout"))?;
+    }
+    if document.interrupted.is_some() {
+        writeln!(
+            out,
+            "{}",
+            paint(WARN, "interrupted: what was counted until then")
+        )?;
+    }
+    if let Some(exit) = document.exit
+        && !exit.success()
+    {
+        writeln!(
+            out,
+            "{}",
+            paint(WARN, &format!("the program ended with {exit}"))
+        )?;
+    }
+    for note in &document.notes {
+        writeln!(out, "{}", paint(DIM, note))?;
+    }
+    Ok(())
+}
+
+/// Prints one interval.
+pub(super) fn interval(
+    out: &mut dyn Write,
+    since: Duration,
+    readings: &[Reading],
+    first: bool,
+) -> io::Result<()> {
+    if first {
+        writeln!(
+            out,
+            "{}",
+            paint(DIM, "   since start                value  event")
+        )?;
+    }
+    for reading in readings {
+        let value = match reading.value {
+            Some(value) => exact(value, reading.scale, &reading.unit),
+            None => "not counted".to_owned(),
+        };
+        let more = match (reading.scaled_share(), &reading.reason) {
+            (Some(share), _) => format!("  scaled {:.1} %", share * 100.0),
+            (None, Some(reason)) if first => format!("  {reason}"),
+            _ => String::new(),
+        };
+        writeln!(
+            out,
+            "{:>14} {value:>20}  {}{more}",
+            time(since.as_nanos() as f64),
+            reading.event
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! truecount's side of the launcher: forks it, sends it one request a run, and waits for the command.
+//!
+//! The other side is [`super::zygote`]; both share one anonymous page ([`Shared`]) and one
+//! stream socket. Facts: clone(2) for `CLONE_PARENT`, wait4(2), unix(7) for descriptor passing.
+
+use std::ffi::OsStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use super::wait::Ticker;
+use super::zygote::{FLAG_GROUP, FLAG_HOLD, FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared};
+use super::{Finished, Launch, LaunchError, Signals};
+use crate::failure::Failure;
+
+/// What to do while the new process stands still before `execve`: open counters on its pid.
+pub(crate) type Hook<'h> = &'h mut dyn FnMut(i32) -> Result<(), Failure>;
+
+/// The launcher process, from truecount's side.
+pub(crate) struct Launcher {
+    socket: OwnedFd,
+    shared: Shared,
+    zygote: libc::pid_t,
+    payload: Vec<u8>,
+}
+
+impl Launcher {
+    /// Forks the launcher. To be called early, while truecount is small and has one thread.
+    pub(crate) fn start(signals: &Signals) -> io::Result<Self> {
+        let shared = Shared::map()?;
+        let mut pair: [RawFd; 2] = [-1; 2];
+        // SAFETY: `pair` holds two descriptors.
+        let made = unsafe {
+            libc::socketpair(
+                libc::AF_UNIX,
+                libc::SOCK_STREAM | libc::SOCK_CLOEXEC,
+                0,
+                pair.as_mut_ptr(),
+            )
+        };
+        if made != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: both were just made and are owned by nobody else.
+        let (ours, theirs) =
+            unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) };
+        let mask = signals.original();
+        // SAFETY: getpid has no preconditions.
+        let parent = unsafe { libc::getpid() };
+        // SAFETY: truecount has one thread here, so the copy is whole; the child never returns.
+        let zygote = unsafe { libc::fork() };
+        match zygote {
+            -1 => Err(io::Error::last_os_error()),
+            0 => {
+                drop(ours);
+                super::zygote::serve(theirs.as_raw_fd(), &shared, &mask, parent)
+            }
+            zygote => Ok(Self {
+                socket: ours,
+                shared,
+                zygote,
+                payload: Vec::new(),
+            }),
+        }
+    }
+
+    /// Runs one command to its end.
+    ///
+    /// `hook` is called with the pid of the new process while it waits before `execve`; without
+    /// one it does not wait. `ticker` is called at its interval while the command runs.
+    pub(crate) fn run(
+        &mut self,
+        signals: &Signals,
+        launch: &Launch<'_>,
+        program: &Path,
+        hook: Option<Hook<'_>>,
+        ticker: Option<Ticker<'_>>,
+    ) -> Result<Finished, LaunchError> {
+        let page = self.shared.page();
+        page.exec_errno.store(0, Ordering::Relaxed);
+        page.affinity_errno.store(0, Ordering::Relaxed);
+        page.aslr_errno.store(0, Ordering::Relaxed);
+        page.started_ns.store(0, Ordering::Relaxed);
+        self.send(launch, program, hook.is_some())?;
+        let pid = self.receive_pid()?;
+        let mut hook_failure = None;
+        if let Some(hook) = hook {
+            let answer = match hook(pid) {
+                Ok(()) => b'g',
+                Err(failure) => {
+                    hook_failure = Some(failure);
+                    b'x'
+                }
+            };
+            self.write(&[answer])?;
+        }
+        let waited = super::wait::until_exit(pid, signals, launch, ticker)?;
+        if let Some(failure) = hook_failure {
+            return Err(LaunchError::Hook(failure));
+        }
+        let page = self.shared.page();
+        match page.affinity_errno.load(Ordering::Acquire) {
+            0 => {}
+            errno => return Err(LaunchError::Affinity(errno)),
+        }
+        match page.exec_errno.load(Ordering::Acquire) {
+            0 => {}
+            errno => return Err(LaunchError::Exec(errno)),
+        }
+        let started = page.started_ns.load(Ordering::Acquire);
+        Ok(Finished {
+            exit: waited.exit,
+            wall_ns: waited.ended_ns.saturating_sub(started),
+            usage: waited.usage,
+            timed_out: waited.timed_out,
+            interrupted: waited.interrupted,
+            aslr_errno: page.aslr_errno.load(Ordering::Acquire),
+        })
+    }
+
+    /// Sends the request: a header with the three descriptors, then the strings.
+    fn send(&mut self, launch: &Launch<'_>, program: &Path, hold: bool) -> io::Result<()> {
+        self.payload.clear();
+        let mut push = |word: &OsStr| -> io::Result<()> {
+            if word.as_bytes().contains(&0) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "an argument holds a NUL byte",
+                ));
+            }
+            self.payload.extend_from_slice(word.as_bytes());
+            self.payload.push(0);
+            Ok(())
+        };
+        push(program.as_os_str())?;
+        for word in launch.argv {
+            push(word)?;
+        }
+        let too_long = |_| io::Error::new(io::ErrorKind::InvalidInput, "the command is too long");
+        let mut header = Header {
+            flags: 0,
+            argc: u32::try_from(launch.argv.len()).map_err(too_long)?,
+            length: u32::try_from(self.payload.len()).map_err(too_long)?,
+            cpus: [0; MAX_CPUS / 64],
+        };
+        for (on, flag) in [
+            (hold, FLAG_HOLD),
+            (launch.keep_aslr, FLAG_KEEP_ASLR),
+            (launch.own_group, FLAG_GROUP),
+        ] {
+            if on {
+                header.flags |= flag;
+            }
+        }
+        for &cpu in launch.cpus {
+            let word = header.cpus.get_mut(cpu / 64).ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU {cpu}"))
+            })?;
+            *word |= 1 << (cpu % 64);
+        }
+        let fds = [0, 1, 2].map(|n: usize| {
+            launch.stdio[n].map_or(RawFd::try_from(n).unwrap_or(0), |fd| fd.as_raw_fd())
+        });
+        super::zygote::send_header(self.socket.as_raw_fd(), &header, fds)?;
+        let payload = std::mem::take(&mut self.payload);
+        let written = self.write(&payload);
+        self.payload = payload;
+        written
+    }
+
+    fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            // SAFETY: `bytes` is valid for its length; MSG_NOSIGNAL turns a dead launcher into EPIPE.
+            let sent = unsafe {
+                libc::send(
+                    self.socket.as_raw_fd(),
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    libc::MSG_NOSIGNAL,
+                )
+            };
+            match usize::try_from(sent) {
+                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+                Err(_) => {
+                    let error = io::Error::last_os_error();
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The pid of the new process, or the errno with which `clone` failed.
+    fn receive_pid(&self) -> io::Result<i32> {
+        let mut bytes = [0u8; 4];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            // SAFETY: the rest of `bytes` is valid for writing.
+            let got = unsafe {
+                libc::recv(
+                    self.socket.as_raw_fd(),
+                    bytes.as_mut_ptr().add(filled).cast(),
+                    bytes.len() - filled,
+                    0,
+                )
+            };
+            match got {
+                0 => return Err(io::Error::other("the launcher process has gone away")),
+                -1 => {
+                    let error = io::Error::last_os_error();
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                }
+                got => filled += usize::try_from(got).unwrap_or(0),
+            }
+        }
+        match i32::from_ne_bytes(bytes) {
+            pid if pid > 0 => Ok(pid),
+            errno => Err(io::Error::from_raw_os_error(-errno)),
+        }
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        // SAFETY: `zygote` is our child and has not been waited for; closing our end of the
+        // socket would end it as well, the signal makes sure.
+        unsafe {
+            libc::kill(self.zygote, libc::SIGKILL);
+            let mut status = MaybeUninit::<i32>::uninit();
+            libc::waitpid(self.zygote, status.as_mut_ptr(), 0);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Finds the program as `execvp` does (POSIX XBD 8.3, `PATH`) and says why it could not be run.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// The file that `execve` gets for `program`: itself when it holds a slash, else the first
+/// executable file of that name along `PATH`.
+///
+/// # Errors
+/// Status 127 when there is none, 126 when the only one is not executable.
+pub(crate) fn resolve(program: &OsStr) -> Result<PathBuf, Failure> {
+    if program.as_bytes().contains(&b'/') {
+        return Ok(PathBuf::from(program));
+    }
+    let path =
+        std::env::var_os("PATH").unwrap_or_else(|| OsString::from_vec(b"/bin:/usr/bin".to_vec()));
+    let mut denied = None;
+    for folder in std::env::split_paths(&path) {
+        let folder = if folder.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            folder
+        };
+        let candidate = folder.join(program);
+        if !candidate.is_file() {
+            continue;
+        }
+        if executable(&candidate) {
+            return Ok(candidate);
+        }
+        denied.get_or_insert(candidate);
+    }
+    match denied {
+        Some(file) => Err(exec_failure(&file, libc::EACCES)),
+        None if program.is_empty() => Err(Failure::new(2, "the command is empty")),
+        None => Err(Failure::new(
+            127,
+            format!("program `{}` not found in PATH", program.to_string_lossy()),
+        )
+        .mend("check the spelling, or give its path")),
+    }
+}
+
+fn executable(file: &Path) -> bool {
+    let Ok(file) = CString::new(file.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: `file` is a NUL-terminated string.
+    unsafe { libc::access(file.as_ptr(), libc::X_OK) == 0 }
+}
+
+/// The failure for an `execve` of `file` that gave `errno`.
+pub(crate) fn exec_failure(file: &Path, errno: i32) -> Failure {
+    let shown = file.display();
+    match errno {
+        libc::ENOENT if file.exists() => Failure::new(
+            127,
+            format!("`{shown}` exists, but the interpreter or loader that it names does not"),
+        )
+        .mend("look at its first line (`#!`) or at `file` of it"),
+        libc::ENOENT | libc::ENOTDIR => {
+            Failure::new(127, format!("program `{shown}` not found")).mend("check the path")
+        }
+        libc::EACCES if file.is_dir() => {
+            Failure::new(126, format!("`{shown}` is a directory, not a program"))
+        }
+        libc::EACCES => Failure::new(126, format!("`{shown}` is not executable"))
+            .mend(format!("chmod +x {shown}, if it is a program")),
+        libc::ENOEXEC => Failure::new(
+            126,
+            format!("`{shown}` is not a format that this kernel runs"),
+        )
+        .mend("a script needs a first line such as #!/bin/sh"),
+        libc::E2BIG => Failure::new(126, "the arguments and the environment are too long")
+            .mend("raise the stack limit (ulimit -s) or shorten them"),
+        errno => Failure::new(
+            126,
+            format!(
+                "cannot execute `{shown}`: {}",
+                std::io::Error::from_raw_os_error(errno)
+            ),
+        ),
+    }
+}

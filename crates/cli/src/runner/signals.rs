@@ -1,0 +1,119 @@
+//! The signals that truecount waits for while a command runs: the end of the child, and the
+//! user's wish to stop. They are blocked and taken synchronously by `sigtimedwait`, so there is no
+//! handler and no race between a check and a wait.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+/// Signals by which a user stops truecount.
+const STOPPING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// The blocked signals; one value for the life of the process.
+pub(crate) struct Signals {
+    waited: libc::sigset_t,
+    original: libc::sigset_t,
+}
+
+impl Signals {
+    /// Blocks SIGCHLD and the stopping signals (those that are not ignored already, as under
+    /// `nohup`). To be called once, before the launcher is forked.
+    pub(crate) fn block() -> io::Result<Self> {
+        // SAFETY: plain signal-set calls on locals; sigaction only reads or sets SIG_DFL.
+        unsafe {
+            let mut waited = MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigemptyset(waited.as_mut_ptr());
+            let mut waited = waited.assume_init();
+            for signal in STOPPING {
+                let mut action = MaybeUninit::<libc::sigaction>::uninit();
+                if libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+                    && action.assume_init().sa_sigaction != libc::SIG_IGN
+                {
+                    libc::sigaddset(&raw mut waited, signal);
+                }
+            }
+            libc::sigaddset(&raw mut waited, libc::SIGCHLD);
+            // An inherited SIG_IGN would make the kernel reap the child and drop its status.
+            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+            let mut original = MaybeUninit::<libc::sigset_t>::uninit();
+            if libc::sigprocmask(libc::SIG_BLOCK, &raw const waited, original.as_mut_ptr()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Self {
+                waited,
+                original: original.assume_init(),
+            })
+        }
+    }
+
+    /// The signal mask that truecount was started with; the command gets it back.
+    pub(crate) fn original(&self) -> libc::sigset_t {
+        self.original
+    }
+
+    /// Waits for one of the signals, at most `limit`; `None` is the end of the time.
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<Option<i32>> {
+        // SAFETY: the set is initialised; a null timeout means to wait for ever.
+        let signal = unsafe {
+            match limit {
+                None => libc::sigwaitinfo(&raw const self.waited, std::ptr::null_mut()),
+                Some(limit) => {
+                    let timeout = libc::timespec {
+                        tv_sec: libc::time_t::try_from(limit.as_secs())
+                            .unwrap_or(libc::time_t::MAX),
+                        tv_nsec: libc::c_long::from(limit.subsec_nanos()),
+                    };
+                    libc::sigtimedwait(
+                        &raw const self.waited,
+                        std::ptr::null_mut(),
+                        &raw const timeout,
+                    )
+                }
+            }
+        };
+        if signal > 0 {
+            return Ok(Some(signal));
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => Ok(None),
+            _ => Err(error),
+        }
+    }
+
+    /// A stopping signal that has arrived, without waiting.
+    pub(crate) fn stop_requested(&self) -> Option<i32> {
+        loop {
+            match self.wait(Some(Duration::ZERO)) {
+                Ok(Some(libc::SIGCHLD)) => {}
+                Ok(Some(signal)) => return Some(signal),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// The name of a signal.
+pub(crate) fn name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGSYS => "SIGSYS",
+        _ => "see signal(7)",
+    }
+}

@@ -1,0 +1,168 @@
+//! Where numbers come from. A [`Source`] runs a command and counts events; the commands above do
+//! not know which one it is.
+//!
+//! `auto` takes hardware when there is a PMU that may be used, else the virtual PMU when this build
+//! has one, else what the kernel accounts by itself, and says what is missing.
+
+mod counters;
+mod native;
+
+use std::path::Path;
+use std::time::Duration;
+
+use truecount_events::Event;
+
+use crate::failure::Failure;
+use crate::model::{Reading, SourceKind};
+use crate::runner::{Finished, Launch};
+use crate::session::Session;
+use crate::wanted::WantedGroup;
+
+pub(crate) use native::Native;
+
+/// `--source`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Choice {
+    /// Hardware if there is one, else the best there is
+    Auto,
+    /// The CPU's counters
+    Hardware,
+    /// The virtual PMU: exact user-mode counts without hardware
+    Virtual,
+    /// Single-stepping: exact and slow
+    Step,
+    /// Clocks, faults and switches that the kernel accounts
+    Software,
+}
+
+/// Why a source or an event cannot be had, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reason {
+    pub(crate) cause: String,
+    pub(crate) mend: Option<String>,
+}
+
+impl Reason {
+    pub(crate) fn new(cause: impl Into<String>) -> Self {
+        Self {
+            cause: cause.into(),
+            mend: None,
+        }
+    }
+
+    pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.cause)?;
+        match &self.mend {
+            Some(mend) => write!(f, "; {mend}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The command and its children.
+    Command,
+    /// A running process with its threads and their future children.
+    Process(i32),
+    /// Every CPU.
+    Machine,
+}
+
+impl Target {
+    /// The name in documents.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Process(_) => "process",
+            Self::Machine => "machine",
+        }
+    }
+}
+
+/// One run: the command and the file to execute, and what to measure.
+pub(crate) struct Run<'a> {
+    /// `None` counts until the process ends or the user stops it.
+    pub(crate) launch: Option<(&'a Path, Launch<'a>)>,
+    pub(crate) groups: &'a [WantedGroup],
+    pub(crate) target: Target,
+}
+
+/// Cumulative readings at a regular interval.
+pub(crate) struct Interval<'i> {
+    pub(crate) every: Duration,
+    pub(crate) each: &'i mut dyn FnMut(Duration, Vec<Reading>),
+}
+
+/// What one run gave.
+pub(crate) struct Measurement {
+    /// The command, if there was one.
+    pub(crate) finished: Option<Finished>,
+    /// From `execve` (or from the start of counting) to the end.
+    pub(crate) wall_ns: u64,
+    /// One reading for each metric, in the order asked.
+    pub(crate) readings: Vec<Reading>,
+    /// Times and memory that come with every run, unless they were asked for as metrics.
+    pub(crate) resources: Vec<Reading>,
+    /// The signal by which the user stopped it.
+    pub(crate) interrupted: Option<i32>,
+    /// What the reader should know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Something that runs a command and counts.
+pub(crate) trait Source {
+    /// Who counts the events.
+    fn kind(&self) -> SourceKind;
+
+    /// What to count when the user names nothing.
+    fn default_events(&self, target: Target) -> &'static str;
+
+    /// Whether it counts this event, and if not, why.
+    fn counts(&self, event: &Event) -> Result<(), Reason>;
+
+    /// Runs the command to its end and counts.
+    fn run(
+        &mut self,
+        session: &mut Session,
+        run: &Run<'_>,
+        interval: Option<Interval<'_>>,
+    ) -> Result<Measurement, Failure>;
+}
+
+/// The source for `--source`.
+///
+/// # Errors
+/// Status 1 when the source that was asked for does not work here, with the reason.
+pub(crate) fn select(choice: Choice) -> Result<Box<dyn Source>, Failure> {
+    let unavailable = |reason: Reason| {
+        let failure = Failure::new(1, reason.cause);
+        match reason.mend {
+            Some(mend) => failure.mend(mend),
+            None => failure,
+        }
+    };
+    match choice {
+        Choice::Auto => Ok(Box::new(Native::best())),
+        Choice::Hardware => {
+            counters::hardware_available().map_err(unavailable)?;
+            Ok(Box::new(Native::hardware()))
+        }
+        Choice::Software => Ok(Box::new(Native::software())),
+        Choice::Step => Err(unavailable(Reason::new(
+            "this build of truecount has no single-step source",
+        ))),
+        Choice::Virtual => Err(unavailable(
+            Reason::new("this build of truecount has no virtual PMU")
+                .mend("use --source step, which counts instructions exactly and slowly"),
+        )),
+    }
+}

@@ -1,0 +1,251 @@
+//! What a command line asks to be measured: events and the resources that the kernel accounts.
+//!
+//! Event expressions are resolved by `truecount-events`; this module adds the names that only a
+//! run of a program has (`max-rss`) and says which resource stands in for a software event.
+
+use truecount_events::{Event, Expression, Head, Kind, Machine, Special};
+
+use crate::failure::Failure;
+use crate::runner::{Finished, Usage};
+
+/// A quantity of `wait4`, or the wall time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Resource {
+    Wall,
+    User,
+    System,
+    CpuTime,
+    MaxRss,
+    PageFaults,
+    MinorFaults,
+    MajorFaults,
+    ContextSwitches,
+}
+
+impl Resource {
+    const ALL: [Self; 9] = [
+        Self::Wall,
+        Self::User,
+        Self::System,
+        Self::CpuTime,
+        Self::MaxRss,
+        Self::PageFaults,
+        Self::MinorFaults,
+        Self::MajorFaults,
+        Self::ContextSwitches,
+    ];
+
+    /// The name of the metric.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Wall => "wall-time",
+            Self::User => "user-time",
+            Self::System => "system-time",
+            Self::CpuTime => "cpu-time",
+            Self::MaxRss => "max-rss",
+            Self::PageFaults => "page-faults",
+            Self::MinorFaults => "minor-faults",
+            Self::MajorFaults => "major-faults",
+            Self::ContextSwitches => "context-switches",
+        }
+    }
+
+    /// `ns`, `bytes` or `count`.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::Wall | Self::User | Self::System | Self::CpuTime => "ns",
+            Self::MaxRss => "bytes",
+            _ => "count",
+        }
+    }
+
+    fn find(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|resource| resource.name() == name)
+    }
+
+    /// The value of a finished run.
+    pub(crate) fn of(self, run: &Finished) -> u64 {
+        let Usage {
+            user_ns,
+            system_ns,
+            max_rss,
+            minor_faults,
+            major_faults,
+            voluntary_switches,
+            involuntary_switches,
+        } = run.usage;
+        match self {
+            Self::Wall => run.wall_ns,
+            Self::User => user_ns,
+            Self::System => system_ns,
+            Self::CpuTime => user_ns.saturating_add(system_ns),
+            Self::MaxRss => max_rss,
+            Self::PageFaults => minor_faults.saturating_add(major_faults),
+            Self::MinorFaults => minor_faults,
+            Self::MajorFaults => major_faults,
+            Self::ContextSwitches => voluntary_switches.saturating_add(involuntary_switches),
+        }
+    }
+
+    /// The resource that tells the same as a software event without filter.
+    pub(crate) fn for_event(name: &str) -> Option<Self> {
+        match name {
+            "task-clock" => Some(Self::CpuTime),
+            "page-faults" | "minor-faults" | "major-faults" | "context-switches" => {
+                Self::find(name)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// One metric that was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    /// Canonical name with filter.
+    pub(crate) name: String,
+    /// Unit of the scaled value.
+    pub(crate) unit: String,
+    /// Factor from the count to the unit.
+    pub(crate) scale: f64,
+    /// How to get it.
+    pub(crate) what: What,
+}
+
+/// How a metric is obtained.
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    /// From the end of the process.
+    Resource(Resource),
+    /// From a source of events.
+    Event(Box<Event>),
+}
+
+impl Wanted {
+    pub(crate) fn resource(resource: Resource) -> Self {
+        Self {
+            name: resource.name().to_owned(),
+            unit: resource.unit().to_owned(),
+            scale: 1.0,
+            what: What::Resource(resource),
+        }
+    }
+
+    fn event(event: Event) -> Self {
+        Self {
+            name: event.name.clone(),
+            unit: event.unit.clone(),
+            scale: event.scale,
+            what: What::Event(Box::new(event)),
+        }
+    }
+
+    /// The event, unless it is a resource.
+    pub(crate) fn as_event(&self) -> Option<&Event> {
+        match &self.what {
+            What::Event(event) => Some(event),
+            What::Resource(_) => None,
+        }
+    }
+}
+
+/// Metrics to be counted at the same time; one outside braces is a group of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct WantedGroup {
+    pub(crate) members: Vec<Wanted>,
+}
+
+/// Resolves an event expression. `prefer_resources` takes what `wait4` tells anyhow from there,
+/// without opening a software event for it.
+///
+/// # Errors
+/// Status 2 with the place and near names.
+pub(crate) fn resolve(
+    expression: &str,
+    machine: &Machine,
+    prefer_resources: bool,
+) -> Result<Vec<WantedGroup>, Failure> {
+    let wrong = |error: truecount_events::Error| Failure::new(2, error.to_string());
+    let parsed = truecount_events::parse(expression).map_err(wrong)?;
+    let mut groups = Vec::new();
+    for group in parsed.groups {
+        // `max-rss` is a property of a process, no event: it is known here only.
+        let own = match group.events.as_slice() {
+            [event] if event.modifiers.is_empty() => match &event.head {
+                Head::Name(name) => Resource::find(name).filter(|&resource| {
+                    prefer_resources || matches!(resource, Resource::MaxRss | Resource::CpuTime)
+                }),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(resource) = own {
+            groups.push(WantedGroup {
+                members: vec![Wanted::resource(resource)],
+            });
+            continue;
+        }
+        let one = Expression {
+            groups: vec![group],
+        };
+        let resolved =
+            truecount_events::resolve_parsed(&one, expression, machine).map_err(wrong)?;
+        for group in resolved.groups {
+            groups.push(WantedGroup {
+                members: group.events.into_iter().map(of_event).collect(),
+            });
+        }
+    }
+    Ok(groups)
+}
+
+/// Clocks among the special kinds are resources.
+fn of_event(event: Event) -> Wanted {
+    match event.kind {
+        Kind::Special(Special::WallTime) => Wanted::resource(Resource::Wall),
+        Kind::Special(Special::UserTime) => Wanted::resource(Resource::User),
+        Kind::Special(Special::SystemTime) => Wanted::resource(Resource::System),
+        _ => Wanted::event(event),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(expression: &str) -> Vec<Vec<String>> {
+        resolve(expression, &Machine::unknown(), true)
+            .unwrap()
+            .into_iter()
+            .map(|group| {
+                group
+                    .members
+                    .into_iter()
+                    .map(|wanted| wanted.name)
+                    .collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn resources_and_events_mix() {
+        assert_eq!(
+            names("max-rss,{instructions,branches}:u,wall-time,page-faults"),
+            [
+                vec!["max-rss"],
+                vec!["instructions:u", "branches:u"],
+                vec!["wall-time"],
+                vec!["page-faults"]
+            ]
+        );
+    }
+
+    #[test]
+    fn an_unknown_event_is_status_2_with_near_names() {
+        let failure = resolve("instrutions:u", &Machine::unknown(), true).unwrap_err();
+        assert_eq!(failure.code, 2);
+        assert!(failure.to_string().contains("instructions"));
+    }
+}
