@@ -24,11 +24,15 @@ mod attr;
 pub mod blocks;
 mod branch;
 mod bytes;
+pub mod code;
+pub mod elf;
 mod error;
 mod file;
 mod record;
 mod sample;
 pub mod spaces;
+#[cfg(feature = "symbols")]
+pub mod symbols;
 
 pub use attr::EventAttr;
 pub use branch::{BranchEntry, BranchStack, SATURATED};

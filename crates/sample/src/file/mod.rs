@@ -20,7 +20,7 @@ use crate::record::Body;
 use crate::sample::{SampleId, SampleLayout};
 use features::Features;
 use header::FileHeader;
-use map::Bytes;
+pub(crate) use map::Bytes;
 pub use stream::{Record, RecordRange, Records};
 
 /// One event of a recording.

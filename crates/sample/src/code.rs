@@ -1,0 +1,130 @@
+//! What a block's instructions are: decoded once per distinct block (x86-64, iced-x86).
+
+use iced_x86::{
+    Code, Decoder, DecoderOptions, Formatter as _, InstructionInfoFactory, IntelFormatter, OpAccess,
+};
+
+/// One instruction of a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instruction {
+    /// Its address, as `start` counts.
+    pub address: u64,
+    /// Intel syntax.
+    pub text: String,
+}
+
+/// What can be known about a block without running it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BlockCode {
+    /// The instructions, the branch that ends the block included.
+    pub instructions: Vec<Instruction>,
+    /// Instructions that read memory (returns and pops too).
+    pub loads: u32,
+    /// Instructions that write memory.
+    pub stores: u32,
+    /// Integer or floating-point divisions and square roots.
+    pub divisions: u32,
+    /// Branches inside, which were not taken.
+    pub inner_branches: u32,
+    /// What the last instruction is: `jump`, `call`, `return`, `other`.
+    pub ends_with: &'static str,
+}
+
+/// Decodes the code from `start` to the branch at `end` (inclusive). `bytes` begin at `start`.
+///
+/// `None`: no instruction begins at `end`, so the file is not the one that ran (or code was written meanwhile).
+///
+/// ```
+/// // mov rax,[rdi]; add rdi,8; jne -9
+/// let code = [0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 0x08, 0x75, 0xf7];
+/// let block = truecount_sample::code::decode(&code, 0x1000, 0x1007).unwrap();
+/// assert_eq!((block.instructions.len(), block.loads, block.ends_with), (3, 1, "jump"));
+/// assert!(truecount_sample::code::decode(&code, 0x1000, 0x1005).is_none());
+/// ```
+#[must_use]
+pub fn decode(bytes: &[u8], start: u64, end: u64) -> Option<BlockCode> {
+    let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+    let mut info = InstructionInfoFactory::new();
+    let mut formatter = IntelFormatter::new();
+    formatter
+        .options_mut()
+        .set_space_after_operand_separator(true);
+    formatter.options_mut().set_hex_prefix("0x");
+    formatter.options_mut().set_hex_suffix("");
+    formatter.options_mut().set_branch_leading_zeros(false);
+    formatter.options_mut().set_uppercase_hex(false);
+    let mut out = BlockCode {
+        ends_with: "other",
+        ..BlockCode::default()
+    };
+    while decoder.can_decode() && decoder.ip() <= end {
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return None;
+        }
+        let mut text = String::new();
+        formatter.format(&instruction, &mut text);
+        let address = instruction.ip();
+        out.instructions.push(Instruction { address, text });
+        let (mut reads, mut writes) = (false, false);
+        for memory in info.info(&instruction).used_memory() {
+            reads |= matches!(
+                memory.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+            );
+            writes |= matches!(
+                memory.access(),
+                OpAccess::Write
+                    | OpAccess::CondWrite
+                    | OpAccess::ReadWrite
+                    | OpAccess::ReadCondWrite
+            );
+        }
+        let is_nop = instruction.mnemonic() == iced_x86::Mnemonic::Nop;
+        out.loads += u32::from(reads && !is_nop);
+        out.stores += u32::from(writes && !is_nop);
+        out.divisions += u32::from(is_division(instruction.code()));
+        if address == end {
+            out.ends_with = match instruction.flow_control() {
+                iced_x86::FlowControl::Return => "return",
+                iced_x86::FlowControl::Call | iced_x86::FlowControl::IndirectCall => "call",
+                iced_x86::FlowControl::UnconditionalBranch
+                | iced_x86::FlowControl::IndirectBranch
+                | iced_x86::FlowControl::ConditionalBranch => "jump",
+                _ => "other",
+            };
+            return Some(out);
+        }
+        out.inner_branches += u32::from(instruction.flow_control() != iced_x86::FlowControl::Next);
+    }
+    None
+}
+
+fn is_division(code: Code) -> bool {
+    use iced_x86::Mnemonic as M;
+    matches!(
+        code.mnemonic(),
+        M::Div
+            | M::Idiv
+            | M::Divss
+            | M::Divsd
+            | M::Divps
+            | M::Divpd
+            | M::Vdivss
+            | M::Vdivsd
+            | M::Vdivps
+            | M::Vdivpd
+            | M::Sqrtss
+            | M::Sqrtsd
+            | M::Sqrtps
+            | M::Sqrtpd
+            | M::Vsqrtss
+            | M::Vsqrtsd
+            | M::Vsqrtps
+            | M::Vsqrtpd
+            | M::Fdiv
+            | M::Fdivp
+            | M::Fidiv
+            | M::Fsqrt
+    )
+}

@@ -1,0 +1,189 @@
+//! Names for addresses: symbols, source lines and inlined functions of the files that were mapped, by blazesym.
+//!
+//! A file is looked for as it was recorded, below another root (`--symfs`), or where the caller says
+//! (`--binary`); one with another build id than the recording's is not used.
+
+use std::path::{Path, PathBuf};
+
+use blazesym::symbolize::source::{self, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use rustc_hash::FxHashMap;
+
+use crate::elf::Elf;
+use crate::spaces::MappedFile;
+
+/// A name for an address; inlined functions come as callers and callees.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame {
+    /// Function, demangled.
+    pub function: String,
+    /// Source file.
+    pub file: Option<String>,
+    /// Line in it.
+    pub line: Option<u32>,
+}
+
+/// All names of an address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Location {
+    /// Innermost (inlined) function first; the last is the function of the symbol table. Empty: no symbol.
+    pub frames: Vec<Frame>,
+    /// Bytes from the symbol's start.
+    pub offset: u64,
+}
+
+/// Where to look for files.
+#[derive(Debug, Clone, Default)]
+pub struct SearchPath {
+    /// Another root for all paths of the recording.
+    pub symfs: Option<PathBuf>,
+    /// The program itself, for the mapped file of the same name (or build id).
+    pub binary: Option<PathBuf>,
+}
+
+/// Finds names; keeps what it has read.
+pub struct Symbols {
+    search: SearchPath,
+    symbolizer: Symbolizer,
+    files: FxHashMap<MappedFile, Result<FoundFile, String>>,
+    cache: FxHashMap<(PathBuf, u64), Location>,
+}
+
+impl std::fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Symbols")
+            .field("search", &self.search)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A mapped file that is there.
+#[derive(Debug)]
+pub struct FoundFile {
+    /// Where.
+    pub path: PathBuf,
+    /// Its contents.
+    pub elf: Elf,
+}
+
+impl Symbols {
+    /// Looks for files where `search` says.
+    #[must_use]
+    pub fn new(search: SearchPath) -> Self {
+        Self {
+            search,
+            symbolizer: Symbolizer::new(),
+            files: FxHashMap::default(),
+            cache: FxHashMap::default(),
+        }
+    }
+
+    /// The file on this machine that was mapped, or why it cannot be used.
+    ///
+    /// # Errors
+    /// One line with the reason: not there, not ELF, another build id.
+    pub fn find(&mut self, mapped: &MappedFile) -> Result<&FoundFile, &str> {
+        if !self.files.contains_key(mapped) {
+            let found = self.search.find(mapped);
+            self.files.insert(mapped.clone(), found);
+        }
+        match self.files.get(mapped) {
+            Some(Ok(found)) => Ok(found),
+            Some(Err(why)) => Err(why),
+            None => Err("not looked for"),
+        }
+    }
+
+    /// The names of an offset in a mapped file; empty when nothing is known.
+    pub fn locate(&mut self, mapped: &MappedFile, offset: u64) -> Location {
+        let Ok(found) = self.find(mapped) else {
+            return Location::default();
+        };
+        let key = (found.path.clone(), offset);
+        if let Some(known) = self.cache.get(&key) {
+            return known.clone();
+        }
+        let source = Source::Elf(source::Elf::new(&key.0));
+        let location = match self
+            .symbolizer
+            .symbolize_single(&source, Input::FileOffset(offset))
+        {
+            Ok(Symbolized::Sym(sym)) => {
+                let mut frames: Vec<Frame> = sym
+                    .inlined
+                    .iter()
+                    .rev()
+                    .map(|f| frame(f.name.to_string(), f.code_info.as_ref()))
+                    .collect();
+                frames.push(frame(sym.name.to_string(), sym.code_info.as_deref()));
+                Location {
+                    frames,
+                    offset: sym.offset as u64,
+                }
+            }
+            _ => Location::default(),
+        };
+        self.cache.insert(key, location.clone());
+        location
+    }
+}
+
+fn frame(function: String, code: Option<&blazesym::symbolize::CodeInfo<'_>>) -> Frame {
+    Frame {
+        function,
+        file: code.map(|c| c.to_path().display().to_string()),
+        line: code.and_then(|c| c.line),
+    }
+}
+
+impl SearchPath {
+    fn find(&self, mapped: &MappedFile) -> Result<FoundFile, String> {
+        if mapped.path.starts_with('[') || mapped.path.starts_with("//") || mapped.path.is_empty() {
+            return Err(format!("{} is no file", mapped.path));
+        }
+        let recorded = Path::new(&mapped.path);
+        let mut candidates = Vec::new();
+        if let Some(binary) = &self.binary {
+            let same_name = binary.file_name() == recorded.file_name();
+            if same_name || (!mapped.build_id.is_empty() && build_id_of(binary) == mapped.build_id)
+            {
+                candidates.push(binary.clone());
+            }
+        }
+        if let Some(root) = &self.symfs {
+            candidates.push(root.join(recorded.strip_prefix("/").unwrap_or(recorded)));
+            if let Some(name) = recorded.file_name() {
+                candidates.push(root.join(name));
+            }
+        } else {
+            candidates.push(recorded.to_owned());
+        }
+        let mut why = format!("{} is not here", mapped.path);
+        for path in candidates {
+            let Ok(Some(elf)) = Elf::open(&path) else {
+                continue;
+            };
+            if mapped.build_id.is_empty()
+                || elf.build_id().is_empty()
+                || same_id(elf.build_id(), &mapped.build_id)
+            {
+                return Ok(FoundFile { path, elf });
+            }
+            why = format!("{} has another build id than the recording", path.display());
+        }
+        Err(why)
+    }
+}
+
+fn build_id_of(path: &Path) -> Vec<u8> {
+    match Elf::open(path) {
+        Ok(Some(elf)) => elf.build_id().to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// Old recordings fill the id up to 20 bytes with zeros.
+fn same_id(a: &[u8], b: &[u8]) -> bool {
+    let trim = |id: &[u8]| id.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
+    a.get(..trim(a)) == b.get(..trim(b))
+}
