@@ -1,0 +1,376 @@
+//! Verdicts: two keys.
+//!
+//! A change is called only when its p, adjusted by Holm's method over all metrics shown, is below
+//! alpha **and** the whole interval lies beyond the metric's floor. `Same` needs the whole interval
+//! within the floor. Everything else is undecided, with an estimate of how many more rounds
+//! would decide.
+
+use crate::compare::{Comparison, Design};
+use crate::floors::Floors;
+use crate::holm::holm;
+use crate::normal;
+use std::fmt;
+
+/// More rounds than this are not proposed: the change is too near its floor to be told apart.
+const MOST_ROUNDS: f64 = 100_000.0;
+
+/// What is said about a change of one metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Less of it: faster, fewer.
+    Lower,
+    /// More of it: slower, more.
+    Higher,
+    /// The whole interval lies within the floor.
+    Same,
+    /// Neither could be shown.
+    Undecided {
+        /// About how many more rounds would decide; `None` when that cannot be told or the change
+        /// is too near its floor.
+        more_rounds: Option<usize>,
+    },
+    /// Too few rounds for any verdict.
+    TooSmall {
+        /// Rounds there are.
+        n: usize,
+        /// Rounds without which no verdict is possible.
+        needed: usize,
+    },
+}
+
+/// The pair of words for lower and higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wording {
+    /// `faster`, `slower`: times and cycles.
+    Time,
+    /// `fewer`, `more`: events.
+    Count,
+    /// `smaller`, `larger`: memory and other sizes.
+    Size,
+}
+
+impl Wording {
+    /// The words that suit a metric's name.
+    #[must_use]
+    pub fn of(metric: &str) -> Self {
+        let name = metric
+            .split(':')
+            .next()
+            .unwrap_or(metric)
+            .to_ascii_lowercase();
+        let is = |words: &[&str]| {
+            words
+                .iter()
+                .any(|w| name == *w || name.ends_with(&format!("-{w}")))
+        };
+        if is(&["wall", "user", "system", "sys", "time", "clock", "cycles"])
+            || name.ends_with("_time")
+        {
+            Wording::Time
+        } else if is(&["rss", "memory", "size", "bytes"]) {
+            Wording::Size
+        } else {
+            Wording::Count
+        }
+    }
+}
+
+impl Verdict {
+    /// One word for tables and JSON: `faster`, `more`, `same`, `undecided`, `n too small`, …
+    #[must_use]
+    pub fn word(&self, wording: Wording) -> &'static str {
+        match (self, wording) {
+            (Verdict::Lower, Wording::Time) => "faster",
+            (Verdict::Higher, Wording::Time) => "slower",
+            (Verdict::Lower, Wording::Count) => "fewer",
+            (Verdict::Higher, Wording::Count) => "more",
+            (Verdict::Lower, Wording::Size) => "smaller",
+            (Verdict::Higher, Wording::Size) => "larger",
+            (Verdict::Same, _) => "same",
+            (Verdict::Undecided { .. }, _) => "undecided",
+            (Verdict::TooSmall { .. }, _) => "n too small",
+        }
+    }
+}
+
+/// A comparison with its verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// Name of the metric.
+    pub metric: String,
+    /// The numbers.
+    pub comparison: Comparison,
+    /// p adjusted over all metrics judged together.
+    pub p_adjusted: f64,
+    /// The metric's floor, as a share.
+    pub floor: f64,
+    /// What is said.
+    pub verdict: Verdict,
+}
+
+impl fmt::Display for Judged {
+    /// The verdict in full: `undecided: about 12 more rounds would decide`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.verdict.word(Wording::of(&self.metric)))?;
+        match self.verdict {
+            Verdict::Undecided {
+                more_rounds: Some(1),
+            } => f.write_str(": about 1 more round would decide"),
+            Verdict::Undecided {
+                more_rounds: Some(k),
+            } => {
+                write!(f, ": about {k} more rounds would decide")
+            }
+            Verdict::TooSmall { n, needed } => write!(f, ": {n} of at least {needed} rounds"),
+            _ if self.comparison.exact_change.is_some() => f.write_str(" (exact change)"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Judges comparisons that are shown together: one call for everything in one report, so that the
+/// adjustment covers all of it.
+///
+/// ```
+/// use truecount_stats::{Floors, Options, Verdict, compare_paired, verdicts};
+/// let c = compare_paired(&[1000u64; 10], &[1020; 10], &Options::default())?;
+/// let judged = verdicts([("instructions:u", c)], &Floors::default());
+/// assert_eq!(judged[0].verdict, Verdict::Higher);
+/// assert_eq!(judged[0].to_string(), "more (exact change)");
+/// # Ok::<(), truecount_stats::StatsError>(())
+/// ```
+pub fn verdicts<S: Into<String>>(
+    shown: impl IntoIterator<Item = (S, Comparison)>,
+    floors: &Floors,
+) -> Vec<Judged> {
+    let shown: Vec<(String, Comparison)> = shown.into_iter().map(|(s, c)| (s.into(), c)).collect();
+    let adjusted = holm(&shown.iter().map(|(_, c)| Some(c.p)).collect::<Vec<_>>());
+    let family = shown.len();
+    shown
+        .into_iter()
+        .zip(adjusted)
+        .map(|((metric, comparison), p)| {
+            let floor = floors.of(&metric);
+            let p_adjusted = p.unwrap_or(1.0);
+            let verdict = judge(&comparison, p_adjusted, floor, family);
+            Judged {
+                metric,
+                comparison,
+                p_adjusted,
+                floor,
+                verdict,
+            }
+        })
+        .collect()
+}
+
+fn judge(c: &Comparison, p_adjusted: f64, floor: f64, family: usize) -> Verdict {
+    let (low, high) = match (c.too_small, c.interval) {
+        (None, Some(interval)) => interval,
+        (needed, _) => {
+            return Verdict::TooSmall {
+                n: c.n(),
+                needed: needed.unwrap_or(c.n() + 1),
+            };
+        }
+    };
+    let sure = p_adjusted < c.alpha;
+    if low >= 1.0 - floor && high <= 1.0 + floor {
+        Verdict::Same
+    } else if low > 1.0 + floor && sure {
+        Verdict::Higher
+    } else if high < 1.0 - floor && sure {
+        Verdict::Lower
+    } else {
+        let more_rounds = more_rounds(c, p_adjusted, floor, family, (low, high));
+        Verdict::Undecided { more_rounds }
+    }
+}
+
+/// How many more rounds would decide if the estimate stays and intervals shrink as 1/√n.
+fn more_rounds(
+    c: &Comparison,
+    p_adjusted: f64,
+    floor: f64,
+    family: usize,
+    (low, high): (f64, f64),
+) -> Option<usize> {
+    if !high.is_finite() {
+        // Zeros in the base: nothing bounds the factor, and no formula says when something will.
+        return None;
+    }
+    let change = c.change();
+    let n = c.n() as f64;
+    // By which factor each half of the interval is too wide for what it has to fit into.
+    let too_wide = if change > floor {
+        (c.ratio - low) / (change - floor)
+    } else if change < -floor {
+        (high - c.ratio) / (-floor - change)
+    } else {
+        let up = (high - c.ratio) / (floor - change);
+        let down = (c.ratio - low) / (floor + change);
+        // Halves without width fit anywhere, also at the floor itself (0/0).
+        if up.is_nan() {
+            down
+        } else if down.is_nan() {
+            up
+        } else {
+            up.max(down)
+        }
+    };
+    let mut wanted = if too_wide.is_nan() {
+        n
+    } else {
+        n * (too_wide * too_wide).max(1.0)
+    };
+    if change.abs() > floor && p_adjusted >= c.alpha {
+        // z grows as √n, and the smallest p that exists must suffice after adjustment.
+        let have = normal::upper_quantile((p_adjusted / 2.0).min(0.5));
+        let need = normal::upper_quantile(c.alpha / 2.0);
+        wanted = wanted.max(n * (need / have.max(1e-3)).powi(2));
+        let smallest = match c.design {
+            Design::Paired => (2.0 * family as f64 / c.alpha).log2(),
+            Design::Unpaired => (2.0 * family as f64 / c.alpha).log2() / 2.0,
+        };
+        wanted = wanted.max(smallest.floor() + 1.0);
+    }
+    let more = (wanted - n).ceil().max(1.0);
+    (more <= MOST_ROUNDS).then_some(more as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Rng, compare_paired};
+
+    /// A comparison of `n` rounds with everything given.
+    fn given(n: usize, ratio: f64, interval: (f64, f64), p: f64) -> Comparison {
+        let mut c = compare_paired(&vec![1u64; n], &vec![1; n], &Options::default()).unwrap();
+        (c.ratio, c.interval, c.p) = (ratio, Some(interval), p);
+        c
+    }
+
+    fn one(metric: &str, c: Comparison) -> Judged {
+        verdicts([(metric, c)], &Floors::default()).remove(0)
+    }
+
+    #[test]
+    fn both_keys_are_needed() {
+        let v = |c| one("cycles:u", c).verdict;
+        assert_eq!(v(given(20, 1.05, (1.03, 1.07), 0.001)), Verdict::Higher);
+        assert_eq!(v(given(20, 0.95, (0.93, 0.97), 0.001)), Verdict::Lower);
+        // Significant, but the interval reaches into the floor.
+        assert!(matches!(
+            v(given(20, 1.05, (1.005, 1.1), 0.001)),
+            Verdict::Undecided { .. }
+        ));
+        // Beyond the floor, but not significant.
+        assert!(matches!(
+            v(given(20, 1.05, (1.03, 1.07), 0.06)),
+            Verdict::Undecided { .. }
+        ));
+        // Significant and within the floor.
+        assert_eq!(v(given(20, 1.004, (1.002, 1.006), 0.001)), Verdict::Same);
+    }
+
+    #[test]
+    fn holm_counts_every_metric_shown() {
+        let c = given(6, 1.05, (1.03, 1.07), 0.03125);
+        assert_eq!(one("instructions:u", c).verdict, Verdict::Higher);
+        let two = verdicts(
+            [("instructions:u", c), ("branches:u", c)],
+            &Floors::default(),
+        );
+        assert_eq!(two[0].p_adjusted, 0.0625);
+        // 2^(1 − 7) · 2 = 0.031 < 0.05: one more round suffices.
+        assert_eq!(
+            two[0].verdict,
+            Verdict::Undecided {
+                more_rounds: Some(1)
+            }
+        );
+        assert_eq!(
+            two[0].to_string(),
+            "undecided: about 1 more round would decide"
+        );
+    }
+
+    #[test]
+    fn rounds_are_estimated_by_the_root_of_n() {
+        // Half-width 4 %, 2 % of room: twice too wide, four times the rounds.
+        let c = given(10, 1.04, (1.0, 1.08), 0.01);
+        assert_eq!(
+            one("wall", c).verdict,
+            Verdict::Undecided {
+                more_rounds: Some(30)
+            }
+        );
+        // At the floor itself no number of rounds decides.
+        let c = given(10, 1.02, (1.0, 1.04), 0.01);
+        assert_eq!(
+            one("wall", c).verdict,
+            Verdict::Undecided { more_rounds: None }
+        );
+        let c = given(10, f64::INFINITY, (1.0, f64::INFINITY), 0.01);
+        assert_eq!(
+            one("faults", c).verdict,
+            Verdict::Undecided { more_rounds: None }
+        );
+    }
+
+    #[test]
+    fn the_estimate_decides_when_followed() {
+        // A true 4 % change in 5 % noise: start with 8 rounds, follow the advice.
+        let mut rng = Rng::new(12);
+        let mut decided = 0;
+        for _ in 0..50 {
+            let (mut a, mut b, mut n) = (vec![], vec![], 8);
+            for _ in 0..6 {
+                while a.len() < n {
+                    let mut draw = || {
+                        (0..12)
+                            .map(|_| rng.next_f64())
+                            .sum::<f64>()
+                            .mul_add(0.05, 9.7)
+                    };
+                    a.push(draw());
+                    b.push(draw() * 1.04);
+                }
+                let c = compare_paired(&a, &b, &Options::default()).unwrap();
+                match one("wall", c).verdict {
+                    Verdict::Undecided {
+                        more_rounds: Some(k),
+                    } => n += k,
+                    Verdict::Higher => {
+                        decided += 1;
+                        break;
+                    }
+                    _ => break,
+                }
+            }
+        }
+        assert!(decided >= 45, "{decided} of 50");
+    }
+
+    #[test]
+    fn too_few_rounds_get_no_verdict() {
+        let c = compare_paired(&[100u64; 5], &[200; 5], &Options::default()).unwrap();
+        let j = one("instructions:u", c);
+        assert_eq!(j.verdict, Verdict::TooSmall { n: 5, needed: 6 });
+        assert_eq!(j.to_string(), "n too small: 5 of at least 6 rounds");
+    }
+
+    #[test]
+    fn words_suit_the_metric() {
+        for (metric, word) in [
+            ("wall", "slower"),
+            ("cycles:u", "slower"),
+            ("user-time", "slower"),
+            ("instructions:u", "more"),
+            ("page-faults", "more"),
+            ("max-rss", "larger"),
+        ] {
+            assert_eq!(Verdict::Higher.word(Wording::of(metric)), word, "{metric}");
+        }
+    }
+}
