@@ -1,0 +1,343 @@
+//! Micro noise: which interval varies between identical runs, and by how much.
+//!
+//! After eddyb's analysis (measureme's `summarize aggregate`): an interval is two neighbouring sample
+//! points; the variation of the k-th interval is (max − min) over the runs, printed halved with a ±.
+//! Beyond it: threads are lined up one by one, and where sequences differ the equal parts are
+//! compared and the differing stretches are reported with their place.
+
+use crate::align::{Block, align};
+use crate::error::{Loss, ProfileError};
+use crate::file::Profile;
+use crate::metadata::Unit;
+use crate::sequence::{Code, Descriptions, NO_PARENT, PointKind, Sequence, decode, sequences};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// Intervals that vary by the same amount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variation {
+    /// max − min over the runs; the variation is ± half of it.
+    pub range: u64,
+    /// How many intervals vary so.
+    pub occurrences: u64,
+    /// Thread (place in [`Noise::threads`]) and number of one of these intervals.
+    at: (usize, usize),
+}
+
+/// A stretch in which the sequences of some runs differ from the first run's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The thread, as the first run numbers it.
+    pub thread: u32,
+    /// Where: what encloses it and what stands before and behind.
+    pub place: String,
+    /// Sample points of the first run there.
+    pub points: u64,
+    /// The runs that differ here, from 0, each with its number of sample points.
+    pub runs: Vec<(usize, u64)>,
+}
+
+/// The noise between runs.
+#[derive(Debug)]
+pub struct Noise {
+    /// Unit of the variations.
+    pub unit: Unit,
+    /// The files, in the order given.
+    pub files: Vec<PathBuf>,
+    /// Intervals that all runs have and that were compared.
+    pub intervals: u64,
+    /// Intervals of the first run that not all others have.
+    pub unmatched: u64,
+    /// Groups of equal variation, smallest first.
+    pub variations: Vec<Variation>,
+    /// Where sequences differ; empty when all runs are alike.
+    pub differences: Vec<Difference>,
+    /// Threads of the first run.
+    pub threads: Vec<u32>,
+    /// Threads that only some runs have: run, thread, sample points.
+    pub unpaired: Vec<(usize, u32, u64)>,
+    /// How many different sequences there are (1: all runs alike).
+    pub distinct: usize,
+    /// What could not be used of which file.
+    pub losses: Vec<(PathBuf, Loss)>,
+    references: Vec<Reference>,
+    descriptions: Descriptions,
+}
+
+/// One thread of the first run, and what all runs say about its intervals (last first).
+#[derive(Debug)]
+struct Reference {
+    thread: u32,
+    codes: Vec<Code>,
+    low: Vec<u64>,
+    high: Vec<u64>,
+    /// Intervals that some run does not have; empty when every run has all.
+    missing: Vec<bool>,
+}
+
+type Stretches = BTreeMap<(usize, usize, usize), Vec<(usize, u64)>>;
+
+struct State {
+    references: Vec<Reference>,
+    stretches: Stretches,
+    unpaired: Vec<(usize, u32, u64)>,
+    /// Hashes of whole runs that are not like the first.
+    others: Vec<u64>,
+}
+
+/// Lines up the runs in `files` and tells what varies.
+///
+/// # Errors
+/// Fewer than two files, files of different counters, or a file that cannot be read.
+pub fn aggregate(files: &[PathBuf]) -> Result<Noise, ProfileError> {
+    let (first_file, rest) = match files {
+        [first, rest @ ..] if !rest.is_empty() => (first, rest),
+        _ => return Err(ProfileError::Mismatch("aggregate needs at least two profiles of identical runs".into())),
+    };
+    let descriptions = Descriptions::default();
+    let first = Profile::open(first_file)?;
+    let unit = first.unit().clone();
+    let mut losses: Vec<(PathBuf, Loss)> = first.losses().iter().map(|loss| (first_file.clone(), loss.clone())).collect();
+    let references = sequences(&first, &descriptions)?.into_iter().map(Reference::new).collect();
+    drop(first);
+    let state = Mutex::new(State { references, stretches: BTreeMap::new(), unpaired: Vec::new(), others: Vec::new() });
+    let more: Vec<Vec<Loss>> = rest
+        .par_iter()
+        .enumerate()
+        .map(|(number, file)| {
+            let profile = Profile::open(file)?;
+            if profile.unit().counter != unit.counter {
+                return Err(ProfileError::Mismatch(format!(
+                    "{} counts {} and {} counts {}: they cannot be compared",
+                    first_file.display(),
+                    unit.counter,
+                    file.display(),
+                    profile.unit().counter
+                )));
+            }
+            let losses = profile.losses().to_vec();
+            let threads = sequences(&profile, &descriptions)?;
+            drop(profile);
+            state.lock().unwrap_or_else(PoisonError::into_inner).add(number + 1, &threads);
+            Ok(losses)
+        })
+        .collect::<Result<_, _>>()?;
+    for (file, lost) in rest.iter().zip(more) {
+        losses.extend(lost.into_iter().map(|loss| (file.clone(), loss)));
+    }
+    let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(finish(state, unit, files, losses, descriptions))
+}
+
+impl Reference {
+    fn new((thread, sequence): (u32, Sequence)) -> Self {
+        let low: Vec<u64> = sequence.times.windows(2).map(|pair| pair[0].saturating_sub(pair[1])).collect();
+        Self { thread, codes: sequence.codes, high: low.clone(), low, missing: Vec::new() }
+    }
+
+    /// Books the intervals inside a block of equal points.
+    fn fold(&mut self, times: &[u64], block: Block) {
+        let Some(intervals) = block.len.checked_sub(1) else { return };
+        let low = &mut self.low[block.a..block.a + intervals];
+        let high = &mut self.high[block.a..block.a + intervals];
+        let times = times[block.b..block.b + block.len].windows(2);
+        for ((low, high), pair) in low.iter_mut().zip(high).zip(times) {
+            let duration = pair[0].saturating_sub(pair[1]);
+            *low = (*low).min(duration);
+            *high = (*high).max(duration);
+        }
+    }
+
+    /// Marks the intervals that are in none of the blocks.
+    fn miss(&mut self, blocks: &[Block]) {
+        if self.missing.is_empty() {
+            self.missing = vec![false; self.low.len()];
+        }
+        let mut from = 0;
+        for block in blocks {
+            self.missing[from..block.a].fill(true);
+            from = block.a + block.len - 1;
+        }
+        self.missing[from..].fill(true);
+    }
+}
+
+impl State {
+    /// Adds one run.
+    fn add(&mut self, run: usize, threads: &[(u32, Sequence)]) {
+        let pairs = self.pair(threads);
+        let mut alike = threads.len() == self.references.len();
+        for (place, partner) in pairs.iter().enumerate() {
+            let reference = &mut self.references[place];
+            let Some((_, sequence)) = partner.and_then(|partner| threads.get(partner)) else {
+                reference.miss(&[]);
+                self.unpaired.push((0, reference.thread, reference.codes.len() as u64));
+                alike = false;
+                continue;
+            };
+            if reference.codes == sequence.codes {
+                reference.fold(&sequence.times, Block { a: 0, b: 0, len: sequence.codes.len() });
+                continue;
+            }
+            alike = false;
+            let blocks = align(&reference.codes, &sequence.codes);
+            for block in &blocks {
+                reference.fold(&sequence.times, *block);
+            }
+            reference.miss(&blocks);
+            self.stretches(run, place, sequence.codes.len(), &blocks);
+        }
+        for (number, (thread, sequence)) in threads.iter().enumerate() {
+            if !pairs.contains(&Some(number)) {
+                self.unpaired.push((run, *thread, sequence.codes.len() as u64));
+            }
+        }
+        if !alike {
+            use std::hash::{Hash, Hasher};
+            let mut hasher = rustc_hash::FxHasher::default();
+            threads.iter().for_each(|(_, sequence)| sequence.codes.hash(&mut hasher));
+            self.others.push(hasher.finish());
+        }
+    }
+
+    /// For each thread of the first run its counterpart: one with the same sequence (the same id
+    /// first), else the one with the same id, else the next one left over.
+    fn pair(&self, threads: &[(u32, Sequence)]) -> Vec<Option<usize>> {
+        let mut free = vec![true; threads.len()];
+        let mut pairs = vec![None; self.references.len()];
+        type Fits = fn(&Reference, &(u32, Sequence)) -> bool;
+        let rounds: [Fits; 4] = [
+            |reference, thread| reference.thread == thread.0 && reference.codes == thread.1.codes,
+            |reference, thread| reference.codes == thread.1.codes,
+            |reference, thread| reference.thread == thread.0,
+            |_, _| true,
+        ];
+        for fits in rounds {
+            for (reference, pair) in self.references.iter().zip(&mut pairs) {
+                if pair.is_none() {
+                    *pair = (0..threads.len()).find(|&number| free[number] && fits(reference, &threads[number]));
+                    if let Some(number) = *pair {
+                        free[number] = false;
+                    }
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Books what lies between the blocks.
+    fn stretches(&mut self, run: usize, place: usize, points: usize, blocks: &[Block]) {
+        let end = Block { a: self.references[place].codes.len(), b: points, len: 0 };
+        let mut from = (0, 0);
+        for block in blocks.iter().chain([&end]) {
+            if block.a > from.0 || block.b > from.1 {
+                let key = (place, from.0, block.a);
+                self.stretches.entry(key).or_default().push((run, (block.b - from.1) as u64));
+            }
+            from = (block.a + block.len, block.b + block.len);
+        }
+    }
+}
+
+fn finish(state: State, unit: Unit, files: &[PathBuf], losses: Vec<(PathBuf, Loss)>, descriptions: Descriptions) -> Noise {
+    let mut groups: FxHashMap<u64, Variation> = FxHashMap::default();
+    let (mut intervals, mut unmatched) = (0, 0);
+    for (thread, reference) in state.references.iter().enumerate() {
+        for (number, (low, high)) in reference.low.iter().zip(&reference.high).enumerate() {
+            if reference.missing.get(number) == Some(&true) {
+                unmatched += 1;
+                continue;
+            }
+            intervals += 1;
+            let range = high - low;
+            groups
+                .entry(range)
+                .or_insert(Variation { range, occurrences: 0, at: (thread, number) })
+                .occurrences += 1;
+        }
+    }
+    let mut variations: Vec<_> = groups.into_values().collect();
+    variations.sort_unstable_by_key(|variation| variation.range);
+    let mut distinct = state.others;
+    distinct.sort_unstable();
+    distinct.dedup();
+    let mut noise = Noise {
+        unit,
+        files: files.to_vec(),
+        intervals,
+        unmatched,
+        variations,
+        differences: Vec::new(),
+        threads: state.references.iter().map(|reference| reference.thread).collect(),
+        unpaired: state.unpaired,
+        distinct: 1 + distinct.len(),
+        losses,
+        references: state.references,
+        descriptions,
+    };
+    noise.unpaired.sort_unstable();
+    noise.unpaired.dedup();
+    noise.differences = state
+        .stretches
+        .into_iter()
+        .rev()
+        .filter_map(|((thread, from, to), mut runs)| {
+            runs.sort_unstable();
+            let reference = noise.references.get(thread)?;
+            // Last first: what stands before the stretch has the larger number.
+            let before = reference.codes.get(to).copied();
+            let behind = from.checked_sub(1).and_then(|i| reference.codes.get(i)).copied();
+            let place = noise.describe(before, behind, true);
+            Some(Difference { thread: reference.thread, place, points: (to - from) as u64, runs })
+        })
+        .collect();
+    noise.differences.sort_by_key(|difference| difference.thread);
+    noise
+}
+
+impl Noise {
+    /// Where a variation is (one of its intervals, when there are several): `hir_owner()`,
+    /// `in typeck(), between a() and b()`, `in a(), after b()`, `between a() and b()`.
+    #[must_use]
+    pub fn place(&self, variation: &Variation) -> String {
+        let codes = self.references.get(variation.at.0).map_or(&[][..], |reference| &reference.codes);
+        let (later, earlier) = (codes.get(variation.at.1).copied(), codes.get(variation.at.1 + 1).copied());
+        let place = self.describe(earlier, later, false);
+        match self.references.get(variation.at.0) {
+            Some(reference) if self.references.len() > 1 => format!("thread {}: {place}", reference.thread),
+            _ => place,
+        }
+    }
+
+    /// What lies between two points of the first run; of a differing stretch the two need not be
+    /// neighbours.
+    fn describe(&self, earlier: Option<Code>, later: Option<Code>, stretch: bool) -> String {
+        let earlier = earlier.map(decode);
+        let later = later.map(decode);
+        if let (Some((PointKind::Start, event, parent)), Some((PointKind::End, end, end_parent))) = (earlier, later)
+            && event == end
+            && parent == end_parent
+        {
+            let text = self.descriptions.text(event);
+            return if stretch { format!("in {text}") } else { text };
+        }
+        let around = match (earlier, later) {
+            (Some((PointKind::Start, event, _)), _) | (_, Some((PointKind::End, event, _))) => event,
+            (Some((_, _, parent)), _) | (None, Some((_, _, parent))) => parent,
+            (None, None) => NO_PARENT,
+        };
+        let before = earlier.filter(|point| point.0 != PointKind::Start).map(|point| self.descriptions.text(point.1));
+        let behind = later.filter(|point| point.0 != PointKind::End).map(|point| self.descriptions.text(point.1));
+        let inside = (around != NO_PARENT).then(|| format!("in {}", self.descriptions.text(around)));
+        let side = match (before, behind) {
+            (Some(before), Some(behind)) => Some(format!("between {before} and {behind}")),
+            (Some(before), None) => Some(format!("after {before}")),
+            (None, Some(behind)) => Some(format!("before {behind}")),
+            (None, None) => None,
+        };
+        [inside, side].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
