@@ -145,7 +145,7 @@ pub fn compare_paired<T: Value>(
         confidence: interval.map_or(1.0 - options.alpha, |(_, _, c)| c),
         p: test.p,
         exact_p: test.exact,
-        exact_change: constant(base.iter().zip(other).map(|(b, o)| o.minus(*b))),
+        exact_change: constant_change(base, other),
         too_small: (base.len() < needed).then_some(needed),
         alpha: options.alpha,
     })
@@ -228,9 +228,14 @@ fn reference<T: Value>(base: &[T], other: &[T]) -> T {
         .unwrap_or(base[0])
 }
 
-fn constant(mut differences: impl Iterator<Item = f64>) -> Option<f64> {
-    let first = differences.next()?;
-    (first != 0.0 && differences.all(|d| d == first)).then_some(first)
+/// The one non-zero difference of all rounds, if there is one.
+fn constant_change<T: Value>(base: &[T], other: &[T]) -> Option<f64> {
+    let (b, o) = (*base.first()?, *other.first()?);
+    let constant = base
+        .iter()
+        .zip(other)
+        .all(|(x, y)| y.differs_as(*x, (o, b)));
+    (constant && o.order(&b).is_ne()).then(|| o.minus(b))
 }
 
 fn all_equal<T: Value>(values: &[T]) -> Option<T> {
@@ -296,6 +301,8 @@ mod tests {
         let c = compare_paired(&[b; 6], &[b + 1; 6], &O).unwrap();
         assert_eq!(c.exact_change, Some(1.0));
         assert_eq!(c.p, 0.03125);
+        let c = compare_paired(&[0, 0], &[b, b + 1], &O).unwrap();
+        assert_eq!(c.exact_change, None);
         let c = compare_unpaired(&[b; 6], &[b + 1; 6], &O).unwrap();
         assert_eq!(c.exact_change, Some(1.0));
         assert!(c.p < 0.01);

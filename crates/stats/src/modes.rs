@@ -41,7 +41,7 @@ pub(crate) fn find_modes(sorted: &[f64]) -> Vec<Range<usize>> {
     let least = SMALLEST_MODE.max(n.div_ceil(10));
     let mut done = vec![];
     // A part that still may be split; taken from the end, so the upper part waits.
-    let mut parts = vec![0..n];
+    let mut parts: Vec<Range<usize>> = std::iter::once(0..n).collect();
     while let Some(part) = parts.pop() {
         match (n >= SMALLEST_SAMPLE)
             .then(|| split(&sorted[part.clone()], least))

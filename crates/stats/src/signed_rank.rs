@@ -77,8 +77,13 @@ pub fn signed_rank(differences: &[f64]) -> SignedRank {
 
 /// P(sum of the ranks with a positive sign ≤ `limit`) when every sign is a fair coin.
 fn lower_tail(ranks: &[u64], limit: u64) -> f64 {
+    sign_sums(ranks, limit).iter().sum::<f64>() / 2f64.powi(ranks.len() as i32)
+}
+
+/// In how many of the 2^n sign patterns the positive ranks sum to 0, 1, …, `limit`. At most 2^25:
+/// exact in f64.
+fn sign_sums(ranks: &[u64], limit: u64) -> Vec<f64> {
     let limit = limit as usize;
-    // ways[s]: in how many ways the ranks so far can sum to s. At most 2^25: exact in f64.
     let mut ways = vec![0.0f64; limit + 1];
     ways[0] = 1.0;
     for &r in ranks {
@@ -87,7 +92,7 @@ fn lower_tail(ranks: &[u64], limit: u64) -> f64 {
             ways[s] += ways[s - r];
         }
     }
-    ways.iter().sum::<f64>() / 2f64.powi(ranks.len() as i32)
+    ways
 }
 
 /// The Hodges–Lehmann estimate of the centre: the median of all Walsh averages
@@ -113,12 +118,13 @@ pub fn walsh_interval(differences: &[f64], alpha: f64) -> Option<(f64, f64, f64)
         let ranks: Vec<u64> = (1..=n as u64).collect();
         // The largest k whose two excluded tails, P(W ≤ k − 1) each, stay within alpha.
         let mut best = None;
-        for k in 1..=m / 2 {
-            let outside = 2.0 * lower_tail(&ranks, k - 1);
-            if outside > alpha {
+        let mut tail = 0.0;
+        for (ways, k) in sign_sums(&ranks, m / 2).into_iter().zip(1..=m / 2) {
+            tail += ways / 2f64.powi(n as i32);
+            if 2.0 * tail > alpha {
                 break;
             }
-            best = Some((k, 1.0 - outside));
+            best = Some((k, 1.0 - 2.0 * tail));
         }
         best?
     } else {

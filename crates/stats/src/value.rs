@@ -24,6 +24,8 @@ pub trait Value: Copy + fmt::Debug + sealed::Sealed {
     fn order(&self, other: &Self) -> Ordering;
     /// `self − other`, formed before any rounding.
     fn minus(self, other: Self) -> f64;
+    /// Whether `self − base` and `other.0 − other.1` are the same, without rounding counts.
+    fn differs_as(self, base: Self, other: (Self, Self)) -> bool;
     /// Refuses NaN, infinities and negative values; `index` is for the message.
     ///
     /// # Errors
@@ -59,6 +61,9 @@ impl Value for u64 {
             -(self.abs_diff(other) as f64)
         }
     }
+    fn differs_as(self, base: Self, other: (Self, Self)) -> bool {
+        i128::from(self) - i128::from(base) == i128::from(other.0) - i128::from(other.1)
+    }
     fn check(self, _index: usize) -> Result<(), StatsError> {
         Ok(())
     }
@@ -85,6 +90,9 @@ impl Value for f64 {
     }
     fn minus(self, other: Self) -> f64 {
         self - other
+    }
+    fn differs_as(self, base: Self, other: (Self, Self)) -> bool {
+        self - base == other.0 - other.1
     }
     fn check(self, index: usize) -> Result<(), StatsError> {
         if !self.is_finite() {
