@@ -231,10 +231,13 @@ impl Builder<'_> {
         let Some(end) = map.addr.checked_add(map.len) else {
             return;
         };
+        // The kernel's own text is no file; its pgoff is an address (of _text): count from its start.
+        let is_kernel_text =
+            map.path.starts_with(b"[kernel") || map.path.starts_with(b"[guest.kernel");
         let new = Mapping {
             start: map.addr,
             end,
-            pgoff: map.pgoff,
+            pgoff: if is_kernel_text { 0 } else { map.pgoff },
             file: self.file(map),
         };
         if map.pid == u32::MAX || is_kernel_address(map.addr) {

@@ -9,7 +9,7 @@ pub struct PrefetchWindow {
     pub modes: Vec<Mode>,
     /// Cycles without the miss.
     pub base: f64,
-    /// Cycles with the miss: the heaviest of the later modes.
+    /// Cycles with the miss: of the later modes the one that costs most, by weight × (cycles − base).
     pub miss: f64,
     /// `miss − base`: what the prefetch must run ahead.
     pub window: f64,
@@ -30,8 +30,12 @@ impl PrefetchWindow {
     pub fn of(cycles: &Histogram, is_loop: bool) -> Option<Self> {
         let modes = cycles.modes();
         let (first, later) = modes.split_first()?;
-        let miss = later.iter().max_by(|a, b| a.weight.total_cmp(&b.weight))?;
-        let (base, miss) = (first.cycles, miss.cycles);
+        let base = first.cycles;
+        let cost = |m: &Mode| m.weight * (m.cycles - base);
+        let miss = later
+            .iter()
+            .max_by(|a, b| cost(a).total_cmp(&cost(b)))?
+            .cycles;
         let window = miss - base;
         let distance = (is_loop && base > 0.0).then(|| (window / base).ceil() as u64);
         Some(Self {

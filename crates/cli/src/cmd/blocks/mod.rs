@@ -1,0 +1,181 @@
+//! `truecount blocks`: how many cycles each block takes, from recorded branch stacks.
+
+mod chart;
+mod compare;
+mod detail;
+mod html;
+mod json;
+mod text;
+mod view;
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use truecount_sample::symbols::SearchPath;
+use truecount_sample::{Error, Recording, blocks};
+
+use crate::CmdResult;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, cannot_write};
+use view::View;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  truecount record -b -- ./program            record branch stacks (or: perf record -b ./program)
+  truecount blocks perf.data                  the blocks that take most cycles, loops, paths
+  truecount blocks perf.data --block main+69  one block: histogram, modes, prefetch window, instructions
+  truecount blocks before.data --compare after.data --block 0x1287 --svg chart.svg
+                                              two recordings in one chart
+  perf script -F ip,brstack | truecount blocks -
+                                              perf's text as input (addresses only)";
+
+/// How many cycles each block of code takes, from recorded branch stacks (LBR)
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES, after_help = "Examples: truecount blocks --help")]
+pub(crate) struct Args {
+    /// A recording (perf.data), or the text of `perf script -F ip,brstack`; - is stdin
+    file: PathBuf,
+    /// The program, where it is not at the path of the recording
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Look for all programs and libraries below this folder
+    #[arg(long, value_name = "DIR")]
+    symfs: Option<PathBuf>,
+    /// Blocks, loops and paths to show
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// One block in detail: an address, an offset in the file, or SYMBOL+OFFSET (0x for hexadecimal)
+    #[arg(long, value_name = "ADDR|SYMBOL+OFF")]
+    block: Option<String>,
+    /// A second recording, to compare the block's time with (before and after a change)
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// Print a JSON document (schema truecount.blocks/1)
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print comma-separated values, one line a block
+    #[arg(long)]
+    csv: bool,
+    /// Write a page with charts and annotated code
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+    /// Write the chart of the block (the first one without --block)
+    #[arg(long, value_name = "OUT")]
+    svg: Option<PathBuf>,
+}
+
+/// Turns a reader's error into the command's.
+pub(crate) fn unreadable(path: &Path, error: &Error) -> Failure {
+    let failure = match error {
+        Error::Io { .. } => Failure::new(1, error.to_string()),
+        _ => Failure::new(1, format!("{}: {error}", path.display())),
+    };
+    match error {
+        Error::Io { .. } => failure.mend("record one with `truecount record -b -- CMD`"),
+        Error::Damaged { .. } => failure.mend("record again, or cut the file before that offset"),
+        _ => failure,
+    }
+}
+
+fn load<'a>(path: &'a Path, search: &SearchPath) -> Result<View<'a>, Failure> {
+    let cannot_read =
+        |e: std::io::Error| Failure::new(1, format!("cannot read {}: {e}", path.display()));
+    let opened = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(cannot_read)?;
+        if is_text(&bytes) {
+            return from_text(path, &bytes, search);
+        }
+        Recording::from_bytes(bytes)
+    } else {
+        Recording::open(path)
+    };
+    let recording = match opened {
+        Ok(recording) => recording,
+        Err(Error::Magic { found }) => {
+            let bytes = std::fs::read(path).map_err(cannot_read)?;
+            if is_text(&bytes) {
+                return from_text(path, &bytes, search);
+            }
+            return Err(unreadable(path, &Error::Magic { found }));
+        }
+        Err(error) => return Err(unreadable(path, &error)),
+    };
+    let analysis = blocks::analyze(&recording)
+        .map_err(|e| unreadable(path, &e))?
+        .map_err(|refusal| Failure::new(1, format!("{}: {refusal}", path.display())))?;
+    Ok(View::new(path, analysis, Some(&recording), search.clone()))
+}
+
+/// The text of `perf script`.
+fn from_text<'a>(path: &'a Path, bytes: &[u8], search: &SearchPath) -> Result<View<'a>, Failure> {
+    let analysis = blocks::analyze_text(&String::from_utf8_lossy(bytes)).map_err(|_| {
+        Failure::new(1, format!("{}: text without branch stacks", path.display()))
+            .mend("give a perf.data file, or the output of `perf script -F ip,brstack`")
+    })?;
+    Ok(View::new(path, analysis, None, search.clone()))
+}
+
+/// Whether bytes begin as text does.
+fn is_text(bytes: &[u8]) -> bool {
+    let head = bytes.get(..512).unwrap_or(bytes);
+    !head.is_empty()
+        && head
+            .iter()
+            .all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace())
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    let search = SearchPath {
+        symfs: args.symfs.clone(),
+        binary: args.binary.clone(),
+    };
+    let mut view = load(&args.file, &search)?;
+    let chosen = match &args.block {
+        Some(spec) => Some(view.choose(spec)?),
+        None => None,
+    };
+    let mut other = match &args.compare {
+        Some(path) => {
+            let mut other = load(path, &search)?;
+            let at = match &args.block {
+                Some(spec) => other.choose(spec)?,
+                None => 0,
+            };
+            Some((other, at))
+        }
+        None => None,
+    };
+    if let Some(path) = &args.svg {
+        let svg = compare::svg(&mut view, chosen.unwrap_or(0), other.as_mut())?;
+        std::fs::write(path, svg).map_err(|e| cannot_write(path, &e))?;
+    }
+    if let Some(path) = &args.html {
+        let page = html::page(&mut view, args.top, chosen, other.as_mut());
+        std::fs::write(path, page).map_err(|e| cannot_write(path, &e))?;
+    }
+    let mut out = Output::stdout();
+    if args.json {
+        json::json(&mut out, &mut view, args.top, chosen, other.as_mut())?;
+    } else if args.csv {
+        json::csv(&mut out, &mut view)?;
+    } else if let Some(at) = chosen {
+        detail::print(&mut out, &mut view, at)?;
+        if let Some((other, at_other)) = &mut other {
+            writeln!(out)?;
+            detail::print(&mut out, other, *at_other)?;
+            compare::print(&mut out, &view, at, other, *at_other)?;
+        }
+    } else {
+        text::print(&mut out, &mut view, args.top)?;
+        if let Some((other, at)) = &mut other {
+            compare::print(&mut out, &view, 0, other, *at)?;
+        }
+    }
+    out.flush()?;
+    Ok(Outcome::OK)
+}
