@@ -1,5 +1,7 @@
 //! Everything that SciPy computes too, held against SciPy (see `scipy_fixtures.py`).
 
+#![allow(clippy::unwrap_used)] // helpers of tests; a failure is the test's
+
 use truecount_stats::{Summary, mann_whitney, shift, signed_rank, walsh_median};
 
 struct Case {

@@ -1,6 +1,8 @@
 //! How often the same thing is called different, and how often the interval holds the truth:
 //! simulations with fixed seeds, so they give the same counts on every machine.
 
+#![allow(clippy::unwrap_used)] // helpers of tests; a failure is the test's
+
 use truecount_stats::{
     Floors, Options, Rng, Schedule, Verdict, compare_paired, compare_unpaired, verdicts,
 };
