@@ -33,6 +33,7 @@ mod sample;
 pub mod spaces;
 #[cfg(feature = "symbols")]
 pub mod symbols;
+pub mod writer;
 
 pub use attr::EventAttr;
 pub use branch::{BranchEntry, BranchStack, SATURATED};

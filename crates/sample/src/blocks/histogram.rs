@@ -94,7 +94,7 @@ impl Histogram {
         Self::new(self.bins.iter().chain(&other.bins).copied().collect())
     }
 
-    /// The peaks, in the order of cycles.
+    /// The peaks, in the order of cycles; none with fewer than 10 values.
     ///
     /// Values up to 31 have a bin each, above that 16 bins an octave; counts are smoothed over three bins.
     /// A peak is kept when it holds 2 % of all values and stands over the valley beside it by more than the
@@ -104,6 +104,9 @@ impl Histogram {
         let Some(&(last, _)) = self.bins.last() else {
             return Vec::new();
         };
+        if self.total < 10 {
+            return Vec::new();
+        }
         let mut counts = vec![0f64; bin_of(last) + 1];
         for (cycles, n) in &self.bins {
             if let Some(slot) = counts.get_mut(bin_of(*cycles)) {
@@ -297,6 +300,7 @@ mod tests {
         assert_eq!(h.modes().len(), 1, "{:?}", h.modes());
         assert!(Histogram::default().modes().is_empty());
         assert_eq!(Histogram::default().percentile(0.5), None);
-        assert_eq!(Histogram::new(vec![(65534, 1)]).modes().len(), 1);
+        assert!(Histogram::new(vec![(65534, 9)]).modes().is_empty());
+        assert_eq!(Histogram::new(vec![(65534, 10)]).modes().len(), 1);
     }
 }
