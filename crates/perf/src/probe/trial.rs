@@ -1,0 +1,202 @@
+//! What can only be known by trying: events at once, user reads, branch stacks.
+//!
+//! Kernels accept groups that never get onto the PMU (the NMI watchdog's counter is not considered when
+//! a group is checked, `x86_pmu_event_init` → `validate_group`), so every trial reads back its times.
+
+use perf_event_open_sys::bindings as abi;
+
+use crate::attr::EventAttr;
+use crate::errno::Errno;
+use crate::error::Error;
+use crate::event::{Event, OpenOptions, Target};
+use crate::kernel::SharedKernel;
+use crate::reading::GroupReading;
+
+/// More counters than any core PMU has (Intel: 8 + 4, Arm: 31 + 1).
+const MOST: usize = 40;
+
+/// How large a group of the given events really ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fit {
+    /// Members of the largest group that was on the PMU at once.
+    pub ran: usize,
+    /// The errno that ended the growing, where opening (and not running) was the limit.
+    pub refused: Option<Errno>,
+    /// A larger group could be opened but never ran: someone else holds a counter.
+    pub opened_but_never_ran: bool,
+}
+
+/// How many general and how many counters of all kinds are free to a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CountersFound {
+    /// Events at once that only general counters can count.
+    pub general: Fit,
+    /// With instructions, cycles and reference cycles in addition, which may have fixed counters.
+    pub all: Fit,
+}
+
+/// Whether the mapped page lets user space read a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UserRead {
+    /// `cap_user_rdpmc` of the page.
+    pub allowed: bool,
+    /// The event had a hardware counter when it was looked at.
+    pub has_index: bool,
+    /// Bits of the counter.
+    pub width: u16,
+}
+
+/// Whether branch stacks can be sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BranchTrial {
+    /// The event opened.
+    Works,
+    /// It did not, for this reason.
+    Refused(Errno),
+}
+
+fn counting(type_: u32, config: u64) -> EventAttr {
+    EventAttr::new(type_, config)
+        .exclude_kernel(true)
+        .exclude_hv(true)
+}
+
+fn hardware(config: u32) -> EventAttr {
+    counting(abi::PERF_TYPE_HARDWARE, u64::from(config))
+}
+
+/// Runs user code for a while, so that an event which can count does.
+fn spin() {
+    for i in 0..20_000u32 {
+        std::hint::black_box(i);
+    }
+}
+
+/// Grows a group by `next(size)` until it cannot be opened or does not run.
+///
+/// # Errors
+/// The errno of the first event alone: then nothing fits, for that reason.
+pub fn fit(kernel: &SharedKernel, next: impl Fn(usize) -> EventAttr) -> Result<Fit, Errno> {
+    let open = |attr: &EventAttr, leader: Option<&Event>| {
+        let options = OpenOptions {
+            leader,
+            ..OpenOptions::default()
+        };
+        Event::try_open(kernel, attr, Target::CallingThread, options)
+    };
+    let mut found = Fit::default();
+    let leader = open(&next(0).read_group().disabled(true), None)?;
+    let mut others: Vec<Event> = Vec::new();
+    let mut reading = GroupReading::with_room_for(MOST);
+    let mut running = 0;
+    loop {
+        // Times add up over the rounds: the group ran if its time moved.
+        let ran = leader.enable_group().is_ok() && {
+            spin();
+            let read = leader.read_group(&mut reading);
+            let stopped = leader.disable_group();
+            let before = std::mem::replace(&mut running, reading.times().map_or(0, |t| t.running));
+            read.is_ok() && stopped.is_ok() && running > before
+        };
+        if !ran {
+            found.opened_but_never_ran = true;
+            return Ok(found);
+        }
+        found.ran = 1 + others.len();
+        if found.ran == MOST {
+            return Ok(found);
+        }
+        match open(&next(found.ran).read_group(), Some(&leader)) {
+            Ok(event) => others.push(event),
+            Err(errno) => {
+                found.refused = Some(errno);
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// How many events fit at once on this thread's PMU, found by trying.
+///
+/// # Errors
+/// [`Error`] where no hardware event can be opened at all.
+pub fn counters_at_once(kernel: &SharedKernel) -> Result<CountersFound, Error> {
+    // Branches have no fixed counter anywhere; emulated Arm PMUs may lack them.
+    let choice = [
+        abi::PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+        abi::PERF_COUNT_HW_INSTRUCTIONS,
+        abi::PERF_COUNT_HW_CPU_CYCLES,
+    ]
+    .into_iter()
+    .map(hardware)
+    .find(|attr| {
+        Event::try_open(kernel, attr, Target::CallingThread, OpenOptions::default()).is_ok()
+    });
+    let Some(general) = choice else {
+        let attr = hardware(abi::PERF_COUNT_HW_INSTRUCTIONS);
+        return Event::open_with(kernel, &attr, Target::CallingThread, OpenOptions::default())
+            .map(|_| CountersFound::default());
+    };
+    let explain = |errno| {
+        Error::new(
+            &**kernel,
+            errno,
+            crate::Operation::Open,
+            &general,
+            Target::CallingThread,
+            true,
+        )
+    };
+    let fixed: Vec<EventAttr> = [
+        abi::PERF_COUNT_HW_INSTRUCTIONS,
+        abi::PERF_COUNT_HW_CPU_CYCLES,
+        abi::PERF_COUNT_HW_REF_CPU_CYCLES,
+    ]
+    .into_iter()
+    .map(hardware)
+    .filter(|attr| {
+        Event::try_open(kernel, attr, Target::CallingThread, OpenOptions::default()).is_ok()
+    })
+    .collect();
+    Ok(CountersFound {
+        general: fit(kernel, |_| general).map_err(explain)?,
+        all: fit(kernel, |size| fixed.get(size).copied().unwrap_or(general)).map_err(explain)?,
+    })
+}
+
+/// Opens `attr` on this thread, maps its page and looks whether user space may read the counter.
+///
+/// On arm64 the attribute must ask for it: `config1` bit 1.
+///
+/// # Errors
+/// [`Error`] where the event cannot be opened or mapped.
+pub fn user_read(kernel: &SharedKernel, attr: &EventAttr) -> Result<UserRead, Error> {
+    let event = Event::open_with(kernel, attr, Target::CallingThread, OpenOptions::default())?;
+    let page = event.control_page()?;
+    event.enable()?;
+    let view = page.view();
+    let seen = view.consistent(100, |view| UserRead {
+        allowed: view.capabilities().user_rdpmc(),
+        has_index: view.index() != 0,
+        width: view.pmc_width(),
+    });
+    Ok(seen.unwrap_or_default())
+}
+
+/// Whether branch stacks of user code can be sampled, by opening such an event.
+#[must_use]
+pub fn branch_stack(kernel: &SharedKernel) -> BranchTrial {
+    let attr = hardware(abi::PERF_COUNT_HW_CPU_CYCLES)
+        .disabled(true)
+        .sample_every(1_000_000)
+        .sample_type(u64::from(
+            abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_BRANCH_STACK,
+        ))
+        .branch_sample_type(u64::from(
+            abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_ANY,
+        ));
+    match Event::try_open(kernel, &attr, Target::CallingThread, OpenOptions::default()) {
+        Ok(_) => BranchTrial::Works,
+        Err(errno) => BranchTrial::Refused(errno),
+    }
+}
