@@ -1,0 +1,55 @@
+//! What a single-stepped run counted.
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// With this exit status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// The instructions of one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadTotals {
+    /// Its process.
+    pub pid: i32,
+    /// Its thread id (as when it started).
+    pub tid: i32,
+    /// User-mode instructions retired, exact.
+    pub instructions: u64,
+}
+
+/// The instructions of one process, over all its threads and the programs that it executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessTotals {
+    /// Its process id.
+    pub pid: i32,
+    /// User-mode instructions retired, exact.
+    pub instructions: u64,
+    /// How it ended; none when it was still running as the count ended.
+    pub exit: Option<Exit>,
+}
+
+/// What a run counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepTotals {
+    /// How the program itself ended.
+    pub exit: Exit,
+    /// Processes, in the order in which they started; the first is the program itself.
+    pub processes: Vec<ProcessTotals>,
+    /// Threads, in the order in which they started.
+    pub threads: Vec<ThreadTotals>,
+    /// The run was ended early by [`super::StepOptions::cancel`].
+    pub cancelled: bool,
+    /// The run was ended early by [`super::StepOptions::timeout`].
+    pub timed_out: bool,
+}
+
+impl StepTotals {
+    /// User-mode instructions retired by the program and all its children: exact.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.threads.iter().map(|t| t.instructions).sum()
+    }
+}
