@@ -1,5 +1,6 @@
 //! Development tasks: `cargo xtask TASK`.
 
+mod gen_events;
 mod right;
 mod speed;
 
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
+  gen-events --source DIR                    writes the event tables from Linux' pmu-events
   right [FILTER…]                            programs behave under the virtual PMU as natively
   speed [--rounds N] [--valgrind] [FILTER…]  what the virtual PMU costs, in CPU time against native";
 
@@ -26,6 +28,7 @@ fn run() -> Result<()> {
     let task = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
     match task.as_str() {
+        "gen-events" => gen_events::main(&root(), &rest),
         "right" => right::main(&root(), &rest),
         "speed" => speed::main(&root(), &rest),
         _ => bail!("{USAGE}"),

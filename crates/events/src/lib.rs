@@ -35,6 +35,8 @@ mod resolve;
 mod special;
 mod suggest;
 mod sysfs;
+#[cfg(feature = "tables")]
+pub mod tables;
 mod terms;
 
 pub use ast::{EventExpr, Expression, GroupExpr, Head, Term, TermValue};

@@ -1,0 +1,111 @@
+//! A model's events as a [`Catalogue`] of the resolver.
+
+use super::{Model, TableEvent, Tables};
+use crate::{Catalogue, Definition, Machine};
+use std::sync::Arc;
+
+/// Whose tables.
+#[derive(Debug, Clone)]
+enum Source {
+    Embedded,
+    Given(Arc<Tables>),
+}
+
+/// The events of one model, for [`Machine::with_catalogue`].
+///
+/// ```
+/// use truecount_events::{Catalogue, tables::{ModelCatalogue, Tables}};
+/// let catalogue = ModelCatalogue::embedded("skl").unwrap();
+/// let found = catalogue.find("MEM_LOAD_RETIRED.L1_HIT", None);
+/// assert_eq!(found[0].terms, "event=0xd1,umask=0x1");
+/// ```
+#[derive(Debug, Clone)]
+pub struct ModelCatalogue {
+    source: Source,
+    model: String,
+}
+
+impl ModelCatalogue {
+    /// Of the built-in tables. `None`: no such model.
+    #[must_use]
+    pub fn embedded(model: &str) -> Option<Self> {
+        let model = Tables::embedded().model(model)?.name().to_owned();
+        Some(Self {
+            source: Source::Embedded,
+            model,
+        })
+    }
+
+    /// Of other tables (a vendor's files). `None`: no such model.
+    #[must_use]
+    pub fn of(tables: Arc<Tables>, model: &str) -> Option<Self> {
+        let model = tables.model(model)?.name().to_owned();
+        Some(Self {
+            source: Source::Given(tables),
+            model,
+        })
+    }
+
+    fn model(&self) -> Option<Model<'_>> {
+        let tables = match &self.source {
+            Source::Embedded => Tables::embedded(),
+            Source::Given(tables) => tables,
+        };
+        tables.model(&self.model)
+    }
+}
+
+/// Whether an event of the PMU `own` is asked for by the name `asked` in sysfs: `uncore_imc_3` asks for `uncore_imc`.
+fn is_pmu(own: &str, asked: &str) -> bool {
+    own == asked
+        || asked.strip_prefix(own).is_some_and(|rest| {
+            rest.strip_prefix('_')
+                .is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+        })
+}
+
+fn definition(event: &TableEvent, pmu: Option<&str>) -> Definition {
+    let scale = event.scale_and_unit();
+    Definition {
+        name: event.name.clone(),
+        pmu: pmu.map_or_else(|| event.pmu.clone(), str::to_owned),
+        terms: event.terms(),
+        unit: scale.map(|(_, unit)| unit.to_owned()),
+        scale: scale.map(|(factor, _)| factor),
+    }
+}
+
+impl Catalogue for ModelCatalogue {
+    fn find(&self, name: &str, pmu: Option<&str>) -> Vec<Definition> {
+        let events = self.model().map(|m| m.find(name)).unwrap_or_default();
+        events
+            .into_iter()
+            .filter(|e| pmu.is_none_or(|asked| is_pmu(&e.pmu, asked)))
+            .map(|e| definition(e, pmu))
+            .collect()
+    }
+
+    fn names(&self, pmu: Option<&str>) -> Vec<String> {
+        let Some(model) = self.model() else {
+            return Vec::new();
+        };
+        model
+            .events()
+            .filter(|e| pmu.is_none_or(|asked| is_pmu(&e.pmu, asked)))
+            .map(|e| e.name.clone())
+            .collect()
+    }
+}
+
+/// The machine with the built-in events of its CPU, if the tables know it.
+#[must_use]
+pub fn with_tables(machine: Machine) -> Machine {
+    let model = machine
+        .cpu()
+        .and_then(|cpu| Tables::embedded().model_of(cpu))
+        .and_then(|model| ModelCatalogue::embedded(model.name()));
+    match model {
+        Some(catalogue) => machine.with_catalogue(catalogue),
+        None => machine,
+    }
+}
