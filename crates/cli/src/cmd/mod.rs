@@ -1,20 +1,26 @@
 //! The subcommands, one module each. A module has `Args` (clap) and `run(Args) -> CmdResult`.
 
+mod bench;
 mod blocks;
+mod record;
 mod stat;
 
 use crate::CmdResult;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
+    Bench(Box<bench::Args>),
     Blocks(blocks::Args),
+    Record(record::Args),
     Stat(stat::Args),
 }
 
 /// Runs the subcommand that was asked for.
 pub(crate) fn run(command: &Command) -> CmdResult {
     match command {
+        Command::Bench(args) => bench::run(args),
         Command::Blocks(args) => blocks::run(args),
+        Command::Record(args) => record::run(args),
         Command::Stat(args) => stat::run(args),
     }
 }

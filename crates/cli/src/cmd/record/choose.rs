@@ -1,0 +1,318 @@
+//! Which events are sampled, how often, and with which fields: from the command line and from what this kernel takes.
+
+use truecount_events::{Encoding, Machine};
+use truecount_perf::sys::bindings as abi;
+use truecount_perf::{
+    Cause, Errno, Event as Counter, EventAttr, OpenOptions, SharedKernel, Target, linux,
+};
+use truecount_sample::abi::{branch as br, sample as st};
+
+use super::{Args, Chains};
+use crate::failure::Failure;
+use crate::render::number::grouped;
+
+/// A prime near two million: 1,500 samples a second at 3 GHz, and no loop's period divides it.
+const CYCLES: u64 = 2_000_003;
+/// Branch stacks: each sample brings 32 blocks.
+const CYCLES_BRANCHES: u64 = 1_000_003;
+/// One millisecond of cpu-clock.
+const CLOCK_NS: u64 = 1_000_000;
+/// For events of unknown frequency.
+const HERTZ: u64 = 1000;
+/// Stack copied per sample for unwinding, as perf does.
+const STACK: u32 = 8192;
+
+/// One event to be sampled.
+pub(super) struct ChosenEvent {
+    pub(super) name: String,
+    pub(super) attr: EventAttr,
+}
+
+/// What will be recorded, and what the user should know of it.
+pub(super) struct Chosen {
+    pub(super) events: Vec<ChosenEvent>,
+    pub(super) notes: Vec<String>,
+    pub(super) branches: bool,
+}
+
+fn failure(error: &truecount_perf::Error) -> Failure {
+    Failure::new(125, error.reason().to_owned()).mend(error.mend().to_owned())
+}
+
+/// Resolves and tries the events on this thread.
+pub(super) fn choose(args: &Args) -> Result<Chosen, Failure> {
+    let kernel = linux();
+    let mut notes = Vec::new();
+    let mut events = Vec::new();
+    match &args.event {
+        Some(expression) => {
+            let resolved = truecount_events::resolve(expression, &Machine::this())
+                .map_err(|error| Failure::new(2, error.to_string()))?;
+            for event in resolved.events() {
+                let Some(encoding) = event.encoding() else {
+                    return Err(Failure::new(
+                        2,
+                        format!(
+                            "{} cannot be sampled: it is made of several counters",
+                            event.name
+                        ),
+                    )
+                    .mend("sample one of its parts"));
+                };
+                let attr = with_rate(
+                    args,
+                    attribute(encoding),
+                    Some(encoding),
+                    &mut notes,
+                    &event.name,
+                );
+                let attr = tried(&kernel, fields(args, attr), encoding.max_precise)
+                    .map_err(|e| failure(&e))?;
+                events.push(ChosenEvent {
+                    name: event.name.clone(),
+                    attr,
+                });
+            }
+        }
+        None => events.push(default_event(args, &kernel, &mut notes)?),
+    }
+    // Only the first event writes what happens to processes; and all write the same fields, or records could
+    // not be told apart.
+    for event in events.iter_mut().skip(1) {
+        event.attr = event
+            .attr
+            .mmap(false)
+            .mmap2(false)
+            .comm(false)
+            .comm_exec(false)
+            .task(false)
+            .build_id(false);
+    }
+    Ok(Chosen {
+        events,
+        notes,
+        branches: args.branches || args.call_graph == Some(Chains::Lbr),
+    })
+}
+
+/// cycles; of user mode where the kernel is not to be seen; cpu-clock where there is no PMU.
+fn default_event(
+    args: &Args,
+    kernel: &SharedKernel,
+    notes: &mut Vec<String>,
+) -> Result<ChosenEvent, Failure> {
+    let cycles = EventAttr::new(
+        abi::PERF_TYPE_HARDWARE,
+        u64::from(abi::PERF_COUNT_HW_CPU_CYCLES),
+    );
+    let mut own = Vec::new();
+    let attr = fields(args, with_rate(args, cycles, None, &mut own, "cycles"));
+    let first = match tried(kernel, attr, !args.branches) {
+        Ok(attr) => {
+            notes.append(&mut own);
+            return Ok(ChosenEvent {
+                name: "cycles".to_owned(),
+                attr,
+            });
+        }
+        Err(error) => error,
+    };
+    if matches!(first.errno(), Some(Errno::EACCES | Errno::EPERM))
+        && let Ok(attr) = tried(
+            kernel,
+            attr.exclude_kernel(true).exclude_hv(true),
+            !args.branches,
+        )
+    {
+        notes.append(&mut own);
+        notes.push(format!("user mode only: {}", first.reason()));
+        return Ok(ChosenEvent {
+            name: "cycles:u".to_owned(),
+            attr,
+        });
+    }
+    if args.branches || args.call_graph == Some(Chains::Lbr) {
+        return Err(failure(&first));
+    }
+    let clock = EventAttr::new(
+        abi::PERF_TYPE_SOFTWARE,
+        u64::from(abi::PERF_COUNT_SW_CPU_CLOCK),
+    );
+    let attr = fields(args, with_rate(args, clock, None, notes, "cpu-clock"));
+    let with_kernel = tried(kernel, attr, false);
+    let (name, attr) = match with_kernel {
+        Ok(attr) => ("cpu-clock", attr),
+        Err(_) => (
+            "cpu-clock:u",
+            tried(kernel, attr.exclude_kernel(true), false).map_err(|e| failure(&e))?,
+        ),
+    };
+    notes.push(format!(
+        "sampling {name}, a timer, instead of cycles: {}",
+        first.reason()
+    ));
+    if first.cause() != Cause::Unknown && !first.mend().is_empty() {
+        notes.push(first.mend().to_owned());
+    }
+    Ok(ChosenEvent {
+        name: name.to_owned(),
+        attr,
+    })
+}
+
+fn attribute(e: &Encoding) -> EventAttr {
+    EventAttr::new(e.type_, e.config)
+        .config1(e.config1)
+        .config2(e.config2)
+        .config3(e.config3)
+        .exclude_user(e.exclude_user)
+        .exclude_kernel(e.exclude_kernel)
+        .exclude_hv(e.exclude_hv)
+        .exclude_host(e.exclude_host)
+        .exclude_guest(e.exclude_guest)
+        .exclude_idle(e.exclude_idle)
+        .precise_ip(e.precise_ip)
+        .pinned(e.pinned)
+        .exclusive(e.exclusive)
+}
+
+/// How often: what was asked for, else a fixed period where the event's frequency is known.
+fn with_rate(
+    args: &Args,
+    attr: EventAttr,
+    encoding: Option<&Encoding>,
+    notes: &mut Vec<String>,
+    name: &str,
+) -> EventAttr {
+    if let Some(period) = args.period.or(encoding.and_then(|e| e.period)) {
+        return attr.sample_every(period);
+    }
+    if let Some(hertz) = args.frequency.or(encoding.and_then(|e| e.frequency)) {
+        return attr.sample_frequency(hertz);
+    }
+    let (kind, config) = (attr.get_type(), attr.get_config());
+    let is = |k: u32, c: u32| kind == k && config == u64::from(c);
+    let clock = is(abi::PERF_TYPE_SOFTWARE, abi::PERF_COUNT_SW_CPU_CLOCK)
+        || is(abi::PERF_TYPE_SOFTWARE, abi::PERF_COUNT_SW_TASK_CLOCK);
+    let steady = is(abi::PERF_TYPE_HARDWARE, abi::PERF_COUNT_HW_CPU_CYCLES)
+        || is(abi::PERF_TYPE_HARDWARE, abi::PERF_COUNT_HW_INSTRUCTIONS)
+        || is(abi::PERF_TYPE_HARDWARE, abi::PERF_COUNT_HW_REF_CPU_CYCLES);
+    if clock {
+        return attr.sample_every(CLOCK_NS);
+    }
+    if steady {
+        let period = if args.branches {
+            CYCLES_BRANCHES
+        } else {
+            CYCLES
+        };
+        notes.push(format!(
+            "a sample every {} {name} (a fixed period costs less per sample than a frequency, which the kernel must keep adjusting; -c and -F change it)",
+            grouped(period)
+        ));
+        return attr.sample_every(period);
+    }
+    notes.push(format!("{HERTZ} samples of {name} a second (how often it occurs is not known; -c gives a fixed period)"));
+    attr.sample_frequency(HERTZ)
+}
+
+/// What each sample holds.
+fn fields(args: &Args, attr: EventAttr) -> EventAttr {
+    let mut t = st::IDENTIFIER | st::IP | st::TID | st::TIME | st::CPU | st::PERIOD;
+    let mut attr = attr;
+    let user_only = attr.get_exclude_kernel();
+    if args.branches {
+        t |= st::BRANCH_STACK;
+        attr = attr.branch_sample_type(br::ANY);
+    }
+    match args.call_graph {
+        None => {}
+        Some(Chains::Fp) => {
+            t |= st::CALLCHAIN;
+            attr = attr.exclude_callchain_kernel(user_only);
+        }
+        Some(Chains::Dwarf) => {
+            t |= st::CALLCHAIN | st::REGS_USER | st::STACK_USER;
+            attr = attr
+                .exclude_callchain_user(true)
+                .exclude_callchain_kernel(user_only)
+                .sample_regs_user(user_registers())
+                .sample_stack_user(STACK);
+        }
+        Some(Chains::Lbr) => {
+            t |= st::CALLCHAIN | st::BRANCH_STACK;
+            attr =
+                attr.branch_sample_type(br::USER | br::CALL_STACK | br::NO_CYCLES | br::NO_FLAGS);
+        }
+    }
+    attr.sample_type(t)
+        .sample_id_all(true)
+        .read_format(u64::from(abi::PERF_FORMAT_ID))
+        .disabled(true)
+        .inherit(true)
+        .mmap(true)
+        .mmap2(true)
+        .comm(true)
+        .comm_exec(true)
+        .task(true)
+        .build_id(true)
+        .read_lost()
+}
+
+/// General registers, `PERF_REG_*` of `arch/*/include/uapi/asm/perf_regs.h`.
+fn user_registers() -> u64 {
+    if cfg!(target_arch = "aarch64") {
+        (1 << 33) - 1
+    } else {
+        // All but ds, es, fs, gs (12 to 15), which 64-bit kernels refuse.
+        0x00ff_0fff
+    }
+}
+
+/// Opens the event on this thread, with less where the kernel is older: gives the attribute that it takes.
+fn tried(
+    kernel: &SharedKernel,
+    attr: EventAttr,
+    try_precise: bool,
+) -> Result<EventAttr, truecount_perf::Error> {
+    let without_lost =
+        |a: EventAttr| a.read_format(a.get_read_format() & !u64::from(abi::PERF_FORMAT_LOST));
+    let mut variants = Vec::new();
+    let asked = attr.get_precise_ip();
+    let levels: Vec<u8> = if try_precise {
+        vec![3, 2, 1, 0]
+    } else {
+        vec![asked]
+    };
+    for level in levels {
+        let full = attr.precise_ip(level);
+        variants.extend([full, without_lost(full), without_lost(full).build_id(false)]);
+    }
+    let mut first = None;
+    for variant in &variants {
+        match Counter::open_with(
+            kernel,
+            variant,
+            Target::CallingThread,
+            OpenOptions::default(),
+        ) {
+            Ok(_) => return Ok(*variant),
+            Err(error) => {
+                // A missing right or a missing PMU does not come back by asking for less.
+                let hopeless = matches!(
+                    error.errno(),
+                    Some(Errno::EACCES | Errno::EPERM | Errno::ENOENT | Errno::ENOSYS)
+                );
+                // The plainest request's error says most about the machine.
+                first = Some(error);
+                if hopeless {
+                    break;
+                }
+            }
+        }
+    }
+    match first {
+        Some(error) => Err(error),
+        None => Ok(attr),
+    }
+}

@@ -1,0 +1,231 @@
+//! `truecount record`: samples a program, a process or the whole machine into a `perf.data` file.
+
+mod choose;
+mod existing;
+mod machine;
+mod rings;
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::CmdResult;
+use crate::failure::{Failure, Outcome};
+use crate::output::cannot_write;
+use crate::render::number::grouped;
+use crate::runner::wait::{Ticker, wait_without_command};
+use crate::runner::{Hook, Launch, resolve};
+use crate::session::{Session, launch_failure};
+use choose::Chosen;
+use rings::{Recorder, Scope};
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  truecount record -- ./program              where time goes: then `truecount report`
+  truecount record -b -- ./program           branch stacks: then `truecount blocks`
+  truecount record -g dwarf -- ./program     with call chains, from unwinding recorded stacks
+  truecount record -e branch-misses:u -c 10007 -- ./program
+  truecount record -p 4711 -o server.data    a running process, until Ctrl-C
+  truecount record -a -- sleep 10            the whole machine for 10 seconds
+
+The file is a perf.data: `perf report`, `perf script` and hotspot read it too.
+Exits with the status of the program; 125 when nothing could be recorded.";
+
+/// How call chains are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Chains {
+    /// Frame pointers, followed by the kernel
+    Fp,
+    /// A copy of the stack, unwound later
+    Dwarf,
+    /// The branch stack's call-stack mode (Intel, since Haswell)
+    Lbr,
+}
+
+/// Sample a program into a perf.data file
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES, after_help = "Examples: truecount record --help")]
+pub(crate) struct Args {
+    /// Events to sample, separated by commas [default: cycles; cpu-clock where there is no PMU]
+    #[arg(short = 'e', long = "event", value_name = "EVENT")]
+    event: Option<String>,
+    /// A sample every N events
+    #[arg(short = 'c', long, value_name = "N", conflicts_with = "frequency", value_parser = clap::value_parser!(u64).range(1..))]
+    period: Option<u64>,
+    /// About HZ samples per second and CPU (the kernel adapts the period)
+    #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
+    frequency: Option<u64>,
+    /// Record branch stacks, for `truecount blocks`
+    #[arg(short = 'b', long)]
+    branches: bool,
+    /// Record call chains
+    #[arg(short = 'g', long, value_name = "HOW", num_args = 0..=1, default_missing_value = "fp", require_equals = false)]
+    call_graph: Option<Chains>,
+    /// Record this process and its threads, until it ends or Ctrl-C
+    #[arg(short = 'p', long, value_name = "PID", conflicts_with = "all_cpus")]
+    pid: Option<i32>,
+    /// Record every process on every CPU, until COMMAND ends or Ctrl-C
+    #[arg(short = 'a', long)]
+    all_cpus: bool,
+    /// The file to write; one that is there is kept as FILE.old
+    #[arg(short = 'o', long, value_name = "FILE", default_value = "perf.data")]
+    output: PathBuf,
+    /// Room for records per CPU in MiB, before they are lost
+    #[arg(short = 'm', long, value_name = "MIB", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    ring: u32,
+    /// The command and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+/// How often the rings are emptied: 2 MiB in 5 ms is 400 MB/s of samples.
+const DRAIN: Duration = Duration::from_millis(5);
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    if args.command.is_empty() && args.pid.is_none() && !args.all_cpus {
+        return Err(
+            Failure::new(2, "nothing to record").mend("give a command after --, or -p PID, or -a")
+        );
+    }
+    let mut session = Session::start()?;
+    let program = match args.command.first() {
+        Some(name) => Some(resolve(name)?),
+        None => None,
+    };
+    let chosen = choose::choose(args)?;
+    let mut err = anstream::stderr();
+    for note in &chosen.notes {
+        writeln!(err, "truecount record: {note}")?;
+    }
+    keep_old(&args.output)?;
+    let recorder: RefCell<Option<Recorder>> = RefCell::new(None);
+    let start = |scope: Scope| -> Result<(), Failure> {
+        let new = Recorder::open(&chosen, scope, args.ring, &args.output)?;
+        recorder.replace(Some(new));
+        Ok(())
+    };
+    match (args.pid, args.all_cpus) {
+        (Some(pid), _) => start(Scope::Process(pid))?,
+        (None, true) => start(Scope::Machine)?,
+        (None, false) => {}
+    }
+    let mut trouble: Option<Failure> = None;
+    let mut tick = |_| {
+        if let Some(recorder) = recorder.borrow_mut().as_mut()
+            && trouble.is_none()
+        {
+            trouble = recorder.drain().err();
+        }
+    };
+    let ticker = Ticker {
+        every: DRAIN,
+        tick: &mut tick,
+    };
+    let mut hook = |pid: i32| start(Scope::NewProcess(pid));
+    let outcome = match &program {
+        Some(program) => {
+            let launch = Launch {
+                argv: &args.command,
+                stdio: [None; 3],
+                cpus: &[],
+                keep_aslr: true,
+                own_group: false,
+                timeout: None,
+            };
+            let hook: Option<Hook<'_>> =
+                (args.pid.is_none() && !args.all_cpus).then_some(&mut hook);
+            let finished = session
+                .launcher
+                .run(&session.signals, &launch, program, hook, Some(ticker))
+                .map_err(|error| launch_failure(error, program, &args.command))?;
+            match finished.interrupted {
+                Some(_) => Outcome(130),
+                None => Outcome(finished.exit.shell_code()),
+            }
+        }
+        None => {
+            wait_without_command(&session.signals, args.pid, Some(ticker))
+                .map_err(|error| Failure::new(125, format!("cannot wait: {error}")))?;
+            Outcome::OK
+        }
+    };
+    if let Some(trouble) = trouble {
+        return Err(trouble);
+    }
+    let Some(recorder) = recorder.into_inner() else {
+        return Err(Failure::new(125, "nothing was recorded"));
+    };
+    let summary = recorder.finish(&machine::describe(&chosen, command_line(args)))?;
+    report(&mut err, args, &chosen, &summary)?;
+    Ok(outcome)
+}
+
+/// A file that is there becomes FILE.old, as perf does it.
+fn keep_old(path: &Path) -> Result<(), Failure> {
+    let Ok(meta) = std::fs::metadata(path) else {
+        return Ok(());
+    };
+    if !meta.is_file() || meta.len() == 0 {
+        return Ok(());
+    }
+    let mut old = path.as_os_str().to_owned();
+    old.push(".old");
+    std::fs::rename(path, &old).map_err(|e| cannot_write(path, &e))
+}
+
+fn command_line(args: &Args) -> Vec<String> {
+    let own: Vec<String> = std::env::args().collect();
+    if own.is_empty() {
+        args.command
+            .iter()
+            .map(|w| w.to_string_lossy().into_owned())
+            .collect()
+    } else {
+        own
+    }
+}
+
+fn report(
+    err: &mut dyn std::io::Write,
+    args: &Args,
+    chosen: &Chosen,
+    s: &rings::Summary,
+) -> Result<(), Failure> {
+    let names: Vec<&str> = chosen.events.iter().map(|e| e.name.as_str()).collect();
+    writeln!(
+        err,
+        "truecount record: {} samples of {} in {} ({})",
+        grouped(s.samples),
+        names.join(", "),
+        args.output.display(),
+        crate::render::number::size(s.bytes as f64)
+    )?;
+    if s.lost > 0 {
+        writeln!(
+            err,
+            "truecount record: {} records were lost, the rings were full: give them room (--ring), or sample less often",
+            grouped(s.lost)
+        )?;
+    }
+    if s.throttled > 0 {
+        writeln!(
+            err,
+            "truecount record: the kernel throttled sampling {} times: a longer period (-c), or raise kernel.perf_event_max_sample_rate",
+            grouped(s.throttled)
+        )?;
+    }
+    if s.samples == 0 {
+        writeln!(
+            err,
+            "truecount record: no sample: the program was too short for the period"
+        )?;
+    }
+    Ok(())
+}
