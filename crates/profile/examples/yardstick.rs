@@ -37,13 +37,22 @@ impl<'a, I: Iterator<Item = Event<'a>>> Iterator for Points<'a, I> {
             && next.is_none_or(|event| !top.contains(event))
         {
             let event = self.stack.pop()?;
-            let EventPayload::Timestamp(time) = event.payload else { return None };
-            return Some((Point::Start, event, self.stack.last().cloned(), time.start()));
+            let EventPayload::Timestamp(time) = event.payload else {
+                return None;
+            };
+            return Some((
+                Point::Start,
+                event,
+                self.stack.last().cloned(),
+                time.start(),
+            ));
         }
         let event = self.events.next()?;
         let parent = self.stack.last().cloned();
         match event.payload {
-            EventPayload::Timestamp(Timestamp::Instant(at)) => Some((Point::Instant, event, parent, at)),
+            EventPayload::Timestamp(Timestamp::Instant(at)) => {
+                Some((Point::Instant, event, parent, at))
+            }
             EventPayload::Timestamp(Timestamp::Interval { end, .. }) => {
                 self.stack.push(event.clone());
                 Some((Point::End, event, parent, end))
@@ -56,7 +65,9 @@ impl<'a, I: Iterator<Item = Event<'a>>> Iterator for Points<'a, I> {
 fn same(a: &Option<Event<'_>>, b: &Option<Event<'_>>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => {
-            a.event_kind == b.event_kind && a.label == b.label && a.additional_data == b.additional_data
+            a.event_kind == b.event_kind
+                && a.label == b.label
+                && a.additional_data == b.additional_data
         }
         (None, None) => true,
         _ => false,
@@ -68,7 +79,11 @@ fn aggregate(paths: &[PathBuf]) -> Result<(), Failure> {
     let mut walks: Vec<_> = profiles
         .iter()
         .map(|profile| Points {
-            events: profile.iter_full().rev().filter(|event| !event.payload.is_integer()).peekable(),
+            events: profile
+                .iter_full()
+                .rev()
+                .filter(|event| !event.payload.is_integer())
+                .peekable(),
             stack: Vec::new(),
         })
         .collect();
@@ -79,12 +94,17 @@ fn aggregate(paths: &[PathBuf]) -> Result<(), Failure> {
         if row.iter().all(Option::is_none) {
             break;
         }
-        let mut row = row.into_iter().map(|point| point.ok_or("the sequences of events differ"));
+        let mut row = row
+            .into_iter()
+            .map(|point| point.ok_or("the sequences of events differ"));
         let first = row.next().ok_or("no profile")??;
         let mut times = vec![first.3];
         for point in row {
             let point = point?;
-            if point.0 != first.0 || !same(&Some(point.1), &Some(first.1.clone())) || !same(&point.2, &first.2) {
+            if point.0 != first.0
+                || !same(&Some(point.1), &Some(first.1.clone()))
+                || !same(&point.2, &first.2)
+            {
                 return Err("the sequences of events differ".into());
             }
             times.push(point.3);
@@ -112,16 +132,25 @@ fn ours(what: &str, paths: &[PathBuf]) -> Result<(), Failure> {
     match what {
         "summarize" => {
             for path in paths {
-                let summary = truecount_profile::summarize(&truecount_profile::Profile::open(path)?);
+                let summary =
+                    truecount_profile::summarize(&truecount_profile::Profile::open(path)?);
                 println!("{} labels, total {}", summary.labels.len(), summary.total);
             }
         }
         _ => {
             let noise = truecount_profile::aggregate::aggregate(paths)?;
             println!("{} intervals", noise.intervals);
-            let few = noise.variations.iter().take(10).chain(noise.variations.iter().rev().take(10));
+            let few = noise
+                .variations
+                .iter()
+                .take(10)
+                .chain(noise.variations.iter().rev().take(10));
             for variation in few {
-                println!("±{} {}", variation.range as f64 / 2.0, variation.occurrences);
+                println!(
+                    "±{} {}",
+                    variation.range as f64 / 2.0,
+                    variation.occurrences
+                );
             }
         }
     }
@@ -131,11 +160,18 @@ fn ours(what: &str, paths: &[PathBuf]) -> Result<(), Failure> {
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let paths: Vec<PathBuf> = arguments.iter().skip(2).map(PathBuf::from).collect();
-    match (arguments.first().map(String::as_str), arguments.get(1).map(String::as_str)) {
+    match (
+        arguments.first().map(String::as_str),
+        arguments.get(1).map(String::as_str),
+    ) {
         (Some("theirs"), Some("summarize")) => {
             for path in &paths {
                 let results = load(path)?.perform_analysis();
-                println!("{} labels, total {}", results.query_data.len(), results.total_time.as_nanos());
+                println!(
+                    "{} labels, total {}",
+                    results.query_data.len(),
+                    results.total_time.as_nanos()
+                );
             }
             Ok(())
         }

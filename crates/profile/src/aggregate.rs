@@ -9,12 +9,14 @@ use crate::align::{Block, align};
 use crate::error::{Loss, ProfileError};
 use crate::file::Profile;
 use crate::metadata::Unit;
-use crate::sequence::{Code, Descriptions, NO_PARENT, PointKind, Sequence, decode, sequences};
+use crate::sequence::{
+    Code, Descriptions, NO_PARENT, PointKind, Sequence, Sink, decode, sequences, walk,
+};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Intervals that vary by the same amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub struct Noise {
 #[derive(Debug)]
 struct Reference {
     thread: u32,
-    codes: Vec<Code>,
+    codes: Arc<[Code]>,
     low: Vec<u64>,
     high: Vec<u64>,
     /// Intervals that some run does not have; empty when every run has all.
@@ -95,52 +97,191 @@ struct State {
 pub fn aggregate(files: &[PathBuf]) -> Result<Noise, ProfileError> {
     let (first_file, rest) = match files {
         [first, rest @ ..] if !rest.is_empty() => (first, rest),
-        _ => return Err(ProfileError::Mismatch("aggregate needs at least two profiles of identical runs".into())),
+        _ => {
+            return Err(ProfileError::Mismatch(
+                "aggregate needs at least two profiles of identical runs".into(),
+            ));
+        }
     };
     let descriptions = Descriptions::default();
     let first = Profile::open(first_file)?;
     let unit = first.unit().clone();
-    let mut losses: Vec<(PathBuf, Loss)> = first.losses().iter().map(|loss| (first_file.clone(), loss.clone())).collect();
-    let references = sequences(&first, &descriptions)?.into_iter().map(Reference::new).collect();
+    let mut losses: Vec<(PathBuf, Loss)> = first
+        .losses()
+        .iter()
+        .map(|loss| (first_file.clone(), loss.clone()))
+        .collect();
+    let references = sequences(&first, &descriptions)?
+        .into_iter()
+        .map(Reference::new)
+        .collect();
     drop(first);
-    let state = Mutex::new(State { references, stretches: BTreeMap::new(), unpaired: Vec::new(), others: Vec::new() });
-    let more: Vec<Vec<Loss>> = rest
-        .par_iter()
+    let state = Mutex::new(State {
+        references,
+        stretches: BTreeMap::new(),
+        unpaired: Vec::new(),
+        others: Vec::new(),
+    });
+    // Each worker takes a part of the runs and keeps its own smallest and largest lengths; only the
+    // sequences of a run that is not like the first are ever stored.
+    let part = rest.len().div_ceil(rayon::current_num_threads().max(1));
+    let more: Vec<Vec<(PathBuf, Loss)>> = rest
+        .par_chunks(part)
         .enumerate()
-        .map(|(number, file)| {
-            let profile = Profile::open(file)?;
-            if profile.unit().counter != unit.counter {
-                return Err(ProfileError::Mismatch(format!(
-                    "{} counts {} and {} counts {}: they cannot be compared",
-                    first_file.display(),
-                    unit.counter,
-                    file.display(),
-                    profile.unit().counter
-                )));
+        .map(|(worker, part_files)| {
+            let mut extremes = {
+                let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                Extremes::new(&state.references)
+            };
+            let mut losses = Vec::new();
+            for (number, file) in part_files.iter().enumerate() {
+                let profile = Profile::open(file)?;
+                if profile.unit().counter != unit.counter {
+                    return Err(ProfileError::Mismatch(format!(
+                        "{} counts {} and {} counts {}: they cannot be compared",
+                        first_file.display(),
+                        unit.counter,
+                        file.display(),
+                        profile.unit().counter
+                    )));
+                }
+                losses.extend(
+                    profile
+                        .losses()
+                        .iter()
+                        .map(|loss| (file.clone(), loss.clone())),
+                );
+                if !extremes.alike(&profile, &descriptions)? {
+                    let threads = sequences(&profile, &descriptions)?;
+                    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                    state.add(1 + worker * part + number, &threads);
+                }
             }
-            let losses = profile.losses().to_vec();
-            let threads = sequences(&profile, &descriptions)?;
-            drop(profile);
-            state.lock().unwrap_or_else(PoisonError::into_inner).add(number + 1, &threads);
+            state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .merge(&extremes);
             Ok(losses)
         })
         .collect::<Result<_, _>>()?;
-    for (file, lost) in rest.iter().zip(more) {
-        losses.extend(lost.into_iter().map(|loss| (file.clone(), loss)));
-    }
+    losses.extend(more.into_iter().flatten());
     let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(finish(state, unit, files, losses, descriptions))
 }
 
+/// Codes of one thread of the first run with one worker's smallest and largest lengths.
+struct Extreme {
+    thread: u32,
+    codes: Arc<[Code]>,
+    low: Vec<u64>,
+    high: Vec<u64>,
+}
+
+struct Extremes(Vec<Extreme>);
+
+/// Compares points with the first run's while they come, and books the lengths between them.
+///
+/// Up to the first difference both runs are equal, so lengths booked before it are right: booking
+/// them again by way of [`State::add`] changes nothing.
+struct Compare<'r> {
+    codes: &'r [Code],
+    low: &'r mut [u64],
+    high: &'r mut [u64],
+    next: usize,
+    later: u64,
+    differs: bool,
+}
+
+impl Sink for Compare<'_> {
+    #[inline(always)]
+    fn point(&mut self, code: Code, at: u64) {
+        if self.differs || self.codes.get(self.next) != Some(&code) {
+            self.differs = true;
+            return;
+        }
+        if let Some(place) = self.next.checked_sub(1)
+            && let (Some(low), Some(high)) = (self.low.get_mut(place), self.high.get_mut(place))
+        {
+            let duration = self.later.saturating_sub(at);
+            *low = (*low).min(duration);
+            *high = (*high).max(duration);
+        }
+        self.later = at;
+        self.next += 1;
+    }
+}
+
+impl Extremes {
+    fn new(references: &[Reference]) -> Self {
+        let extreme = |reference: &Reference| Extreme {
+            thread: reference.thread,
+            codes: Arc::clone(&reference.codes),
+            low: vec![u64::MAX; reference.low.len()],
+            high: vec![0; reference.high.len()],
+        };
+        Self(references.iter().map(extreme).collect())
+    }
+
+    /// Whether every thread has the same sequence under the same id; the lengths are booked then.
+    fn alike(
+        &mut self,
+        profile: &Profile,
+        descriptions: &Descriptions,
+    ) -> Result<bool, ProfileError> {
+        let threads = self.0.len();
+        let mut left: FxHashMap<u32, &mut Extreme> = self
+            .0
+            .iter_mut()
+            .map(|extreme| (extreme.thread, extreme))
+            .collect();
+        let walked = walk(profile, descriptions, |thread| match left.remove(&thread) {
+            Some(Extreme {
+                codes, low, high, ..
+            }) => Compare {
+                codes,
+                low,
+                high,
+                next: 0,
+                later: 0,
+                differs: false,
+            },
+            None => Compare {
+                codes: &[],
+                low: &mut [],
+                high: &mut [],
+                next: 0,
+                later: 0,
+                differs: true,
+            },
+        })?;
+        Ok(walked.len() == threads
+            && walked
+                .iter()
+                .all(|(_, c)| !c.differs && c.next == c.codes.len()))
+    }
+}
+
 impl Reference {
     fn new((thread, sequence): (u32, Sequence)) -> Self {
-        let low: Vec<u64> = sequence.times.windows(2).map(|pair| pair[0].saturating_sub(pair[1])).collect();
-        Self { thread, codes: sequence.codes, high: low.clone(), low, missing: Vec::new() }
+        let low: Vec<u64> = sequence
+            .times
+            .windows(2)
+            .map(|pair| pair[0].saturating_sub(pair[1]))
+            .collect();
+        Self {
+            thread,
+            codes: sequence.codes.into(),
+            high: low.clone(),
+            low,
+            missing: Vec::new(),
+        }
     }
 
     /// Books the intervals inside a block of equal points.
     fn fold(&mut self, times: &[u64], block: Block) {
-        let Some(intervals) = block.len.checked_sub(1) else { return };
+        let Some(intervals) = block.len.checked_sub(1) else {
+            return;
+        };
         let low = &mut self.low[block.a..block.a + intervals];
         let high = &mut self.high[block.a..block.a + intervals];
         let times = times[block.b..block.b + block.len].windows(2);
@@ -166,6 +307,22 @@ impl Reference {
 }
 
 impl State {
+    /// Takes over what a worker kept.
+    fn merge(&mut self, extremes: &Extremes) {
+        for (reference, extreme) in self.references.iter_mut().zip(&extremes.0) {
+            reference
+                .low
+                .iter_mut()
+                .zip(&extreme.low)
+                .for_each(|(low, other)| *low = (*low).min(*other));
+            reference
+                .high
+                .iter_mut()
+                .zip(&extreme.high)
+                .for_each(|(high, other)| *high = (*high).max(*other));
+        }
+    }
+
     /// Adds one run.
     fn add(&mut self, run: usize, threads: &[(u32, Sequence)]) {
         let pairs = self.pair(threads);
@@ -174,12 +331,20 @@ impl State {
             let reference = &mut self.references[place];
             let Some((_, sequence)) = partner.and_then(|partner| threads.get(partner)) else {
                 reference.miss(&[]);
-                self.unpaired.push((0, reference.thread, reference.codes.len() as u64));
+                self.unpaired
+                    .push((0, reference.thread, reference.codes.len() as u64));
                 alike = false;
                 continue;
             };
-            if reference.codes == sequence.codes {
-                reference.fold(&sequence.times, Block { a: 0, b: 0, len: sequence.codes.len() });
+            if *reference.codes == *sequence.codes {
+                reference.fold(
+                    &sequence.times,
+                    Block {
+                        a: 0,
+                        b: 0,
+                        len: sequence.codes.len(),
+                    },
+                );
                 continue;
             }
             alike = false;
@@ -192,13 +357,16 @@ impl State {
         }
         for (number, (thread, sequence)) in threads.iter().enumerate() {
             if !pairs.contains(&Some(number)) {
-                self.unpaired.push((run, *thread, sequence.codes.len() as u64));
+                self.unpaired
+                    .push((run, *thread, sequence.codes.len() as u64));
             }
         }
         if !alike {
             use std::hash::{Hash, Hasher};
             let mut hasher = rustc_hash::FxHasher::default();
-            threads.iter().for_each(|(_, sequence)| sequence.codes.hash(&mut hasher));
+            threads
+                .iter()
+                .for_each(|(_, sequence)| sequence.codes.hash(&mut hasher));
             self.others.push(hasher.finish());
         }
     }
@@ -210,15 +378,16 @@ impl State {
         let mut pairs = vec![None; self.references.len()];
         type Fits = fn(&Reference, &(u32, Sequence)) -> bool;
         let rounds: [Fits; 4] = [
-            |reference, thread| reference.thread == thread.0 && reference.codes == thread.1.codes,
-            |reference, thread| reference.codes == thread.1.codes,
+            |reference, thread| reference.thread == thread.0 && *reference.codes == *thread.1.codes,
+            |reference, thread| *reference.codes == *thread.1.codes,
             |reference, thread| reference.thread == thread.0,
             |_, _| true,
         ];
         for fits in rounds {
             for (reference, pair) in self.references.iter().zip(&mut pairs) {
                 if pair.is_none() {
-                    *pair = (0..threads.len()).find(|&number| free[number] && fits(reference, &threads[number]));
+                    *pair = (0..threads.len())
+                        .find(|&number| free[number] && fits(reference, &threads[number]));
                     if let Some(number) = *pair {
                         free[number] = false;
                     }
@@ -230,19 +399,32 @@ impl State {
 
     /// Books what lies between the blocks.
     fn stretches(&mut self, run: usize, place: usize, points: usize, blocks: &[Block]) {
-        let end = Block { a: self.references[place].codes.len(), b: points, len: 0 };
+        let end = Block {
+            a: self.references[place].codes.len(),
+            b: points,
+            len: 0,
+        };
         let mut from = (0, 0);
         for block in blocks.iter().chain([&end]) {
             if block.a > from.0 || block.b > from.1 {
                 let key = (place, from.0, block.a);
-                self.stretches.entry(key).or_default().push((run, (block.b - from.1) as u64));
+                self.stretches
+                    .entry(key)
+                    .or_default()
+                    .push((run, (block.b - from.1) as u64));
             }
             from = (block.a + block.len, block.b + block.len);
         }
     }
 }
 
-fn finish(state: State, unit: Unit, files: &[PathBuf], losses: Vec<(PathBuf, Loss)>, descriptions: Descriptions) -> Noise {
+fn finish(
+    state: State,
+    unit: Unit,
+    files: &[PathBuf],
+    losses: Vec<(PathBuf, Loss)>,
+    descriptions: Descriptions,
+) -> Noise {
     let mut groups: FxHashMap<u64, Variation> = FxHashMap::default();
     let (mut intervals, mut unmatched) = (0, 0);
     for (thread, reference) in state.references.iter().enumerate() {
@@ -255,7 +437,11 @@ fn finish(state: State, unit: Unit, files: &[PathBuf], losses: Vec<(PathBuf, Los
             let range = high - low;
             groups
                 .entry(range)
-                .or_insert(Variation { range, occurrences: 0, at: (thread, number) })
+                .or_insert(Variation {
+                    range,
+                    occurrences: 0,
+                    at: (thread, number),
+                })
                 .occurrences += 1;
         }
     }
@@ -271,7 +457,11 @@ fn finish(state: State, unit: Unit, files: &[PathBuf], losses: Vec<(PathBuf, Los
         unmatched,
         variations,
         differences: Vec::new(),
-        threads: state.references.iter().map(|reference| reference.thread).collect(),
+        threads: state
+            .references
+            .iter()
+            .map(|reference| reference.thread)
+            .collect(),
         unpaired: state.unpaired,
         distinct: 1 + distinct.len(),
         losses,
@@ -289,12 +479,22 @@ fn finish(state: State, unit: Unit, files: &[PathBuf], losses: Vec<(PathBuf, Los
             let reference = noise.references.get(thread)?;
             // Last first: what stands before the stretch has the larger number.
             let before = reference.codes.get(to).copied();
-            let behind = from.checked_sub(1).and_then(|i| reference.codes.get(i)).copied();
+            let behind = from
+                .checked_sub(1)
+                .and_then(|i| reference.codes.get(i))
+                .copied();
             let place = noise.describe(before, behind, true);
-            Some(Difference { thread: reference.thread, place, points: (to - from) as u64, runs })
+            Some(Difference {
+                thread: reference.thread,
+                place,
+                points: (to - from) as u64,
+                runs,
+            })
         })
         .collect();
-    noise.differences.sort_by_key(|difference| difference.thread);
+    noise
+        .differences
+        .sort_by_key(|difference| difference.thread);
     noise
 }
 
@@ -303,11 +503,19 @@ impl Noise {
     /// `in typeck(), between a() and b()`, `in a(), after b()`, `between a() and b()`.
     #[must_use]
     pub fn place(&self, variation: &Variation) -> String {
-        let codes = self.references.get(variation.at.0).map_or(&[][..], |reference| &reference.codes);
-        let (later, earlier) = (codes.get(variation.at.1).copied(), codes.get(variation.at.1 + 1).copied());
+        let codes = self
+            .references
+            .get(variation.at.0)
+            .map_or(&[][..], |reference| &reference.codes[..]);
+        let (later, earlier) = (
+            codes.get(variation.at.1).copied(),
+            codes.get(variation.at.1 + 1).copied(),
+        );
         let place = self.describe(earlier, later, false);
         match self.references.get(variation.at.0) {
-            Some(reference) if self.references.len() > 1 => format!("thread {}: {place}", reference.thread),
+            Some(reference) if self.references.len() > 1 => {
+                format!("thread {}: {place}", reference.thread)
+            }
             _ => place,
         }
     }
@@ -317,7 +525,8 @@ impl Noise {
     fn describe(&self, earlier: Option<Code>, later: Option<Code>, stretch: bool) -> String {
         let earlier = earlier.map(decode);
         let later = later.map(decode);
-        if let (Some((PointKind::Start, event, parent)), Some((PointKind::End, end, end_parent))) = (earlier, later)
+        if let (Some((PointKind::Start, event, parent)), Some((PointKind::End, end, end_parent))) =
+            (earlier, later)
             && event == end
             && parent == end_parent
         {
@@ -325,19 +534,30 @@ impl Noise {
             return if stretch { format!("in {text}") } else { text };
         }
         let around = match (earlier, later) {
-            (Some((PointKind::Start, event, _)), _) | (_, Some((PointKind::End, event, _))) => event,
+            (Some((PointKind::Start, event, _)), _) | (_, Some((PointKind::End, event, _))) => {
+                event
+            }
             (Some((_, _, parent)), _) | (None, Some((_, _, parent))) => parent,
             (None, None) => NO_PARENT,
         };
-        let before = earlier.filter(|point| point.0 != PointKind::Start).map(|point| self.descriptions.text(point.1));
-        let behind = later.filter(|point| point.0 != PointKind::End).map(|point| self.descriptions.text(point.1));
-        let inside = (around != NO_PARENT).then(|| format!("in {}", self.descriptions.text(around)));
+        let before = earlier
+            .filter(|point| point.0 != PointKind::Start)
+            .map(|point| self.descriptions.text(point.1));
+        let behind = later
+            .filter(|point| point.0 != PointKind::End)
+            .map(|point| self.descriptions.text(point.1));
+        let inside =
+            (around != NO_PARENT).then(|| format!("in {}", self.descriptions.text(around)));
         let side = match (before, behind) {
             (Some(before), Some(behind)) => Some(format!("between {before} and {behind}")),
             (Some(before), None) => Some(format!("after {before}")),
             (None, Some(behind)) => Some(format!("before {behind}")),
             (None, None) => None,
         };
-        [inside, side].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        [inside, side]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }

@@ -27,7 +27,14 @@ pub(crate) fn align(a: &[Code], b: &[Code]) -> Vec<Block> {
     let mut blocks = Vec::new();
     let head = common(a.iter(), b.iter());
     let tail = common(a[head..].iter().rev(), b[head..].iter().rev());
-    push(&mut blocks, Block { a: 0, b: 0, len: head });
+    push(
+        &mut blocks,
+        Block {
+            a: 0,
+            b: 0,
+            len: head,
+        },
+    );
     let (middle_a, middle_b) = (&a[head..a.len() - tail], &b[head..b.len() - tail]);
     let mut from = (0, 0);
     for anchor in anchors(middle_a, middle_b) {
@@ -36,11 +43,32 @@ pub(crate) fn align(a: &[Code], b: &[Code]) -> Vec<Block> {
         }
         between(middle_a, middle_b, from, anchor, head, &mut blocks);
         let len = common(middle_a[anchor.0..].iter(), middle_b[anchor.1..].iter());
-        push(&mut blocks, Block { a: head + anchor.0, b: head + anchor.1, len });
+        push(
+            &mut blocks,
+            Block {
+                a: head + anchor.0,
+                b: head + anchor.1,
+                len,
+            },
+        );
         from = (anchor.0 + len, anchor.1 + len);
     }
-    between(middle_a, middle_b, from, (middle_a.len(), middle_b.len()), head, &mut blocks);
-    push(&mut blocks, Block { a: a.len() - tail, b: b.len() - tail, len: tail });
+    between(
+        middle_a,
+        middle_b,
+        from,
+        (middle_a.len(), middle_b.len()),
+        head,
+        &mut blocks,
+    );
+    push(
+        &mut blocks,
+        Block {
+            a: a.len() - tail,
+            b: b.len() - tail,
+            len: tail,
+        },
+    );
     blocks
 }
 
@@ -98,7 +126,10 @@ fn unique(codes: &[Code]) -> FxHashMap<u64, Option<usize>> {
     for (at, group) in codes.windows(GROUP).enumerate() {
         let mut hasher = rustc_hash::FxHasher::default();
         group.hash(&mut hasher);
-        places.entry(hasher.finish()).and_modify(|place| *place = None).or_insert(Some(at));
+        places
+            .entry(hasher.finish())
+            .and_modify(|place| *place = None)
+            .or_insert(Some(at));
     }
     places
 }
@@ -116,13 +147,34 @@ fn between(
     let (a, b) = (&a[from.0..to.0], &b[from.1..to.1]);
     let (shift_a, shift_b) = (shift + from.0, shift + from.1);
     let head = common(a.iter(), b.iter());
-    push(blocks, Block { a: shift_a, b: shift_b, len: head });
+    push(
+        blocks,
+        Block {
+            a: shift_a,
+            b: shift_b,
+            len: head,
+        },
+    );
     let tail = common(a[head..].iter().rev(), b[head..].iter().rev());
     let (inner_a, inner_b) = (&a[head..a.len() - tail], &b[head..b.len() - tail]);
     for (x, y) in myers(inner_a, inner_b) {
-        push(blocks, Block { a: shift_a + head + x, b: shift_b + head + y, len: 1 });
+        push(
+            blocks,
+            Block {
+                a: shift_a + head + x,
+                b: shift_b + head + y,
+                len: 1,
+            },
+        );
     }
-    push(blocks, Block { a: shift_a + a.len() - tail, b: shift_b + b.len() - tail, len: tail });
+    push(
+        blocks,
+        Block {
+            a: shift_a + a.len() - tail,
+            b: shift_b + b.len() - tail,
+            len: tail,
+        },
+    );
 }
 
 /// Pairs of equal points on a shortest edit path; empty when it is longer than [`LIMIT`].
@@ -168,13 +220,23 @@ fn back(a: &[Code], b: &[Code], trace: &[Vec<usize>], depth: usize) -> Vec<(usiz
     for d in (1..=depth).rev() {
         let reach = &trace[d];
         // trace[d] holds diagonals −d..=d as they were before round d.
-        let at = |k: isize| usize::try_from(k + d as isize).ok().and_then(|i| reach.get(i)).copied().unwrap_or(0);
+        let at = |k: isize| {
+            usize::try_from(k + d as isize)
+                .ok()
+                .and_then(|i| reach.get(i))
+                .copied()
+                .unwrap_or(0)
+        };
         let k = x as isize - y as isize;
         let down = k == -(d as isize) || (k != d as isize && at(k - 1) < at(k + 1));
         let before = if down { k + 1 } else { k - 1 };
         let x_before = at(before).saturating_sub(1);
         let y_before = usize::try_from(x_before as isize - before).unwrap_or(0);
-        let corner = if down { (x_before, y_before + 1) } else { (x_before + 1, y_before) };
+        let corner = if down {
+            (x_before, y_before + 1)
+        } else {
+            (x_before + 1, y_before)
+        };
         while x > corner.0 && y > corner.1 {
             (x, y) = (x - 1, y - 1);
             pairs.push((x, y));
@@ -198,7 +260,10 @@ mod tests {
         let mut end = (0, 0);
         for block in &blocks {
             assert!(block.a >= end.0 && block.b >= end.1, "{blocks:?}");
-            assert_eq!(a[block.a..block.a + block.len], b[block.b..block.b + block.len]);
+            assert_eq!(
+                a[block.a..block.a + block.len],
+                b[block.b..block.b + block.len]
+            );
             end = (block.a + block.len, block.b + block.len);
         }
         let matched: usize = blocks.iter().map(|block| block.len).sum();
@@ -208,7 +273,14 @@ mod tests {
     #[test]
     fn equal_sequences_are_one_block() {
         let a: Vec<Code> = (0..100).collect();
-        assert_eq!(align(&a, &a), [Block { a: 0, b: 0, len: 100 }]);
+        assert_eq!(
+            align(&a, &a),
+            [Block {
+                a: 0,
+                b: 0,
+                len: 100
+            }]
+        );
         assert!(align(&a, &[]).is_empty());
         assert!(align(&[], &[]).is_empty());
     }
@@ -225,14 +297,20 @@ mod tests {
     fn a_long_sequence_with_edits_and_a_moved_part() {
         let mut state = 7_u64;
         let mut random = || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             state >> 33
         };
         let a: Vec<Code> = (0..20_000).map(|_| random() % 50).collect();
         let mut b = a.clone();
         for _ in 0..40 {
             let at = random() as usize % b.len();
-            if random() % 2 == 0 { b.insert(at, 77) } else { drop(b.remove(at)) }
+            if random() % 2 == 0 {
+                b.insert(at, 77)
+            } else {
+                b.remove(at);
+            }
         }
         check(&a, &b, 19_900);
         let moved: Vec<_> = b.drain(5000..6000).collect();

@@ -135,22 +135,42 @@ pub enum Loss {
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated { offset, expected, found } => write!(
+            Self::Truncated {
+                offset,
+                expected,
+                found,
+            } => write!(
                 f,
                 "offset {offset}: the file ends inside a page: {found} of {expected} bytes are there (was the process killed?)"
             ),
-            Self::BadPage { offset, what, skipped } => {
-                write!(f, "offset {offset}: {what}; the {skipped} bytes from here are skipped")
+            Self::BadPage {
+                offset,
+                what,
+                skipped,
+            } => {
+                write!(
+                    f,
+                    "offset {offset}: {what}; the {skipped} bytes from here are skipped"
+                )
             }
             Self::MissingStream { stream } => write!(f, "there is no {stream} in the file"),
             Self::PartialRecord { stream, bytes } => {
-                write!(f, "the {stream} end inside a record: the last {bytes} bytes are skipped")
+                write!(
+                    f,
+                    "the {stream} end inside a record: the last {bytes} bytes are skipped"
+                )
             }
             Self::Metadata { what } => {
-                write!(f, "metadata: {what}; command, start and counter are unknown")
+                write!(
+                    f,
+                    "metadata: {what}; command, start and counter are unknown"
+                )
             }
             Self::BadIndexEntries { count } => {
-                write!(f, "{count} entries of the string index point outside the string data")
+                write!(
+                    f,
+                    "{count} entries of the string index point outside the string data"
+                )
             }
         }
     }

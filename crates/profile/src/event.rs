@@ -58,7 +58,12 @@ impl Event {
     fn v9(b: &[u8; 32]) -> Self {
         let word = |at: usize| u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        Self { kind: long(0), id: long(8), thread: word(16), payload: Self::payload(word(20), word(24), word(28)) }
+        Self {
+            kind: long(0),
+            id: long(8),
+            thread: word(16),
+            payload: Self::payload(word(20), word(24), word(28)),
+        }
     }
 
     #[inline(always)]
@@ -100,7 +105,12 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn new(version: u32, bytes: &[u8], stream: &Stream) -> Self {
         let size: u64 = if version == 8 { 24 } else { 32 };
-        let mut layout = Self { version, runs: Vec::new(), count: 0, rest: 0 };
+        let mut layout = Self {
+            version,
+            runs: Vec::new(),
+            count: 0,
+            rest: 0,
+        };
         let mut next = HEADER as u64;
         if stream.len < next {
             return layout;
@@ -125,7 +135,10 @@ impl Layout {
                 }
                 let at = segment.at + (next - segment.start) as usize;
                 // A page is at most 4 GiB, so the count fits.
-                layout.push(u32::try_from(whole).unwrap_or(u32::MAX), Place::Mapped { at });
+                layout.push(
+                    u32::try_from(whole).unwrap_or(u32::MAX),
+                    Place::Mapped { at },
+                );
                 next += whole * size;
             }
         }
@@ -134,7 +147,11 @@ impl Layout {
     }
 
     fn push(&mut self, count: u32, place: Place) {
-        self.runs.push(Run { first: self.count, count, place });
+        self.runs.push(Run {
+            first: self.count,
+            count,
+            place,
+        });
         self.count += u64::from(count);
     }
 }
@@ -176,9 +193,10 @@ impl<'p> Events<'p> {
     fn slice<'r>(&'r self, run: &'r Run) -> &'r [u8] {
         let size = if self.layout.version == 8 { 24 } else { 32 };
         match &run.place {
-            Place::Mapped { at } => {
-                self.bytes.get(*at..at.saturating_add(run.count as usize * size)).unwrap_or(&[])
-            }
+            Place::Mapped { at } => self
+                .bytes
+                .get(*at..at.saturating_add(run.count as usize * size))
+                .unwrap_or(&[]),
             Place::Stitched(buffer) => &buffer[..size],
         }
     }
@@ -189,9 +207,19 @@ impl<'p> Events<'p> {
         for run in self.layout.runs.iter().rev() {
             let slice = self.slice(run);
             if self.layout.version == 8 {
-                slice.as_chunks::<24>().0.iter().rev().for_each(|b| f(Event::v8(b)));
+                slice
+                    .as_chunks::<24>()
+                    .0
+                    .iter()
+                    .rev()
+                    .for_each(|b| f(Event::v8(b)));
             } else {
-                slice.as_chunks::<32>().0.iter().rev().for_each(|b| f(Event::v9(b)));
+                slice
+                    .as_chunks::<32>()
+                    .0
+                    .iter()
+                    .rev()
+                    .for_each(|b| f(Event::v9(b)));
             }
         }
     }
@@ -220,6 +248,9 @@ pub(crate) fn index_entry(version: u32, bytes: &[u8]) -> Option<(u64, u64)> {
     if version == 8 {
         Some((u64::from(u32_at(bytes, 0)?), u64::from(u32_at(bytes, 4)?)))
     } else {
-        Some((crate::pages::u64_at(bytes, 0)?, crate::pages::u64_at(bytes, 8)?))
+        Some((
+            crate::pages::u64_at(bytes, 0)?,
+            crate::pages::u64_at(bytes, 8)?,
+        ))
     }
 }

@@ -50,9 +50,13 @@ pub fn resolve(path: &Path) -> Result<PathBuf, ProfileError> {
         return Ok(appended);
     }
     if with_suffix(path, ".events").exists() || with_suffix(path, ".string_data").exists() {
-        return Err(ProfileError::ThreeFiles { path: path.to_owned() });
+        return Err(ProfileError::ThreeFiles {
+            path: path.to_owned(),
+        });
     }
-    Err(ProfileError::NotFound { path: path.to_owned() })
+    Err(ProfileError::NotFound {
+        path: path.to_owned(),
+    })
 }
 
 /// The profiles that `path` means: one file, or all `.mm_profdata` files of a directory and of its
@@ -67,7 +71,10 @@ pub fn find(path: &Path) -> Result<Vec<PathBuf>, ProfileError> {
     let mut found = Vec::new();
     let mut directories = vec![path.to_owned()];
     while let Some(directory) = directories.pop() {
-        let io = |source| ProfileError::Io { path: directory.clone(), source };
+        let io = |source| ProfileError::Io {
+            path: directory.clone(),
+            source,
+        };
         for entry in std::fs::read_dir(&directory).map_err(io)? {
             let entry = entry.map_err(io)?;
             let kind = entry.file_type().map_err(io)?;
@@ -81,7 +88,9 @@ pub fn find(path: &Path) -> Result<Vec<PathBuf>, ProfileError> {
         }
     }
     if found.is_empty() {
-        return Err(ProfileError::EmptyDirectory { path: path.to_owned() });
+        return Err(ProfileError::EmptyDirectory {
+            path: path.to_owned(),
+        });
     }
     found.sort();
     Ok(found)
@@ -100,19 +109,23 @@ impl Profile {
             let mut bytes = Vec::new();
             std::io::stdin()
                 .read_to_end(&mut bytes)
-                .map_err(|source| ProfileError::Io { path: "<stdin>".into(), source })?;
+                .map_err(|source| ProfileError::Io {
+                    path: "<stdin>".into(),
+                    source,
+                })?;
             return Self::from_bytes(bytes, "<stdin>");
         }
         let path = resolve(given)?;
-        let io = |source| ProfileError::Io { path: path.clone(), source };
+        let io = |source| ProfileError::Io {
+            path: path.clone(),
+            source,
+        };
         let mut file = File::open(&path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         let backing = if metadata.is_file() && metadata.len() > 0 {
             // SAFETY: the mapping is private and read-only, and every read of it is bounds-checked;
             // that nobody truncates the file meanwhile is the documented condition of `open`.
-            let map = unsafe { memmap2::Mmap::map(&file) }.map_err(io)?;
-            // Only a hint, and not every file system takes it.
-            let _ = map.advise(memmap2::Advice::WillNeed);
+            let map = unsafe { memmap2::MmapOptions::new().populate().map(&file) }.map_err(io)?;
             Backing::Mapped(map)
         } else {
             let mut bytes = Vec::new();
@@ -145,12 +158,27 @@ impl Profile {
         let container = split(bytes, &path, &mut losses)?;
         let layout = Layout::new(container.version, bytes, &container.events);
         if layout.rest > 0 {
-            losses.push(Loss::PartialRecord { stream: "events", bytes: layout.rest });
+            losses.push(Loss::PartialRecord {
+                stream: "events",
+                bytes: layout.rest,
+            });
         }
         let index = Index::new(&container, bytes, &mut losses);
-        let strings = StringTable { bytes, container: &container, index: &index };
+        let strings = StringTable {
+            bytes,
+            container: &container,
+            index: &index,
+        };
         let metadata = Metadata::read(strings, &mut losses);
-        Ok(Self { path, backing, layout, index, metadata, losses, container })
+        Ok(Self {
+            path,
+            backing,
+            layout,
+            index,
+            metadata,
+            losses,
+            container,
+        })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -193,13 +221,20 @@ impl Profile {
     /// The events.
     #[must_use]
     pub fn events(&self) -> Events<'_> {
-        Events { bytes: self.bytes(), layout: &self.layout }
+        Events {
+            bytes: self.bytes(),
+            layout: &self.layout,
+        }
     }
 
     /// The strings.
     #[must_use]
     pub fn strings(&self) -> StringTable<'_> {
-        StringTable { bytes: self.bytes(), container: &self.container, index: &self.index }
+        StringTable {
+            bytes: self.bytes(),
+            container: &self.container,
+            index: &self.index,
+        }
     }
 
     /// What could not be used of the file; empty for a whole one.

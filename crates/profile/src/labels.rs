@@ -59,19 +59,30 @@ impl<'p> Kinds<'p> {
     pub fn new(profile: &'p Profile) -> Self {
         let strings = profile.strings();
         let first = (0, Kind::from_name(&strings.get(0)));
-        Self { strings, last: first, known: FxHashMap::default() }
+        Self {
+            strings,
+            last: first,
+            known: FxHashMap::default(),
+        }
     }
 
     /// The kind with this string id.
     #[inline]
     pub fn of(&mut self, id: u64) -> Kind {
-        if self.last.0 == id { self.last.1 } else { self.look(id) }
+        if self.last.0 == id {
+            self.last.1
+        } else {
+            self.look(id)
+        }
     }
 
     #[inline(never)]
     fn look(&mut self, id: u64) -> Kind {
         let strings = self.strings;
-        let kind = *self.known.entry(id).or_insert_with(|| Kind::from_name(&strings.get(id)));
+        let kind = *self
+            .known
+            .entry(id)
+            .or_insert_with(|| Kind::from_name(&strings.get(id)));
         self.last = (id, kind);
         kind
     }
@@ -112,7 +123,9 @@ impl<'p> Labels<'p> {
     /// Number of the label of the event id `id`.
     #[inline]
     pub fn of(&mut self, id: u64) -> u32 {
-        let known = usize::try_from(id).ok().and_then(|place| self.dense.get(place));
+        let known = usize::try_from(id)
+            .ok()
+            .and_then(|place| self.dense.get(place));
         match known {
             Some(&number) if number != NONE => number,
             _ => self.look(id),
@@ -125,7 +138,10 @@ impl<'p> Labels<'p> {
             return number;
         }
         let number = self.resolve(id);
-        match usize::try_from(id).ok().and_then(|place| self.dense.get_mut(place)) {
+        match usize::try_from(id)
+            .ok()
+            .and_then(|place| self.dense.get_mut(place))
+        {
             Some(place) => *place = number,
             None => {
                 self.sparse.insert(id, number);
@@ -165,7 +181,9 @@ impl<'p> Labels<'p> {
         }
         self.budget = self.budget.saturating_sub(length);
         // A file of 2^32 different labels is over 32 GiB; the last number then stands for the rest.
-        let number = u32::try_from(self.texts.len()).unwrap_or(NONE - 1).min(NONE - 1);
+        let number = u32::try_from(self.texts.len())
+            .unwrap_or(NONE - 1)
+            .min(NONE - 1);
         self.numbers.insert(label.to_owned(), number);
         self.texts.push(label.to_owned());
         number
@@ -174,7 +192,9 @@ impl<'p> Labels<'p> {
     /// The label with this number.
     #[must_use]
     pub fn text(&self, number: u32) -> &str {
-        self.texts.get(number as usize).map_or("<unknown>", String::as_str)
+        self.texts
+            .get(number as usize)
+            .map_or("<unknown>", String::as_str)
     }
 
     /// How many different labels were met.

@@ -21,11 +21,19 @@ pub struct Unit {
 impl Unit {
     /// Wall time in nanoseconds, what files without an entry for the counter were recorded with.
     fn wall_time() -> Self {
-        let scales = [("ns", 1), ("μs", 1000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+        let scales = [
+            ("ns", 1),
+            ("μs", 1000),
+            ("ms", 1_000_000),
+            ("s", 1_000_000_000),
+        ];
         Self {
             counter: "wall-time".into(),
             name: "ns".into(),
-            scales: scales.iter().map(|&(name, size)| (name.to_owned(), size)).collect(),
+            scales: scales
+                .iter()
+                .map(|&(name, size)| (name.to_owned(), size))
+                .collect(),
         }
     }
 
@@ -83,21 +91,30 @@ impl Metadata {
             start_time: None,
             process_id: None,
             command: None,
-            unit: Unit { counter: "unknown counter".into(), name: "units".into(), scales: Vec::new() },
+            unit: Unit {
+                counter: "unknown counter".into(),
+                name: "units".into(),
+                scales: Vec::new(),
+            },
             overhead: None,
         };
         if strings.offset(METADATA).is_none() {
-            losses.push(Loss::Metadata { what: "there is none".into() });
+            losses.push(Loss::Metadata {
+                what: "there is none".into(),
+            });
             return unknown;
         }
         let text = strings.get(METADATA);
-        let raw: Raw = match serde_json::from_str(&text).or_else(|_| serde_json::from_str(&mend(&text))) {
-            Ok(raw) => raw,
-            Err(error) => {
-                losses.push(Loss::Metadata { what: format!("expected JSON: {error}") });
-                return unknown;
-            }
-        };
+        let raw: Raw =
+            match serde_json::from_str(&text).or_else(|_| serde_json::from_str(&mend(&text))) {
+                Ok(raw) => raw,
+                Err(error) => {
+                    losses.push(Loss::Metadata {
+                        what: format!("expected JSON: {error}"),
+                    });
+                    return unknown;
+                }
+            };
         unknown.start_time = raw.start_time;
         unknown.process_id = raw.process_id;
         unknown.command = raw.cmd;
@@ -105,8 +122,16 @@ impl Metadata {
         unknown.unit = match raw.counter {
             None => Unit::wall_time(),
             Some(counter) => {
-                let smallest = counter.units.iter().min_by_key(|unit| unit.1).map(|unit| unit.0.clone());
-                Unit { counter: counter.name, name: smallest.unwrap_or_else(|| "units".into()), scales: counter.units }
+                let smallest = counter
+                    .units
+                    .iter()
+                    .min_by_key(|unit| unit.1)
+                    .map(|unit| unit.0.clone());
+                Unit {
+                    counter: counter.name,
+                    name: smallest.unwrap_or_else(|| "units".into()),
+                    scales: counter.units,
+                }
             }
         };
         unknown
@@ -123,10 +148,16 @@ fn mend(text: &str) -> String {
         if let Some(after) = rest.strip_prefix('\'') {
             mended.push('\'');
             rest = after;
-        } else if let Some((code, after)) = rest.strip_prefix("u{").and_then(|rest| rest.split_once('}')) {
+        } else if let Some((code, after)) = rest
+            .strip_prefix("u{")
+            .and_then(|rest| rest.split_once('}'))
+        {
             let character = u32::from_str_radix(code, 16).ok().and_then(char::from_u32);
             let mut units = [0; 2];
-            for unit in character.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf16(&mut units) {
+            for unit in character
+                .unwrap_or(char::REPLACEMENT_CHARACTER)
+                .encode_utf16(&mut units)
+            {
                 mended.push_str(&format!("\\u{unit:04x}"));
             }
             rest = after;
@@ -148,7 +179,10 @@ mod tests {
 
     #[test]
     fn escapes_of_rust_become_json() {
-        assert_eq!(mend(r#"it\'s \u{1f600} \\u{41} \n"#), "it's \\ud83d\\ude00 \\\\u{41} \\n");
+        assert_eq!(
+            mend(r#"it\'s \u{1f600} \\u{41} \n"#),
+            "it's \\ud83d\\ude00 \\\\u{41} \\n"
+        );
         let raw: Raw = serde_json::from_str(&mend(r#"{"cmd": "a \'b\' \u{e9}"}"#)).unwrap();
         assert_eq!(raw.cmd.as_deref(), Some("a 'b' é"));
     }

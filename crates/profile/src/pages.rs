@@ -33,13 +33,19 @@ pub(crate) struct Stream {
 impl Stream {
     fn push(&mut self, at: usize, len: u32) {
         // Pages of one stream that follow each other differ by their headers, so pieces never merge.
-        self.segments.push(Segment { start: self.len, at, len });
+        self.segments.push(Segment {
+            start: self.len,
+            at,
+            len,
+        });
         self.len = self.len.saturating_add(u64::from(len));
     }
 
     /// The bytes from `offset` of the stream to the end of their page; empty past the end.
     pub(crate) fn from<'b>(&self, bytes: &'b [u8], offset: u64) -> &'b [u8] {
-        let after = self.segments.partition_point(|segment| segment.start <= offset);
+        let after = self
+            .segments
+            .partition_point(|segment| segment.start <= offset);
         let Some(segment) = after.checked_sub(1).and_then(|i| self.segments.get(i)) else {
             return &[];
         };
@@ -67,7 +73,9 @@ impl Stream {
 impl Segment {
     /// The bytes of this piece.
     pub(crate) fn bytes<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
-        bytes.get(self.at..self.at.saturating_add(self.len as usize)).unwrap_or(&[])
+        bytes
+            .get(self.at..self.at.saturating_add(self.len as usize))
+            .unwrap_or(&[])
     }
 }
 
@@ -93,11 +101,19 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 fn show(bytes: &[u8]) -> String {
-    if bytes.is_empty() { "the end of the file".to_owned() } else { format!("\"{}\"", bytes.escape_ascii()) }
+    if bytes.is_empty() {
+        "the end of the file".to_owned()
+    } else {
+        format!("\"{}\"", bytes.escape_ascii())
+    }
 }
 
 /// Takes the file apart; what is lost is appended to `losses`.
-pub(crate) fn split(bytes: &[u8], path: &Path, losses: &mut Vec<Loss>) -> Result<Container, ProfileError> {
+pub(crate) fn split(
+    bytes: &[u8],
+    path: &Path,
+    losses: &mut Vec<Loss>,
+) -> Result<Container, ProfileError> {
     let magic = bytes.get(..4).unwrap_or(bytes);
     if magic != b"MMPD" {
         return Err(ProfileError::Format {
@@ -117,8 +133,18 @@ pub(crate) fn split(bytes: &[u8], path: &Path, losses: &mut Vec<Loss>) -> Result
     };
     match version {
         8 | 9 => {}
-        0..8 => return Err(ProfileError::TooOld { path: path.to_owned(), version }),
-        _ => return Err(ProfileError::TooNew { path: path.to_owned(), version }),
+        0..8 => {
+            return Err(ProfileError::TooOld {
+                path: path.to_owned(),
+                version,
+            });
+        }
+        _ => {
+            return Err(ProfileError::TooNew {
+                path: path.to_owned(),
+                version,
+            });
+        }
     }
     let mut container = Container {
         version,
@@ -128,9 +154,24 @@ pub(crate) fn split(bytes: &[u8], path: &Path, losses: &mut Vec<Loss>) -> Result
     };
     walk(bytes, &mut container, losses);
     for (stream, name, magic, expected) in [
-        (&container.events, "event stream", b"MMES", "the header \"MMES\" of the event stream"),
-        (&container.string_data, "string data", b"MMSD", "the header \"MMSD\" of the string data"),
-        (&container.string_index, "string index", b"MMSI", "the header \"MMSI\" of the string index"),
+        (
+            &container.events,
+            "event stream",
+            b"MMES",
+            "the header \"MMES\" of the event stream",
+        ),
+        (
+            &container.string_data,
+            "string data",
+            b"MMSD",
+            "the header \"MMSD\" of the string data",
+        ),
+        (
+            &container.string_index,
+            "string index",
+            b"MMSI",
+            "the header \"MMSI\" of the string index",
+        ),
     ] {
         if stream.len < HEADER as u64 {
             losses.push(Loss::MissingStream { stream: name });
@@ -141,7 +182,10 @@ pub(crate) fn split(bytes: &[u8], path: &Path, losses: &mut Vec<Loss>) -> Result
         if header[..4] != magic[..] {
             return Err(ProfileError::Format {
                 path: path.to_owned(),
-                offset: stream.segments.first().map_or(0, |segment| segment.at as u64),
+                offset: stream
+                    .segments
+                    .first()
+                    .map_or(0, |segment| segment.at as u64),
                 expected,
                 found: show(&header[..4]),
             });
@@ -154,7 +198,11 @@ fn walk(bytes: &[u8], container: &mut Container, losses: &mut Vec<Loss>) {
     let mut at = HEADER;
     while at < bytes.len() {
         let left = bytes.len() - at;
-        let bad = |what| Loss::BadPage { offset: at as u64, what, skipped: left as u64 };
+        let bad = |what| Loss::BadPage {
+            offset: at as u64,
+            what,
+            skipped: left as u64,
+        };
         let Some(length) = u32_at(bytes, at + 1) else {
             losses.push(bad("the file ends inside a page header"));
             return;

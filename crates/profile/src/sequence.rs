@@ -7,6 +7,7 @@
 use crate::error::ProfileError;
 use crate::event::{Event, Payload};
 use crate::file::Profile;
+use crate::strings::StringTable;
 use crate::threads::Threads;
 use rustc_hash::FxHashMap;
 use std::sync::{Mutex, PoisonError};
@@ -41,7 +42,11 @@ pub(crate) fn decode(code: Code) -> (PointKind, u32, u32) {
     };
     let mask = u64::from(NO_PARENT);
     // Masked to 31 bits.
-    (kind, ((code >> TEXT_BITS) & mask) as u32, (code & mask) as u32)
+    (
+        kind,
+        ((code >> TEXT_BITS) & mask) as u32,
+        (code & mask) as u32,
+    )
 }
 
 /// Descriptions of events (kind, label, arguments) that several profiles share.
@@ -63,7 +68,9 @@ impl Descriptions {
         if let Some(&number) = inner.numbers.get(key) {
             return Some(number);
         }
-        let number = u32::try_from(inner.texts.len()).ok().filter(|&n| (n as usize) < MOST_TEXTS)?;
+        let number = u32::try_from(inner.texts.len())
+            .ok()
+            .filter(|&n| (n as usize) < MOST_TEXTS)?;
         inner.numbers.insert(key.into(), number);
         inner.texts.push(key.into());
         Some(number)
@@ -72,7 +79,9 @@ impl Descriptions {
     /// `label(argument, …)`, with the kind in front where it is neither a query nor an activity.
     pub(crate) fn text(&self, number: u32) -> String {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(key) = inner.texts.get(number as usize) else { return "<unknown>()".to_owned() };
+        let Some(key) = inner.texts.get(number as usize) else {
+            return "<unknown>()".to_owned();
+        };
         let (kind, text) = key.split_once('\u{1f}').unwrap_or(("", key));
         let event = crate::strings::parse(text);
         let prefix = match kind {
@@ -83,24 +92,38 @@ impl Descriptions {
     }
 }
 
+/// What takes the sample points of one thread, last first.
+pub(crate) trait Sink {
+    /// One point: what it is and where the counter stood.
+    fn point(&mut self, code: Code, at: u64);
+}
+
 /// The sample points of one thread, last first.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     pub(crate) codes: Vec<Code>,
     pub(crate) times: Vec<u64>,
+}
+
+impl Sink for Sequence {
+    #[inline(always)]
+    fn point(&mut self, code: Code, at: u64) {
+        self.codes.push(code);
+        self.times.push(at);
+    }
+}
+
+/// A thread while its events are walked.
+struct Thread<S> {
+    sink: S,
     stack: Vec<(u64, u64, u32)>,
 }
 
-impl Sequence {
-    fn parent(&self) -> u32 {
-        self.stack.last().map_or(NO_PARENT, |top| top.2)
-    }
-
+impl<S: Sink> Thread<S> {
     #[inline(always)]
     fn push(&mut self, kind: PointKind, event: u32, at: u64) {
-        let parent = self.parent();
-        self.codes.push(code(kind, event, parent));
-        self.times.push(at);
+        let parent = self.stack.last().map_or(NO_PARENT, |top| top.2);
+        self.sink.point(code(kind, event, parent), at);
     }
 
     /// Leaves everything that does not contain the interval from `start` to `end`.
@@ -115,20 +138,20 @@ impl Sequence {
         }
     }
 
-    fn close(&mut self) {
+    fn close(mut self) -> S {
         while let Some((start, _, event)) = self.stack.pop() {
             self.push(PointKind::Start, event, start);
         }
-        self.stack = Vec::new();
+        self.sink
     }
 }
 
-/// Numbers of one profile's events, remembered by event id for the kind met last with it.
+/// Numbers of one profile's events, remembered by kind and place of the text: rustc gives every
+/// invocation an id of its own, and without arguments all those of a query mean one text.
 struct Numbers<'p> {
-    profile: &'p Profile,
+    strings: StringTable<'p>,
     descriptions: &'p Descriptions,
-    dense: Vec<(u64, u32)>,
-    others: FxHashMap<(u64, u64), u32>,
+    known: FxHashMap<(u64, u64), u32>,
     key: String,
     failed: bool,
     budget: u64,
@@ -137,23 +160,19 @@ struct Numbers<'p> {
 impl Numbers<'_> {
     #[inline(always)]
     fn of(&mut self, event: &Event) -> u32 {
-        match usize::try_from(event.id).ok().and_then(|id| self.dense.get(id)) {
-            Some(&(kind, number)) if kind == event.kind => number,
-            _ => self.look(event),
+        let place = self.strings.offset(event.id).unwrap_or(u64::MAX);
+        match self.known.get(&(event.kind, place)) {
+            Some(&number) => number,
+            None => self.look(event, place),
         }
     }
 
     #[inline(never)]
-    fn look(&mut self, event: &Event) -> u32 {
-        let key = (event.kind, event.id);
-        if let Some(&number) = self.others.get(&key) {
-            return number;
-        }
+    fn look(&mut self, event: &Event, place: u64) -> u32 {
         self.key.clear();
-        let strings = self.profile.strings();
-        strings.expand(event.kind, &mut self.key);
+        self.strings.expand(event.kind, &mut self.key);
         self.key.push('\u{1f}');
-        strings.expand(event.id, &mut self.key);
+        self.strings.expand(event.id, &mut self.key);
         // The texts that are kept are bounded by the file, whatever it references.
         let length = self.key.len() as u64;
         if length > self.budget {
@@ -166,12 +185,7 @@ impl Numbers<'_> {
             self.failed = true;
             0
         });
-        match usize::try_from(event.id).ok().and_then(|id| self.dense.get_mut(id)) {
-            Some(place) if place.0 == u64::MAX => *place = (event.kind, number),
-            _ => {
-                self.others.insert(key, number);
-            }
-        }
+        self.known.insert((event.kind, place), number);
         number
     }
 }
@@ -181,27 +195,49 @@ pub(crate) fn sequences(
     profile: &Profile,
     descriptions: &Descriptions,
 ) -> Result<Vec<(u32, Sequence)>, ProfileError> {
+    let mut left = usize::try_from(profile.events().len())
+        .unwrap_or(0)
+        .saturating_mul(2);
+    walk(profile, descriptions, |_| {
+        // The first thread of most profiles has nearly all events. Untouched memory costs nothing.
+        let capacity = std::mem::take(&mut left);
+        Sequence {
+            codes: Vec::with_capacity(capacity),
+            times: Vec::with_capacity(capacity),
+        }
+    })
+}
+
+/// Gives every sample point to the sink of its thread, last point first; `new` makes the sinks.
+pub(crate) fn walk<S: Sink>(
+    profile: &Profile,
+    descriptions: &Descriptions,
+    mut new: impl FnMut(u32) -> S,
+) -> Result<Vec<(u32, S)>, ProfileError> {
     let mut numbers = Numbers {
-        profile,
+        strings: profile.strings(),
         descriptions,
-        dense: vec![(u64::MAX, 0); profile.strings().index.dense()],
-        others: FxHashMap::default(),
+        known: FxHashMap::default(),
         key: String::new(),
         failed: false,
         budget: profile.size().saturating_mul(8).saturating_add(1 << 20),
     };
-    let mut threads = Threads::<Sequence>::new();
+    let mut threads = Threads::<Thread<S>>::new();
+    let mut open = |thread| Thread {
+        sink: new(thread),
+        stack: Vec::new(),
+    };
     profile.events().each_back(|event| match event.payload {
         Payload::Interval { start, end } if start <= end => {
             let number = numbers.of(&event);
-            let thread = threads.get(event.thread);
+            let thread = threads.get_or(event.thread, || open(event.thread));
             thread.leave(start, end);
             thread.push(PointKind::End, number, end);
             thread.stack.push((start, end, number));
         }
         Payload::Instant { at } => {
             let number = numbers.of(&event);
-            let thread = threads.get(event.thread);
+            let thread = threads.get_or(event.thread, || open(event.thread));
             thread.leave(at, at);
             thread.push(PointKind::Instant, number, at);
         }
@@ -213,10 +249,9 @@ pub(crate) fn sequences(
             what: "more than 2^31 different events",
         });
     }
-    let mut sequences = threads.into_sorted();
-    for (_, sequence) in &mut sequences {
-        sequence.close();
-    }
-    Ok(sequences)
+    Ok(threads
+        .into_sorted()
+        .into_iter()
+        .map(|(id, thread)| (id, thread.close()))
+        .collect())
 }
-

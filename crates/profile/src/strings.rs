@@ -40,54 +40,55 @@ pub(crate) enum Index {
 }
 
 impl Index {
+    /// Two passes over the stream, the first for the highest id: no list of entries is kept.
     pub(crate) fn new(container: &Container, bytes: &[u8], losses: &mut Vec<Loss>) -> Self {
-        let stream = &container.string_index;
-        let size = if container.version == 8 { 8 } else { 16 };
-        let mut entries: Vec<(u64, u64)> = Vec::new();
-        let mut next = HEADER as u64;
-        for segment in &stream.segments {
-            let end = segment.start + u64::from(segment.len);
-            while next < segment.start && next + size <= end {
-                let mut buffer = [0; 16];
-                stream.copy(bytes, next, &mut buffer[..size as usize]);
-                entries.extend(index_entry(container.version, &buffer));
-                next += size;
-            }
-            if next >= segment.start && next < end {
-                let piece = &segment.bytes(bytes)[(next - segment.start) as usize..];
-                let whole = piece.chunks_exact(size as usize);
-                next += whole.len() as u64 * size;
-                entries.reserve(whole.len());
-                entries.extend(whole.filter_map(|entry| index_entry(container.version, entry)));
-            }
-        }
-        let rest = stream.len.max(HEADER as u64).saturating_sub(next);
-        if rest > 0 {
-            losses.push(Loss::PartialRecord { stream: "string index", bytes: rest });
-        }
         let limit = container.string_data.len;
-        let before = entries.len();
-        entries.retain(|&(id, offset)| (id <= MAX_VIRTUAL || id == METADATA) && offset < limit);
-        if entries.len() < before {
-            losses.push(Loss::BadIndexEntries { count: (before - entries.len()) as u64 });
+        let (mut highest, mut count, mut bad) = (0, 0_u64, 0);
+        let used = |id, offset| (id <= MAX_VIRTUAL || id == METADATA) && offset < limit;
+        let rest = entries(container, bytes, |id, offset| {
+            if used(id, offset) {
+                count += 1;
+                highest = if id == METADATA {
+                    highest
+                } else {
+                    id.max(highest)
+                };
+            } else {
+                bad += 1;
+            }
+        });
+        if rest > 0 {
+            losses.push(Loss::PartialRecord {
+                stream: "string index",
+                bytes: rest,
+            });
         }
-        Self::build(&entries, limit)
-    }
-
-    fn build(entries: &[(u64, u64)], limit: u64) -> Self {
-        let highest = entries.iter().map(|&(id, _)| id).filter(|&id| id != METADATA).max().unwrap_or(0);
-        // Dense costs 4 bytes an id, an entry in the file 8 or 16: never more than twice the file.
-        let dense = highest < entries.len() as u64 * 4 + 4096 && limit < u64::from(u32::MAX);
-        if !dense {
-            return Self::Sparse(entries.iter().copied().collect());
+        if bad > 0 {
+            losses.push(Loss::BadIndexEntries { count: bad });
+        }
+        // Dense costs 4 bytes an id, an entry in the file 8 or 16: at most twice the file.
+        if highest >= count * 4 + 4096 || limit >= u64::from(u32::MAX) {
+            let mut map = FxHashMap::default();
+            entries(container, bytes, |id, offset| {
+                if used(id, offset) {
+                    map.insert(id, offset);
+                }
+            });
+            return Self::Sparse(map);
         }
         let mut table = vec![0; highest as usize + 2];
         let metadata = table.len() - 1;
-        for &(id, offset) in entries {
-            let place = if id == METADATA { metadata } else { id as usize };
-            // `limit` is below `u32::MAX`, so it fits.
-            table[place] = offset as u32 + 1;
-        }
+        entries(container, bytes, |id, offset| {
+            if used(id, offset) {
+                let place = if id == METADATA {
+                    metadata
+                } else {
+                    id as usize
+                };
+                // `limit` is below `u32::MAX`, so it fits.
+                table[place] = offset as u32 + 1;
+            }
+        });
         Self::Dense(table)
     }
 
@@ -115,6 +116,37 @@ impl Index {
     }
 }
 
+/// Gives every entry of the string index to `f`, in order; returns the bytes left over at the end.
+fn entries(container: &Container, bytes: &[u8], mut f: impl FnMut(u64, u64)) -> u64 {
+    let stream = &container.string_index;
+    let size = if container.version == 8 { 8 } else { 16 };
+    let mut next = HEADER as u64;
+    let mut give = |entry: &[u8]| {
+        if let Some((id, offset)) = index_entry(container.version, entry) {
+            f(id, offset);
+        }
+    };
+    for segment in &stream.segments {
+        let end = segment.start + u64::from(segment.len);
+        while next < segment.start && next + size <= end {
+            let mut buffer = [0; 16];
+            stream.copy(bytes, next, &mut buffer[..size as usize]);
+            give(&buffer);
+            next += size;
+        }
+        if next >= segment.start && next < end {
+            let piece = segment
+                .bytes(bytes)
+                .get((next - segment.start) as usize..)
+                .unwrap_or(&[]);
+            let whole = piece.chunks_exact(size as usize);
+            next += whole.len() as u64 * size;
+            whole.for_each(&mut give);
+        }
+    }
+    stream.len.max(HEADER as u64).saturating_sub(next)
+}
+
 /// The strings of a profile.
 #[derive(Debug, Clone, Copy)]
 pub struct StringTable<'p> {
@@ -137,7 +169,9 @@ impl<'p> StringTable<'p> {
     pub(crate) fn offset(&self, id: u64) -> Option<u64> {
         match id {
             0..=METADATA => self.index.get(id),
-            FIRST_REGULAR.. => Some(id - FIRST_REGULAR).filter(|&at| at < self.container.string_data.len),
+            FIRST_REGULAR.. => {
+                Some(id - FIRST_REGULAR).filter(|&at| at < self.container.string_data.len)
+            }
             _ => None,
         }
     }
@@ -146,10 +180,14 @@ impl<'p> StringTable<'p> {
         let stream = &self.container.string_data;
         if self.container.version == 8 {
             let mut id = [0; 4];
-            stream.copy(self.bytes, at, &mut id).then(|| u64::from(u32::from_le_bytes(id)))
+            stream
+                .copy(self.bytes, at, &mut id)
+                .then(|| u64::from(u32::from_le_bytes(id)))
         } else {
             let mut id = [0; 8];
-            stream.copy(self.bytes, at, &mut id).then(|| u64::from_le_bytes(id))
+            stream
+                .copy(self.bytes, at, &mut id)
+                .then(|| u64::from_le_bytes(id))
         }
     }
 
@@ -165,7 +203,10 @@ impl<'p> StringTable<'p> {
         if piece.first() != Some(&REFERENCE) {
             return None;
         }
-        let after = self.container.string_data.from(self.bytes, at + self.reference_size());
+        let after = self
+            .container
+            .string_data
+            .from(self.bytes, at + self.reference_size());
         Some((self.reference(at + 1)?, *after.first()?))
     }
 
@@ -260,7 +301,10 @@ fn too_long(literal: &mut Vec<u8>, limit: usize, text: &mut String) {
 }
 
 fn acceptable(text: &str) -> bool {
-    !text.is_empty() && !text.bytes().any(|b| b.is_ascii_control() && !b.is_ascii_whitespace())
+    !text.is_empty()
+        && !text
+            .bytes()
+            .any(|b| b.is_ascii_control() && !b.is_ascii_whitespace())
 }
 
 /// The label of an event's text, as measureme's grammar has it: not empty, no control characters.
@@ -275,9 +319,16 @@ pub(crate) fn parse(text: &str) -> EventText {
     let arguments = if label == UNPARSABLE {
         Vec::new()
     } else {
-        text.split(char::from(SEPARATOR)).skip(1).take_while(|text| acceptable(text)).map(str::to_owned).collect()
+        text.split(char::from(SEPARATOR))
+            .skip(1)
+            .take_while(|text| acceptable(text))
+            .map(str::to_owned)
+            .collect()
     };
-    EventText { label: label.to_owned(), arguments }
+    EventText {
+        label: label.to_owned(),
+        arguments,
+    }
 }
 
 #[cfg(test)]

@@ -153,7 +153,12 @@ impl Thread {
     /// Closes what does not contain the interval, books it, and opens it.
     #[inline(always)]
     fn interval(&mut self, open: Open, rows: &mut Rows) {
-        let Open { start, end, label, kind } = open;
+        let Open {
+            start,
+            end,
+            label,
+            kind,
+        } = open;
         if self.intervals == 0 {
             (self.start, self.end) = (start, end);
         }
@@ -166,8 +171,12 @@ impl Thread {
                 let row = rows.at(top.label);
                 row.self_time = row.self_time.saturating_sub(signed(duration));
                 match top.kind {
-                    Kind::IncrementalResultHashing => row.hashing = row.hashing.saturating_sub(signed(duration)),
-                    Kind::IncrementalLoadResult => row.load = row.load.saturating_sub(signed(duration)),
+                    Kind::IncrementalResultHashing => {
+                        row.hashing = row.hashing.saturating_sub(signed(duration))
+                    }
+                    Kind::IncrementalLoadResult => {
+                        row.load = row.load.saturating_sub(signed(duration))
+                    }
                     _ => {}
                 }
                 break;
@@ -215,7 +224,12 @@ pub fn summarize(profile: &Profile) -> Summary {
         }
         Payload::Interval { start, end } if start <= end => {
             events.intervals += 1;
-            let open = Open { start, end, label: labels.of(event.id), kind: kinds.of(event.kind) };
+            let open = Open {
+                start,
+                end,
+                label: labels.of(event.id),
+                kind: kinds.of(event.kind),
+            };
             threads.get(event.thread).interval(open, &mut rows);
         }
         Payload::Interval { .. } => events.reversed += 1,
@@ -239,13 +253,26 @@ pub fn summarize(profile: &Profile) -> Summary {
     finish(profile, &labels, &rows, threads, events)
 }
 
-fn finish(profile: &Profile, labels: &Labels<'_>, rows: &Rows, threads: Threads<Thread>, events: Counts) -> Summary {
+fn finish(
+    profile: &Profile,
+    labels: &Labels<'_>,
+    rows: &Rows,
+    threads: Threads<Thread>,
+    events: Counts,
+) -> Summary {
     let mut table = Vec::new();
     let mut artifacts = Vec::new();
     for (number, row) in rows.0.iter().enumerate() {
-        let label = || labels.text(u32::try_from(number).unwrap_or(u32::MAX)).to_owned();
+        let label = || {
+            labels
+                .text(u32::try_from(number).unwrap_or(u32::MAX))
+                .to_owned()
+        };
         if let Some(bytes) = row.artifact {
-            artifacts.push(Artifact { label: label(), bytes });
+            artifacts.push(Artifact {
+                label: label(),
+                bytes,
+            });
         }
         if row.met {
             table.push(LabelSummary {
@@ -261,14 +288,25 @@ fn finish(profile: &Profile, labels: &Labels<'_>, rows: &Rows, threads: Threads<
             });
         }
     }
-    table.sort_by(|a, b| b.self_time.cmp(&a.self_time).then_with(|| a.label.cmp(&b.label)));
+    table.sort_by(|a, b| {
+        b.self_time
+            .cmp(&a.self_time)
+            .then_with(|| a.label.cmp(&b.label))
+    });
     artifacts.sort_by(|a, b| a.label.cmp(&b.label));
     let threads: Vec<_> = threads
         .into_sorted()
         .into_iter()
-        .map(|(thread, t)| ThreadSummary { thread, start: t.start, end: t.end, intervals: t.intervals })
+        .map(|(thread, t)| ThreadSummary {
+            thread,
+            start: t.start,
+            end: t.end,
+            intervals: t.intervals,
+        })
         .collect();
-    let total = threads.iter().fold(0_u64, |sum, t| sum.saturating_add(t.end - t.start));
+    let total = threads
+        .iter()
+        .fold(0_u64, |sum, t| sum.saturating_add(t.end - t.start));
     Summary {
         unit: profile.unit().clone(),
         total,

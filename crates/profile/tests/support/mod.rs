@@ -33,7 +33,16 @@ pub fn rustc_profile(directory: &Path, events: &str, name: &str) -> Option<PathB
     let profiles = directory.join(format!("{name}-profiles"));
     let output = Command::new("rustc")
         .env("RUSTC_BOOTSTRAP", "1")
-        .args(["--edition", "2021", "--crate-type", "bin", "--emit", "metadata", "--crate-name", name])
+        .args([
+            "--edition",
+            "2021",
+            "--crate-type",
+            "bin",
+            "--emit",
+            "metadata",
+            "--crate-name",
+            name,
+        ])
         .arg(format!("-Zself-profile={}", profiles.display()))
         .arg(format!("-Zself-profile-events={events}"))
         .arg("--out-dir")
@@ -43,7 +52,10 @@ pub fn rustc_profile(directory: &Path, events: &str, name: &str) -> Option<PathB
     match output {
         Ok(output) if output.status.success() => truecount_profile::find(&profiles).ok()?.pop(),
         Ok(output) => {
-            println!("skipped: rustc made no profile: {}", String::from_utf8_lossy(&output.stderr));
+            println!(
+                "skipped: rustc made no profile: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             None
         }
         Err(error) => {
