@@ -1,1 +1,60 @@
-//! Exact counters to embed.
+//! Exact counters to embed: what a piece of code costs in the CPU's own counters.
+//!
+//! ```
+//! use truecount::Counter;
+//!
+//! // Exact where the machine can; wall time, with the reason, where it cannot.
+//! let best = Counter::open_or_best("instructions-minus-irqs:u");
+//! let counter: Counter = best.counter;
+//! if let Some(reason) = &best.instead_because {
+//!     eprintln!("counting {} instead: {reason}", counter.name());
+//! }
+//! let start = counter.read();
+//! let text = format!("{:?}", [1, 2, 3]);
+//! let cost = counter.since(start);
+//! println!("{} {} ({}) for {text}", cost, counter.unit(), counter.name());
+//! ```
+//!
+//! * [`Counter`]: one event on the calling thread, read in a few instructions; [`Single`] and [`Difference`] are its
+//!   bare readers.
+//! * [`CounterSet`]: several events, counted together.
+//! * [`PerThread`]: one handle, right on every thread.
+//! * [`Options`]: inherit, insist on a way to read, choose a kernel.
+//! * [`Reading`]: a count with its times and provenance, scaled where it must be.
+//!
+//! Reading never allocates, locks, logs or panics. The events, the `perf_event` boundary and its errors are
+//! [`truecount_events`] and [`truecount_perf`].
+
+mod arch;
+mod clocks;
+mod counter;
+mod error;
+mod geometry;
+mod interrupts;
+mod lookup;
+mod open;
+mod parts;
+pub mod policy;
+mod reading;
+mod set;
+mod stamp;
+mod thread;
+mod verify;
+
+pub use counter::{Best, Counter, Difference, Method, Single};
+pub use error::Error;
+pub use lookup::attribute;
+pub use open::{Mode, Options};
+pub use parts::VIRTUAL_MARK;
+pub use policy::{Cpuid, Fence, Policy, PolicyKind, Serialize, Unordered};
+pub use reading::{Precision, Reading, Source};
+pub use set::CounterSet;
+pub use stamp::Stamp;
+pub use thread::PerThread;
+
+/// A loop of exactly two instructions an iteration, for tests of counters; gives its length where that is known.
+#[doc(hidden)]
+pub use arch::known_loop;
+
+pub use truecount_events as events;
+pub use truecount_perf as perf;

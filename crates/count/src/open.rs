@@ -1,0 +1,438 @@
+//! Opening: from a name to the fastest way to read that is right, verified.
+
+use crate::arch;
+use crate::clocks;
+use crate::counter::{Best, Core, Counter, Reader};
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::interrupts;
+use crate::lookup::{attribute, one};
+use crate::parts::Part;
+use crate::policy::{Fence, Policy};
+use crate::reading::Source;
+use crate::verify::{steady, verify};
+use std::cell::{Cell, UnsafeCell};
+use std::rc::Rc;
+use truecount_events::{Encoding, Event as Named, Kind, Machine, Special, generic};
+use truecount_perf::{Event, EventAttr, OpenOptions, SharedKernel, Target, linux};
+
+/// Which way to read to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// The fastest that works: a register fixed at opening if the event can be pinned and user space may read it, else
+    /// the page's protocol, else a system call.
+    #[default]
+    Auto,
+    /// A register fixed at opening, or an error.
+    Fast,
+    /// The page's protocol, or an error: right when the event is moved or shares its counter.
+    Safe,
+    /// A system call.
+    Syscall,
+}
+
+/// How to open a counter.
+///
+/// ```
+/// use truecount::{Fence, Mode, Options};
+/// // Page faults of this thread and of all threads and children it makes from now on.
+/// match Options::new().mode(Mode::Syscall).inherit(true).open::<Fence>("page-faults") {
+///     Ok(counter) => println!("{:?}", counter.reading()),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    mode: Mode,
+    inherit: bool,
+    verify: bool,
+    kernel: SharedKernel,
+    user_reads: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// [`Mode::Auto`], for the calling thread only, verified.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            mode: Mode::Auto,
+            inherit: false,
+            verify: true,
+            kernel: linux(),
+            user_reads: true,
+        }
+    }
+
+    /// Insists on a way to read.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Counts threads and children that are made from now on, too. Such counters are read by system call.
+    #[must_use]
+    pub fn inherit(mut self, inherit: bool) -> Self {
+        self.inherit = inherit;
+        self
+    }
+
+    /// Whether opening reads the counter around a loop of known length (default: yes; about 10 µs, and up to 0.3 s
+    /// once a process for an event that is to count interrupts).
+    #[must_use]
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    /// Another kernel (a scripted one, in tests). User space then reads nothing by itself.
+    #[must_use]
+    pub fn kernel(mut self, kernel: SharedKernel) -> Self {
+        self.kernel = kernel;
+        self.user_reads = false;
+        self
+    }
+
+    /// Opens an event for the calling thread; see [`Counter::open`].
+    ///
+    /// # Errors
+    /// [`Error`], with its mend.
+    pub fn open<P: Policy>(&self, event: &str) -> Result<Counter<P>, Error> {
+        self.open_core::<P>(event)
+            .map(|core| Counter::from_core(Rc::new(core)))
+    }
+
+    /// Opens the event, or the best there is instead; see [`Counter::open_or_best`].
+    ///
+    /// From the best to the last resort: the event itself; for a difference, the same without what is subtracted; the
+    /// thread's CPU time for events of user mode is not tried, since it is no better than `wall-time`, which always
+    /// works.
+    #[must_use]
+    pub fn open_or_best<P: Policy>(&self, event: &str) -> Best<P> {
+        let error = match self.open(event) {
+            Ok(counter) => {
+                return Best {
+                    counter,
+                    instead_because: None,
+                };
+            }
+            Err(error) => error,
+        };
+        let minus = matches!(
+            &error,
+            Error::NothingToSubtract { .. } | Error::SilentInterrupts { .. }
+        );
+        let instead = if minus {
+            self.open("instructions:u").ok()
+        } else {
+            None
+        };
+        let counter = instead.unwrap_or_else(|| {
+            Counter::from_core(Rc::new(Core::clock(
+                Reader::WallTime,
+                Special::WallTime.name(),
+                "ns",
+            )))
+        });
+        Best {
+            counter,
+            instead_because: Some(error),
+        }
+    }
+
+    pub(crate) fn open_core<P: Policy>(&self, expression: &str) -> Result<Core, Error> {
+        if !arch::supports(P::KIND) {
+            return Err(Error::Policy(P::KIND));
+        }
+        let machine = Machine::this();
+        let event = one(expression, &machine)?;
+        match &event.kind {
+            Kind::Special(special) => self.special::<P>(*special, &machine),
+            Kind::Perf(encoding) => self.perf::<P>(&event, encoding),
+        }
+    }
+
+    fn special<P: Policy>(&self, special: Special, machine: &Machine) -> Result<Core, Error> {
+        let reader = match special {
+            Special::WallTime => Reader::WallTime,
+            Special::UserTime => Reader::UserTime,
+            Special::SystemTime => Reader::SystemTime,
+            Special::Zero => Reader::Zero,
+            Special::InstructionsMinusIrqs | Special::InstructionsMinusExceptions => {
+                return self.difference::<P>(special, machine);
+            }
+            other => {
+                return Err(Error::Unsupported {
+                    event: other.name().to_owned(),
+                    reason: "this version of the library does not know the kind",
+                });
+            }
+        };
+        if self.inherit {
+            let reason = "clocks of one thread cannot be inherited; use task-clock";
+            return Err(Error::Unsupported {
+                event: special.name().to_owned(),
+                reason,
+            });
+        }
+        let mut core = Core::clock(reader, special.name(), special.unit());
+        core.exact = special == Special::Zero;
+        Ok(core)
+    }
+
+    fn perf<P: Policy>(&self, event: &Named, encoding: &Encoding) -> Result<Core, Error> {
+        let hardware = !matches!(
+            encoding.type_,
+            generic::TYPE_SOFTWARE | generic::TYPE_TRACEPOINT
+        );
+        if !hardware || self.inherit || self.mode == Mode::Syscall {
+            if matches!(self.mode, Mode::Fast | Mode::Safe) {
+                let reason = if hardware {
+                    "inherited counts are sums of several threads"
+                } else {
+                    "the kernel counts it"
+                };
+                return Err(Error::NoUserRead {
+                    event: event.name.clone(),
+                    reason,
+                });
+            }
+            let part = self.part(event, encoding, encoding.pinned)?;
+            return Ok(self.core(event, Reader::Syscall, Geometry::PLAIN, vec![part]));
+        }
+        let why = if self.mode == Mode::Safe {
+            "it was not tried"
+        } else {
+            match self.fast::<P>(event, encoding)? {
+                Ok(core) => return Ok(core),
+                Err(reason) if self.mode == Mode::Fast => {
+                    return Err(Error::NoUserRead {
+                        event: event.name.clone(),
+                        reason,
+                    });
+                }
+                Err(reason) => reason,
+            }
+        };
+        let part = self.part(event, encoding, encoding.pinned)?;
+        if part
+            .snapshot::<Fence>()
+            .is_some_and(|_| part.allows_user_reads())
+        {
+            return Ok(self.core(event, Reader::Safe, Geometry::PLAIN, vec![part]));
+        }
+        if self.mode == Mode::Safe {
+            let reason = if self.user_reads {
+                "the kernel does not allow it for this event"
+            } else {
+                why
+            };
+            return Err(Error::NoUserRead {
+                event: event.name.clone(),
+                reason,
+            });
+        }
+        Ok(self.core(event, Reader::Syscall, Geometry::PLAIN, vec![part]))
+    }
+
+    /// `Ok(Err(reason))`: the event can be counted, but not read from a register fixed now.
+    fn fast<P: Policy>(
+        &self,
+        event: &Named,
+        encoding: &Encoding,
+    ) -> Result<Result<Core, &'static str>, Error> {
+        if !self.user_reads || !arch::USER_READS {
+            return Ok(Err("user space reads nothing on this architecture"));
+        }
+        let part = self.part(event, encoding, true)?;
+        let Some((index, geometry)) = steady(&part) else {
+            let reason = if part.allows_user_reads() {
+                "it cannot be kept on one counter (others use the PMU)"
+            } else {
+                "the kernel does not allow it (see rdpmc in /sys/bus/event_source/devices/*/, kernel.perf_user_access)"
+            };
+            return Ok(Err(reason));
+        };
+        if !geometry.is_roomy() {
+            return Ok(Err(
+                "the counter is restarted too often for reads without the page's offset",
+            ));
+        }
+        let core = self.core(event, Reader::Single { index }, geometry, vec![part]);
+        if self.verify {
+            let instructions = encoding.type_ == generic::TYPE_HARDWARE
+                && encoding.config == 1
+                && !encoding.exclude_user;
+            verify::<P>(&core, instructions)?;
+        }
+        Ok(Ok(core))
+    }
+
+    fn difference<P: Policy>(&self, special: Special, machine: &Machine) -> Result<Core, Error> {
+        let subtracted = interrupts::event(special, machine)?;
+        let instructions = one("instructions:u", machine)?;
+        let raw = one(&format!("r{:04x}:u", subtracted.config), machine)?;
+        let (Kind::Perf(first), Kind::Perf(second)) = (&instructions.kind, &raw.kind) else {
+            return Err(Error::NotOne {
+                expression: special.name().to_owned(),
+                found: 0,
+            });
+        };
+        if self.inherit {
+            let reason = "two counters cannot be inherited as one; count both events and subtract";
+            return Err(Error::Unsupported {
+                event: special.name().to_owned(),
+                reason,
+            });
+        }
+        let fail = |name: &str| {
+            let event = format!("{} (for {})", name, special.name());
+            move |source| Error::Open { event, source }
+        };
+        let open = |attr: &EventAttr, leader: Option<&Event>| {
+            let options = OpenOptions {
+                leader,
+                ..OpenOptions::default()
+            };
+            Event::open_with(&self.kernel, attr, Target::CallingThread, options)
+        };
+        // Both on the PMU together, always: a pinned group.
+        let lead = attribute(first).read_group().disabled(true).pinned(true);
+        let leader = open(&lead, None).map_err(fail(&instructions.name))?;
+        let member =
+            open(&attribute(second).read_group(), Some(&leader)).map_err(fail(&raw.name))?;
+        let parts = vec![
+            Part::new(leader, self.user_reads),
+            Part::new(member, self.user_reads),
+        ];
+        if let Some(leader) = parts.first() {
+            leader
+                .event
+                .enable_group()
+                .map_err(fail(&instructions.name))?;
+        }
+        let named = Named {
+            name: special.name().to_owned(),
+            unit: special.unit().to_owned(),
+            ..instructions
+        };
+        let steady: Vec<_> = parts.iter().filter_map(steady).collect();
+        let (reader, geometry) = match steady.as_slice() {
+            [(counter, geometry), (subtracted, _)]
+                if self.mode != Mode::Syscall && geometry.is_roomy() =>
+            {
+                let now = parts
+                    .get(1)
+                    .map_or(0, |part| part.raw::<Fence>(*subtracted));
+                let state = arch::Difference::new(*counter, *subtracted, now);
+                (Reader::Difference(UnsafeCell::new(state)), *geometry)
+            }
+            _ if matches!(self.mode, Mode::Fast | Mode::Safe) => {
+                let reason =
+                    "its two events cannot both be kept on counters that user space may read";
+                return Err(Error::NoUserRead {
+                    event: special.name().to_owned(),
+                    reason,
+                });
+            }
+            _ => (Reader::GroupDifference, Geometry::PLAIN),
+        };
+        let mut core = self.core(&named, reader, geometry, parts);
+        core.exact = true;
+        // The state learns the interrupts so far.
+        core.read_any::<P>();
+        if core.source == Source::Hardware && self.user_reads {
+            interrupts::verify(&core, subtracted.config)?;
+        }
+        if self.verify && matches!(core.reader, Reader::Difference(_)) {
+            verify::<P>(&core, true)?;
+        }
+        Ok(core)
+    }
+
+    fn part(&self, event: &Named, encoding: &Encoding, pinned: bool) -> Result<Part, Error> {
+        let fail = |source| Error::Open {
+            event: event.name.clone(),
+            source,
+        };
+        let attr = attribute(encoding)
+            .read_times()
+            .disabled(true)
+            .pinned(pinned)
+            .inherit(self.inherit);
+        let open = |attr: EventAttr| {
+            Event::open_with(
+                &self.kernel,
+                &attr,
+                Target::CallingThread,
+                OpenOptions::default(),
+            )
+        };
+        let opened = self
+            .user_read_requests(encoding)
+            .into_iter()
+            .find_map(|config1| open(attr.config1(config1)).ok())
+            .map_or_else(|| open(attr), Ok)
+            .map_err(fail)?;
+        // Mapped before it is enabled and first read (the kernel quirk in `Part::page`).
+        let part = Part::new(opened, self.user_reads && !self.inherit);
+        part.event.enable().map_err(fail)?;
+        Ok(part)
+    }
+
+    /// Values of `config1` that ask for user reads, the best first: on aarch64 bit 1 asks, bit 0 wants 64 bits (Linux
+    /// `drivers/perf/arm_pmuv3.c`); elsewhere nothing has to be asked.
+    pub(crate) fn user_read_requests(&self, encoding: &Encoding) -> Vec<u64> {
+        let core_pmu = !matches!(
+            encoding.type_,
+            generic::TYPE_SOFTWARE | generic::TYPE_TRACEPOINT
+        );
+        if cfg!(target_arch = "aarch64") && core_pmu && self.may_read_registers() {
+            vec![encoding.config1 | 3, encoding.config1 | 2]
+        } else {
+            Vec::new()
+        }
+    }
+
+    pub(crate) fn mode_asked(&self) -> Mode {
+        self.mode
+    }
+
+    pub(crate) fn inherits(&self) -> bool {
+        self.inherit
+    }
+
+    pub(crate) fn kernel_used(&self) -> &SharedKernel {
+        &self.kernel
+    }
+
+    /// Whether counter registers may be read at all.
+    pub(crate) fn may_read_registers(&self) -> bool {
+        self.user_reads && arch::USER_READS && !self.inherit
+    }
+
+    fn core(&self, event: &Named, reader: Reader, geometry: Geometry, parts: Vec<Part>) -> Core {
+        let source = parts.first().map_or(Source::Software, Part::source);
+        Core {
+            reader,
+            geometry,
+            parts,
+            name: event.name.clone(),
+            unit: event.unit.clone(),
+            scale: event.scale,
+            source,
+            // The virtual PMU counts what an instruction is, nothing else; hardware adds interrupts and chance.
+            exact: source == Source::Virtual,
+            opened: clocks::wall_ns(),
+            failed: Cell::new(false),
+            last: Cell::new(0),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The open perf events behind a counter, with their mapped pages: reading them the safe way, the slow way, and
+//! asking whether the fast way is still right.
+
+use crate::arch;
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::policy::{Fence, Policy};
+use crate::reading::Source;
+use truecount_perf::page::Snapshot;
+use truecount_perf::{ControlPage, Event, Times};
+
+/// Eight bytes at offset 1016 of a mapped control page, inside the kernel's reserved (and zero) part, by which
+/// truecount's virtual PMU makes itself known. Source: `perf_event_mmap_page.__reserved` ends at 1024.
+pub const VIRTUAL_MARK: [u8; 8] = *b"truecnt\0";
+
+const MARK_OFFSET: usize = 1016;
+
+/// Updates of a page in a row after which the system call is taken instead.
+const TRIES: u32 = 64;
+
+/// One open event of this thread.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub event: Event,
+    /// Mapped before the first read, and never reset: otherwise user reads can be off by 2^width (a kernel quirk).
+    pub page: Option<ControlPage>,
+    /// Whether the instruction may be executed at all (never with a scripted kernel).
+    pub user_reads: bool,
+}
+
+impl Part {
+    pub(crate) fn new(event: Event, user_reads: bool) -> Self {
+        let page = event.control_page().ok();
+        Self {
+            event,
+            page,
+            user_reads: user_reads && arch::USER_READS,
+        }
+    }
+
+    /// Whether the event is the virtual PMU's.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.page.as_ref().is_some_and(|page| {
+            // SAFETY: the mapping is at least one page of 4096 bytes, valid while `page` lives.
+            let mark = unsafe {
+                page.as_ptr()
+                    .cast::<u8>()
+                    .add(MARK_OFFSET)
+                    .cast::<[u8; 8]>()
+                    .read_volatile()
+            };
+            mark == VIRTUAL_MARK
+        })
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        const SOFTWARE: u32 = truecount_events::generic::TYPE_SOFTWARE;
+        const TRACEPOINT: u32 = truecount_events::generic::TYPE_TRACEPOINT;
+        match self.event.attr().raw().0.type_ {
+            SOFTWARE | TRACEPOINT => Source::Software,
+            _ if self.is_virtual() => Source::Virtual,
+            _ => Source::Hardware,
+        }
+    }
+
+    /// The counter that user space may read now.
+    pub(crate) fn index(&self) -> Option<u32> {
+        let view = self.page.as_ref().filter(|_| self.user_reads)?.view();
+        view.consistent(TRIES, |page| {
+            (page.capabilities().user_rdpmc(), page.index())
+        })
+        .filter(|(allowed, _)| *allowed)
+        .and_then(|(_, index)| index.checked_sub(1))
+    }
+
+    /// Whether the kernel allows user space to read the event when it is on a counter.
+    pub(crate) fn allows_user_reads(&self) -> bool {
+        self.user_reads
+            && self
+                .page
+                .as_ref()
+                .is_some_and(|page| page.view().capabilities().user_rdpmc())
+    }
+
+    /// The geometry, while the counter still stands near its start.
+    pub(crate) fn geometry(&self, index: u32) -> Option<Geometry> {
+        let width = self.page.as_ref()?.view().pmc_width();
+        Geometry::of_new_counter(width, self.raw::<Fence>(index))
+    }
+
+    /// The counter as it is.
+    pub(crate) fn raw<P: Policy>(&self, index: u32) -> u64 {
+        // SAFETY: `index` came from `index()`, so the kernel allows the instruction and the page is still mapped; the
+        // policy was checked when the counter was opened.
+        unsafe { arch::read_one::<P>(index) }
+    }
+
+    /// The safe read: the count and the times, consistent with each other, right wherever the event was. `None` where
+    /// the page cannot be used.
+    #[inline]
+    pub(crate) fn snapshot<P: Policy>(&self) -> Option<Snapshot> {
+        let view = self.page.as_ref().filter(|_| self.user_reads)?.view();
+        view.snapshot(TRIES, |index| self.raw::<P>(index), arch::read_clock)
+    }
+
+    /// Reads by system call into `buffer`; `None` on failure, or when a pinned event lost its counter. Does not
+    /// allocate.
+    #[inline]
+    pub(crate) fn read_words<const N: usize>(&self) -> Option<[u64; N]> {
+        let mut buffer = [0; N];
+        let bytes = self
+            .event
+            .kernel()
+            .read(self.event.fd(), &mut buffer)
+            .ok()?;
+        (bytes == N.saturating_mul(8)).then_some(buffer)
+    }
+
+    /// Whether the counter `index` is still this event's, has been all the time, and agrees with the count that
+    /// `kernel` reads by system call.
+    pub(crate) fn check(
+        &self,
+        name: &str,
+        index: u32,
+        geometry: Geometry,
+        kernel: impl Fn() -> Result<(u64, Times), Error>,
+    ) -> Result<(), Error> {
+        let moved = || Error::Moved {
+            event: name.to_owned(),
+        };
+        let descheduled = |enabled_ns, running_ns| Error::Descheduled {
+            event: name.to_owned(),
+            enabled_ns,
+            running_ns,
+        };
+        let before = self.snapshot::<Fence>().ok_or_else(moved)?;
+        let (value, times) = kernel()?;
+        let after = self.snapshot::<Fence>().ok_or_else(moved)?;
+        if times.running < times.enabled {
+            return Err(descheduled(times.enabled, times.running));
+        }
+        for seen in [before, after] {
+            match seen.index.checked_sub(1) {
+                None => return Err(descheduled(seen.time_enabled, seen.time_running)),
+                Some(now) if now != index => return Err(moved()),
+                Some(_) => {}
+            }
+        }
+        // Modulo the width: see the quirk in truecount_perf::page.
+        let mask = geometry.mask();
+        let way = value.wrapping_sub(before.value) & mask;
+        let all = after.value.wrapping_sub(before.value) & mask;
+        if way > all {
+            return Err(Error::Unverified {
+                event: name.to_owned(),
+                expected: value,
+                got: before.value,
+            });
+        }
+        Ok(())
+    }
+}

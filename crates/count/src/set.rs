@@ -1,0 +1,384 @@
+//! Several events of the calling thread.
+
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::lookup::attribute;
+use crate::open::{Mode, Options};
+use crate::parts::Part;
+use crate::policy::{Fence, Policy, Unordered};
+use crate::reading::{Reading, Source};
+use crate::verify::steady;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use truecount_events::{Cpus, Event as Named, Kind, Machine};
+use truecount_perf::{Event, GroupReading, OpenOptions, Target};
+
+/// Most events in one group.
+const MOST_MEMBERS: usize = 32;
+/// Words of a group's reading: members, times, value and id of each.
+const WORDS: usize = 3 + 2 * MOST_MEMBERS;
+
+/// Several events of the calling thread: groups in braces are counted together or not at all; events outside braces
+/// may take turns where the PMU has too few counters, and their readings say so.
+///
+/// ```
+/// use truecount::CounterSet;
+/// match CounterSet::<truecount::Fence>::open("{task-clock,page-faults}") {
+///     Ok(set) => {
+///         let (mut start, mut end) = (vec![0; set.len()], vec![0; set.len()]);
+///         set.read(&mut start);
+///         let data = vec![1u8; 1 << 20];
+///         set.read(&mut end);
+///         for i in 0..set.len() {
+///             println!("{}: {:?} ({} bytes)", set.name(i), set.between(i, start[i], end[i]), data.len());
+///         }
+///     }
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
+pub struct CounterSet<P: Policy = Fence> {
+    members: Vec<Member>,
+    groups: Vec<Group>,
+    /// Every member is on a register fixed at opening.
+    fast: bool,
+    failed: Cell<bool>,
+    /// Neither `Send` nor `Sync`: the events are the thread's.
+    policy: PhantomData<(P, *const ())>,
+}
+
+struct Group {
+    parts: Vec<Part>,
+}
+
+struct Member {
+    event: Named,
+    group: usize,
+    position: usize,
+    /// Register and geometry for the fast way.
+    register: Option<(u32, Geometry)>,
+    source: Source,
+}
+
+impl<P: Policy> CounterSet<P> {
+    /// Opens the events of an expression: `{instructions,branches}:u,page-faults`.
+    ///
+    /// # Errors
+    /// As [`Counter::open`](crate::Counter::open); [`Error::Unsupported`] for the kinds that are no plain event.
+    pub fn open(expression: &str) -> Result<Self, Error> {
+        Self::open_with(expression, &Options::new())
+    }
+
+    /// As [`open`](Self::open), with options. [`Mode::Safe`] is not offered for sets.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(expression: &str, options: &Options) -> Result<Self, Error> {
+        let groups = resolve(expression)?;
+        let mode = options.mode_asked();
+        if mode == Mode::Safe {
+            let reason = "a set is read by registers or by system calls";
+            return Err(Error::Unsupported {
+                event: expression.to_owned(),
+                reason,
+            });
+        }
+        if mode != Mode::Syscall && options.may_read_registers() {
+            // Pinned, every event keeps its register; what cannot be pinned shows at once.
+            if let Ok(set) = Self::open_groups(&groups, options, true)
+                && set.fast
+            {
+                return Ok(set);
+            }
+        }
+        if mode == Mode::Fast {
+            let reason = "its events cannot all be kept on counters that user space may read";
+            return Err(Error::NoUserRead {
+                event: expression.to_owned(),
+                reason,
+            });
+        }
+        Self::open_groups(&groups, options, false)
+    }
+
+    fn open_groups(groups: &[Vec<Named>], options: &Options, pinned: bool) -> Result<Self, Error> {
+        let mut set = Self {
+            members: Vec::new(),
+            groups: Vec::new(),
+            fast: false,
+            failed: Cell::new(false),
+            policy: PhantomData,
+        };
+        for events in groups {
+            let mut group = Group { parts: Vec::new() };
+            for event in events {
+                let position = group.parts.len();
+                let part = open_member(event, group.parts.first(), options, pinned)?;
+                let source = part.source();
+                let member = Member {
+                    event: event.clone(),
+                    group: set.groups.len(),
+                    position,
+                    register: None,
+                    source,
+                };
+                set.members.push(member);
+                group.parts.push(part);
+            }
+            set.groups.push(group);
+        }
+        for group in &set.groups {
+            if let Some(leader) = group.parts.first() {
+                leader.event.enable_group().map_err(|source| Error::Open {
+                    event: "the group".to_owned(),
+                    source,
+                })?;
+            }
+        }
+        if pinned {
+            for member in &mut set.members {
+                let part = set
+                    .groups
+                    .get(member.group)
+                    .and_then(|g| g.parts.get(member.position));
+                member.register = part
+                    .and_then(steady)
+                    .filter(|(_, geometry)| geometry.is_roomy());
+            }
+            set.fast = set.members.iter().all(|m| m.register.is_some());
+        }
+        Ok(set)
+    }
+
+    /// Puts every event's point into `into`, in the order of the expression, and says how many. Never allocates, locks,
+    /// logs or panics; one ordering instruction for all (so a later event also counts the reads before it).
+    ///
+    /// What cannot be read keeps its old value, and [`check`](Self::check) tells.
+    pub fn read(&self, into: &mut [u64]) -> usize {
+        if !self.fast {
+            return self.read_by_syscall(into);
+        }
+        let mut ordered = false;
+        for (member, into) in self.members.iter().zip(into.iter_mut()) {
+            if let (Some((index, _)), Some(part)) = (member.register, self.part(member)) {
+                *into = if ordered {
+                    part.raw::<Unordered>(index)
+                } else {
+                    part.raw::<P>(index)
+                };
+                ordered = true;
+            }
+        }
+        self.members.len().min(into.len())
+    }
+
+    fn read_by_syscall(&self, into: &mut [u64]) -> usize {
+        let mut out = into.iter_mut();
+        let mut done = 0;
+        for group in &self.groups {
+            let mut words = [0; WORDS];
+            let read = group.parts.first().is_some_and(|leader| {
+                leader
+                    .event
+                    .kernel()
+                    .read(leader.event.fd(), &mut words)
+                    .is_ok_and(|bytes| bytes >= 40)
+            });
+            for position in 0..group.parts.len() {
+                let Some(slot) = out.next() else { return done };
+                match words.get(3 + 2 * position) {
+                    Some(value) if read => *slot = *value,
+                    _ => self.failed.set(true),
+                }
+                done += 1;
+            }
+        }
+        done
+    }
+
+    /// What event `index` counted between two of its points; `None` where there is no such event.
+    #[inline]
+    #[must_use]
+    pub fn between(&self, index: usize, start: u64, end: u64) -> Option<u64> {
+        let member = self.members.get(index)?;
+        let geometry = member
+            .register
+            .map_or(Geometry::PLAIN, |(_, geometry)| geometry);
+        Some(geometry.elapsed(start, end))
+    }
+
+    /// Every event's count since opening, with times and provenance. One system call a group.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn readings(&self) -> Result<Vec<Reading>, Error> {
+        let mut all = Vec::with_capacity(self.members.len());
+        let mut members = self.members.iter();
+        for group in &self.groups {
+            let reading = self.group_reading(group)?;
+            let times = reading.times().unwrap_or_default();
+            for (value, member) in reading
+                .members()
+                .iter()
+                .zip(members.by_ref().take(group.parts.len()))
+            {
+                all.push(Reading {
+                    raw: value.value,
+                    enabled_ns: times.enabled,
+                    running_ns: times.running,
+                    source: member.source,
+                    exact: member.source == Source::Virtual,
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    fn group_reading(&self, group: &Group) -> Result<GroupReading, Error> {
+        let mut reading = GroupReading::with_room_for(group.parts.len());
+        if let Some(leader) = group.parts.first() {
+            let fail = |source| Error::Read {
+                event: "the group".to_owned(),
+                source,
+            };
+            leader.event.read_group(&mut reading).map_err(fail)?;
+        }
+        Ok(reading)
+    }
+
+    /// Whether every event is still where it was and was counted all the time.
+    ///
+    /// # Errors
+    /// As [`Counter::check`](crate::Counter::check), for the first event that is not.
+    pub fn check(&self) -> Result<(), Error> {
+        for (reading, member) in self.readings()?.iter().zip(&self.members) {
+            let name = || member.event.name.clone();
+            if reading.running_ns < reading.enabled_ns || self.failed.get() {
+                return Err(Error::Descheduled {
+                    event: name(),
+                    enabled_ns: reading.enabled_ns,
+                    running_ns: reading.running_ns,
+                });
+            }
+            let now = self.part(member).and_then(Part::index);
+            if member.register.is_some_and(|(index, _)| now != Some(index)) {
+                return Err(Error::Moved { event: name() });
+            }
+        }
+        Ok(())
+    }
+
+    /// How many events.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there is none (never: opening refuses an empty expression).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Name with filter of event `index`; empty where there is none.
+    #[must_use]
+    pub fn name(&self, index: usize) -> &str {
+        self.members.get(index).map_or("", |m| &m.event.name)
+    }
+
+    /// The resolved event `index`: unit, scale, encoding.
+    #[must_use]
+    pub fn event(&self, index: usize) -> Option<&Named> {
+        self.members.get(index).map(|m| &m.event)
+    }
+
+    /// Whether reads are done by registers, without a system call.
+    #[must_use]
+    pub fn is_fast(&self) -> bool {
+        self.fast
+    }
+
+    fn part(&self, member: &Member) -> Option<&Part> {
+        self.groups.get(member.group)?.parts.get(member.position)
+    }
+}
+
+impl<P: Policy> fmt::Debug for CounterSet<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.members.iter().map(|m| m.event.name.as_str()).collect();
+        f.debug_struct("CounterSet")
+            .field("events", &names)
+            .field("fast", &self.fast)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The groups of an expression, with what a set cannot count refused.
+fn resolve(expression: &str) -> Result<Vec<Vec<Named>>, Error> {
+    let resolved = truecount_events::resolve(expression, &Machine::this())?;
+    for event in resolved.events() {
+        if matches!(event.cpus, Cpus::Package(_)) {
+            return Err(Error::SystemWide {
+                event: event.name.clone(),
+            });
+        }
+        if matches!(event.kind, Kind::Special(_)) {
+            let reason = "is no plain event; open it as a Counter of its own";
+            return Err(Error::Unsupported {
+                event: event.name.clone(),
+                reason,
+            });
+        }
+    }
+    let groups: Vec<Vec<Named>> = resolved.groups.into_iter().map(|g| g.events).collect();
+    if let Some(large) = groups.iter().find(|g| g.len() > MOST_MEMBERS) {
+        let reason = "has more members than a group may have (32)";
+        return Err(Error::Unsupported {
+            event: format!("a group of {}", large.len()),
+            reason,
+        });
+    }
+    Ok(groups)
+}
+
+fn open_member(
+    event: &Named,
+    leader: Option<&Part>,
+    options: &Options,
+    pinned: bool,
+) -> Result<Part, Error> {
+    let Some(encoding) = event.encoding() else {
+        return Err(Error::Unsupported {
+            event: event.name.clone(),
+            reason: "is no plain event",
+        });
+    };
+    let leads = leader.is_none();
+    let mut attr = attribute(encoding)
+        .read_group()
+        .inherit(options.inherits())
+        .disabled(leads);
+    attr = attr.pinned(leads && (pinned || encoding.pinned));
+    let open = |attr| {
+        let open_options = OpenOptions {
+            leader: leader.map(|l| &l.event),
+            ..OpenOptions::default()
+        };
+        Event::open_with(
+            options.kernel_used(),
+            &attr,
+            Target::CallingThread,
+            open_options,
+        )
+    };
+    let opened = options
+        .user_read_requests(encoding)
+        .into_iter()
+        .find_map(|config1| open(attr.config1(config1)).ok())
+        .map_or_else(|| open(attr), Ok)
+        .map_err(|source| Error::Open {
+            event: event.name.clone(),
+            source,
+        })?;
+    Ok(Part::new(opened, options.may_read_registers()))
+}

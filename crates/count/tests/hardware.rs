@@ -1,0 +1,372 @@
+//! Real counters: needs a PMU, and says `skipped: no PMU …` where there is none. In a rig:
+//! `CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=…/rig-x86.sh cargo test -p truecount --test hardware -- --test-threads=1`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use truecount::known_loop;
+use truecount::{
+    Counter, CounterSet, Error, Fence, Method, Mode, Options, PerThread, Precision, Source,
+    Unordered,
+};
+
+/// Whether hardware counts here; prints why not.
+fn pmu(test: &str) -> bool {
+    match Counter::<Fence>::open("instructions:u") {
+        Ok(_) => true,
+        Err(error) => {
+            println!("skipped: no PMU for {test}: {error}; {}", error.mend());
+            false
+        }
+    }
+}
+
+/// What a loop of `iterations` costs, over `reads` reads: count → how often.
+fn histogram(counter: &Counter, iterations: u64, reads: u32) -> BTreeMap<u64, u32> {
+    let mut seen = BTreeMap::new();
+    for _ in 0..reads {
+        let start = counter.read();
+        known_loop(black_box(iterations));
+        *seen.entry(counter.since(start)).or_insert(0) += 1;
+    }
+    seen
+}
+
+/// Interrupts every `microseconds`, as long as it lives.
+struct Storm(libc::c_int);
+
+impl Storm {
+    fn every(microseconds: i64) -> Self {
+        let period = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: microseconds * 1000,
+        };
+        let setting = libc::itimerspec {
+            it_interval: period,
+            it_value: period,
+        };
+        // SAFETY: plain system calls with live pointers.
+        unsafe {
+            let fd = libc::timerfd_create(libc::CLOCK_MONOTONIC, 0);
+            assert!(fd >= 0 && libc::timerfd_settime(fd, 0, &setting, std::ptr::null_mut()) == 0);
+            Self(fd)
+        }
+    }
+}
+
+impl Drop for Storm {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is ours.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// The exact kind of this architecture.
+const EXACT: &str = if cfg!(target_arch = "aarch64") {
+    "instructions:u"
+} else {
+    "instructions-minus-irqs:u"
+};
+
+#[test]
+fn a_loop_of_known_length_is_the_same_in_1000_of_1000_reads() {
+    if !pmu("exact reads") {
+        return;
+    }
+    const ITERATIONS: u64 = 50_000;
+    let exact: Counter = Counter::open(EXACT).unwrap();
+    println!("{exact:?}");
+    assert!(
+        matches!(
+            exact.method(),
+            Method::Fast | Method::FastDifference | Method::Safe
+        ),
+        "{exact:?}"
+    );
+    let storm = Storm::every(300);
+    let seen = histogram(&exact, ITERATIONS, 1000);
+    drop(storm);
+    println!("{EXACT} of {} instructions: {seen:?}", 2 * ITERATIONS);
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    // The loop, the call, and the part of the reads that lies between: known to a few dozen.
+    let (count, _) = seen.first_key_value().unwrap();
+    assert!(
+        (2 * ITERATIONS..2 * ITERATIONS + 100).contains(count),
+        "{count}"
+    );
+    exact.check().unwrap();
+
+    if cfg!(target_arch = "x86_64") {
+        let plain: Counter = Counter::open("instructions:u").unwrap();
+        assert_eq!(plain.method(), Method::Fast);
+        let storm = Storm::every(300);
+        let seen = histogram(&plain, ITERATIONS, 1000);
+        drop(storm);
+        println!(
+            "instructions:u of {} instructions: {seen:?}",
+            2 * ITERATIONS
+        );
+        assert!(
+            seen.len() > 1,
+            "interrupts should show in instructions:u: {seen:?}"
+        );
+        plain.check().unwrap();
+    }
+}
+
+/// Interrupts so dense that they fall into the reads themselves: the repeated read must be worth the same.
+#[test]
+fn a_disturbed_read_is_worth_the_same() {
+    if !pmu("disturbed reads") || cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let exact: Counter = Counter::open(EXACT).unwrap();
+    for (microseconds, reads) in [(50, 100_000), (20, 200_000)] {
+        let storm = Storm::every(microseconds);
+        let seen = histogram(&exact, 10, reads);
+        drop(storm);
+        println!("every {microseconds} µs: {seen:?}");
+        assert_eq!(seen.len(), 1, "{seen:?}");
+    }
+    // The bare reader, and the long run: the sum of regions plus what lies between is the whole.
+    let bare = exact.difference().unwrap();
+    let storm = Storm::every(30);
+    let mut seen = BTreeMap::new();
+    for _ in 0..100_000 {
+        let start = bare.read();
+        let end = bare.read();
+        *seen.entry(exact.between(start, end)).or_insert(0) += 1;
+    }
+    drop(storm);
+    println!("bare: {seen:?}");
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    exact.check().unwrap();
+}
+
+#[test]
+fn every_way_to_read_counts_the_same_loop() {
+    if !pmu("ways to read") {
+        return;
+    }
+    for mode in [Mode::Auto, Mode::Fast, Mode::Safe, Mode::Syscall] {
+        let counter = match Options::new().mode(mode).open::<Fence>("instructions:u") {
+            Ok(counter) => counter,
+            Err(error @ Error::NoUserRead { .. }) => {
+                println!("skipped: {mode:?}: {error}");
+                continue;
+            }
+            Err(error) => panic!("{mode:?}: {error}"),
+        };
+        let seen = histogram(&counter, 100_000, 20);
+        println!("{mode:?}, {:?}: {seen:?}", counter.method());
+        for count in seen.keys() {
+            // By system call the read's own user instructions count too.
+            assert!((200_000..203_000).contains(count), "{mode:?}: {count}");
+        }
+        assert_eq!(counter.source(), Source::Hardware);
+        counter.check().unwrap();
+        let reading = counter.reading().unwrap();
+        assert_eq!(reading.precision(), Some(Precision::Counted), "{reading:?}");
+    }
+}
+
+#[test]
+fn four_threads_read_right() {
+    if !pmu("threads") {
+        return;
+    }
+    let everywhere = PerThread::<Fence>::new(EXACT).unwrap();
+    let lengths = [1_000u64, 20_000, 300_000, 4_000_000];
+    std::thread::scope(|scope| {
+        for iterations in lengths {
+            let everywhere = &everywhere;
+            scope.spawn(move || {
+                let counter = everywhere.counter().unwrap();
+                let empty = counter.overhead(10);
+                // Once for the page faults of the first time; then always the same, whatever the other threads do.
+                known_loop(iterations);
+                let seen = histogram(&counter, iterations, 50);
+                println!("{iterations}: {seen:?}, empty {empty}");
+                assert_eq!(seen.len(), 1, "{iterations}: {seen:?}");
+                let (count, _) = seen.first_key_value().unwrap();
+                assert!(
+                    (2 * iterations..2 * iterations + 100).contains(count),
+                    "{iterations}: {count}"
+                );
+                // The handle finds the same counter again.
+                let start = everywhere.read().unwrap();
+                known_loop(iterations);
+                let spent = counter.between(start, everywhere.read().unwrap());
+                assert!(
+                    spent >= 2 * iterations && spent < 2 * iterations + 500,
+                    "{spent}"
+                );
+                counter.check().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn groups_count_together() {
+    if !pmu("groups") {
+        return;
+    }
+    let expression = if cfg!(target_arch = "x86_64") {
+        "{instructions,branches}:u"
+    } else {
+        "{instructions,cycles}:u"
+    };
+    let set = CounterSet::<Fence>::open(expression).unwrap();
+    println!("{set:?}");
+    assert!(set.is_fast());
+    let (mut start, mut end) = (vec![0; 2], vec![0; 2]);
+    for _ in 0..20 {
+        assert_eq!(set.read(&mut start), 2);
+        known_loop(100_000);
+        assert_eq!(set.read(&mut end), 2);
+        let counts: Vec<u64> = (0..2)
+            .map(|i| set.between(i, start[i], end[i]).unwrap())
+            .collect();
+        assert!((200_000..201_000).contains(&counts[0]), "{counts:?}");
+        if cfg!(target_arch = "x86_64") {
+            assert!((100_000..100_200).contains(&counts[1]), "{counts:?}");
+        } else {
+            assert!(counts[1] > 100_000, "{counts:?}");
+        }
+    }
+    set.check().unwrap();
+    for reading in set.readings().unwrap() {
+        assert_eq!(reading.precision(), Some(Precision::Counted));
+    }
+}
+
+#[test]
+fn multiplexed_events_are_labelled_scaled() {
+    if !pmu("multiplexing") {
+        return;
+    }
+    // More events than any of these PMUs has counters.
+    let event = if cfg!(target_arch = "x86_64") {
+        "r00c4:u"
+    } else {
+        "r0008:u"
+    };
+    let many = vec![event; 16].join(",");
+    let set = CounterSet::<Fence>::open(&many).unwrap();
+    assert!(!set.is_fast());
+    let before = set.readings().unwrap();
+    // Long enough for many rotations (every few ms).
+    known_loop(50_000_000);
+    let after = set.readings().unwrap();
+    let mut scaled = 0;
+    for (before, after) in before.iter().zip(&after) {
+        let region = after.since(before);
+        match region.precision() {
+            Some(Precision::Scaled) => {
+                scaled += 1;
+                let truth = if cfg!(target_arch = "x86_64") {
+                    50e6
+                } else {
+                    100e6
+                };
+                let off = region.value().unwrap() as f64 / truth;
+                assert!((0.7..1.3).contains(&off), "{region:?}");
+                assert!(region.running_ns < region.enabled_ns);
+            }
+            Some(Precision::Counted) => {}
+            other => panic!("{other:?}: {region:?}"),
+        }
+    }
+    println!("{scaled} of {} scaled", set.len());
+    assert!(scaled >= 8, "{scaled}");
+    assert!(matches!(set.check(), Err(Error::Descheduled { .. })));
+    assert!(matches!(
+        CounterSet::<Fence>::open_with(&many, &Options::new().mode(Mode::Fast)),
+        Err(Error::NoUserRead { .. })
+    ));
+}
+
+#[test]
+fn inherited_counts_include_threads() {
+    if !pmu("inherit") {
+        return;
+    }
+    let own: Counter = Counter::open("instructions:u").unwrap();
+    let all = Options::new()
+        .inherit(true)
+        .open::<Fence>("instructions:u")
+        .unwrap();
+    assert_eq!(all.method(), Method::Syscall);
+    let (own_start, all_start) = (own.read(), all.read());
+    for _ in 0..2 {
+        std::thread::spawn(|| known_loop(1_000_000)).join().unwrap();
+    }
+    let (own, all) = (own.since(own_start), all.since(all_start));
+    println!("this thread {own}, with its threads {all}");
+    assert!(own < 1_000_000 && (4_000_000..5_000_000).contains(&all));
+}
+
+/// A fast counter whose event loses the PMU says so, and reads stay harmless.
+#[test]
+fn a_lost_counter_is_noticed() {
+    if !pmu("lost counters") {
+        return;
+    }
+    use truecount::perf::{Event, EventAttr, Target};
+    let counter: Counter = Counter::open("instructions:u").unwrap();
+    if counter.method() != Method::Fast {
+        println!(
+            "skipped: instructions:u is read by {:?} here",
+            counter.method()
+        );
+        return;
+    }
+    counter.check().unwrap();
+    // Pinned events of a whole CPU come before those of a task; take every counter of every CPU.
+    let cpus = std::thread::available_parallelism().unwrap().get() as u32;
+    let attr = EventAttr::new(0, 1).pinned(true);
+    let greedy: Vec<_> = (0..cpus)
+        .flat_map(|cpu| (0..16).map(move |_| Event::open(&attr, Target::Cpu(cpu))))
+        .collect();
+    if greedy.iter().any(Result::is_err) && greedy.iter().all(Result::is_err) {
+        println!("skipped: not allowed to count system-wide");
+        return;
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let error = counter.check().unwrap_err();
+    println!("{error}; {}", error.mend());
+    assert!(
+        matches!(
+            error,
+            Error::Moved { .. } | Error::Descheduled { .. } | Error::Read { .. }
+        ),
+        "{error:?}"
+    );
+    // Nothing free: a fast counter is refused, the library finds another way and says so.
+    assert!(
+        Options::new()
+            .mode(Mode::Fast)
+            .open::<Fence>("instructions:u")
+            .is_err()
+    );
+}
+
+#[test]
+fn policies_read_the_same_counter() {
+    if !pmu("policies") {
+        return;
+    }
+    let unordered = Counter::<Unordered>::open(EXACT).unwrap();
+    let start = unordered.read();
+    known_loop(1000);
+    assert!((2000..2100).contains(&unordered.since(start)));
+    match Counter::<truecount::Serialize>::open(EXACT) {
+        Ok(counter) => assert!(counter.overhead(10) < 100),
+        Err(error) => assert!(matches!(error, Error::Policy(_)), "{error}"),
+    }
+    let counter = Counter::<truecount::Cpuid>::open(EXACT).unwrap();
+    let start = counter.read();
+    known_loop(1000);
+    assert!((2000..2100).contains(&counter.since(start)));
+}
