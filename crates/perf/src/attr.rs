@@ -226,10 +226,12 @@ impl EventAttr {
     /// An event of this type and configuration; all else zero.
     #[must_use]
     pub fn new(type_: u32, config: u64) -> Self {
-        let mut raw = abi::perf_event_attr::default();
-        raw.size = std::mem::size_of::<abi::perf_event_attr>() as u32;
-        raw.type_ = type_;
-        raw.config = config;
+        let raw = abi::perf_event_attr {
+            size: std::mem::size_of::<abi::perf_event_attr>() as u32,
+            type_,
+            config,
+            ..Default::default()
+        };
         Self { raw: RawAttr(raw) }
     }
 

@@ -271,12 +271,12 @@ impl<'a> PageView<'a> {
                 time_enabled: page.time_enabled(),
                 time_running: page.time_running(),
             };
-            if seen.time_enabled != seen.time_running || seen.index != 0 {
-                if let Some(passed) = page.time_passed(capabilities, &mut read_clock) {
-                    seen.time_enabled = seen.time_enabled.wrapping_add(passed);
-                    if seen.index != 0 {
-                        seen.time_running = seen.time_running.wrapping_add(passed);
-                    }
+            if (seen.time_enabled != seen.time_running || seen.index != 0)
+                && let Some(passed) = page.time_passed(capabilities, &mut read_clock)
+            {
+                seen.time_enabled = seen.time_enabled.wrapping_add(passed);
+                if seen.index != 0 {
+                    seen.time_running = seen.time_running.wrapping_add(passed);
                 }
             }
             if let Some(counter) = seen.index.checked_sub(1) {
@@ -324,5 +324,108 @@ pub const fn sign_extend(value: u64, width: u16) -> u64 {
             (((value << unused) as i64) >> unused) as u64
         }
         _ => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeKernel;
+    use crate::{Event, EventAttr, OpenOptions, Target};
+
+    fn mapped(fake: &FakeKernel) -> (Event, ControlPage) {
+        let attr = EventAttr::new(0, 1).read_times();
+        let options = OpenOptions::default();
+        let event =
+            Event::open_with(&fake.shared(), &attr, Target::CallingThread, options).unwrap();
+        let page = event.control_page().unwrap();
+        (event, page)
+    }
+
+    #[test]
+    fn a_user_read_equals_the_system_call_for_every_width() {
+        for width in [32, 40, 48, 63, 64] {
+            let fake = FakeKernel::new();
+            fake.set_user_read(true, width);
+            let (event, page) = mapped(&fake);
+            for step in [0, 1, 0x7fff_fffe, 0x8000_0000, 1 << 47, u64::MAX / 3] {
+                fake.add(event.fd(), step);
+                let seen = page
+                    .view()
+                    .snapshot(10, |counter| fake.read_counter(counter), || 0)
+                    .unwrap();
+                assert_eq!(seen.value, event.read().unwrap().value, "{width} {step}");
+                assert_eq!((seen.index, seen.width), (1, width));
+            }
+        }
+    }
+
+    #[test]
+    fn without_the_capability_the_counter_is_not_touched() {
+        let fake = FakeKernel::new();
+        fake.set_user_read(false, 48);
+        let (event, page) = mapped(&fake);
+        fake.add(event.fd(), 5);
+        let seen = page
+            .view()
+            .snapshot(10, |_| panic!("read without permission"), || 0)
+            .unwrap();
+        assert_eq!(seen.index, 0);
+        // Before Linux 3.12 bit 1 was not set and bit 2 meant something else.
+        assert!(!Capabilities(4).user_rdpmc() && Capabilities(6).user_rdpmc());
+    }
+
+    #[test]
+    fn an_update_in_between_is_retried_and_a_page_that_never_rests_is_given_up() {
+        let fake = FakeKernel::new();
+        let (event, page) = mapped(&fake);
+        let mut tries = 0;
+        let seen = page.view().snapshot(
+            10,
+            |counter| {
+                tries += 1;
+                if tries == 1 {
+                    fake.add(event.fd(), 1 << 31); // moves the offset, under the seqlock
+                }
+                fake.read_counter(counter)
+            },
+            || 0,
+        );
+        assert_eq!((tries, seen.unwrap().value), (2, 1 << 31));
+        let mut tries = 0;
+        let never = page.view().consistent(7, |_| {
+            tries += 1;
+            fake.add(event.fd(), 1);
+        });
+        assert_eq!((tries, never), (7, None));
+    }
+
+    #[test]
+    fn times_follow_the_formula_of_the_header() {
+        let fake = FakeKernel::new();
+        let (event, page) = mapped(&fake);
+        fake.edit_page(event.fd(), |page| {
+            page.__bindgen_anon_1.capabilities = 2 | 4 | 8;
+            page.time_enabled = 1_000;
+            page.time_running = 400;
+            page.time_shift = 4;
+            page.time_mult = 32; // two nanoseconds a tick
+            page.time_offset = 0u64.wrapping_sub(200);
+        });
+        let now =
+            |page: &ControlPage, clock: u64| page.view().snapshot(1, |_| 0, || clock).unwrap();
+        let seen = now(&page, 105);
+        assert_eq!((seen.time_enabled, seen.time_running), (1_010, 410));
+        // A clock of 8 bits that wrapped since 250.
+        fake.edit_page(event.fd(), |page| {
+            page.__bindgen_anon_1.capabilities = 2 | 4 | 8 | 32;
+            page.time_cycles = 250;
+            page.time_mask = 0xff;
+            page.time_offset = 0u64.wrapping_sub(500);
+        });
+        assert_eq!(now(&page, 4).time_enabled, 1_000 + 2 * 10);
+        // A shift that no kernel writes must not panic.
+        fake.edit_page(event.fd(), |page| page.time_shift = 900);
+        now(&page, u64::MAX);
     }
 }

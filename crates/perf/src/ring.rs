@@ -289,3 +289,151 @@ fn view(mapping: &Mapping) -> PageView<'_> {
     // SAFETY: the mapping begins with a control page, is page-aligned, and outlives the view.
     unsafe { PageView::from_raw(mapping.start().cast()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeKernel, PAGE_SIZE};
+    use crate::{Event, EventAttr, OpenOptions, Target};
+
+    fn ring(fake: &FakeKernel, pages: usize) -> (Event, Ring) {
+        let attr = EventAttr::new(0, 1).sample_every(1000).sample_type(1);
+        let options = OpenOptions::default();
+        let event =
+            Event::open_with(&fake.shared(), &attr, Target::CallingThread, options).unwrap();
+        let ring = event.ring(pages).unwrap();
+        (event, ring)
+    }
+
+    fn next(ring: &mut Ring) -> Option<(u32, u16, Vec<u8>)> {
+        let record = ring.next_record().unwrap()?;
+        Some((record.kind, record.misc, record.body().to_vec()))
+    }
+
+    #[test]
+    fn records_come_out_as_they_went_in_around_the_end_and_around_2_to_the_64() {
+        let fake = FakeKernel::new();
+        let (event, mut ring) = ring(&fake, 1);
+        assert_eq!(ring.size(), PAGE_SIZE);
+        fake.set_ring_position(event.fd(), 0u64.wrapping_sub(1_000 * 8));
+        ring.tail = ring.page().data_tail();
+        for i in 0..3_000u32 {
+            let body: Vec<u8> = (0..(i % 61) * 8).map(|b| (b + i) as u8).collect();
+            assert!(fake.push_record(event.fd(), 9, i as u16, &body), "{i}");
+            assert!(event.wait(0).unwrap().readable);
+            assert_eq!(next(&mut ring), Some((9, i as u16, body)), "{i}");
+            if i % 3 == 0 {
+                assert_eq!(next(&mut ring), None);
+            }
+        }
+        assert_eq!(ring.lost(), 0);
+    }
+
+    #[test]
+    fn space_is_given_back_only_after_the_record_was_used() {
+        let fake = FakeKernel::new();
+        let (event, mut ring) = ring(&fake, 1);
+        let body = [7u8; 1016];
+        for _ in 0..4 {
+            assert!(fake.push_record(event.fd(), 9, 0, &body));
+        }
+        assert!(!fake.push_record(event.fd(), 9, 0, &body));
+        let record = ring.next_record().unwrap().unwrap();
+        assert!(
+            !fake.push_record(event.fd(), 9, 0, &body),
+            "the reader still holds the record"
+        );
+        assert_eq!(record.body(), body);
+        ring.release();
+        assert!(
+            !fake.push_record(event.fd(), 9, 0, &body),
+            "the LOST record needs room, too"
+        );
+        assert_eq!(ring.drain(|record| assert_eq!(record.kind, 9)), Ok(3));
+        assert!(fake.push_record(event.fd(), 9, 1, &body));
+        assert_eq!(
+            next(&mut ring).map(|(kind, ..)| kind),
+            Some(abi::PERF_RECORD_LOST)
+        );
+        assert_eq!(
+            next(&mut ring).map(|(kind, misc, _)| (kind, misc)),
+            Some((9, 1))
+        );
+        assert_eq!(ring.lost(), 3);
+    }
+
+    #[test]
+    fn hardware_losses_are_counted_apart() {
+        let fake = FakeKernel::new();
+        let (event, mut ring) = ring(&fake, 2);
+        fake.push_record(
+            event.fd(),
+            abi::PERF_RECORD_LOST_SAMPLES,
+            0,
+            &5u64.to_le_bytes(),
+        );
+        fake.push_record(event.fd(), abi::PERF_RECORD_LOST_SAMPLES, 0, &[1, 2]); // too short to count
+        assert_eq!(ring.drain(|_| {}), Ok(2));
+        assert_eq!((ring.lost(), ring.lost_samples()), (0, 5));
+    }
+
+    #[test]
+    fn impossible_sizes_end_in_an_error_and_reading_goes_on() {
+        let fake = FakeKernel::new();
+        let (event, mut ring) = ring(&fake, 1);
+        for size in [0u16, 1, 7, 24, u16::MAX] {
+            let mut bytes = [0u8; 16];
+            bytes[6..8].copy_from_slice(&size.to_le_bytes());
+            fake.push_bytes(event.fd(), &bytes);
+            let error = ring.next_record().unwrap_err();
+            assert_eq!((error.size, error.available), (size, 16), "{error}");
+            assert_eq!(next(&mut ring), None);
+        }
+        fake.push_bytes(event.fd(), &[1, 2, 3]); // less than a header
+        assert!(ring.next_record().is_err());
+        // A head that is further away than the ring is long.
+        fake.edit_page(event.fd(), |page| page.data_head += 1 << 40);
+        assert!(ring.next_record().is_err());
+        assert!(fake.push_record(event.fd(), 9, 0, &[1; 8]));
+        assert_eq!(next(&mut ring), Some((9, 0, vec![1; 8])));
+    }
+
+    #[test]
+    fn offsets_from_the_page_are_not_believed() {
+        let fake = FakeKernel::new();
+        for (offset, size) in [
+            (0, 0),
+            (4096, 1 << 40),
+            (u64::MAX, 4096),
+            (4096, 100),
+            (1 << 20, 4096),
+        ] {
+            let (event, _) = ring(&fake, 1);
+            let mapping = crate::mapping::Mapping::new(&fake.shared(), event.fd(), 1).unwrap();
+            fake.edit_page(event.fd(), |page| {
+                page.data_offset = offset;
+                page.data_size = size;
+            });
+            let ring = Ring::new(mapping);
+            assert_eq!(
+                (ring.offset, ring.size()),
+                (PAGE_SIZE, PAGE_SIZE),
+                "{offset} {size}"
+            );
+        }
+    }
+
+    #[test]
+    fn sizes_of_rings_are_powers_of_two() {
+        let fake = FakeKernel::new();
+        let (event, ring) = ring(&fake, 4);
+        assert_eq!(ring.size(), 4 * PAGE_SIZE);
+        for pages in [0, 3, 5, usize::MAX] {
+            assert_eq!(
+                event.ring(pages).unwrap_err().cause(),
+                crate::Cause::RingSize,
+                "{pages}"
+            );
+        }
+    }
+}

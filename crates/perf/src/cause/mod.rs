@@ -153,20 +153,24 @@ pub struct Explanation {
 /// Finds the row for an errno in a situation.
 #[must_use]
 pub fn explain(errno: Errno, situation: &Situation) -> Explanation {
-    for row in ROWS {
-        if row.errnos.contains(&errno) && (row.applies)(situation) {
-            return Explanation {
-                cause: row.cause,
-                reason: (row.reason)(situation),
-                mend: (row.mend)(situation),
-            };
-        }
+    if let Some(row) = row_for(errno, situation).and_then(|number| ROWS.get(number)) {
+        return Explanation {
+            cause: row.cause,
+            reason: (row.reason)(situation),
+            mend: (row.mend)(situation),
+        };
     }
     Explanation {
         cause: Cause::Unknown,
         reason: std::io::Error::from(errno).to_string(),
         mend: "perf_event_open(2) may know more about this error".to_owned(),
     }
+}
+
+/// The number of the first row that applies.
+fn row_for(errno: Errno, situation: &Situation) -> Option<usize> {
+    ROWS.iter()
+        .position(|row| row.errnos.contains(&errno) && (row.applies)(situation))
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub(super) fn contradiction(s: &Situation) -> Option<&'static str> {
         Some("remove_on_exec and enable_on_exec exclude each other")
     } else if a.get_sigtrap() && !a.get_remove_on_exec() {
         Some("sigtrap needs remove_on_exec")
-    } else if a.get_sample_stack_user() % 8 != 0 || a.get_sample_stack_user() >= 65_535 {
+    } else if !a.get_sample_stack_user().is_multiple_of(8) || a.get_sample_stack_user() >= 65_535 {
         Some("sample_stack_user must be a multiple of 8 below 65535")
     } else if !a.get_freq() && a.get_sample_period() >> 63 != 0 {
         Some("the sample period must be below 2^63")

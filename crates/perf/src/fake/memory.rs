@@ -23,7 +23,7 @@ unsafe impl Send for Shared {}
 
 impl Shared {
     pub(super) fn new(len: usize) -> Result<Self, Errno> {
-        if len < PAGE_SIZE || len % PAGE_SIZE != 0 {
+        if len < PAGE_SIZE || !len.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
         let layout = Layout::from_size_align(len, PAGE_SIZE).map_err(|_| Errno::ENOMEM)?;

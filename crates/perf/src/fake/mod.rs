@@ -98,6 +98,13 @@ impl FakeKernel {
         Arc::new(self.clone())
     }
 
+    /// As [`FakeKernel::shared`], but from now on a microsecond passes before every `read`.
+    #[must_use]
+    pub fn ticking(&self) -> SharedKernel {
+        self.lock().tick = 1_000;
+        self.shared()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A test that panicked elsewhere does not make the state wrong.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -221,6 +228,8 @@ impl Kernel for FakeKernel {
     fn read(&self, fd: i32, buffer: &mut [u64]) -> Result<usize, Errno> {
         let mut state = self.lock();
         state.calls.push(Call::Read(fd));
+        let tick = state.tick;
+        state.advance(tick);
         state.read(fd, buffer)
     }
 

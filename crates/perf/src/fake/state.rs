@@ -32,7 +32,9 @@ pub struct Opening {
     pub flags: u64,
 }
 
-pub(super) struct OpenRule(pub(super) Box<dyn Fn(&Opening) -> Option<Errno> + Send>);
+type Rule = dyn Fn(&Opening) -> Option<Errno> + Send;
+
+pub(super) struct OpenRule(pub(super) Box<Rule>);
 
 impl fmt::Debug for OpenRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,6 +73,8 @@ pub(super) struct State {
     pub(super) scripted_reads: VecDeque<(i32, Vec<u64>)>,
     pub(super) rates: HashMap<(u32, u64), u64>,
     pub(super) calls: Vec<Call>,
+    /// Nanoseconds that pass before a read.
+    pub(super) tick: u64,
     events: BTreeMap<i32, FakeEvent>,
     /// Memory of events that were closed before it was unmapped.
     orphans: Vec<Shared>,
@@ -91,6 +95,7 @@ impl Default for State {
             scripted_reads: VecDeque::new(),
             rates: HashMap::new(),
             calls: Vec::new(),
+            tick: 0,
             events: BTreeMap::new(),
             orphans: Vec::new(),
             next_fd: 100,

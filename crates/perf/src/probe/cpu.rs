@@ -47,12 +47,12 @@ pub struct Cpu {
 /// What can be known about the CPU below `root`: CPUID on the running system, else files only.
 #[must_use]
 pub fn describe(root: &Root) -> Cpu {
-    if root.is_system() {
-        if let Some(cpu) = describe_by_cpuid() {
-            return cpu;
-        }
-    }
-    describe_by_files(root)
+    let by_cpuid = if root.is_system() {
+        describe_by_cpuid()
+    } else {
+        None
+    };
+    by_cpuid.unwrap_or_else(|| describe_by_files(root))
 }
 
 /// The hypervisor under the system, or `None`.

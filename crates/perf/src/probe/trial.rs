@@ -200,3 +200,87 @@ pub fn branch_stack(kernel: &SharedKernel) -> BranchTrial {
         Err(errno) => BranchTrial::Refused(errno),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeKernel;
+
+    /// A fake on which time passes by itself whenever events are switched off (after the spin).
+    fn found(fake: &FakeKernel) -> Fit {
+        let general = hardware(abi::PERF_COUNT_HW_BRANCH_INSTRUCTIONS);
+        fit(&fake.ticking(), |_| general).unwrap()
+    }
+
+    #[test]
+    fn groups_grow_until_they_are_refused() {
+        let fake = FakeKernel::new();
+        fake.set_counters(6);
+        let fit = found(&fake);
+        assert_eq!(
+            fit,
+            Fit {
+                ran: 6,
+                refused: Some(Errno::EINVAL),
+                opened_but_never_ran: false
+            }
+        );
+        assert!(fake.open_descriptors().is_empty());
+    }
+
+    #[test]
+    fn a_stolen_counter_is_noticed_though_the_kernel_accepts_the_group() {
+        let fake = FakeKernel::new();
+        fake.set_counters(4);
+        fake.set_stolen(1);
+        let fit = found(&fake);
+        assert_eq!(
+            fit,
+            Fit {
+                ran: 3,
+                refused: None,
+                opened_but_never_ran: true
+            }
+        );
+    }
+
+    #[test]
+    fn nothing_fits_without_a_pmu_and_the_reason_is_kept() {
+        let bare = FakeKernel::without_pmu();
+        let error = counters_at_once(&bare.shared()).unwrap_err();
+        assert_eq!(
+            (error.errno(), error.cause()),
+            (Some(Errno::ENOENT), crate::Cause::NoPmu)
+        );
+        assert_eq!(
+            branch_stack(&bare.shared()),
+            BranchTrial::Refused(Errno::ENOENT)
+        );
+        assert!(user_read(&bare.shared(), &hardware(1)).is_err());
+    }
+
+    #[test]
+    fn counters_of_all_kinds() {
+        let fake = FakeKernel::new();
+        let counters = counters_at_once(&fake.ticking()).unwrap();
+        assert_eq!((counters.general.ran, counters.all.ran), (4, 4));
+        assert_eq!(branch_stack(&fake.shared()), BranchTrial::Works);
+    }
+
+    #[test]
+    fn user_reads_are_looked_at() {
+        let fake = FakeKernel::new();
+        let attr = hardware(abi::PERF_COUNT_HW_INSTRUCTIONS);
+        let seen = user_read(&fake.shared(), &attr).unwrap();
+        assert_eq!(
+            seen,
+            UserRead {
+                allowed: true,
+                has_index: true,
+                width: 48
+            }
+        );
+        fake.set_user_read(false, 48);
+        assert!(!user_read(&fake.shared(), &attr).unwrap().allowed);
+    }
+}
