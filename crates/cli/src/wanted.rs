@@ -157,6 +157,20 @@ pub(crate) struct WantedGroup {
     pub(crate) members: Vec<Wanted>,
 }
 
+impl WantedGroup {
+    /// Whether both name the same metrics.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        let names = |group: &Self| -> Vec<String> {
+            group
+                .members
+                .iter()
+                .map(|wanted| wanted.name.clone())
+                .collect()
+        };
+        names(self) == names(other)
+    }
+}
+
 /// Resolves an event expression. `prefer_resources` takes what `wait4` tells anyhow from there,
 /// without opening a software event for it.
 ///

@@ -2,6 +2,7 @@
 
 mod bench;
 mod blocks;
+mod events;
 mod record;
 mod stat;
 
@@ -12,6 +13,7 @@ pub(crate) enum Command {
     Bench(Box<bench::Args>),
     Blocks(blocks::Args),
     Record(record::Args),
+    Events(events::Args),
     Stat(stat::Args),
 }
 
@@ -21,6 +23,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Bench(args) => bench::run(args),
         Command::Blocks(args) => blocks::run(args),
         Command::Record(args) => record::run(args),
+        Command::Events(args) => events::run(args),
         Command::Stat(args) => stat::run(args),
     }
 }

@@ -9,6 +9,7 @@
 
 mod launcher;
 mod program;
+mod shrink;
 mod signals;
 pub(crate) mod wait;
 mod words;

@@ -34,6 +34,11 @@ pub(crate) fn now_ns() -> u64 {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr());
         time.assume_init()
     };
+    nanoseconds(&time)
+}
+
+/// A time of a clock that counts up from 0.
+pub(super) fn nanoseconds(time: &libc::timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds
         .wrapping_mul(1_000_000_000)

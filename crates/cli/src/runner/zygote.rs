@@ -5,8 +5,11 @@
 //! program is started by `clone(CLONE_VM | CLONE_VFORK | CLONE_PARENT)`: no page table is copied,
 //! and the new process is a child of truecount. Between `clone` and `execve` it shares this
 //! process's memory and only makes system calls.
+//!
+//! System calls go through libc's one `syscall` function: every other wrapper lies on other pages,
+//! which would count as this process's memory, and so as the program's (see [`super::shrink`]).
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -123,11 +126,8 @@ fn receive_header(socket: RawFd) -> Option<(Header, [RawFd; 3])> {
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = 64;
-        let got = libc::recvmsg(
-            socket,
-            &raw mut message,
-            libc::MSG_CMSG_CLOEXEC | libc::MSG_WAITALL,
-        );
+        let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_WAITALL;
+        let got = libc::syscall(libc::SYS_recvmsg, socket, &raw mut message, flags);
         if usize::try_from(got) != Ok(size_of::<Header>()) {
             return None;
         }
@@ -165,6 +165,7 @@ pub(super) fn serve(
             libc::_exit(0);
         }
     }
+    super::shrink::shrink();
     let mut stack = vec![0u128; 2048];
     let mut payload: Vec<u8> = Vec::new();
     let mut argv: Vec<*const c_char> = Vec::new();
@@ -208,7 +209,7 @@ pub(super) fn serve(
         }
         for fd in fds {
             // SAFETY: received for this request only.
-            unsafe { libc::close(fd) };
+            unsafe { libc::syscall(libc::SYS_close, fd) };
         }
     }
     // SAFETY: leaves without running truecount's exit handlers in this copy.
@@ -219,7 +220,18 @@ fn receive_exact(socket: RawFd, bytes: &mut [u8]) -> bool {
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         // SAFETY: `rest` is valid for writing.
-        let got = unsafe { libc::recv(socket, rest.as_mut_ptr().cast(), rest.len(), 0) };
+        let got = unsafe {
+            let none = std::ptr::null_mut::<c_void>();
+            libc::syscall(
+                libc::SYS_recvfrom,
+                socket,
+                rest.as_mut_ptr(),
+                rest.len(),
+                0,
+                none,
+                none,
+            )
+        };
         match usize::try_from(got) {
             Ok(0) => return false,
             Ok(got) => filled += got,
@@ -233,7 +245,18 @@ fn receive_exact(socket: RawFd, bytes: &mut [u8]) -> bool {
 fn send_i32(socket: RawFd, value: i32) {
     let bytes = value.to_ne_bytes();
     // SAFETY: four readable bytes.
-    unsafe { libc::send(socket, bytes.as_ptr().cast(), 4, libc::MSG_NOSIGNAL) };
+    unsafe {
+        let none = std::ptr::null_mut::<c_void>();
+        libc::syscall(
+            libc::SYS_sendto,
+            socket,
+            bytes.as_ptr(),
+            4,
+            libc::MSG_NOSIGNAL,
+            none,
+            0,
+        );
+    }
 }
 
 fn errno() -> i32 {
@@ -246,29 +269,40 @@ extern "C" fn start(child: *mut c_void) -> c_int {
     // SAFETY: `serve` passes a live `Child`; everything below is async-signal-safe.
     unsafe {
         let child = &*child.cast::<Child<'_>>();
-        // Rust ignores SIGPIPE at start-up; programs expect the default.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        // Rust ignores SIGPIPE at start-up; programs expect the default. A zeroed kernel sigaction
+        // (handler, flags, restorer, mask of 8 bytes) is SIG_DFL.
+        let default = [0u64; 4];
+        let none = std::ptr::null_mut::<c_void>();
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            libc::SIGPIPE,
+            default.as_ptr(),
+            none,
+            8,
+        );
         if child.header.flags & FLAG_GROUP != 0 {
-            libc::setpgid(0, 0);
+            libc::syscall(libc::SYS_setpgid, 0, 0);
         }
-        send_i32(child.socket, libc::getpid());
+        let pid = libc::syscall(libc::SYS_getpid);
+        send_i32(child.socket, i32::try_from(pid).unwrap_or(0));
         let mut ready = true;
         for (fd, target) in child.fds.iter().zip(0..) {
-            if libc::dup2(*fd, target) < 0 {
+            if libc::syscall(libc::SYS_dup3, *fd, target, 0) < 0 {
                 child.page.exec_errno.store(errno(), Ordering::Release);
                 ready = false;
             }
         }
         if child.header.flags & FLAG_KEEP_ASLR == 0 {
-            let now = libc::personality(0xffff_ffff);
-            let wanted = now | libc::ADDR_NO_RANDOMIZE;
-            if now < 0 || libc::personality(wanted as libc::c_ulong) < 0 {
+            let now = libc::syscall(libc::SYS_personality, 0xffff_ffff as c_long);
+            let wanted = now | c_long::from(libc::ADDR_NO_RANDOMIZE);
+            if now < 0 || libc::syscall(libc::SYS_personality, wanted) < 0 {
                 child.page.aslr_errno.store(errno(), Ordering::Release);
             }
         }
         if child.header.cpus.iter().any(|&word| word != 0) {
-            let set = child.header.cpus.as_ptr().cast::<libc::cpu_set_t>();
-            if libc::sched_setaffinity(0, size_of_val(&child.header.cpus), set) != 0 {
+            let size = size_of_val(&child.header.cpus);
+            let set = child.header.cpus.as_ptr();
+            if libc::syscall(libc::SYS_sched_setaffinity, 0, size, set) < 0 {
                 child.page.affinity_errno.store(errno(), Ordering::Release);
                 ready = false;
             }
@@ -278,17 +312,23 @@ extern "C" fn start(child: *mut c_void) -> c_int {
             ready &= receive_exact(child.socket, &mut answer) && answer == [b'g'];
         }
         if !ready {
-            libc::_exit(125);
+            libc::syscall(libc::SYS_exit, 125);
         }
-        libc::sigprocmask(libc::SIG_SETMASK, child.mask, std::ptr::null_mut());
-        child
-            .page
-            .started_ns
-            .store(super::wait::now_ns(), Ordering::Release);
-        libc::execve(child.program, child.argv, environ);
+        let mask = std::ptr::from_ref(child.mask);
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, mask, none, 8);
+        let mut time = MaybeUninit::<libc::timespec>::zeroed();
+        libc::syscall(
+            libc::SYS_clock_gettime,
+            libc::CLOCK_MONOTONIC,
+            time.as_mut_ptr(),
+        );
+        let started = super::wait::nanoseconds(&time.assume_init());
+        child.page.started_ns.store(started, Ordering::Release);
+        libc::syscall(libc::SYS_execve, child.program, child.argv, environ);
         child.page.exec_errno.store(errno(), Ordering::Release);
-        libc::_exit(127)
+        libc::syscall(libc::SYS_exit, 127);
     }
+    127
 }
 
 unsafe extern "C" {

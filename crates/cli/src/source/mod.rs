@@ -129,6 +129,9 @@ pub(crate) trait Source {
     /// Whether it counts this event, and if not, why.
     fn counts(&self, event: &Event) -> Result<(), Reason>;
 
+    /// Whether these groups can be counted at the same time.
+    fn fits(&self, groups: &[WantedGroup]) -> bool;
+
     /// Runs the command to its end and counts.
     fn run(
         &mut self,

@@ -84,6 +84,10 @@ impl Source for Native {
         }
     }
 
+    fn fits(&self, groups: &[WantedGroup]) -> bool {
+        counters::fits(groups)
+    }
+
     fn run(
         &mut self,
         session: &mut Session,
@@ -124,7 +128,7 @@ impl Source for Native {
         });
         let started = now_ns();
         let mut finished = None;
-        let mut interrupted = None;
+        let interrupted;
         match &run.launch {
             Some((program, launch)) => {
                 let hook: Option<Hook<'_>> =

@@ -1,0 +1,202 @@
+//! The options of `bench`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::measure::{Ignore, Sink};
+use crate::failure::Failure;
+use crate::output::cannot_write;
+use crate::session::{dev_null, open_input, parse_duration};
+use crate::source::Choice;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  truecount bench -- gzip -k -f file                 one command, its words untouched
+  truecount bench 'gzip -1 -kf file' 'gzip -9 -kf file'      compare two
+  truecount bench -n 30 --warmup 3 --prepare 'sync' 'cp a b'
+  truecount bench -P level 1..9:4 'gzip -{level} -kf file'   a parameter
+  truecount bench --source step -n 10 true ls        exact instructions without a PMU
+  truecount bench --budget 30s --html out.html './old' './new'
+  truecount bench --save base.json -- ./prog         and later:
+  truecount bench --baseline base.json --fail-above instructions:u=0.5% -- ./prog
+
+Every round runs each command once, in an order shuffled from the printed seed. A command counts as
+changed only when the adjusted p is below 0.05 and the whole interval lies beyond the metric's
+floor. Addresses are not randomised unless --aslr is given. Strings are split into words without a
+shell; --shell gives them to one.";
+
+/// Measure and compare commands
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Commands, each one string
+    #[arg(value_name = "COMMAND")]
+    pub(super) commands: Vec<String>,
+    /// One more command: all words after -- reach it as they are
+    #[arg(last = true, value_name = "CMD")]
+    pub(super) words: Vec<OsString>,
+
+    /// Number of measured rounds
+    #[arg(short = 'n', long = "rounds", value_name = "N", value_parser = rounds)]
+    pub(super) rounds: Option<usize>,
+    /// Measure for this long, such as 30s
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "rounds")]
+    pub(super) budget: Option<Duration>,
+    /// Measure until the interval of METRIC (default wall-time) is within ± this, such as 1%
+    #[arg(long, value_name = "[METRIC=]PCT", conflicts_with_all = ["rounds", "budget"])]
+    pub(super) until: Vec<String>,
+    /// Rounds before the measured ones
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) warmup: usize,
+    /// Seed of the order of runs (default: from the clock)
+    #[arg(long, value_name = "SEED")]
+    pub(super) seed: Option<u64>,
+
+    /// Events to count beside the default metrics, separated by commas
+    #[arg(short, long = "event", value_name = "EVENTS")]
+    pub(super) event: Vec<String>,
+    /// Measure only what -e names
+    #[arg(long, requires = "event")]
+    pub(super) only: bool,
+    /// Who counts events
+    #[arg(long, value_enum, default_value_t = Choice::Auto)]
+    pub(super) source: Choice,
+    /// Runs of each command under --source step or virtual
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
+    pub(super) exact_runs: usize,
+    /// Let the kernel rotate counters instead of measuring events in batches; counts are scaled
+    #[arg(long)]
+    pub(super) multiplex: bool,
+
+    /// Shell command before the first run of a command
+    #[arg(long, value_name = "CMD")]
+    pub(super) setup: Vec<String>,
+    /// Shell command before each run
+    #[arg(long, value_name = "CMD")]
+    pub(super) prepare: Vec<String>,
+    /// Shell command after each run
+    #[arg(long, value_name = "CMD")]
+    pub(super) conclude: Vec<String>,
+    /// Shell command after the last run of a command
+    #[arg(long, value_name = "CMD")]
+    pub(super) cleanup: Vec<String>,
+    /// A number in place of {NAME} in commands: A..B or A..B:STEP, both ends included
+    #[arg(short = 'P', long, num_args = 2, value_names = ["NAME", "A..B"])]
+    pub(super) parameter_range: Vec<String>,
+    /// A word of a list in place of {NAME} in commands
+    #[arg(short = 'L', long, num_args = 2, value_names = ["NAME", "a,b"])]
+    pub(super) parameter_list: Vec<String>,
+    /// Name of a command in tables, once for each
+    #[arg(short = 'N', long)]
+    pub(super) name: Vec<String>,
+    /// Give command strings to this shell
+    #[arg(long, value_name = "SHELL", num_args = 0..=1, default_missing_value = "sh", require_equals = true)]
+    pub(super) shell: Option<String>,
+
+    /// Compare with a result saved before
+    #[arg(long, value_name = "FILE")]
+    pub(super) baseline: Option<PathBuf>,
+    /// Compare with the baseline although the environment differs
+    #[arg(long)]
+    pub(super) ignore_environment: bool,
+    /// Save the result, to be a baseline later
+    #[arg(long, value_name = "FILE")]
+    pub(super) save: Option<PathBuf>,
+    /// Exit with 3 when METRIC is surely worse by more than PCT, 4 when that is undecided
+    #[arg(long, value_name = "METRIC=PCT")]
+    pub(super) fail_above: Vec<String>,
+    /// The smallest change of METRIC that matters
+    #[arg(long, value_name = "METRIC=PCT")]
+    pub(super) floor: Vec<String>,
+
+    /// Write JSON (schema truecount.bench/1) to FILE, - or nothing for stdout
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    pub(super) json: Option<PathBuf>,
+    /// Write one line per command and metric to FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    pub(super) csv: Option<PathBuf>,
+    /// Write tables in Markdown to FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    pub(super) markdown: Option<PathBuf>,
+    /// Write a page with distributions, comparisons and raw values to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+
+    /// Go on when a command fails; with codes, only for these exit statuses
+    #[arg(short, long, value_name = "CODES", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    pub(super) ignore_failure: Option<String>,
+    /// Where output of commands goes: null, keep (shown on failure), inherit, or a file
+    #[arg(long, value_name = "WHERE", default_value = "null")]
+    pub(super) output: String,
+    /// Standard input of commands (default: empty)
+    #[arg(long, value_name = "FILE")]
+    pub(super) input: Option<PathBuf>,
+    /// End a run, and the bench, after this time
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) timeout: Option<Duration>,
+    /// CPUs that commands may use, such as 0,2-3
+    #[arg(long, value_name = "CPUS")]
+    pub(super) cpu: Option<String>,
+    /// Leave the randomisation of addresses on
+    #[arg(long)]
+    pub(super) aslr: bool,
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a number above 0 is needed".to_owned()),
+        Ok(value) => Ok(value),
+    }
+}
+
+fn rounds(text: &str) -> Result<usize, String> {
+    positive(text).and_then(|rounds| {
+        if rounds <= 1_000_000 {
+            Ok(rounds)
+        } else {
+            Err("at most 1000000 rounds".to_owned())
+        }
+    })
+}
+
+impl Args {
+    pub(super) fn ignore(&self) -> Result<Ignore, Failure> {
+        match self.ignore_failure.as_deref() {
+            None => Ok(Ignore::Nothing),
+            Some("") => Ok(Ignore::All),
+            Some(codes) => codes
+                .split(',')
+                .map(|code| {
+                    code.trim().parse().map_err(|_| {
+                        Failure::new(2, format!("--ignore-failure: `{code}` is no exit status"))
+                            .mend("write --ignore-failure or --ignore-failure=1,2")
+                    })
+                })
+                .collect::<Result<Vec<i32>, Failure>>()
+                .map(Ignore::Codes),
+        }
+    }
+
+    pub(super) fn sink(&self) -> Result<Sink, Failure> {
+        Ok(match self.output.as_str() {
+            "null" => Sink::Discard(dev_null()?),
+            "keep" => Sink::Keep,
+            "inherit" => Sink::Inherit,
+            path => {
+                let path = Path::new(path);
+                let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+                Sink::File(OwnedFd::from(file))
+            }
+        })
+    }
+
+    pub(super) fn input(&self) -> Result<OwnedFd, Failure> {
+        match &self.input {
+            Some(path) => open_input(path),
+            None => dev_null(),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Samples of one command, gathered run by run.
+
+use super::document::{Map, Metric};
+use crate::model::{Precision, Reading, SourceKind};
+use crate::wanted::Wanted;
+
+/// One metric while it grows.
+struct Growing {
+    name: String,
+    unit: String,
+    scale: f64,
+    source: Option<SourceKind>,
+    precision: Option<Precision>,
+    samples: Vec<u64>,
+    rounds: Vec<usize>,
+    reason: Option<String>,
+}
+
+/// The samples of one command.
+#[derive(Default)]
+pub(super) struct Collected {
+    metrics: Vec<Growing>,
+    /// Measured native runs.
+    pub(super) runs: usize,
+    /// Failures that were ignored.
+    pub(super) failures: usize,
+}
+
+impl Collected {
+    /// Room for these metrics, in the order in which they are shown.
+    pub(super) fn new<'w>(wanted: impl IntoIterator<Item = &'w Wanted>) -> Self {
+        let mut all = Self::default();
+        for wanted in wanted {
+            if all.metrics.iter().any(|metric| metric.name == wanted.name) {
+                continue;
+            }
+            all.metrics.push(Growing {
+                name: wanted.name.clone(),
+                unit: wanted.unit.clone(),
+                scale: wanted.scale,
+                source: None,
+                precision: None,
+                samples: Vec::new(),
+                rounds: Vec::new(),
+                reason: None,
+            });
+        }
+        all
+    }
+
+    /// Adds what one run told. A reading without value is no sample.
+    pub(super) fn add(&mut self, round: usize, readings: &[Reading]) {
+        for reading in readings {
+            let Some(metric) = self
+                .metrics
+                .iter_mut()
+                .find(|metric| metric.name == reading.event)
+            else {
+                continue;
+            };
+            match reading.value {
+                Some(value) => {
+                    metric.samples.push(value);
+                    metric.rounds.push(round);
+                    metric.source = reading.source;
+                    let less_sure =
+                        metric.precision.is_none() || reading.precision == Some(Precision::Scaled);
+                    if less_sure {
+                        metric.precision = reading.precision;
+                    }
+                }
+                None => {
+                    if metric.reason.is_none() {
+                        metric.reason.clone_from(&reading.reason);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The samples of a metric, by its name with or without filter.
+    pub(super) fn samples(&self, name: &str) -> Option<&[u64]> {
+        let plain = |full: &str| full.split(':').next() == Some(name);
+        self.metrics
+            .iter()
+            .find(|metric| metric.name == name || plain(&metric.name))
+            .map(|metric| metric.samples.as_slice())
+            .filter(|samples| !samples.is_empty())
+    }
+
+    /// The metrics with their statistics.
+    pub(super) fn finish(self, rounds: usize) -> Map<Metric> {
+        Map(self
+            .metrics
+            .into_iter()
+            .map(|growing| {
+                let whole = growing.rounds.len() == rounds
+                    && growing
+                        .rounds
+                        .iter()
+                        .enumerate()
+                        .all(|(at, &round)| at == round);
+                let mut metric = Metric {
+                    unit: growing.unit,
+                    scale: growing.scale,
+                    source: growing.source,
+                    precision: growing.precision,
+                    reason: growing.reason.filter(|_| growing.samples.is_empty()),
+                    samples: growing.samples,
+                    rounds: if whole { Vec::new() } else { growing.rounds },
+                    min: None,
+                    median: None,
+                    max: None,
+                    mad: None,
+                    distinct: 0,
+                    exact: false,
+                };
+                metric.summarize();
+                (growing.name, metric)
+            })
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wanted::Resource;
+
+    #[test]
+    fn a_missing_value_is_no_sample() {
+        let wanted = [
+            Wanted::resource(Resource::Wall),
+            Wanted::resource(Resource::MaxRss),
+        ];
+        let mut collected = Collected::new(&wanted);
+        collected.add(0, &[Reading::software("wall-time", "ns", 5)]);
+        collected.add(1, &[Reading::missing("wall-time", "ns", "why")]);
+        collected.add(2, &[Reading::software("wall-time", "ns", 7)]);
+        let map = collected.finish(3);
+        let wall = map.get("wall-time").unwrap();
+        assert_eq!(wall.samples, [5, 7]);
+        assert_eq!(wall.rounds, [0, 2]);
+        assert_eq!(wall.reason, None);
+        let rss = map.get("max-rss").unwrap();
+        assert!(rss.samples.is_empty() && rss.median.is_none() && rss.source.is_none());
+    }
+}

@@ -1,0 +1,258 @@
+//! `truecount bench`: commands measured in interleaved rounds, described and compared.
+
+mod args;
+mod baseline;
+mod capture;
+mod collect;
+mod compare;
+mod document;
+mod hooks;
+mod html;
+mod jobs;
+mod markdown;
+mod measure;
+mod params;
+mod plan;
+mod progress;
+mod separated;
+mod stop;
+mod svg;
+mod text;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use truecount_events::Machine;
+use truecount_stats::Floors;
+
+use crate::CmdResult;
+use crate::env_record::Environment;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, cannot_write};
+use crate::session::{Session, parse_cpus};
+use crate::source::select;
+pub(crate) use args::Args;
+use capture::Capture;
+use compare::Limit;
+use document::{Command, Document, Map, SCHEMA};
+use hooks::Hook;
+use measure::{ExactRuns, Setting};
+
+/// Runs `truecount bench`.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    // The launcher is forked before anything grows.
+    let mut session = Session::start()?;
+    let parameters = params::parse(&args.parameter_range, &args.parameter_list)?;
+    let jobs = jobs::make(
+        &args.commands,
+        &args.words,
+        &args.name,
+        args.shell.as_deref(),
+        &parameters,
+    )?;
+    let written = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
+    let setup = Hook::new("--setup", &args.setup, written)?;
+    let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
+    let rule = stop::Rule::from_args(args.rounds, args.budget, &args.until)?;
+    let limits = limits("--fail-above", &args.fail_above)?;
+    let floors = limits_of_floors(args, &limits)?;
+    let baseline = match &args.baseline {
+        Some(path) => Some(baseline::read(path)?),
+        None => None,
+    };
+    if !limits.is_empty() && baseline.is_none() && jobs.len() < 2 {
+        return Err(
+            Failure::new(2, "--fail-above needs something to compare with")
+                .mend("give --baseline FILE or a second command"),
+        );
+    }
+    let cpus = match &args.cpu {
+        Some(text) => {
+            parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
+        }
+        None => Vec::new(),
+    };
+    let mut source = select(args.source)?;
+    let plan = plan::make(args, &mut *source, &Machine::this())?;
+    let setting = Setting {
+        jobs: &jobs,
+        prepare: Hook::new("--prepare", &args.prepare, written)?,
+        conclude: Hook::new("--conclude", &args.conclude, written)?,
+        ignore: args.ignore()?,
+        sink: args.sink()?,
+        input: args.input()?,
+        cpus,
+        keep_aslr: args.aslr,
+        timeout: args.timeout,
+        capture: Capture::new()?,
+    };
+    // Opened before the runs: a wrong path must not cost them. What exists is kept until the end.
+    let mut environment = Environment::gather(args.aslr, &setting.cpus);
+    for job in &jobs {
+        environment.add_command(&job.argv, Some(&job.program));
+    }
+    let seed = args.seed.unwrap_or_else(fresh_seed);
+
+    for job in &jobs {
+        setup.run(&mut session, job)?;
+    }
+    let mut collected: Vec<collect::Collected> = jobs.iter().map(|_| plan.collected()).collect();
+    let mut stopped = None;
+    let mut measured = 0;
+    if plan.engine.is_empty() || args.rounds != Some(0) {
+        let mut native = plan.native();
+        let outcome = measure::rounds(
+            &setting,
+            &mut session,
+            &mut native,
+            &plan.batches,
+            collected,
+            (seed, args.warmup),
+            &rule,
+        );
+        collected = outcome.collected;
+        measured = outcome.rounds;
+        stopped = outcome.stopped;
+        if outcome.aslr_refused {
+            environment.aslr = Some(true);
+        }
+    }
+    if stopped.is_none() && !plan.engine.is_empty() {
+        let mut exact = ExactRuns {
+            source: &mut *source,
+            groups: &plan.engine,
+            runs: args.exact_runs,
+        };
+        stopped = measure::exact_runs(&setting, &mut session, &mut exact, &mut collected).err();
+    }
+    for job in &jobs {
+        cleanup.run(&mut session, job)?;
+    }
+
+    let commands: Vec<Command> = jobs
+        .iter()
+        .zip(collected)
+        .map(|(job, collected)| Command {
+            command: job
+                .argv
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            name: job.name.clone(),
+            parameters: Map(job.values.clone()),
+            runs: collected.runs,
+            failures: collected.failures,
+            metrics: collected.finish(measured),
+        })
+        .collect();
+    let mut notes = plan.notes;
+    let incomparable = baseline
+        .as_ref()
+        .and_then(|baseline| baseline::judge(baseline, &environment, args, &mut notes));
+    let comparisons = compare::all(
+        &commands,
+        baseline.as_ref(),
+        incomparable.as_deref(),
+        &floors,
+    );
+    let document = Document {
+        schema: SCHEMA.to_owned(),
+        commands,
+        comparisons,
+        seed,
+        rounds: measured,
+        warmup: args.warmup,
+        stopped: stopped.as_ref().map(|failure| failure.cause.clone()),
+        notes,
+        environment,
+    };
+    let (gate, gate_lines) = compare::gate(&document, &limits, baseline.is_some());
+    let any = document.commands.iter().any(|command| command.runs > 0)
+        || document.commands.iter().any(|command| {
+            command
+                .metrics
+                .iter()
+                .any(|(_, metric)| !metric.samples.is_empty())
+        });
+    let mut failures = Vec::new();
+    if any {
+        failures = show(args, &document, &gate_lines)?;
+    }
+    match (stopped, failures.into_iter().next()) {
+        (Some(failure), _) | (None, Some(failure)) => Err(failure),
+        (None, None) => Ok(Outcome(gate)),
+    }
+}
+
+/// Prints the result and writes the files; failures to write files come back after everything
+/// that can be shown was shown.
+fn show(args: &Args, document: &Document, gates: &[String]) -> Result<Vec<Failure>, Failure> {
+    let mut failures = Vec::new();
+    // The text gives way to a machine's format on stdout.
+    let taken = [&args.json, &args.csv, &args.markdown, &args.html]
+        .iter()
+        .any(|path| path.as_deref() == Some(Path::new("-")));
+    if !taken {
+        let mut out = Output::stdout();
+        text::write(&mut out, document, gates)?;
+        out.flush()?;
+    }
+    type Writer = fn(&mut dyn Write, &Document) -> std::io::Result<()>;
+    let forms: [(&Option<std::path::PathBuf>, Writer); 5] = [
+        (&args.save, json),
+        (&args.json, json),
+        (&args.csv, separated::write),
+        (&args.markdown, markdown::write),
+        (&args.html, html::write),
+    ];
+    for (path, write) in forms {
+        let Some(path) = path else { continue };
+        if path == Path::new("-") {
+            let mut out = Output::stdout();
+            write(&mut out, document)?;
+            out.flush()?;
+            continue;
+        }
+        let written = File::create(path).and_then(|file| {
+            let mut out = BufWriter::new(file);
+            write(&mut out, document)?;
+            out.flush()
+        });
+        if let Err(error) = written {
+            failures.push(cannot_write(path, &error));
+        }
+    }
+    Ok(failures)
+}
+
+fn json(out: &mut dyn Write, document: &Document) -> std::io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)
+}
+
+fn limits(option: &str, texts: &[String]) -> Result<Vec<Limit>, Failure> {
+    texts
+        .iter()
+        .map(|text| Limit::parse(option, text))
+        .collect()
+}
+
+/// The floors: defaults, `--floor`, and the limit of a gate for its metric.
+fn limits_of_floors(args: &Args, gates: &[Limit]) -> Result<Floors, Failure> {
+    let set = limits("--floor", &args.floor)?;
+    Ok(set
+        .iter()
+        .chain(gates)
+        .fold(Floors::default(), |floors, limit| {
+            floors.with(limit.metric.clone(), limit.share)
+        }))
+}
+
+/// A seed from the clock, short enough to be typed.
+fn fresh_seed() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(1, |time| u64::from(time.subsec_nanos()) ^ time.as_secs())
+        % 1_000_000
+}

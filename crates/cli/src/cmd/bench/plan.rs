@@ -1,0 +1,186 @@
+//! What is counted in which run: resources in every native run, events in batches that fit the
+//! counters, and exact counts in runs of their own.
+
+use truecount_events::Machine;
+use truecount_stats::plan_batches;
+
+use super::args::Args;
+use super::collect::Collected;
+use crate::failure::Failure;
+use crate::model::{Reading, SourceKind};
+use crate::source::{Native, Source};
+use crate::wanted::{self, Resource, Wanted, WantedGroup};
+
+/// Resources that every native run tells, in the order shown.
+const RESOURCES: [Resource; 6] = [
+    Resource::Wall,
+    Resource::User,
+    Resource::System,
+    Resource::MaxRss,
+    Resource::PageFaults,
+    Resource::ContextSwitches,
+];
+
+/// Events counted without -e, where the CPU has them. The first is the anchor of every batch.
+const DEFAULT_EVENTS: &str = "instructions:u,cycles:u,branches:u,branch-misses:u,cache-misses:u";
+
+/// What is measured and how.
+pub(super) struct Plan {
+    /// One list of groups for each batch of native runs.
+    pub(super) batches: Vec<Vec<WantedGroup>>,
+    /// What the engine counts in its own runs.
+    pub(super) engine: Vec<WantedGroup>,
+    /// Every metric in the order shown.
+    wanted: Vec<Wanted>,
+    /// Metrics that nobody can count here.
+    missing: Vec<Reading>,
+    pub(super) notes: Vec<String>,
+    kind: SourceKind,
+}
+
+impl Plan {
+    /// An empty collection that already knows what is missing and why.
+    pub(super) fn collected(&self) -> Collected {
+        let mut collected = Collected::new(&self.wanted);
+        collected.add(0, &self.missing);
+        collected
+    }
+
+    /// The source of the native runs.
+    pub(super) fn native(&self) -> Native {
+        match self.kind {
+            SourceKind::Hardware => Native::hardware(),
+            _ => Native::software(),
+        }
+    }
+}
+
+/// Decides it.
+pub(super) fn make(
+    args: &Args,
+    source: &mut dyn Source,
+    machine: &Machine,
+) -> Result<Plan, Failure> {
+    let kind = source.kind();
+    let given = args.event.join(",");
+    let asked = if args.event.is_empty() {
+        Vec::new()
+    } else {
+        wanted::resolve(&given, machine, true)?
+    };
+    let default = match kind {
+        _ if args.only => Vec::new(),
+        SourceKind::Hardware => wanted::resolve(DEFAULT_EVENTS, machine, true)?,
+        _ => wanted::resolve(
+            source.default_events(crate::source::Target::Command),
+            machine,
+            true,
+        )?
+        .into_iter()
+        .filter(|group| {
+            group
+                .members
+                .iter()
+                .any(|wanted| wanted.name.starts_with("instructions"))
+        })
+        .collect(),
+    };
+    let mut groups: Vec<WantedGroup> = Vec::new();
+    for group in default.into_iter().chain(asked) {
+        let known = group.members.iter().all(|new| {
+            groups
+                .iter()
+                .flat_map(|group| &group.members)
+                .any(|old| old.name == new.name)
+        });
+        if !known {
+            groups.push(group);
+        }
+    }
+    let (resources, events): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| {
+        group
+            .members
+            .iter()
+            .all(|wanted| wanted.as_event().is_none())
+    });
+    let mut fixed: Vec<Wanted> = if args.only {
+        Vec::new()
+    } else {
+        RESOURCES.into_iter().map(Wanted::resource).collect()
+    };
+    for wanted in resources.into_iter().flat_map(|group| group.members) {
+        if !fixed.iter().any(|old| old.name == wanted.name) {
+            fixed.push(wanted);
+        }
+    }
+
+    let mut plan = Plan {
+        batches: Vec::new(),
+        engine: Vec::new(),
+        wanted: events
+            .iter()
+            .flat_map(|group| group.members.iter().cloned())
+            .chain(fixed.iter().cloned())
+            .collect(),
+        missing: Vec::new(),
+        notes: Vec::new(),
+        kind,
+    };
+    let mut native = Vec::new();
+    for group in events {
+        let refused = group.members.iter().find_map(|wanted| {
+            let event = wanted.as_event()?;
+            Some((event.name.clone(), source.counts(event).err()?))
+        });
+        let engine = matches!(kind, SourceKind::Step | SourceKind::Virtual);
+        match refused {
+            None if engine => plan.engine.push(group),
+            None => native.push(group),
+            Some((_, reason)) => {
+                for wanted in &group.members {
+                    plan.missing.push(Reading::missing(
+                        &wanted.name,
+                        &wanted.unit,
+                        reason.to_string(),
+                    ));
+                }
+            }
+        }
+    }
+    let fixed = WantedGroup { members: fixed };
+    let batches = if args.multiplex || native.is_empty() {
+        vec![native]
+    } else {
+        let anchor: Vec<WantedGroup> = native
+            .iter()
+            .filter(|group| {
+                group
+                    .members
+                    .iter()
+                    .any(|wanted| wanted.name.starts_with("instructions"))
+            })
+            .take(1)
+            .cloned()
+            .collect();
+        let rest: Vec<WantedGroup> = native
+            .iter()
+            .filter(|group| !anchor.iter().any(|anchor| anchor.same(group)))
+            .cloned()
+            .collect();
+        plan_batches(&anchor, &rest, |groups| source.fits(groups))
+    };
+    if batches.len() > 1 {
+        plan.notes.push(format!(
+            "The events do not fit the counters at once: {} batches take turns over the rounds.",
+            batches.len()
+        ));
+    }
+    plan.batches = batches
+        .into_iter()
+        .map(|mut batch| {
+            batch.push(fixed.clone());
+            batch
+        })
+        .collect();
+    Ok(plan)
+}

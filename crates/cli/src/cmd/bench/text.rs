@@ -1,0 +1,292 @@
+//! The tables that `bench` prints for people.
+
+use std::io::{self, Write};
+
+use super::document::{Command, Compared, Document, Metric};
+use crate::model::Precision;
+use crate::render::number::{change, exact, quantity, significant};
+use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
+use crate::render::table::{Align, Cell, Table};
+
+/// Prints everything.
+pub(super) fn write(out: &mut dyn Write, document: &Document, gates: &[String]) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}",
+        paint(
+            DIM,
+            &format!(
+                "{} of {}, {} of warm-up, seed {}",
+                plural(document.rounds, "round"),
+                plural(document.commands.len(), "command"),
+                plural(document.warmup, "round"),
+                document.seed
+            )
+        )
+    )?;
+    for command in &document.commands {
+        writeln!(out)?;
+        writeln!(out, "{}", paint(HEAD, &command.name))?;
+        metrics(out, command)?;
+        if command.failures > 0 {
+            let text = format!(
+                "  {} of {} runs failed (ignored)",
+                command.failures, command.runs
+            );
+            writeln!(out, "{}", paint(WARN, &text))?;
+        }
+    }
+    comparisons(out, document)?;
+    let missing = missing(document);
+    if !missing.is_empty() || !document.notes.is_empty() || !gates.is_empty() {
+        writeln!(out)?;
+    }
+    for line in missing.iter().chain(&document.notes) {
+        writeln!(out, "{}", paint(DIM, line))?;
+    }
+    for line in gates {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// `1 round`, `2 rounds`.
+pub(super) fn plural(count: usize, what: &str) -> String {
+    if count == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{count} {what}s")
+    }
+}
+
+/// The spread of a metric in words: `exact`, `± 1.2 %`.
+pub(super) fn spread(metric: &Metric) -> String {
+    let Some(summary) = metric.summary() else {
+        return String::new();
+    };
+    if summary.exact {
+        return "exact".to_owned();
+    }
+    match summary.relative_spread() {
+        _ if summary.n < 2 => String::new(),
+        Some(share) if share * 100.0 >= 0.01 || share == 0.0 => {
+            format!("± {} %", significant(share * 100.0))
+        }
+        Some(share) => format!("± {:.0} ppm", share * 1e6),
+        None => format!("± {}", quantity(summary.mad, metric.scale, &metric.unit)),
+    }
+}
+
+/// Modes and outliers in words.
+pub(super) fn remarks(metric: &Metric) -> String {
+    let mut words = Vec::new();
+    if metric.precision == Some(Precision::Scaled) {
+        words.push("scaled".to_owned());
+    }
+    if let Some(summary) = metric.summary() {
+        if summary.modes.len() > 1 {
+            let weights: Vec<String> = summary
+                .modes
+                .iter()
+                .map(|mode| {
+                    let centre = quantity(mode.median.to_f64(), metric.scale, &metric.unit);
+                    format!("{:.0} % at {centre}", mode.weight * 100.0)
+                })
+                .collect();
+            words.push(format!(
+                "{} modes: {}",
+                summary.modes.len(),
+                weights.join(", ")
+            ));
+        }
+        if !summary.outliers.is_empty() {
+            words.push(plural(summary.outliers.len(), "outlier"));
+        }
+        if !summary.exact && summary.distinct > 1 && metric.unit == "count" && summary.distinct < 6
+        {
+            words.push(format!("{} distinct", summary.distinct));
+        }
+    }
+    words.join(", ")
+}
+
+/// The median as a person reads it.
+pub(super) fn median(metric: &Metric) -> String {
+    match metric.summary() {
+        Some(summary) => match summary.median {
+            truecount_stats::Number::Count(count) => exact(count, metric.scale, &metric.unit),
+            truecount_stats::Number::Real(real) => quantity(real, metric.scale, &metric.unit),
+        },
+        None => "not counted".to_owned(),
+    }
+}
+
+/// `min … max`.
+pub(super) fn extent(metric: &Metric) -> String {
+    match (metric.min, metric.max) {
+        (Some(min), Some(max)) if min == max => String::new(),
+        (Some(min), Some(max)) => format!(
+            "{} … {}",
+            exact(min, metric.scale, &metric.unit),
+            exact(max, metric.scale, &metric.unit)
+        ),
+        _ => String::new(),
+    }
+}
+
+/// The share of instructions, for events that the same kind of source counted.
+pub(super) fn of_instructions(name: &str, metric: &Metric, command: &Command) -> String {
+    let base = command
+        .metrics
+        .iter()
+        .find(|(name, _)| name.starts_with("instructions"));
+    let (Some((base_name, base)), Some(value)) = (base, metric.summary()) else {
+        return String::new();
+    };
+    let Some(instructions) = base.summary() else {
+        return String::new();
+    };
+    let instructions = instructions.median.to_f64();
+    if name == base_name
+        || metric.source != base.source
+        || metric.unit != "count"
+        || instructions <= 0.0
+    {
+        return String::new();
+    }
+    format!("{:.2} %", value.median.to_f64() / instructions * 100.0)
+}
+
+fn metrics(out: &mut dyn Write, command: &Command) -> io::Result<()> {
+    let mut table = Table::new([
+        ("metric", Align::Left),
+        ("median", Align::Right),
+        ("of instr.", Align::Right),
+        ("spread", Align::Right),
+        ("min … max", Align::Left),
+        ("n", Align::Right),
+        ("source", Align::Left),
+        ("", Align::Left),
+    ]);
+    for (name, metric) in command.metrics.iter() {
+        let counted = !metric.samples.is_empty();
+        let value = if counted {
+            Cell::new(median(metric))
+        } else {
+            Cell::styled(WARN, "not counted")
+        };
+        let spread = spread(metric);
+        let spread = if spread == "exact" {
+            Cell::styled(GOOD, spread)
+        } else {
+            Cell::new(spread)
+        };
+        table.row(vec![
+            name.into(),
+            value,
+            of_instructions(name, metric, command).into(),
+            spread,
+            extent(metric).into(),
+            if counted {
+                metric.samples.len().to_string()
+            } else {
+                String::new()
+            }
+            .into(),
+            metric.source.map_or("", |source| source.name()).into(),
+            Cell::styled(DIM, remarks(metric)),
+        ]);
+    }
+    table.write(out)
+}
+
+/// `[+1.0 % … +2.0 %]`.
+pub(super) fn interval(compared: &Compared) -> String {
+    let Some((low, high)) = compared.interval else {
+        return String::new();
+    };
+    let end = |value: Option<f64>, open: &str| value.map_or(open.to_owned(), change);
+    format!("{} … {}", end(low, "from 0"), end(high, "∞"))
+}
+
+/// Styles of verdicts.
+fn colour(verdict: &str) -> anstyle::Style {
+    match verdict {
+        "faster" | "fewer" | "smaller" => GOOD,
+        "slower" | "more" | "larger" => BAD,
+        "incomparable" => WARN,
+        _ => anstyle::Style::new(),
+    }
+}
+
+fn comparisons(out: &mut dyn Write, document: &Document) -> io::Result<()> {
+    let mut heading: Option<(&str, &str)> = None;
+    let mut open: Option<Table> = None;
+    for compared in &document.comparisons {
+        let pair = (compared.base.as_str(), compared.other.as_str());
+        if heading != Some(pair) {
+            if let Some(table) = open.take() {
+                table.write(out)?;
+            }
+            heading = Some(pair);
+            writeln!(out)?;
+            writeln!(
+                out,
+                "{} against {}",
+                paint(HEAD, &compared.other),
+                paint(HEAD, &compared.base)
+            )?;
+            open = Some(Table::new([
+                ("metric", Align::Left),
+                ("change", Align::Right),
+                ("interval", Align::Left),
+                ("p adjusted", Align::Right),
+                ("verdict", Align::Left),
+            ]));
+        }
+        if let Some(table) = &mut open {
+            table.row(vec![
+                compared.metric.clone().into(),
+                compared.ratio.map_or(String::new(), change).into(),
+                interval(compared).into(),
+                p(compared.p_adjusted).into(),
+                Cell::styled(colour(&compared.verdict), compared.explanation.clone()),
+            ]);
+        }
+    }
+    match open {
+        Some(table) => table.write(out),
+        None => Ok(()),
+    }
+}
+
+/// A p value: three digits, small ones as a bound.
+pub(super) fn p(value: Option<f64>) -> String {
+    match value {
+        None => String::new(),
+        Some(p) if p < 0.0001 => "< 0.0001".to_owned(),
+        Some(p) => format!("{p:.4}"),
+    }
+}
+
+/// One line for each reason why metrics were not counted.
+pub(super) fn missing(document: &Document) -> Vec<String> {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for (name, metric) in document
+        .commands
+        .iter()
+        .flat_map(|command| command.metrics.iter())
+    {
+        if let Some(reason) = &metric.reason {
+            match reasons.iter_mut().find(|(other, _)| other == reason) {
+                Some((_, names)) if names.iter().any(|other| other == name) => {}
+                Some((_, names)) => names.push(name.to_owned()),
+                None => reasons.push((reason.clone(), vec![name.to_owned()])),
+            }
+        }
+    }
+    reasons
+        .into_iter()
+        .map(|(reason, names)| format!("{} not counted: {reason}", names.join(", ")))
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! `truecount events`: what this machine, or any CPU of the tables, can count, and how it is encoded.
+
+mod document;
+mod select;
+mod text;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use truecount_events::Machine;
+use truecount_events::tables::{Model, Tables};
+
+use crate::CmdResult;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+
+/// List events: what this machine (or another CPU) counts, how it is encoded, where that is from
+///
+/// Without PATTERN all events are listed; a PATTERN is a name, a part of a name, or a glob with * and ?.
+/// Case does not matter.
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A name, a part of one, or a glob
+    pattern: Option<String>,
+    /// The events of this CPU instead of this machine's (skl, spr, zen4, neoverse-n1 …; list: all of them)
+    #[arg(long, value_name = "MODEL")]
+    cpu: Option<String>,
+    /// What each event means, its counters, PEBS, where it is from
+    #[arg(long, short)]
+    long: bool,
+    /// As JSON (truecount.events/1)
+    #[arg(long)]
+    json: bool,
+    /// Read events from a vendor's JSON files (Intel perfmon, or Linux' pmu-events) instead of the built-in tables
+    #[arg(long, value_name = "DIR")]
+    event_dir: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  truecount events                            what this machine counts
+  truecount events branch                     events with branch in their name
+  truecount events --cpu skl MEM_LOAD_RETIRED.L1_HIT --long
+  truecount events --cpu zen4 'ls_*dc*'       a glob
+  truecount events --cpu list                 all CPUs of the tables
+  truecount events --cpu spr --event-dir perfmon/ --json OCR";
+
+/// Runs `truecount events`.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    let own;
+    let tables = match &args.event_dir {
+        None => Tables::embedded(),
+        Some(dir) => {
+            own = Tables::from_dir(dir).map_err(|error| {
+                Failure::new(1, format!("--event-dir: {error}")).mend(
+                    "give a folder of Intel's perfmon or of Linux' tools/perf/pmu-events/arch",
+                )
+            })?;
+            &own
+        }
+    };
+    let mut out = Output::stdout();
+    if args.cpu.as_deref() == Some("list") {
+        let models = document::Models::new(tables);
+        if args.json {
+            write_json(&mut out, &models)?;
+        } else {
+            text::models(&mut out, &models)?;
+        }
+        out.flush()?;
+        return Ok(Outcome::OK);
+    }
+    let machine = Machine::this();
+    let model = model(args, tables, &machine)?;
+    let mut rows = match (&args.cpu, model) {
+        (None, model) => select::of_machine(&machine, model),
+        (Some(_), Some(model)) => select::of_model(model),
+        (Some(_), None) => Vec::new(),
+    };
+    if let Some(pattern) = &args.pattern {
+        select::filter(&mut rows, pattern);
+        if rows.is_empty() {
+            return Err(select::nothing(
+                pattern,
+                tables,
+                model,
+                &machine,
+                args.cpu.is_none(),
+            ));
+        }
+    }
+    let document = document::Document::new(tables, model, &machine, args.cpu.is_some(), rows);
+    if args.json {
+        write_json(&mut out, &document)?;
+    } else {
+        text::events(&mut out, &document, args.long)?;
+    }
+    out.flush()?;
+    Ok(Outcome::OK)
+}
+
+/// The model that was asked for, or the one this machine has.
+fn model<'a>(
+    args: &Args,
+    tables: &'a Tables,
+    machine: &Machine,
+) -> Result<Option<Model<'a>>, Failure> {
+    match &args.cpu {
+        None if args.event_dir.is_some() => {
+            let found = machine.cpu().and_then(|cpu| tables.model_of(cpu));
+            // A folder with the events of one CPU means that CPU.
+            Ok(found.or_else(|| {
+                let mut models = tables.models();
+                models.next().filter(|_| models.next().is_none())
+            }))
+        }
+        None => Ok(machine.cpu().and_then(|cpu| tables.model_of(cpu))),
+        Some(name) => match tables.model(name) {
+            Some(model) => Ok(Some(model)),
+            None => {
+                let failure = Failure::new(2, format!("--cpu: no model {name:?} in the tables"));
+                let near = tables.near_models(name);
+                Err(if near.is_empty() {
+                    failure.mend("--cpu list shows them all")
+                } else {
+                    failure.mend(format!("did you mean {}?", near.join(", ")))
+                })
+            }
+        },
+    }
+}
+
+fn write_json(out: &mut dyn Write, document: &impl serde::Serialize) -> Result<(), Failure> {
+    serde_json::to_writer_pretty(&mut *out, document).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
