@@ -1,46 +1,119 @@
-//! The one question to an instruction's bytes: does it step on the spot without retiring?
+//! The questions that a single-stepper has to an instruction's bytes.
 //!
-//! A single step over a repeated string instruction traps after each iteration with the
-//! instruction pointer unmoved (Intel SDM vol. 1, 7.3.9.3); only the last one retires. Any other
-//! instruction that leaves the pointer where it was has retired: a jump to itself.
+//! Intel SDM vol. 1, 7.3.9.3: a single step over a repeated string instruction traps after each
+//! iteration with the instruction pointer unmoved; only the last one retires. Any other instruction
+//! that leaves the pointer where it was has retired: a jump to itself. Vol. 3, 6.8.3: a load of
+//! `ss` holds the trap back until the instruction after it. `pushf` (vol. 2) stores the trap flag.
 
-/// Whether `bytes` start with a string instruction (`movs`, `cmps`, `stos`, `lods`, `scas`, `ins`,
-/// `outs`) that has a repeat prefix.
-pub(super) fn is_repeated_string(bytes: &[u8]) -> bool {
+/// What is special about an instruction that is stepped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing.
+    Plain,
+    /// A string instruction with a repeat prefix: `movs`, `cmps`, `stos`, `lods`, `scas`, `ins`, `outs`.
+    RepeatedString,
+    /// `pushf`: it stores the trap flag.
+    PushFlags,
+    /// `mov ss, …` of this length: no trap follows it.
+    LoadStack(u64),
+    /// `int3`, `int 3` or `int1` of this length: a trap, reported after it retired.
+    Trap(u64),
+}
+
+/// Classifies the 64-bit instruction at the start of `bytes`.
+pub(super) fn classify(bytes: &[u8]) -> Kind {
     let mut repeated = false;
-    for &byte in bytes.iter().take(15) {
-        match byte {
-            0xf2 | 0xf3 => repeated = true,
+    let mut prefixes = 0;
+    let mut rest = bytes.iter().take(15).copied();
+    let opcode = loop {
+        match rest.next() {
+            Some(0xf2 | 0xf3) => repeated = true,
             // Other legacy prefixes, and REX.
-            0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0x40..=0x4f => {}
-            opcode => return repeated && matches!(opcode, 0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf),
+            Some(0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0x40..=0x4f) => {}
+            Some(opcode) => break opcode,
+            None => return Kind::Plain,
         }
+        prefixes += 1;
+    };
+    match opcode {
+        0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf if repeated => Kind::RepeatedString,
+        0x9c => Kind::PushFlags,
+        0x8e => match rest.next() {
+            Some(modrm) if modrm >> 3 & 7 == 2 => {
+                Kind::LoadStack(prefixes + 2 + address_length(modrm, rest.next()))
+            }
+            _ => Kind::Plain,
+        },
+        0xcc | 0xf1 => Kind::Trap(prefixes + 1),
+        0xcd if rest.next() == Some(3) => Kind::Trap(prefixes + 2),
+        _ => Kind::Plain,
     }
-    false
+}
+
+/// Bytes of SIB and displacement that follow a ModRM byte (SDM vol. 2, table 2-2 and 2-3).
+fn address_length(modrm: u8, sib: Option<u8>) -> u64 {
+    let (mode, rm) = (modrm >> 6, modrm & 7);
+    let has_sib = mode != 3 && rm == 4;
+    let displacement = match (mode, rm) {
+        (0, 5) => 4,
+        (0, 4) if sib.is_some_and(|s| s & 7 == 5) => 4,
+        (1, _) => 1,
+        (2, _) => 4,
+        _ => 0,
+    };
+    u64::from(has_sib) + displacement
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_repeated_string;
+    use super::{Kind, classify};
 
     #[test]
     fn string_instructions_with_a_repeat_prefix() {
-        assert!(is_repeated_string(&[0xf3, 0xa4])); // rep movsb
-        assert!(is_repeated_string(&[0xf3, 0x48, 0xab])); // rep stosq
-        assert!(is_repeated_string(&[0x66, 0xf2, 0xaf])); // repne scasw
-        assert!(is_repeated_string(&[0xf3, 0xa6])); // repe cmpsb
-        assert!(is_repeated_string(&[0x67, 0xf3, 0x48, 0xad])); // rep lodsq, 32-bit addresses
+        for code in [
+            &[0xf3, 0xa4][..],         // rep movsb
+            &[0xf3, 0x48, 0xab],       // rep stosq
+            &[0x66, 0xf2, 0xaf],       // repne scasw
+            &[0xf3, 0xa6],             // repe cmpsb
+            &[0x67, 0xf3, 0x48, 0xad], // rep lodsq, 32-bit addresses
+        ] {
+            assert_eq!(classify(code), Kind::RepeatedString, "{code:x?}");
+        }
     }
 
     #[test]
-    fn others() {
-        assert!(!is_repeated_string(&[0xa4])); // movsb, once
-        assert!(!is_repeated_string(&[0xeb, 0xfe])); // jmp .
-        assert!(!is_repeated_string(&[0xf3, 0xc3])); // rep ret
-        assert!(!is_repeated_string(&[0xf3, 0x0f, 0x10, 0x00])); // movss
-        assert!(!is_repeated_string(&[0xf2, 0xeb, 0xfe])); // bnd jmp .
-        assert!(!is_repeated_string(&[0xf3, 0x90])); // pause
-        assert!(!is_repeated_string(&[0xf3; 20]));
-        assert!(!is_repeated_string(&[]));
+    fn plain_ones() {
+        for code in [
+            &[0xa4][..],               // movsb, once
+            &[0xeb, 0xfe],             // jmp .
+            &[0xf3, 0xc3],             // rep ret
+            &[0xf3, 0x0f, 0x10, 0x00], // movss
+            &[0xf2, 0xeb, 0xfe],       // bnd jmp .
+            &[0xf3, 0x90],             // pause
+            &[0x8e, 0xd8],             // mov ds, eax
+            &[0xcd, 0x80],             // int 0x80
+            &[0xf3; 20],
+            &[],
+        ] {
+            assert_eq!(classify(code), Kind::Plain, "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn flags_stack_loads_and_traps() {
+        assert_eq!(classify(&[0x9c]), Kind::PushFlags);
+        assert_eq!(classify(&[0x66, 0x9c]), Kind::PushFlags);
+        assert_eq!(classify(&[0x8e, 0xd0]), Kind::LoadStack(2)); // mov ss, eax
+        assert_eq!(classify(&[0x41, 0x8e, 0xd7]), Kind::LoadStack(3)); // mov ss, r15d
+        assert_eq!(classify(&[0x8e, 0x14, 0x24]), Kind::LoadStack(3)); // mov ss, [rsp]
+        assert_eq!(classify(&[0x8e, 0x54, 0x24, 8]), Kind::LoadStack(4)); // mov ss, [rsp+8]
+        assert_eq!(classify(&[0x8e, 0x15, 0, 0, 0, 0]), Kind::LoadStack(6)); // mov ss, [rip]
+        assert_eq!(
+            classify(&[0x8e, 0x14, 0x25, 0, 0, 0, 0]),
+            Kind::LoadStack(7)
+        );
+        assert_eq!(classify(&[0xcc]), Kind::Trap(1));
+        assert_eq!(classify(&[0xcd, 3]), Kind::Trap(2));
+        assert_eq!(classify(&[0xf1]), Kind::Trap(1));
     }
 }

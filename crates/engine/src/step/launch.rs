@@ -3,7 +3,8 @@
 //! The child waits between `fork` and `execve` until this thread has seized it (`PTRACE_SEIZE` must
 //! come from the thread that will wait), and reports an `execve` that failed through a pipe.
 
-use super::{StepError, sys};
+use super::StepError;
+use super::sys::{self, Request};
 use std::io::{self, PipeReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -58,8 +59,12 @@ pub(super) fn start(mut command: Command, aslr: bool) -> Result<Tracee, StepErro
     if pid == 0 {
         drop((go, failure));
         if !aslr {
-            // SAFETY: personality takes a number. A kernel that refuses leaves randomisation on.
-            unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+            let flag = libc::ADDR_NO_RANDOMIZE as libc::c_ulong;
+            // SAFETY: personality takes a number; this one only asks what it is.
+            let now = unsafe { libc::personality(0xffff_ffff) };
+            let now = libc::c_ulong::try_from(now).unwrap_or(0);
+            // SAFETY: as above. A kernel that refuses leaves randomisation on.
+            unsafe { libc::personality(now | flag) };
         }
         let mut byte = [0];
         if go_reader.read_exact(&mut byte).is_ok() {
@@ -71,15 +76,16 @@ pub(super) fn start(mut command: Command, aslr: bool) -> Result<Tracee, StepErro
         unsafe { libc::_exit(127) };
     }
     drop((go_reader, report));
-    let options = usize::try_from(OPTIONS).unwrap_or(0);
-    if let Err(source) = sys::ptrace(libc::PTRACE_SEIZE, pid, 0, options) {
+    let options = u64::try_from(OPTIONS).unwrap_or(0);
+    if let Err(source) = sys::ptrace(Request::SEIZE, pid, 0, options) {
         drop(go); // the child reads the end of the pipe and exits
         let mut status = 0;
         // SAFETY: waits for our own child; the pointer is to a live integer.
         unsafe { libc::waitpid(pid, &raw mut status, 0) };
         return Err(StepError::Refused { source });
     }
-    go.write_all(&[1]).map_err(failed)?;
+    // A child that was killed meanwhile reads nothing; its end says so.
+    let _ = go.write_all(&[1]);
     Ok(Tracee {
         pid,
         program,

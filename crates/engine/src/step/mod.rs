@@ -10,17 +10,28 @@
 //! call is reported when the call returns, with `TRAP_BRKPT`; a plain step with `TRAP_TRACE`) and
 //! `kernel/signal.c` (`signal_setup_done` reports the first instruction of a handler, not executed).
 //!
-//! Known limits: the instruction after `mov ss`/`pop ss` traps together with it and is counted
-//! with it as one; `pushf` shows the program the trap flag; a set-user-id program runs without its
-//! privileges, as under any debugger.
+//! What tracing changes for the program, as it does under any debugger: SIGTRAP cannot be blocked
+//! or used to single-step itself; a signal that it ignores still interrupts a call that is never
+//! restarted (`epoll_wait` gives EINTR; a restarted one is not counted twice); restartable
+//! sequences (rseq with an abort handler) never finish; a set-user-id program runs without its
+//! privileges unless the tracer has CAP_SYS_PTRACE; `r11` shows the trap flag after a system call
+//! (`pushf` does not: it is mended). A child made with `CLONE_UNTRACED` is not followed.
 
+#[cfg(target_arch = "x86_64")]
 mod decode;
+#[cfg(target_arch = "x86_64")]
 mod launch;
+#[cfg(target_arch = "x86_64")]
 mod sys;
+#[cfg(target_arch = "x86_64")]
+mod thread;
 mod totals;
+#[cfg(target_arch = "x86_64")]
 mod tracer;
+#[cfg(target_arch = "x86_64")]
+mod watch;
 
-pub use totals::{Exit, ProcessTotals, StepTotals, ThreadTotals};
+pub use totals::{Exit, ProcessTotals, Progress, StepTotals, ThreadTotals};
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -49,6 +60,18 @@ pub enum StepError {
         /// What `ptrace(PTRACE_SEIZE)` said.
         source: std::io::Error,
     },
+    /// Code that is not 64-bit is not stepped.
+    #[error("{program} is a 32-bit program; only 64-bit programs can be single-stepped")]
+    NotSixtyFourBit {
+        /// The program.
+        program: String,
+    },
+    /// The tracer could not be set up.
+    #[error("cannot start a thread to trace from: {source}")]
+    Thread {
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A system call of the tracer failed in a way that ends the count.
     #[error("{call} failed while stepping: {source}")]
     Trace {
@@ -62,22 +85,26 @@ pub enum StepError {
 /// What to do while stepping.
 #[derive(Default)]
 pub struct StepOptions<'a> {
-    /// Set it to stop: every traced process is killed, and what was counted is returned.
+    /// Set it (from another thread or a signal handler) to stop: every traced process is killed,
+    /// and what was counted is returned.
     pub cancel: Option<&'a AtomicBool>,
     /// Kill everything after this much time.
     pub timeout: Option<Duration>,
-    /// Called about ten times a second with the instructions counted so far.
-    pub progress: Option<&'a mut dyn FnMut(u64)>,
-    /// Called for every retired instruction with the thread id and the instruction's address, in order.
-    pub retired: Option<&'a mut dyn FnMut(i32, u64)>,
+    /// Called about ten times a second while instructions retire.
+    pub progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
+    /// Called for every retired instruction with the thread id and the instruction's address, in
+    /// order.
+    pub retired: Option<&'a mut (dyn FnMut(i32, u64) + Send)>,
     /// Keep address-space randomisation on. Off by default: addresses change counts.
     pub aslr: bool,
 }
 
 /// Runs `command` to its end, one instruction at a time, and counts what it retires.
 ///
-/// Arguments, environment, folder and standard streams are those of `command`. The calling thread
-/// must have no other children: it waits for all of its own.
+/// Arguments, environment, folder and standard streams are those of `command`, by default the
+/// caller's own. Nobody reads a stream that is `Stdio::piped()`: pass a file or a pipe's end.
+/// Returns when the program and everything that it started has ended. The work is done on a thread
+/// of its own, so other children of the caller are not disturbed.
 ///
 /// # Errors
 /// [`StepError`]; a program that starts and then fails or is killed is no error, see [`StepTotals::exit`].
@@ -94,8 +121,32 @@ pub struct StepOptions<'a> {
 pub fn run(command: Command, options: StepOptions<'_>) -> Result<StepTotals, StepError> {
     #[cfg(target_arch = "x86_64")]
     {
-        let tracee = launch::start(command, options.aslr)?;
-        tracer::Tracer::new(tracee, options).run()
+        let watched = watch::Watched::default();
+        let (cancel, timeout) = (options.cancel, options.timeout);
+        std::thread::scope(|scope| {
+            let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+            let failed = |source| StepError::Thread { source };
+            if cancel.is_some() || timeout.is_some() {
+                let watch = || watched.watch(cancel, timeout);
+                named("step-watch")
+                    .spawn_scoped(scope, watch)
+                    .map_err(failed)?;
+            }
+            let trace = || {
+                let tracee = launch::start(command, options.aslr)?;
+                tracer::Tracer::new(tracee, options, &watched).run()
+            };
+            let outcome = named("step")
+                .spawn_scoped(scope, trace)
+                .map_err(failed)
+                .map(|t| t.join());
+            watched.finish();
+            match outcome? {
+                Ok(outcome) => outcome,
+                // A callback panicked: that is its caller's.
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
     }
     #[cfg(not(target_arch = "x86_64"))]
     {

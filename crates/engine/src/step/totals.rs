@@ -1,4 +1,6 @@
-//! What a single-stepped run counted.
+//! What a single-stepped run counted, and how far it has come.
+
+use std::time::Duration;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct StepTotals {
     pub processes: Vec<ProcessTotals>,
     /// Threads, in the order in which they started.
     pub threads: Vec<ThreadTotals>,
+    /// From the start of the program to the end of the last process.
+    pub elapsed: Duration,
     /// The run was ended early by [`super::StepOptions::cancel`].
     pub cancelled: bool,
     /// The run was ended early by [`super::StepOptions::timeout`].
@@ -52,4 +56,17 @@ impl StepTotals {
     pub fn instructions(&self) -> u64 {
         self.threads.iter().map(|t| t.instructions).sum()
     }
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Instructions retired so far, over all processes.
+    pub instructions: u64,
+    /// Time since the program started.
+    pub elapsed: Duration,
+    /// Instructions a second since the last report.
+    pub per_second: f64,
+    /// Threads alive.
+    pub threads: usize,
 }

@@ -1,0 +1,38 @@
+//! Runs a command under the engine and prints its counts: the smallest user of
+//! `virt`.
+use std::process::Command;
+use truecount_engine::virt;
+
+fn main() {
+    let mut args = std::env::args_os().skip(1);
+    let Some(program) = args.next() else {
+        eprintln!("usage: run PROGRAM [ARGUMENTS]");
+        std::process::exit(2);
+    };
+    let mut command = Command::new(program);
+    command.args(args);
+    let running = match virt::launch(&mut command, &virt::Options::default()) {
+        Ok(running) => running,
+        Err(error) => {
+            eprintln!("truecount: {error}");
+            std::process::exit(125);
+        }
+    };
+    match running.wait() {
+        Ok(outcome) => {
+            if std::env::var_os("ENGINE_THREADS").is_some() {
+                for thread in &outcome.totals.threads {
+                    eprintln!("{thread:?}");
+                }
+            }
+            eprintln!("{} instructions:u", outcome.totals.instructions());
+            use std::os::unix::process::ExitStatusExt;
+            let status = outcome.status;
+            std::process::exit(status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
+        }
+        Err(error) => {
+            eprintln!("truecount: {error}");
+            std::process::exit(123);
+        }
+    }
+}

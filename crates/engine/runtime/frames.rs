@@ -1,0 +1,171 @@
+//! Signal frames: the kernel's, and the ones built for the program. Layout:
+//! arch/x86/include/uapi/asm/sigcontext.h and arch/x86/kernel/signal_64.c.
+
+use crate::entry::{self, address};
+use crate::layout::Context;
+use crate::signals::{self, Action, OPEN, SA_NODEFER, SA_ONSTACK};
+use crate::{report, sys};
+
+/// `siginfo_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Info {
+    pub signal: i32,
+    pub errno: i32,
+    pub code: i32,
+    pad: i32,
+    pub address: u64,
+    rest: [u64; 13],
+}
+
+/// `struct ucontext` with its `sigcontext` flattened in.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Ucontext {
+    pub flags: u64,
+    pub link: u64,
+    pub stack: [u64; 3],
+    /// R8 to R15, RDI, RSI, RBP, RBX, RDX, RAX, RCX, RSP.
+    pub regs: [u64; 16],
+    pub rip: u64,
+    pub eflags: u64,
+    pub segments: u64,
+    pub error: u64,
+    pub trap: u64,
+    pub oldmask: u64,
+    pub cr2: u64,
+    pub fpstate: u64,
+    reserved: [u64; 8],
+    pub mask: u64,
+}
+
+/// Where the frame keeps register n (encoding order).
+const PLACE: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
+
+impl Ucontext {
+    pub fn registers(&self) -> [u64; 16] {
+        PLACE.map(|at| self.regs[at])
+    }
+    pub fn set_registers(&mut self, regs: &[u64; 16]) {
+        for (at, &value) in PLACE.iter().zip(regs) {
+            self.regs[*at] = value;
+        }
+    }
+    pub fn set_rax(&mut self, value: u64) {
+        self.regs[13] = value;
+    }
+    pub fn rcx(&self) -> u64 {
+        self.regs[14]
+    }
+    pub fn regs_rcx(&mut self, value: u64) {
+        self.regs[14] = value;
+    }
+    pub fn set_low_register(&mut self, register: u8, value: u64) {
+        self.regs[PLACE[usize::from(register & 7)]] = value;
+    }
+    pub fn sp(&self) -> u64 {
+        self.regs[15]
+    }
+}
+
+/// What lies on the program's stack at its handler's first instruction.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Frame {
+    restorer: u64,
+    context: Ucontext,
+    info: Info,
+}
+
+/// Bytes of the extended state that the kernel saved (struct _fpx_sw_bytes at
+/// offset 464 of the legacy area).
+fn state_size(fpstate: u64) -> u64 {
+    // SAFETY: the kernel's frame, on our stack.
+    let (magic, size) = unsafe {
+        (
+            *((fpstate + 464) as *const u32),
+            *((fpstate + 468) as *const u32),
+        )
+    };
+    if magic == 0x4650_5853 && size >= 512 && size < 32 << 10 {
+        u64::from(size)
+    } else {
+        512
+    }
+}
+
+/// Builds the program's frame on its stack and turns the kernel's into one that
+/// goes to its handler.
+pub fn deliver(
+    context: &mut Context,
+    signal: u32,
+    action: &Action,
+    info: &Info,
+    frame: &mut Ucontext,
+) {
+    let sp = frame.sp();
+    let mut top = sp.wrapping_sub(128);
+    let view = signals::altstack_view(context, sp);
+    if action.flags & SA_ONSTACK != 0 && view[1] & 3 == 0 {
+        top = view[0].wrapping_add(view[2]);
+    }
+    let program_mask = frame.mask & !OPEN | context.virtual_mask;
+    let mut copy = Frame {
+        restorer: action.restorer,
+        context: *frame,
+        info: *info,
+    };
+    copy.context.stack = view;
+    copy.context.mask = program_mask;
+    let mut ok = true;
+    if frame.fpstate != 0 {
+        let size = state_size(frame.fpstate);
+        top = top.wrapping_sub(size) & !63;
+        ok &= sys::copy(top, frame.fpstate, size);
+        copy.context.fpstate = top;
+    }
+    let at = (top.wrapping_sub(core::mem::size_of::<Frame>() as u64) & !15).wrapping_sub(8);
+    ok &= sys::write_program(at, &copy);
+    if !ok {
+        // As the kernel: a handler that cannot be called means SIGSEGV.
+        let default = Action::default();
+        signals::actions(context)[signals::SIGSEGV as usize] = default;
+        context.native_pc = 0;
+        force_segv();
+    }
+    if view[1] & 0x8000_0000 != 0 {
+        context.altstack = [0, 2, 0];
+    }
+    let mut mask = program_mask | action.mask;
+    if action.flags & SA_NODEFER == 0 {
+        mask |= 1 << (signal - 1);
+    }
+    mask &= !(1 << 8 | 1 << 18);
+    context.virtual_mask = mask & OPEN;
+    frame.mask = mask & !OPEN;
+    let mut regs = frame.registers();
+    regs[0] = 0;
+    regs[4] = at;
+    regs[7] = u64::from(signal);
+    regs[6] = at + core::mem::offset_of!(Frame, info) as u64;
+    regs[2] = at + core::mem::offset_of!(Frame, context) as u64;
+    frame.set_registers(&regs);
+    // TF, DF, RF
+    frame.eflags &= !(0x100 | 0x400 | 0x1_0000);
+    context.target = action.handler;
+    frame.rip = address(entry::rt_goto);
+}
+
+fn force_segv() -> ! {
+    let default = Action::default();
+    // SAFETY: restores the default action and sends the signal.
+    unsafe {
+        sys::call(13, [11, core::ptr::from_ref(&default) as u64, 0, 8, 0, 0]);
+        sys::set_mask(!(1 << 10));
+        sys::call(234, [u64::from(sys::getpid()), u64::from(sys::gettid()), 11, 0, 0, 0]);
+    }
+    report::fail(format_args!("SIGSEGV did not end the program"))
+}
+
+const _: () = assert!(core::mem::size_of::<Ucontext>() == 304);
+const _: () = assert!(core::mem::size_of::<Frame>() == 440);

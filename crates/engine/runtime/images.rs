@@ -1,0 +1,101 @@
+//! `execve`: the launcher is asked to follow, then the call is made natively.
+
+use crate::layout::{Context, exec, state as slot_state};
+use crate::{signals, state, sys};
+use core::sync::atomic::Ordering::*;
+
+/// execve and execveat.
+pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
+    let (directory, path, flags) = match number {
+        59 => (-100i64 as u64, a[0], 0),
+        _ => (a[0], a[1], a[4]),
+    };
+    // A call that is going to fail (a search along PATH) need not bother anyone.
+    // SAFETY: faccessat2(directory, path, X_OK, flags): reads the path only.
+    let access = unsafe { sys::call(439, [directory, path, 1, flags & 0x1100, 0, 0]) };
+    let followed = access >= 0 && !is_privileged(directory, path, flags) && ask(context);
+    let mask = signals::real_mask(context);
+    let old = sys::set_mask(mask);
+    signals::before_exec(context);
+    if followed {
+        context.state.store(slot_state::REPLACED, Release);
+    }
+    // SAFETY: as the program made it.
+    let result = unsafe { sys::call(number, a) };
+    context.state.store(slot_state::LIVE, Release);
+    signals::after_failed_exec(context);
+    sys::set_mask(old);
+    if followed {
+        withdraw(context);
+    }
+    result
+}
+
+/// A setuid or setgid program loses its privilege when it is traced: it runs
+/// natively and uncounted instead.
+fn is_privileged(directory: u64, path: u64, flags: u64) -> bool {
+    let mut stat = [0u64; 18];
+    // SAFETY: newfstatat into a buffer of struct stat's 144 bytes.
+    let result =
+        unsafe { sys::call(262, [directory, path, stat.as_mut_ptr() as u64, flags & 0x1100, 0, 0]) };
+    let mode = stat[3] as u32;
+    if result < 0 || mode & 0o6000 == 0 {
+        return false;
+    }
+    // SAFETY: geteuid; root loses nothing.
+    let root = unsafe { sys::call(107, [0; 6]) } == 0;
+    let same = mode & 0o4000 == 0 || root;
+    if !same || (mode & 0o2000 != 0 && !root) {
+        state::header().uncounted.fetch_add(1, Relaxed);
+        return true;
+    }
+    false
+}
+
+/// Asks the launcher to watch this thread; true once it does.
+fn ask(context: &mut Context) -> bool {
+    let header = state::header();
+    let launcher = u64::from(header.launcher);
+    // SAFETY: signal 0 only asks whether the process exists.
+    if unsafe { sys::call(62, [launcher, 0, 0, 0, 0, 0]) } == -3 {
+        header.uncounted.fetch_add(1, Relaxed);
+        return false;
+    }
+    // Where the kernel asks for it (Yama): this process lets the launcher trace it.
+    // SAFETY: PR_SET_PTRACER; an error does no harm.
+    unsafe { sys::call(157, [0x5961_6d61, launcher, 0, 0, 0, 0]) };
+    context.exec.store(exec::WANTED, Release);
+    context.tid = sys::gettid();
+    let place = header.next_request.fetch_add(1, AcqRel);
+    header.ring[place as usize % header.ring.len()].store(state::slot_of(context), Release);
+    header.doorbell.fetch_add(1, AcqRel);
+    sys::futex_wake(&header.doorbell);
+    loop {
+        match context.exec.load(Acquire) {
+            exec::WANTED => sys::futex_wait(&context.exec, exec::WANTED, 1000),
+            exec::WATCHED => return true,
+            _ => {
+                context.exec.store(exec::NONE, Release);
+                header.uncounted.fetch_add(1, Relaxed);
+                return false;
+            }
+        }
+        // SAFETY: as above.
+        if unsafe { sys::call(62, [launcher, 0, 0, 0, 0, 0]) } == -3 {
+            return false;
+        }
+    }
+}
+
+/// The call failed: stops for the launcher, which lets go.
+fn withdraw(context: &mut Context) {
+    context.exec.store(exec::FAILED, Release);
+    let (pid, tid) = (u64::from(sys::getpid()), u64::from(sys::gettid()));
+    let old = sys::set_mask(!(1 << 4));
+    while context.exec.load(Acquire) == exec::FAILED {
+        // SAFETY: SIGTRAP to ourselves; the launcher swallows it.
+        unsafe { sys::call(234, [pid, tid, 5, 0, 0, 0]) };
+        sys::futex_wait(&context.exec, exec::FAILED, 10);
+    }
+    sys::set_mask(old);
+}

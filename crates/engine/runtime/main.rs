@@ -1,0 +1,42 @@
+//! The runtime that lives in the target: a freestanding program at a fixed low
+//! address, without libc, TLS or heap. `build.rs` compiles it with `rustc`
+//! directly; `virt::inject` maps it into each new process image.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `entry` | assembly between translated code and here |
+//! | `sys` | raw system calls, fault-safe access to program memory |
+//! | `state` | the process-wide state, its lock, memory |
+//! | `cache` | code areas, blocks, linking, indirect-branch tables |
+//! | `pages` | what is mapped where, watched code pages |
+//! | `dispatch` | what to do when translated code comes back |
+//! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
+//! | `signals`, `frames` | signals in, frames out |
+//! | `report` | the end after a failed internal check |
+#![no_std]
+#![no_main]
+#![allow(dead_code, missing_docs)]
+
+#[path = "../src/layout.rs"]
+mod layout;
+#[path = "../src/xlate/mod.rs"]
+mod xlate;
+
+mod cache;
+mod dispatch;
+mod entry;
+mod frames;
+mod images;
+mod memory_calls;
+mod pages;
+mod report;
+mod signals;
+mod state;
+mod sys;
+mod syscalls;
+mod threads;
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    report::panicked(info)
+}

@@ -1,0 +1,61 @@
+//! Calls that change mappings: done natively, then the translations that they
+//! make stale are forgotten. The engine's own memory is out of bounds.
+
+use crate::cache::{self, CACHE};
+use crate::pages::{EXEC, PAGES};
+use crate::{state, sys};
+
+const EINVAL: i64 = 22;
+const ENOMEM: i64 = 12;
+
+fn page_up(value: u64) -> u64 {
+    value.saturating_add(0xfff) & !0xfff
+}
+
+/// mmap, mprotect, munmap, brk, mremap, shmat, shmdt, pkey_mprotect.
+pub fn run(number: u64, a: [u64; 6]) -> i64 {
+    let (start, end) = (a[0], a[0].saturating_add(page_up(a[1])));
+    let fixed = a[3] & 0x10 != 0;
+    let touches_fixed = match number {
+        9 => fixed,
+        10 | 11 | 25 | 329 => true,
+        _ => false,
+    };
+    if touches_fixed && cache::overlaps_engine(start, end) {
+        return if number == 9 { -ENOMEM } else { -EINVAL };
+    }
+    if number == 25 && a[3] & 2 != 0 {
+        let (to, end) = (a[4], a[4].saturating_add(page_up(a[2])));
+        if cache::overlaps_engine(to, end) {
+            return -ENOMEM;
+        }
+    }
+    state::lock();
+    // SAFETY: passed through as the program made it; checked against our memory.
+    let result = unsafe { sys::call(number, a) };
+    let (pages, cache) = (PAGES.get(), CACHE.get());
+    let failed = (-4095..0).contains(&result);
+    match number {
+        9 if !failed => {
+            let start = result as u64;
+            if fixed {
+                pages.forget(cache, start, start.saturating_add(page_up(a[1])));
+            } else if a[2] & u64::from(EXEC) != 0 {
+                pages.changed();
+            }
+        }
+        10 | 329 if !failed => pages.protected(cache, start, end, (a[2] & 7) as u8),
+        // A failed mprotect may have done a part.
+        10 | 329 => pages.forget(cache, start, end),
+        11 if !failed => pages.forget(cache, start, end),
+        25 if !failed => {
+            pages.forget(cache, start, end);
+            let to = result as u64;
+            pages.forget(cache, to, to.saturating_add(page_up(a[2])));
+        }
+        30 | 67 if !failed => pages.changed(),
+        _ => {}
+    }
+    state::unlock();
+    result
+}

@@ -1,0 +1,79 @@
+//! The end after a failed internal check: one report, exit status 123. The
+//! program's data are left alone: nothing is flushed, nothing goes on.
+
+use crate::layout::{self, Context, Header};
+use crate::sys;
+use core::fmt::Write;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A small text buffer.
+pub struct Text {
+    bytes: [u8; 1000],
+    len: usize,
+}
+
+impl Text {
+    pub const fn new() -> Self {
+        Self {
+            bytes: [0; 1000],
+            len: 0,
+        }
+    }
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&[])
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, s: &str) -> core::fmt::Result {
+        for &b in s.as_bytes() {
+            if let Some(place) = self.bytes.get_mut(self.len) {
+                *place = b;
+                self.len += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ends the run.
+pub fn fail(arguments: core::fmt::Arguments<'_>) -> ! {
+    let mut text = Text::new();
+    let _ = text.write_str("truecount: internal check failed: ");
+    let _ = text.write_fmt(arguments);
+    let _ = text.write_str("\n");
+    let header = layout::TOTALS_BASE as *mut Header;
+    // SAFETY: the header is mapped before anything here can fail; where it is
+    // not, the fault ends the process too.
+    unsafe {
+        if (*header).magic == layout::MAGIC && (*header).failed.swap(1, Relaxed) == 0 {
+            for (i, &b) in text.bytes().iter().enumerate() {
+                (&raw mut (*header).report[i]).write_volatile(b);
+            }
+        }
+    }
+    sys::write(2, text.bytes());
+    loop {
+        // SAFETY: ends the process.
+        unsafe { sys::call(sys::EXIT_GROUP, [layout::INTERNAL_EXIT as u64, 0, 0, 0, 0, 0]) };
+    }
+}
+
+pub fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
+    fail(format_args!("{info}"))
+}
+
+/// Where a thread is, for a report.
+pub fn whereabouts(context: &Context) -> (u64, u32, u32) {
+    (context.pc, context.tid, context.exit_kind)
+}
+
+/// `check!(condition, "text", …)`: the engine's assertion.
+#[macro_export]
+macro_rules! check {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            $crate::report::fail(format_args!($($text)+));
+        }
+    };
+}

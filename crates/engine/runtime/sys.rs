@@ -1,0 +1,125 @@
+//! Raw system calls and fault-safe copies from and to the program's memory.
+//! Numbers: arch/x86/entry/syscalls/syscall_64.tbl.
+
+use crate::entry;
+use core::arch::asm;
+
+pub const MMAP: u64 = 9;
+pub const MPROTECT: u64 = 10;
+pub const RT_SIGACTION: u64 = 13;
+pub const RT_SIGPROCMASK: u64 = 14;
+pub const SIGALTSTACK: u64 = 131;
+pub const ARCH_PRCTL: u64 = 158;
+pub const GETTID: u64 = 186;
+pub const GETPID: u64 = 39;
+pub const GETPPID: u64 = 110;
+pub const FUTEX: u64 = 202;
+pub const EXIT_GROUP: u64 = 231;
+
+pub const EFAULT: i64 = 14;
+
+/// One system call.
+///
+/// # Safety
+/// As the call itself.
+pub unsafe fn call(number: u64, a: [u64; 6]) -> i64 {
+    let result: i64;
+    // SAFETY: the kernel's convention; the caller answers for the effect.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as i64 => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// `write` to a descriptor, as far as it goes.
+pub fn write(fd: u64, bytes: &[u8]) {
+    // SAFETY: a plain write of memory we own.
+    unsafe { call(1, [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0]) };
+}
+
+/// Copies `T` from the program; `None` where it cannot be read.
+pub fn read_program<T: Copy>(address: u64) -> Option<T> {
+    let mut value = core::mem::MaybeUninit::<T>::uninit();
+    // SAFETY: rt_copy survives faults at its one instruction; T is plain data.
+    unsafe {
+        let failed = entry::rt_copy(
+            value.as_mut_ptr() as u64,
+            address,
+            core::mem::size_of::<T>() as u64,
+        );
+        (failed == 0).then(|| value.assume_init())
+    }
+}
+
+/// Copies bytes between the program and here; false after a fault.
+pub fn copy(to: u64, from: u64, len: u64) -> bool {
+    // SAFETY: rt_copy survives faults; callers pass their own or the program's memory.
+    unsafe { entry::rt_copy(to, from, len) == 0 }
+}
+
+/// Copies `value` to the program; false where it cannot be written.
+pub fn write_program<T: Copy>(address: u64, value: &T) -> bool {
+    copy(
+        address,
+        core::ptr::from_ref(value) as u64,
+        core::mem::size_of::<T>() as u64,
+    )
+}
+
+pub fn gettid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(GETTID, [0; 6]) as u32 }
+}
+
+pub fn getpid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(GETPID, [0; 6]) as u32 }
+}
+
+/// Sets this thread's whole signal mask; returns the old one.
+pub fn set_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: both pointers are to locals.
+    unsafe {
+        call(
+            RT_SIGPROCMASK,
+            [
+                2,
+                core::ptr::from_ref(&mask) as u64,
+                core::ptr::from_mut(&mut old) as u64,
+                8,
+                0,
+                0,
+            ],
+        )
+    };
+    old
+}
+
+/// Futex wait on `word` while it is `value`, at most `milliseconds`.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32, milliseconds: u64) {
+    let timeout = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
+    // SAFETY: the word outlives the call.
+    unsafe {
+        call(
+            FUTEX,
+            [
+                word.as_ptr() as u64,
+                0,
+                u64::from(value),
+                timeout.as_ptr() as u64,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
+/// Wakes everyone who waits on `word`.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    // SAFETY: the word outlives the call.
+    unsafe { call(FUTEX, [word.as_ptr() as u64, 1, 1 << 20, 0, 0, 0]) };
+}

@@ -1,0 +1,62 @@
+//! System calls that mean something to the engine. The rest never comes here.
+
+use crate::layout::{Context, state as slot_state};
+use crate::{images, memory_calls, signals, sys, threads};
+use core::sync::atomic::Ordering::*;
+
+/// Executes the call that the program is about to make. Its registers are in
+/// the context; RCX and R11 are already what the kernel leaves.
+pub fn special(context: &mut Context, next: u64) {
+    let number = context.regs[0];
+    let a = arguments(context);
+    context.pc = next;
+    let result = match number {
+        9..=12 | 25 | 30 | 67 | 329 => memory_calls::run(number, a),
+        13 => signals::sigaction(context, a),
+        14 => signals::sigprocmask(context, a),
+        15 => signals::sigreturn(context),
+        131 => signals::sigaltstack(context, a),
+        56..=58 | 435 => threads::clone(context, number, a),
+        59 | 322 => images::execve(context, number, a),
+        60 | 231 => end(context, number, a),
+        158 => arch_prctl(context, a),
+        // SAFETY: passed through as the program made it.
+        _ => unsafe { sys::call(number, a) },
+    };
+    context.regs[0] = result as u64;
+}
+
+/// The six arguments of the call.
+pub fn arguments(context: &Context) -> [u64; 6] {
+    let r = &context.regs;
+    [r[7], r[6], r[2], r[10], r[8], r[9]]
+}
+
+fn end(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
+    context.state.store(slot_state::ENDED, Release);
+    if number == 60 {
+        threads::leave(context);
+    }
+    // SAFETY: does not return.
+    unsafe { sys::call(number, a) }
+}
+
+/// GS is the engine's; the program's wish is remembered, and an instruction
+/// that would use it ends the run (see `unsupported`).
+fn arch_prctl(context: &mut Context, a: [u64; 6]) -> i64 {
+    match a[0] {
+        0x1001 => {
+            context.start[3] = a[1];
+            0
+        }
+        0x1004 => {
+            if sys::write_program(a[1], &context.start[3]) {
+                0
+            } else {
+                -sys::EFAULT
+            }
+        }
+        // SAFETY: FS and features are the program's own.
+        _ => unsafe { sys::call(158, a) },
+    }
+}

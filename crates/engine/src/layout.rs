@@ -1,0 +1,195 @@
+//! What the launcher and the runtime in the target share: addresses, the
+//! totals file, one context page a thread. `core` only; both sides compile this
+//! same source, so a field has one offset.
+//!
+//! The totals file is a sparse memfd. Region 0 holds [`Header`]; region *k*
+//! holds the [`Context`] of slot *k* in its first page. Every process maps the
+//! regions it uses at `TOTALS_BASE + k * REGION`. `GS` of a translated thread
+//! points at its context.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Where the runtime is linked and mapped in every target.
+pub const RUNTIME_BASE: u64 = 0x7000_0000;
+/// Table of translated return points: 65,536 code addresses.
+pub const RET_TABLE: u64 = 0x7100_0000;
+/// Table of translated targets of indirect jumps and calls, right behind.
+pub const JUMP_TABLE: u64 = RET_TABLE + TABLE_BYTES;
+/// Bytes of each table.
+pub const TABLE_BYTES: u64 = 65_536 * 8;
+/// Where regions of the totals file are mapped.
+pub const TOTALS_BASE: u64 = 0x3000_0000_0000;
+/// Address and file distance of two regions.
+pub const REGION: u64 = 64 << 20;
+/// Slots a run can use (threads and processes together).
+pub const MAX_SLOTS: u32 = 65_536;
+/// The runtime's own memory (block descriptions, stacks).
+pub const ARENA_BASE: u64 = 0x3500_0000_0000;
+/// Stack of the first thread until it has its own; the start arguments above.
+pub const BOOT_STACK: u64 = RUNTIME_BASE + 0x3f_0000;
+/// The first word of [`Header`].
+pub const MAGIC: u64 = 0x3150_4d56_5543_5254;
+/// Exit status of a run that an internal check ended.
+pub const INTERNAL_EXIT: i32 = 123;
+
+/// Region 0 of the totals file.
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// Next unused slot; slots start at 1.
+    pub next_slot: AtomicU32,
+    /// Incremented, and woken as a futex, for every request in `ring`.
+    pub doorbell: AtomicU32,
+    /// Process id of the launcher.
+    pub launcher: u32,
+    /// The totals file's descriptor in the launcher.
+    pub totals_fd: u32,
+    /// The runtime image's descriptor in the launcher.
+    pub image_fd: u32,
+    /// Programs started without being counted (setuid, 32-bit, not traceable).
+    pub uncounted: AtomicU32,
+    /// Set once an internal check failed.
+    pub failed: AtomicU32,
+    /// Options: see [`option`].
+    pub options: u32,
+    /// Requests written so far.
+    pub next_request: AtomicU32,
+    /// Slots whose thread wants to `execve`; entry `n % 256` for doorbell `n`.
+    pub ring: [AtomicU32; 256],
+    /// Text of the first failure, zero-terminated.
+    pub report: [u8; 1024],
+}
+
+/// Bits of [`Header::options`].
+pub mod option {
+    /// Reserve for block-counter mode (several events, profiles).
+    pub const BLOCKS: u32 = 1;
+    /// Runtime writes a line a block and system call to stderr (debugging).
+    pub const TRACE: u32 = 2;
+}
+
+/// States of [`Context::exec`].
+pub mod exec {
+    /// Nothing asked.
+    pub const NONE: u32 = 0;
+    /// The thread wants to be followed through `execve`.
+    pub const WANTED: u32 = 1;
+    /// The launcher watches it.
+    pub const WATCHED: u32 = 2;
+    /// `execve` failed: the launcher lets go.
+    pub const FAILED: u32 = 3;
+    /// The launcher cannot watch it.
+    pub const REFUSED: u32 = 4;
+}
+
+/// What became of a slot: values of [`Context::state`].
+pub mod state {
+    /// Never used.
+    pub const FREE: u32 = 0;
+    /// A thread runs here (or was killed here).
+    pub const LIVE: u32 = 1;
+    /// The thread ended by `exit` or `exit_group`.
+    pub const ENDED: u32 = 2;
+    /// The process image was replaced by `execve`.
+    pub const REPLACED: u32 = 3;
+}
+
+/// XMM0 to XMM15, aligned for MOVAPS.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+pub struct Vectors(pub [[u64; 2]; 16]);
+
+/// One thread: counter, spilled registers, and what the runtime keeps about it.
+/// Its first page is all that translated code touches.
+#[repr(C, align(64))]
+pub struct Context {
+    /// Instructions retired.
+    pub count: AtomicU64,
+    /// The program's RAX while translated code uses it.
+    pub spill_rax: u64,
+    /// Program target of an indirect branch in flight.
+    pub target: u64,
+    /// A second spilled register.
+    pub spill_2: u64,
+    /// Index of the exit taken.
+    pub exit_id: u32,
+    /// Which entry of the runtime was taken.
+    pub exit_kind: u32,
+    /// Host address to continue at.
+    pub resume: u64,
+    /// This context's address.
+    pub this: u64,
+    /// Top of the runtime's stack for this thread.
+    pub stack: u64,
+    /// Entry for unlinked direct exits.
+    pub vector_exit: u64,
+    /// Entry for system calls.
+    pub vector_syscall: u64,
+    /// Entry for instructions that need the runtime.
+    pub vector_special: u64,
+    /// Entry for a return whose target is not in the table.
+    pub vector_miss_ret: u64,
+    /// Entry for other indirect branches.
+    pub vector_miss_jump: u64,
+    /// Signals were deferred: enter translated code through `rt_sigreturn`.
+    pub pending: u32,
+    /// In a roll-forward (single-stepping to an instruction boundary).
+    pub rolling: u32,
+    /// Mask to restore when entering with `pending` or after `rolling`.
+    pub pending_mask: u64,
+    /// General registers in encoding order (RAX RCX RDX RBX RSP RBP RSI RDI R8…).
+    pub regs: [u64; 16],
+    /// Flags.
+    pub rflags: u64,
+    /// Program counter.
+    pub pc: u64,
+    /// XMM0 to XMM15.
+    pub xmm: Vectors,
+    /// Program address at which a native fault is expected (0: none).
+    pub native_pc: u64,
+    /// Program's alternate signal stack: base, size, flags.
+    pub altstack: [u64; 3],
+    /// Program's blocked signals that are not blocked natively (SEGV, BUS …).
+    pub virtual_mask: u64,
+    /// The signal action table (shared by threads that share handlers).
+    pub actions: u64,
+    /// Arguments for a thread about to start.
+    pub start: [u64; 4],
+    /// See [`exec`]. A futex.
+    pub exec: AtomicU32,
+    /// See [`state`].
+    pub state: AtomicU32,
+    /// Thread id.
+    pub tid: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Parent's process id when the slot started.
+    pub parent: u32,
+    /// First slot of this process image.
+    pub leader: u32,
+    /// Name of the program (last part of the path), zero-terminated.
+    pub name: [u8; 64],
+    /// Blocks translated by this thread, for curiosity.
+    pub translated: u64,
+    /// Entries into the runtime.
+    pub entries: u64,
+}
+
+/// What the launcher leaves for the runtime at the start of its stack page.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StartArgs {
+    /// The program's first instruction.
+    pub pc: u64,
+    /// The program's stack pointer.
+    pub sp: u64,
+    /// The program's flags.
+    pub rflags: u64,
+    /// Slot of this image.
+    pub slot: u64,
+    /// Remaining general registers, in encoding order.
+    pub regs: [u64; 16],
+    /// Totals file descriptor opened in the target.
+    pub totals_fd: u64,
+}

@@ -1,0 +1,64 @@
+//! Why a program cannot run under the engine.
+
+use std::io;
+
+/// One variant a cause; the message says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// Not built for this machine.
+    #[error("the virtual PMU works on x86-64 Linux only; use --source step or hardware")]
+    Unavailable,
+    /// The command itself cannot be started.
+    #[error("cannot run {program}: {error}")]
+    Spawn {
+        /// The program's name.
+        program: String,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// ptrace is not permitted.
+    #[error(
+        "the virtual PMU needs ptrace to start a program, and it is refused ({error}): \
+         allow it (docker: --cap-add=SYS_PTRACE; systemd: no SystemCallFilter on ptrace) \
+         or use another --source"
+    )]
+    PtraceForbidden {
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// A 32-bit program.
+    #[error("{program} is not a 64-bit x86 program; the virtual PMU cannot run it")]
+    NotX86_64 {
+        /// The program's name.
+        program: String,
+    },
+    /// The program ended before the engine was in it.
+    #[error("{program} ended before the engine could start in it")]
+    Vanished {
+        /// The program's name.
+        program: String,
+    },
+    /// A step of putting the runtime into the program failed.
+    #[error("the engine cannot be put into the program: {what}: {error}")]
+    Inject {
+        /// The step.
+        what: &'static str,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// Anything else of the system's.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// A bug: a check inside the engine failed. The run's effects are void.
+    #[error("the engine ended the run: {report}")]
+    Internal {
+        /// The report.
+        report: String,
+    },
+}

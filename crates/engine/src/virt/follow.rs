@@ -1,0 +1,261 @@
+//! Following a run: the first `execve`, and those the runtime announces later.
+//!
+//! A process is traced only from just before an `execve` until the runtime is
+//! in the new image. Each request has its own thread here, because ptrace binds
+//! a tracee to the thread that attached.
+
+use super::LaunchError;
+use super::inject::{InjectError, inject};
+use super::ptrace::{self, Event};
+use super::shared::Shared;
+use crate::layout::exec;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+fn pipe() -> Result<(File, File), LaunchError> {
+    let mut fds: [RawFd; 2] = [-1; 2];
+    // SAFETY: two descriptors into our array.
+    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(LaunchError::Io {
+            what: "creating a pipe",
+            error: io::Error::last_os_error(),
+        });
+    }
+    // SAFETY: fresh descriptors, each owned once.
+    Ok(unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) })
+}
+
+/// Starts the command and puts the runtime into its image.
+pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child, LaunchError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let (mut pid_in, pid_out) = pipe()?;
+    let (go_in, mut go_out) = pipe()?;
+    let (pid_fd, go_fd) = (pid_out.as_raw_fd(), go_in.as_raw_fd());
+    // SAFETY: only write(2) and read(2), which are async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            let pid = libc::getpid().to_ne_bytes();
+            libc::write(pid_fd, pid.as_ptr().cast(), pid.len());
+            let mut byte = 0u8;
+            // An end of file means that the tracer gave up.
+            while libc::read(go_fd, (&raw mut byte).cast(), 1) < 0 {}
+            if byte == 1 {
+                Ok(())
+            } else {
+                Err(io::Error::from_raw_os_error(libc::ECANCELED))
+            }
+        });
+    }
+    let for_tracer = Arc::clone(shared);
+    let tracer = thread::spawn(move || -> Result<(), LaunchErrorKind> {
+        let mut pid = [0u8; 4];
+        pid_in
+            .read_exact(&mut pid)
+            .map_err(|_| LaunchErrorKind::Spawn)?;
+        let pid = i32::from_ne_bytes(pid);
+        if let Err(error) = ptrace::seize(pid) {
+            let _ = go_out.write_all(&[0]);
+            return Err(LaunchErrorKind::Ptrace(error));
+        }
+        go_out.write_all(&[1]).map_err(|_| LaunchErrorKind::Spawn)?;
+        loop {
+            match ptrace::wait() {
+                Ok(Event::Exec(tid)) => {
+                    return inject(&for_tracer, tid).map_err(LaunchErrorKind::Inject);
+                }
+                Ok(Event::Group(tid)) => drop(ptrace::listen(tid)),
+                Ok(Event::Signal(tid, signal)) => drop(ptrace::resume(tid, signal)),
+                // The exec failed: the child ends and its parent reaps it.
+                Ok(Event::Gone(_)) | Err(_) => return Err(LaunchErrorKind::Spawn),
+            }
+        }
+    });
+    let spawned = command.spawn();
+    drop((pid_out, go_in));
+    let traced = tracer.join().unwrap_or(Err(LaunchErrorKind::Spawn));
+    match (spawned, traced) {
+        (Ok(child), Ok(())) => Ok(child),
+        (_, Err(LaunchErrorKind::Ptrace(error))) => Err(LaunchError::PtraceForbidden { error }),
+        (Err(error), _) => Err(LaunchError::Spawn { program, error }),
+        (Ok(mut child), Err(error)) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(match error {
+                LaunchErrorKind::Inject(InjectError::NotX86_64) => {
+                    LaunchError::NotX86_64 { program }
+                }
+                LaunchErrorKind::Inject(InjectError::Step(what, error)) => {
+                    LaunchError::Inject { what, error }
+                }
+                _ => LaunchError::Vanished { program },
+            })
+        }
+    }
+}
+
+enum LaunchErrorKind {
+    Spawn,
+    Ptrace(io::Error),
+    Inject(InjectError),
+}
+
+/// Waits until a process has ended, without taking its status or the stops that
+/// belong to other threads here.
+pub(super) fn wait_for_end(pid: u32) {
+    // SAFETY: pidfd_open has no memory arguments.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        // Before Linux 5.3: look now and then.
+        let stat = format!("/proc/{pid}/stat");
+        while std::fs::read_to_string(&stat).is_ok_and(|s| {
+            s.rsplit(')')
+                .next()
+                .is_some_and(|rest| !rest.starts_with(" Z"))
+        }) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        return;
+    }
+    // SAFETY: a fresh descriptor of ours.
+    let file = unsafe { File::from_raw_fd(fd as RawFd) };
+    let mut poll = libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one pollfd of ours.
+    while unsafe { libc::poll(&raw mut poll, 1, -1) } < 0
+        && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
+    {}
+}
+
+/// The thread that answers requests.
+pub(super) struct Service {
+    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Service {
+    pub(super) fn start(shared: &Arc<Shared>, child: u32) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (theirs, stopped) = (Arc::clone(shared), Arc::clone(&stop));
+        let thread = thread::spawn(move || serve(&theirs, &stopped, child));
+        Self {
+            stop,
+            shared: Arc::clone(shared),
+            thread: Some(thread),
+        }
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let bell = &self.shared.header().doorbell;
+        bell.fetch_add(1, Ordering::AcqRel);
+        futex_wake(bell);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn serve(shared: &Arc<Shared>, stop: &AtomicBool, child: u32) {
+    let header = shared.header();
+    let mut served = 0u32;
+    while !stop.load(Ordering::Acquire) {
+        let bell = header.doorbell.load(Ordering::Acquire);
+        while served != header.next_request.load(Ordering::Acquire) {
+            let place = header.ring.get(served as usize % header.ring.len());
+            let slot = place.map_or(0, |p| p.swap(0, Ordering::AcqRel));
+            if slot == 0 {
+                break; // reserved, not written yet: its bell will ring
+            }
+            served = served.wrapping_add(1);
+            let shared = Arc::clone(shared);
+            thread::spawn(move || follow(&shared, slot, child));
+        }
+        futex_wait(&header.doorbell, bell);
+    }
+}
+
+/// Follows one thread through its `execve`.
+fn follow(shared: &Shared, slot: u32, child: u32) {
+    let Ok(context) = shared.map(slot) else {
+        return;
+    };
+    let (Ok(tid), Ok(pid)) = (i32::try_from(context.tid()), i32::try_from(context.pid())) else {
+        return;
+    };
+    let answer = |value| {
+        context.exec().store(value, Ordering::Release);
+        futex_wake(context.exec());
+    };
+    if ptrace::seize(tid).is_err() {
+        answer(exec::REFUSED);
+        return;
+    }
+    answer(exec::WATCHED);
+    loop {
+        match ptrace::wait() {
+            Ok(Event::Exec(tid)) => {
+                if inject(shared, tid).is_err() {
+                    shared.header().uncounted.fetch_add(1, Ordering::Relaxed);
+                }
+                return;
+            }
+            Ok(Event::Group(tid)) => drop(ptrace::listen(tid)),
+            Ok(Event::Signal(tid, libc::SIGTRAP))
+                if context.exec().load(Ordering::Acquire) == exec::FAILED =>
+            {
+                answer(exec::NONE);
+                let _ = ptrace::detach(tid, 0);
+                return;
+            }
+            Ok(Event::Signal(tid, signal)) => drop(ptrace::resume(tid, signal)),
+            Ok(Event::Gone(gone)) => {
+                // Our own child is reaped by its owner; others pass through us.
+                if u32::try_from(gone).ok() != Some(child) {
+                    ptrace::reap(gone);
+                }
+                let _ = pid;
+                return;
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+fn futex_wait(word: &AtomicU32, value: u32) {
+    let timeout = libc::timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    // SAFETY: the word and the timeout outlive the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value,
+            &raw const timeout,
+        );
+    }
+}
+
+fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the word outlives the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}

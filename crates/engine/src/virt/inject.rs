@@ -1,0 +1,210 @@
+//! Putting the runtime into an image that has just been loaded: a handful of
+//! system calls made by the stopped process itself, then its registers point
+//! at the runtime. Nothing of the program has run yet.
+
+use super::ptrace::{self, Event, Regs};
+use super::shared::{FLAT, Shared};
+use crate::layout::{BOOT_STACK, Context, RET_TABLE, RUNTIME_BASE, StartArgs, TABLE_BYTES};
+use std::io;
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
+
+/// What went wrong, and where.
+#[derive(Debug)]
+pub(super) enum InjectError {
+    /// The image is not 64-bit.
+    NotX86_64,
+    /// The process is gone.
+    Gone,
+    /// A step failed.
+    Step(&'static str, io::Error),
+}
+
+struct Remote {
+    tid: i32,
+    regs: Regs,
+}
+
+fn step<T>(what: &'static str, result: io::Result<T>) -> Result<T, InjectError> {
+    result.map_err(|error| match error.raw_os_error() {
+        Some(libc::ESRCH) => InjectError::Gone,
+        _ => InjectError::Step(what, error),
+    })
+}
+
+impl Remote {
+    /// Makes the process execute one system call.
+    fn call(&self, what: &'static str, number: u64, a: [u64; 6]) -> Result<u64, InjectError> {
+        let mut regs = self.regs;
+        regs.rax = number;
+        regs.orig_rax = u64::MAX;
+        (regs.rdi, regs.rsi, regs.rdx) = (a[0], a[1], a[2]);
+        (regs.r10, regs.r8, regs.r9) = (a[3], a[4], a[5]);
+        self.run(what, &regs)?;
+        let result = step(what, ptrace::regs(self.tid))?.rax;
+        match i32::try_from(result.wrapping_neg()) {
+            Ok(errno) if errno > 0 && errno < 4096 => {
+                Err(InjectError::Step(what, io::Error::from_raw_os_error(errno)))
+            }
+            _ => Ok(result),
+        }
+    }
+
+    /// Runs from `regs` to the breakpoint.
+    fn run(&self, what: &'static str, regs: &Regs) -> Result<(), InjectError> {
+        step(what, ptrace::set_regs(self.tid, regs))?;
+        step(what, ptrace::resume(self.tid, 0))?;
+        loop {
+            match step(what, ptrace::wait())? {
+                Event::Signal(_, libc::SIGTRAP) => break,
+                Event::Gone(_) => return Err(InjectError::Gone),
+                Event::Group(tid) => step(what, ptrace::listen(tid))?,
+                Event::Exec(tid) => step(what, ptrace::resume(tid, 0))?,
+                Event::Signal(tid, signal) => step(what, ptrace::resume(tid, signal))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Injects into the thread `tid`, stopped at its exec event, and detaches.
+pub(super) fn inject(shared: &Shared, tid: i32) -> Result<(), InjectError> {
+    let result = try_inject(shared, tid);
+    if result.is_err() {
+        let _ = ptrace::detach(tid, 0);
+    }
+    result
+}
+
+fn try_inject(shared: &Shared, tid: i32) -> Result<(), InjectError> {
+    let regs = step("reading registers", ptrace::regs(tid))?;
+    if regs.cs != 0x33 {
+        return Err(InjectError::NotX86_64);
+    }
+    let mask = step("reading the signal mask", ptrace::mask(tid))?;
+    step(
+        "setting the signal mask",
+        ptrace::set_mask(tid, !(1 << (libc::SIGTRAP - 1))),
+    )?;
+    let original = step("reading code", ptrace::peek(tid, regs.rip))?;
+    // syscall; int3
+    let patched = original & !0xff_ffff | 0xcc_050f;
+    step("writing code", ptrace::poke(tid, regs.rip, patched))?;
+    let remote = Remote { tid, regs };
+    // The event is inside `execve`, which still writes RAX on its way out: leave
+    // it by running into the breakpoint first.
+    let mut leave = regs;
+    leave.rip = regs.rip + 2;
+    let outcome = remote
+        .run("leaving execve", &leave)
+        .and_then(|()| map_all(shared, &remote));
+    step("restoring code", ptrace::poke(tid, regs.rip, original))?;
+    let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
+    let totals_fd = match outcome {
+        Ok(fd) => fd,
+        Err(error) => {
+            let _ = ptrace::set_mask(tid, mask);
+            return Err(error);
+        }
+    };
+    restored?;
+    let slot = shared.header().next_slot.fetch_add(1, Ordering::AcqRel);
+    let name = program_name(tid);
+    let mut bytes = [0u8; 63];
+    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    step(
+        "naming the slot",
+        shared.write(slot, offset_of!(Context, name), &bytes),
+    )?;
+    let args = StartArgs {
+        pc: regs.rip,
+        sp: regs.rsp,
+        rflags: regs.eflags & !0x100,
+        slot: u64::from(slot),
+        regs: [
+            regs.rax, regs.rcx, regs.rdx, regs.rbx, regs.rsp, regs.rbp, regs.rsi, regs.rdi,
+            regs.r8, regs.r9, regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
+        ],
+        totals_fd,
+    };
+    // SAFETY: plain integers without padding.
+    let args = unsafe {
+        std::slice::from_raw_parts(
+            std::ptr::from_ref(&args).cast::<u8>(),
+            size_of::<StartArgs>(),
+        )
+    };
+    step(
+        "writing the start arguments",
+        ptrace::write(tid, BOOT_STACK, args),
+    )?;
+    let mut start = regs;
+    start.rip = RUNTIME_BASE;
+    start.orig_rax = u64::MAX;
+    step("setting registers", ptrace::set_regs(tid, &start))?;
+    step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
+    step("letting go", ptrace::detach(tid, 0))
+}
+
+/// Maps image and tables; returns the totals file's descriptor in the target.
+fn map_all(shared: &Shared, remote: &Remote) -> Result<u64, InjectError> {
+    let [totals, image] = shared.paths();
+    let scratch = (remote.regs.rsp - 1024) & !15;
+    let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
+    let mut fds = [0u64; 2];
+    for (fd, path) in fds.iter_mut().zip([&totals, &image]) {
+        step(
+            "writing a path",
+            ptrace::write(remote.tid, scratch, path.as_bytes()),
+        )?;
+        *fd = remote.call(
+            "opening the engine's files through /proc",
+            libc::SYS_open as u64,
+            [scratch, flags, 0, 0, 0, 0],
+        )?;
+    }
+    step(
+        "clearing a path",
+        ptrace::write(remote.tid, scratch, &[0u8; 64]),
+    )?;
+    let [totals_fd, image_fd] = fds;
+    let private = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
+    let writable = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let map = |at: u64, len: u64, offset: u64| {
+        remote.call(
+            "mapping the engine",
+            libc::SYS_mmap as u64,
+            [at, len, writable, private, image_fd, offset],
+        )
+    };
+    map(RUNTIME_BASE, FLAT, 0)?;
+    map(RET_TABLE, 2 * TABLE_BYTES, FLAT)?;
+    remote.call(
+        "making the engine executable",
+        libc::SYS_mprotect as u64,
+        [
+            RUNTIME_BASE,
+            shared.text,
+            (libc::PROT_READ | libc::PROT_EXEC) as u64,
+            0,
+            0,
+            0,
+        ],
+    )?;
+    remote.call(
+        "closing a file",
+        libc::SYS_close as u64,
+        [image_fd, 0, 0, 0, 0, 0],
+    )?;
+    Ok(totals_fd)
+}
+
+fn program_name(tid: i32) -> String {
+    let path = std::fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default();
+    match path.file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => format!("pid {tid}"),
+    }
+}

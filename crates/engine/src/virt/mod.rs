@@ -1,0 +1,108 @@
+//! The virtual PMU: runs an unmodified program and counts exactly the user-mode
+//! instructions it retires, without a PMU and near native speed.
+//!
+//! [`launch`] starts a program with the runtime inside; [`Running::wait`] gives
+//! its exit status and the [`Totals`]. How it works: `DESIGN.md` in this crate.
+
+mod error;
+mod follow;
+mod inject;
+mod ptrace;
+mod shared;
+mod totals;
+
+pub use error::LaunchError;
+pub use totals::{ThreadTotals, Totals};
+
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {}
+
+/// Why the engine cannot work here at all, or `Ok`.
+///
+/// # Errors
+/// [`LaunchError::Unavailable`] on an architecture other than x86-64 Linux.
+pub fn available() -> Result<(), LaunchError> {
+    if shared::IMAGE.is_empty() {
+        Err(LaunchError::Unavailable)
+    } else {
+        Ok(())
+    }
+}
+
+/// A program running under the engine.
+pub struct Running {
+    child: Child,
+    shared: Arc<shared::Shared>,
+    service: follow::Service,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The program's own exit status (or signal).
+    pub status: ExitStatus,
+    /// The counts.
+    pub totals: Totals,
+}
+
+/// Starts `command` under the engine. Standard streams, environment and working
+/// directory are the command's.
+///
+/// # Errors
+/// [`LaunchError`]: the program cannot be started, is not a 64-bit x86 program,
+/// or may not be traced (the message says what to change).
+pub fn launch(command: &mut Command, options: &Options) -> Result<Running, LaunchError> {
+    let _ = options;
+    available()?;
+    let shared = Arc::new(shared::Shared::new()?);
+    let child = follow::first(command, &shared)?;
+    let service = follow::Service::start(&shared, child.id());
+    Ok(Running {
+        child,
+        shared,
+        service,
+    })
+}
+
+impl Running {
+    /// Process id of the program.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The program's pipes, where the command asked for them.
+    pub fn child_mut(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// The counts so far.
+    pub fn totals(&self) -> Totals {
+        totals::read(&self.shared)
+    }
+
+    /// Waits for the program's end.
+    ///
+    /// # Errors
+    /// [`LaunchError::Io`] if waiting fails; [`LaunchError::Internal`] if a check
+    /// inside the engine failed (the run was ended; its effects are void).
+    pub fn wait(mut self) -> Result<Outcome, LaunchError> {
+        follow::wait_for_end(self.child.id());
+        let status = self.child.wait().map_err(|error| LaunchError::Io {
+            what: "waiting for the program",
+            error,
+        })?;
+        self.service.stop();
+        let totals = totals::read(&self.shared);
+        if let Some(report) = &totals.failure {
+            return Err(LaunchError::Internal {
+                report: report.clone(),
+            });
+        }
+        Ok(Outcome { status, totals })
+    }
+}

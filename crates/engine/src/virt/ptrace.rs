@@ -1,0 +1,172 @@
+//! The few ptrace(2) requests the launcher makes, as checked functions.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+pub(super) type Regs = libc::user_regs_struct;
+
+const GETSIGMASK: libc::c_uint = 0x420a;
+const SETSIGMASK: libc::c_uint = 0x420b;
+
+fn check(result: libc::c_long) -> io::Result<()> {
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Attaches without stopping; `execve` will stop.
+pub(super) fn seize(tid: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check(unsafe {
+        libc::ptrace(
+            libc::PTRACE_SEIZE,
+            tid,
+            0usize,
+            libc::PTRACE_O_TRACEEXEC as usize,
+        )
+    })
+}
+
+pub(super) fn regs(tid: i32) -> io::Result<Regs> {
+    let mut regs = MaybeUninit::<Regs>::uninit();
+    // SAFETY: the kernel fills the structure where it succeeds.
+    unsafe {
+        check(libc::ptrace(
+            libc::PTRACE_GETREGS,
+            tid,
+            0usize,
+            regs.as_mut_ptr(),
+        ))?;
+        Ok(regs.assume_init())
+    }
+}
+
+pub(super) fn set_regs(tid: i32, regs: &Regs) -> io::Result<()> {
+    // SAFETY: the kernel reads the structure.
+    check(unsafe { libc::ptrace(libc::PTRACE_SETREGS, tid, 0usize, std::ptr::from_ref(regs)) })
+}
+
+/// One word of the tracee's memory, whatever its protection.
+pub(super) fn peek(tid: i32, address: u64) -> io::Result<i64> {
+    // SAFETY: errno tells an error from a word of -1.
+    unsafe {
+        *libc::__errno_location() = 0;
+        let word = libc::ptrace(libc::PTRACE_PEEKTEXT, tid, address, 0usize);
+        if word == -1 && *libc::__errno_location() != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(word)
+    }
+}
+
+pub(super) fn poke(tid: i32, address: u64, word: i64) -> io::Result<()> {
+    // SAFETY: changes the tracee only.
+    check(unsafe { libc::ptrace(libc::PTRACE_POKETEXT, tid, address, word) })
+}
+
+pub(super) fn resume(tid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::ptrace(libc::PTRACE_CONT, tid, 0usize, signal as usize) })
+}
+
+/// Leaves a stopped group stopped, but lets SIGCONT through.
+pub(super) fn listen(tid: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::ptrace(libc::PTRACE_LISTEN, tid, 0usize, 0usize) })
+}
+
+pub(super) fn detach(tid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::ptrace(libc::PTRACE_DETACH, tid, 0usize, signal as usize) })
+}
+
+pub(super) fn mask(tid: i32) -> io::Result<u64> {
+    let mut mask = 0u64;
+    // SAFETY: the kernel fills eight bytes.
+    check(unsafe { libc::ptrace(GETSIGMASK, tid, 8usize, std::ptr::from_mut(&mut mask)) })?;
+    Ok(mask)
+}
+
+pub(super) fn set_mask(tid: i32, mask: u64) -> io::Result<()> {
+    // SAFETY: the kernel reads eight bytes.
+    check(unsafe { libc::ptrace(SETSIGMASK, tid, 8usize, std::ptr::from_ref(&mask)) })
+}
+
+/// Writes to the tracee's memory.
+pub(super) fn write(tid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
+    let local = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: bytes.len(),
+    };
+    // SAFETY: reads our slice, writes the tracee.
+    let done =
+        unsafe { libc::process_vm_writev(tid, &raw const local, 1, &raw const remote, 1, 0) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if done.unsigned_abs() != bytes.len() {
+        return Err(io::Error::other("written in part"));
+    }
+    Ok(())
+}
+
+/// What a wait saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The thread ended; it has not been reaped.
+    Gone(i32),
+    /// It stopped in `execve`.
+    Exec(i32),
+    /// A group stop.
+    Group(i32),
+    /// A signal is about to be delivered.
+    Signal(i32, i32),
+}
+
+/// The next event of a thread that *this* thread traces; ends are left to be
+/// reaped by [`reap`].
+pub(super) fn wait() -> io::Result<Event> {
+    loop {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let options = libc::WEXITED | libc::WSTOPPED | libc::__WALL | libc::__WNOTHREAD;
+        // SAFETY: the kernel fills the structure.
+        let (result, info) = unsafe {
+            let result = libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options | libc::WNOWAIT);
+            (result, info.assume_init())
+        };
+        if result != 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() == Some(libc::EINTR) {
+                continue;
+            }
+            return Err(error);
+        }
+        // SAFETY: the fields of a SIGCHLD siginfo.
+        let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+        if info.si_code != libc::CLD_TRAPPED && info.si_code != libc::CLD_STOPPED {
+            return Ok(Event::Gone(pid));
+        }
+        reap(pid);
+        let event = status >> 8;
+        return Ok(if event == libc::PTRACE_EVENT_EXEC {
+            Event::Exec(pid)
+        } else if event == libc::PTRACE_EVENT_STOP {
+            Event::Group(pid)
+        } else {
+            Event::Signal(pid, status & 0xff)
+        });
+    }
+}
+
+/// Consumes the state that [`wait`] saw.
+pub(super) fn reap(pid: i32) {
+    let mut status = 0;
+    // SAFETY: a plain wait.
+    unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
+}

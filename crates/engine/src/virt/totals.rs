@@ -1,0 +1,97 @@
+//! The counts of a run, read from the shared file: they are there whatever
+//! became of the program.
+
+use super::shared::Shared;
+use crate::layout::{Context, state};
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
+
+/// One thread of one process image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThreadTotals {
+    /// Slot number: the order of appearance.
+    pub slot: u32,
+    /// Slot of the first thread of this process image.
+    pub leader: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Parent's process id.
+    pub parent: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Name of the program (its file name; a fork keeps its parent's).
+    pub name: String,
+    /// User-mode instructions retired: exact.
+    pub instructions: u64,
+    /// The thread ended by itself (`exit`, `execve`), not by a signal.
+    pub ended: bool,
+}
+
+/// All counts of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Every thread of every process, in order of appearance.
+    pub threads: Vec<ThreadTotals>,
+    /// Programs that ran without being counted (setuid, 32-bit, not traceable).
+    pub uncounted: u32,
+    /// The report of a failed internal check.
+    pub failure: Option<String>,
+}
+
+impl Totals {
+    /// User-mode instructions of the whole run.
+    pub fn instructions(&self) -> u64 {
+        self.threads.iter().map(|t| t.instructions).sum()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or(&[])).into_owned()
+}
+
+fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut value = [0u8; N];
+    if let Some(found) = bytes.get(at..at + N) {
+        value.copy_from_slice(found);
+    }
+    value
+}
+
+pub(super) fn read(shared: &Shared) -> Totals {
+    let header = shared.header();
+    let mut totals = Totals {
+        uncounted: header.uncounted.load(Ordering::Acquire),
+        ..Totals::default()
+    };
+    if header.failed.load(Ordering::Acquire) != 0 {
+        totals.failure = Some(text(&header.report).trim_end().to_owned());
+    }
+    let end = header
+        .next_slot
+        .load(Ordering::Acquire)
+        .min(crate::layout::MAX_SLOTS);
+    for slot in 1..end {
+        let Ok(page) = shared.context(slot) else {
+            continue;
+        };
+        let word = |at| u32::from_le_bytes(field(page.as_slice(), at));
+        let status = word(offset_of!(Context, state));
+        if status == state::FREE {
+            continue;
+        }
+        totals.threads.push(ThreadTotals {
+            slot,
+            leader: word(offset_of!(Context, leader)),
+            pid: word(offset_of!(Context, pid)),
+            parent: word(offset_of!(Context, parent)),
+            tid: word(offset_of!(Context, tid)),
+            name: text(&field::<64>(page.as_slice(), offset_of!(Context, name))),
+            instructions: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, count))),
+            ended: status != state::LIVE,
+        });
+    }
+    totals
+}

@@ -1,0 +1,702 @@
+//! One superblock: from a program address on through not-taken conditional
+//! branches to the first other branch, copied with its exits and its count.
+//!
+//! The count of the whole block is added once, at a point where backward
+//! liveness proves the arithmetic flags dead; an exit elsewhere corrects it in
+//! a cold stub. For every copied instruction a [`Record`] remembers where it
+//! landed, so that any fault or signal maps back to the program exactly.
+
+use super::decode::{Insn, Kind, MAX_LEN, decode, flag, prefix};
+use super::emit::{Buffer, RAX, RCX, reaches};
+use super::entry::Offsets;
+
+/// Most instructions in a block.
+pub const MAX_INSNS: usize = 64;
+/// Most exits of a block.
+pub const MAX_EXITS: usize = 20;
+/// Most records of a block.
+pub const MAX_RECORDS: usize = MAX_INSNS + 4;
+
+/// What the builder asks about the program.
+pub trait Source {
+    /// Copies code bytes at `pc`; returns how many could be read (0 to 15).
+    fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize;
+    /// Flags that may be read before they are written from `pc` on.
+    fn live_flags(&mut self, pc: u64) -> u8;
+}
+
+/// One copied instruction or one insertion of the translator's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Program bytes (0: an insertion), and what happens here: see [`record`].
+    pub guest: u8,
+    /// Host bytes.
+    pub host: u8,
+}
+
+/// Bits of [`Record::guest`] above the length.
+pub mod record {
+    /// The length.
+    pub const LEN: u8 = 15;
+    /// Once this is through, the block's count has been added.
+    pub const COUNTS: u8 = 16;
+    /// From here on RAX is in the spill slot.
+    pub const SPILLS_RAX: u8 = 32;
+    /// Uses a spilled register to reach far data: RSI, RDI or RBX.
+    pub const FAR: u8 = 64;
+}
+
+/// A direct exit, linked later by patching.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exit {
+    /// Program address it goes to.
+    pub target: u64,
+    /// Address of its 32-bit displacement.
+    pub patch: u64,
+    /// Where it goes while it is not linked.
+    pub stub: u64,
+}
+
+/// What ends a block, for the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum End {
+    /// Branches only.
+    Branch,
+    /// A system call.
+    Syscall,
+    /// An instruction the translator does not know or cannot run.
+    Unsupported,
+    /// The bytes at the block's start cannot be read.
+    Unreadable,
+}
+
+/// A translated block.
+pub struct Block {
+    /// Host address of the body.
+    pub body: u64,
+    /// Program bytes covered, counted from its first.
+    pub guest_len: u32,
+    /// Instructions.
+    pub insns: u16,
+    /// Flags live at the start.
+    pub live_in: u8,
+    /// How it ends.
+    pub end: End,
+    /// Address of the copied `syscall`, or 0.
+    pub syscall: u64,
+    /// Direct exits.
+    pub exits: [Exit; MAX_EXITS],
+    /// How many.
+    pub exit_count: usize,
+    /// One a host item, in order from `body`.
+    pub records: [Record; MAX_RECORDS],
+    /// How many.
+    pub record_count: usize,
+}
+
+/// Fixed facts of a run.
+#[derive(Clone, Copy)]
+pub struct Config {
+    /// Field offsets in the context.
+    pub offsets: Offsets,
+    /// Table of return entries (an address below 2 GiB).
+    pub ret_table: u32,
+    /// Table of jump entries (an address below 2 GiB).
+    pub jump_table: u32,
+    /// Treat every RIP-relative operand as out of reach (tests).
+    pub force_far: bool,
+    /// Most instructions in the next block (1 to step over one).
+    pub limit: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Item {
+    insn: Insn,
+    bytes: [u8; MAX_LEN],
+    pc: u64,
+}
+
+impl Item {
+    fn next(&self) -> u64 {
+        self.pc.wrapping_add(u64::from(self.insn.len))
+    }
+    fn target(&self) -> u64 {
+        self.next().wrapping_add_signed(i64::from(self.insn.rel))
+    }
+    fn code(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.insn.len)).unwrap_or(&[])
+    }
+    fn operand(&self) -> u64 {
+        let at = usize::from(self.insn.modrm_at) + 1;
+        let mut disp = [0u8; 4];
+        for (to, from) in disp.iter_mut().zip(self.bytes.iter().skip(at)) {
+            *to = *from;
+        }
+        self.next()
+            .wrapping_add_signed(i64::from(i32::from_le_bytes(disp)))
+    }
+}
+
+/// Bytes that are no instruction in 64-bit mode, for sure: they fault.
+fn surely_invalid(byte: u8) -> bool {
+    matches!(
+        byte,
+        0x06 | 0x07 | 0x0e | 0x16 | 0x17 | 0x1e | 0x1f | 0x27 | 0x2f | 0x37 | 0x3f
+    ) || matches!(
+        byte,
+        0x60 | 0x61 | 0x82 | 0x9a | 0xce | 0xd4 | 0xd5 | 0xd6 | 0xea
+    )
+}
+
+fn unsupported(insn: &Insn) -> bool {
+    let memory = insn.has_memory_operand()
+        || insn.space == 0 && matches!(insn.opcode, 0xa0..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f | 0xd7);
+    (insn.prefixes & prefix::GS != 0 && memory)
+        || (insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0)
+}
+
+/// Translates the block at `pc` into `hot` and its cold parts into `cold`.
+/// `first_exit` is the number of the first exit. A buffer that overflowed
+/// voids the result.
+pub fn build<'b>(
+    source: &mut dyn Source,
+    config: &Config,
+    pc: u64,
+    first_exit: u32,
+    hot: &mut Buffer<'b>,
+    cold: &mut Buffer<'b>,
+) -> Block {
+    let mut builder = Builder {
+        config,
+        first_exit,
+        hot,
+        cold,
+        items: [const { None }; MAX_INSNS],
+        count: 0,
+        end: End::Branch,
+        block: Block {
+            body: 0,
+            guest_len: 0,
+            insns: 0,
+            live_in: flag::ALL,
+            end: End::Branch,
+            syscall: 0,
+            exits: [Exit::default(); MAX_EXITS],
+            exit_count: 0,
+            records: [Record::default(); MAX_RECORDS],
+            record_count: 0,
+        },
+    };
+    builder.block.body = builder.hot.here();
+    builder.gather(source, pc);
+    builder.emit(source, pc);
+    builder.block
+}
+
+struct Builder<'a, 'b> {
+    config: &'a Config,
+    first_exit: u32,
+    hot: &'a mut Buffer<'b>,
+    cold: &'a mut Buffer<'b>,
+    items: [Option<Item>; MAX_INSNS],
+    count: usize,
+    end: End,
+    block: Block,
+}
+
+impl Builder<'_, '_> {
+    /// Decodes up to the end of the block.
+    fn gather(&mut self, source: &mut dyn Source, start: u64) {
+        let mut pc = start;
+        let mut side_exits = 0;
+        while self.count < self.config.limit.min(MAX_INSNS) {
+            let mut bytes = [0u8; MAX_LEN];
+            let readable = source.fetch(pc, &mut bytes);
+            let insn = match decode(bytes.get(..readable).unwrap_or(&[])) {
+                Ok(insn) if !unsupported(&insn) && insn.kind != Kind::Unsupported => insn,
+                Ok(_) => {
+                    self.end = End::Unsupported;
+                    break;
+                }
+                Err(_) if readable < MAX_LEN => {
+                    self.end = End::Unreadable;
+                    break;
+                }
+                Err(_) if surely_invalid(bytes[0]) => {
+                    // Becomes UD2: the same fault at the same place.
+                    let Ok(mut insn) = decode(&[0x0f, 0x0b]) else {
+                        break;
+                    };
+                    bytes[..2].copy_from_slice(&[0x0f, 0x0b]);
+                    insn.kind = Kind::Trap;
+                    insn
+                }
+                Err(_) => {
+                    self.end = End::Unsupported;
+                    break;
+                }
+            };
+            let item = Item { insn, bytes, pc };
+            if let Some(place) = self.items.get_mut(self.count) {
+                *place = Some(item);
+            }
+            self.count += 1;
+            pc = item.next();
+            match insn.kind {
+                Kind::Plain | Kind::Rdpmc => {}
+                // Forward conditional branches are left behind; a backward one is
+                // probably a loop's end and deserves a direct link.
+                Kind::Jcc if insn.rel >= 0 && side_exits < MAX_EXITS - 4 => side_exits += 1,
+                _ => break,
+            }
+        }
+        // An obstacle after some good instructions gets a block of its own.
+        if self.count > 0 {
+            self.end = End::Branch;
+        }
+        self.block.guest_len = pc.wrapping_sub(start) as u32;
+        self.block.insns = self.count as u16;
+    }
+
+    fn item(&self, at: usize) -> Option<Item> {
+        self.items.get(at).copied().flatten()
+    }
+
+    /// Where the count can go: the last point with dead flags, if any.
+    fn place_count(&mut self, source: &mut dyn Source, next: u64) -> Option<usize> {
+        let mut live = match self.item(self.count.wrapping_sub(1)) {
+            Some(last) => match last.insn.kind {
+                Kind::Jmp | Kind::Call | Kind::Xbegin => source.live_flags(last.target()),
+                Kind::Jcc | Kind::Loop => {
+                    source.live_flags(last.target()) | source.live_flags(last.next())
+                }
+                Kind::Plain | Kind::Rdpmc => source.live_flags(next),
+                _ => flag::ALL,
+            },
+            None => flag::ALL,
+        };
+        let mut point = None;
+        for at in (0..self.count).rev() {
+            let Some(item) = self.item(at) else { continue };
+            if item.insn.kind == Kind::Jcc && at + 1 < self.count {
+                live |= source.live_flags(item.target());
+            }
+            live = (live & !item.insn.flags_written()) | item.insn.flags_read();
+            if live == 0 && point.is_none() {
+                point = Some(at);
+            }
+        }
+        self.block.live_in = live;
+        point
+    }
+
+    fn record(&mut self, start: u64, guest: u8) {
+        let host = self.hot.here().wrapping_sub(start);
+        if host == 0 && guest & record::LEN == 0 {
+            return;
+        }
+        if let Some(place) = self.block.records.get_mut(self.block.record_count) {
+            *place = Record {
+                guest,
+                host: host as u8,
+            };
+            self.block.record_count += 1;
+        }
+    }
+
+    /// A stub for an exit to `target`, whose displacement is at `patch`.
+    fn exit(&mut self, target: u64, patch: u64, stub: u64) {
+        if let Some(place) = self.block.exits.get_mut(self.block.exit_count) {
+            *place = Exit {
+                target,
+                patch,
+                stub,
+            };
+            self.block.exit_count += 1;
+        }
+    }
+
+    fn stub(&mut self) -> u64 {
+        let stub = self.cold.here();
+        let number = self.first_exit + self.block.exit_count as u32;
+        self.cold.set_gs32(self.config.offsets.exit_id, number);
+        self.cold.jump_gs(self.config.offsets.vector_exit);
+        stub
+    }
+
+    fn exit_jmp(&mut self, target: u64) {
+        let stub = self.stub();
+        let patch = self.hot.jmp(stub);
+        self.exit(target, patch, stub);
+    }
+
+    fn exit_jcc(&mut self, condition: u8, target: u64) {
+        let stub = self.stub();
+        let patch = self.hot.jcc(condition, stub);
+        self.exit(target, patch, stub);
+    }
+
+    /// Adds `value` in the cold part, keeping whatever is alive.
+    fn cold_count(&mut self, value: i32, live: u8) {
+        let offsets = self.config.offsets;
+        if value == 0 {
+        } else if live == 0 {
+            self.cold.add_gs(offsets.count, value);
+        } else {
+            self.cold.store_gs(offsets.spill_rax, RAX);
+            self.cold.count_through(RAX, offsets.count, value);
+            self.cold.load_gs(offsets.spill_rax, RAX);
+        }
+    }
+
+    fn emit(&mut self, source: &mut dyn Source, start: u64) {
+        let offsets = self.config.offsets;
+        let next = start.wrapping_add(u64::from(self.block.guest_len));
+        if self.count == 0 {
+            self.block.end = self.end;
+            let number = self.first_exit;
+            self.hot.set_gs32(offsets.exit_id, number);
+            self.hot.jump_gs(offsets.vector_special);
+            self.exit(start, 0, 0);
+            return;
+        }
+        let total = self.count as i32;
+        let point = self.place_count(source, next);
+        let mut counted = false;
+        for at in 0..self.count {
+            let Some(item) = self.item(at) else { return };
+            if point == Some(at) {
+                let here = self.hot.here();
+                self.hot.add_gs(offsets.count, total);
+                self.record(here, record::COUNTS);
+                counted = true;
+            }
+            let last = at + 1 == self.count;
+            let here = self.hot.here();
+            match item.insn.kind {
+                Kind::Plain | Kind::Rdpmc => {
+                    self.copy(&item);
+                    if last && !counted {
+                        self.count_spilling(total);
+                    }
+                    if last {
+                        let here = self.hot.here();
+                        self.exit_jmp(next);
+                        self.record(here, 0);
+                    }
+                }
+                Kind::Jcc if !last => {
+                    let done = at as i32 + 1;
+                    let live = source.live_flags(item.target());
+                    let stub = self.cold.here();
+                    self.cold_count(if counted { done - total } else { done }, live);
+                    let unlinked_jump = self.cold.here();
+                    if unlinked_jump == stub {
+                        self.exit_jcc(item.insn.opcode, item.target());
+                    } else {
+                        self.cold.align_patch(1);
+                        let jump = self.cold.here();
+                        let unlinked = jump + 5;
+                        let patch = self.cold.jmp(unlinked);
+                        let unlinked = self.stub();
+                        self.hot.jcc(item.insn.opcode, stub);
+                        self.exit(item.target(), patch, unlinked);
+                    }
+                    self.record(here, item.insn.len);
+                }
+                _ => self.terminate(&item, counted, total),
+            }
+        }
+    }
+
+    /// The count where flags are alive and no register is free.
+    fn count_spilling(&mut self, total: i32) {
+        let offsets = self.config.offsets;
+        let here = self.hot.here();
+        self.hot.store_gs(offsets.spill_rax, RAX);
+        self.hot.count_through(RAX, offsets.count, total);
+        self.hot.load_gs(offsets.spill_rax, RAX);
+        self.record(here, record::COUNTS);
+    }
+
+    /// Copies one instruction, with a RIP-relative operand adjusted.
+    fn copy(&mut self, item: &Item) {
+        let here = self.hot.here();
+        let mut mark = item.insn.len;
+        if item.insn.is_rip_relative() {
+            let operand = item.operand();
+            let end = here.wrapping_add(u64::from(item.insn.len));
+            if reaches(end, operand) && !self.config.force_far {
+                let mut bytes = item.bytes;
+                let at = usize::from(item.insn.modrm_at) + 1;
+                let disp = (operand.wrapping_sub(end) as u32).to_le_bytes();
+                if let Some(place) = bytes.get_mut(at..at + 4) {
+                    place.copy_from_slice(&disp);
+                }
+                self.hot
+                    .put(bytes.get(..usize::from(item.insn.len)).unwrap_or(&[]));
+            } else {
+                mark |= record::FAR;
+                self.copy_far(item, operand);
+            }
+        } else {
+            self.hot.put(item.code());
+        }
+        self.record(here, mark);
+    }
+
+    /// `op [rip+x]` with the data out of reach: `op [rsi]` with RSI spilled (or
+    /// RDI or RBX where the instruction itself names RSI).
+    fn copy_far(&mut self, item: &Item, operand: u64) {
+        let offsets = self.config.offsets;
+        let reg = far_register(&item.insn);
+        self.hot.store_gs(offsets.spill_2, reg);
+        self.hot.mov_imm(reg, operand);
+        let modrm_at = usize::from(item.insn.modrm_at);
+        let code = item.code();
+        let mut head = [0u8; MAX_LEN];
+        let length = modrm_at.min(MAX_LEN - 1);
+        for (to, from) in head.iter_mut().zip(code.iter().take(length)) {
+            *to = *from;
+        }
+        // The base is one of the low eight: clear REX.B (inverted in VEX, EVEX).
+        match item.insn.space {
+            0..=3 if item.insn.rex & 1 != 0 => {
+                let at = match item.insn.space {
+                    0 => 1,
+                    1 => 2,
+                    _ => 3,
+                };
+                if let Some(rex) = head.get_mut(usize::from(item.insn.opcode_at).wrapping_sub(at)) {
+                    *rex &= !1;
+                }
+            }
+            4..=14 if item.insn.rex & 1 != 0 => {
+                // Three-byte VEX, XOP or EVEX: B̄ is bit 5 of the first payload.
+                let back = if (7..=11).contains(&item.insn.space) {
+                    3
+                } else {
+                    2
+                };
+                if let Some(p0) = head.get_mut(usize::from(item.insn.opcode_at).wrapping_sub(back))
+                {
+                    *p0 |= 0x20;
+                }
+            }
+            _ => {}
+        }
+        self.hot.put(head.get(..length).unwrap_or(&[]));
+        self.hot.put(&[item.insn.modrm & 0x38 | reg]);
+        self.hot.put(code.get(modrm_at + 5..).unwrap_or(&[]));
+        self.hot.load_gs(offsets.spill_2, reg);
+    }
+
+    /// The instruction that ends the block.
+    fn terminate(&mut self, item: &Item, counted: bool, total: i32) {
+        let offsets = self.config.offsets;
+        let indirect = matches!(item.insn.kind, Kind::Ret | Kind::JmpInd | Kind::CallInd);
+        if indirect {
+            let here = self.hot.here();
+            self.hot.store_gs(offsets.spill_rax, RAX);
+            let mut mark = record::SPILLS_RAX;
+            if !counted {
+                self.hot.count_through(RAX, offsets.count, total);
+                if item.insn.kind != Kind::Ret {
+                    self.hot.load_gs(offsets.spill_rax, RAX);
+                }
+                mark |= record::COUNTS;
+            }
+            self.record(here, mark);
+        } else if item.insn.kind == Kind::Syscall {
+            if !counted {
+                let here = self.hot.here();
+                self.hot.count_through(RCX, offsets.count, total);
+                self.record(here, record::COUNTS);
+            }
+        } else if !counted {
+            self.count_spilling(total);
+        }
+        let here = self.hot.here();
+        match item.insn.kind {
+            Kind::Ret => self.ret(item),
+            Kind::JmpInd => {
+                self.load_target(item);
+                self.jump_by_table();
+            }
+            Kind::CallInd => {
+                self.load_target(item);
+                self.push(item.next());
+                self.jump_by_table();
+            }
+            Kind::Call => {
+                self.push(item.next());
+                self.exit_jmp(item.target());
+            }
+            Kind::Jmp => self.exit_jmp(item.target()),
+            Kind::Jcc => {
+                self.exit_jcc(item.insn.opcode, item.target());
+                self.exit_jmp(item.next());
+            }
+            Kind::Loop => {
+                // loop taken; jmp next; taken: jmp target
+                let code = item.code();
+                let head = code.get(..code.len().saturating_sub(1)).unwrap_or(&[]);
+                self.hot.put(head);
+                let displacement = self.hot.here();
+                self.hot.put(&[0]);
+                self.exit_jmp(item.next());
+                let taken = self.hot.here().wrapping_sub(displacement + 1) as u8;
+                self.hot.patch8(displacement, taken);
+                self.exit_jmp(item.target());
+            }
+            Kind::Xbegin => {
+                self.hot.mov_imm(RAX, 0);
+                self.exit_jmp(item.target());
+            }
+            Kind::Syscall => {
+                self.block.end = End::Syscall;
+                if !self.known_plain_syscall() {
+                    let number = self.first_exit + self.block.exit_count as u32;
+                    self.hot.set_gs32(offsets.exit_id, number);
+                    self.hot.jump_gs(offsets.vector_syscall);
+                    self.record(here, item.insn.len);
+                }
+                let here = self.hot.here();
+                // RCX = 0 tells a call not yet made from one to be restarted.
+                self.hot.put(&[0xb9, 0, 0, 0, 0]);
+                self.block.syscall = self.hot.here();
+                self.hot.put(&[0x0f, 0x05]);
+                self.hot.mov_imm(RCX, item.next());
+                self.exit_jmp(item.next());
+                self.record(here, 0);
+                return;
+            }
+            _ => {
+                self.copy(item);
+                let here = self.hot.here();
+                self.exit_jmp(item.next());
+                self.record(here, 0);
+                return;
+            }
+        }
+        self.record(here, item.insn.len);
+    }
+
+    /// The number is set by a `mov eax, imm32` close before and needs no care.
+    fn known_plain_syscall(&self) -> bool {
+        for at in (0..self.count.saturating_sub(1)).rev().take(8) {
+            let Some(item) = self.item(at) else {
+                return false;
+            };
+            let insn = &item.insn;
+            if insn.space != 0 || insn.kind != Kind::Plain {
+                return false;
+            }
+            match insn.opcode {
+                0xb8 if insn.rex & 9 == 0 && insn.prefixes == 0 => {
+                    let number = item
+                        .bytes
+                        .get(usize::from(insn.imm_at))
+                        .copied()
+                        .unwrap_or(0);
+                    let high = item.bytes.get(usize::from(insn.imm_at) + 1);
+                    let wide = u16::from_le_bytes([number, high.copied().unwrap_or(0xff)]);
+                    return super::entry::is_plain_syscall(u64::from(wide));
+                }
+                // Writes of registers other than RAX: mov, lea, xor, test, cmp.
+                0xb9..=0xbf | 0x89 | 0x85 | 0x39 => {
+                    if insn.opcode == 0x89 && insn.modrm & 0xc7 == 0xc0 && insn.rex & 1 == 0 {
+                        return false;
+                    }
+                }
+                0x8b | 0x8d | 0x33 | 0x63 if insn.reg() != 0 => {}
+                0x31 if insn.modrm & 0xc7 != 0xc0 || insn.rex & 1 != 0 => {}
+                0xc7 if insn.modrm != 0xc0 || insn.rex & 1 != 0 => {}
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    fn ret(&mut self, item: &Item) {
+        let imm = item.bytes.get(usize::from(item.insn.imm_at)).copied();
+        if item.insn.opcode == 0xc3 {
+            self.hot.put(&[0x0f, 0xb7, 0x04, 0x24]); // movzx eax, word [rsp]
+            self.hot.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]); // lea rsp, [rsp+8]
+            self.hot.put(&[0xff, 0x24, 0xc5]); // jmp [rax*8+table]
+            self.hot.put(&self.config.ret_table.to_le_bytes());
+        } else {
+            let high = item.bytes.get(usize::from(item.insn.imm_at) + 1).copied();
+            let extra = u16::from_le_bytes([imm.unwrap_or(0), high.unwrap_or(0)]);
+            self.hot.put(&[0x48, 0x8b, 0x04, 0x24]); // mov rax, [rsp]
+            self.hot.store_gs(self.config.offsets.target, RAX);
+            self.hot.put(&[0x48, 0x8d, 0xa4, 0x24]); // lea rsp, [rsp+8+n]
+            self.hot.put(&(u32::from(extra) + 8).to_le_bytes());
+            self.jump_by_table();
+        }
+    }
+
+    /// Loads the target into RAX and notes it.
+    fn load_target(&mut self, item: &Item) {
+        let insn = &item.insn;
+        if insn.prefixes & prefix::FS != 0 {
+            self.hot.put(&[0x64]);
+        }
+        if insn.is_rip_relative() {
+            let operand = item.operand();
+            let end = self.hot.here().wrapping_add(7);
+            if insn.prefixes & prefix::FS == 0 && reaches(end, operand) && !self.config.force_far {
+                self.hot.put(&[0x48, 0x8b, 0x05]);
+                self.hot
+                    .put(&(operand.wrapping_sub(end) as u32).to_le_bytes());
+            } else if insn.prefixes & prefix::FS == 0 {
+                self.hot.mov_imm(RAX, operand);
+                self.hot.put(&[0x48, 0x8b, 0x00]);
+            } else {
+                self.hot.put(&[0x0f, 0x0b]); // nothing makes FS and RIP relative at once
+            }
+        } else {
+            if insn.prefixes & prefix::ADDRSIZE != 0 {
+                self.hot.put(&[0x67]);
+            }
+            self.hot
+                .put(&[0x48 | insn.rex & 3, 0x8b, insn.modrm & 0xc7]);
+            let rest = item
+                .code()
+                .get(usize::from(insn.modrm_at) + 1..)
+                .unwrap_or(&[]);
+            self.hot.put(rest);
+        }
+        self.hot.store_gs(self.config.offsets.target, RAX);
+    }
+
+    fn jump_by_table(&mut self) {
+        self.hot.put(&[0x0f, 0xb7, 0xc0]); // movzx eax, ax
+        self.hot.put(&[0xff, 0x24, 0xc5]);
+        self.hot.put(&self.config.jump_table.to_le_bytes());
+    }
+
+    /// Pushes a program return address without touching a register.
+    fn push(&mut self, value: u64) {
+        if let Ok(small) = i32::try_from(value as i64) {
+            self.hot.put(&[0x68]);
+            self.hot.put(&small.to_le_bytes());
+        } else {
+            let literal = self.cold.here();
+            self.cold.put(&value.to_le_bytes());
+            let end = self.hot.here() + 6;
+            self.hot.put(&[0xff, 0x35]);
+            self.hot
+                .put(&(literal.wrapping_sub(end) as u32).to_le_bytes());
+        }
+    }
+}
+
+/// A register among RSI, RDI, RBX that `insn` does not name.
+pub fn far_register(insn: &Insn) -> u8 {
+    [6u8, 7, 3]
+        .into_iter()
+        .find(|&r| insn.reg() != r && insn.vvvv != r)
+        .unwrap_or(3)
+}

@@ -1,0 +1,606 @@
+//! The instruction decoder: lengths, operand positions, control flow, and what
+//! an instruction does to the arithmetic flags and to memory.
+//!
+//! Facts: Intel SDM volume 2, chapter 2 (formats) and appendix A (opcode maps);
+//! AMD APM volume 3 (XOP, `EXTRQ`). Lengths and control flow are decided here,
+//! the properties come from the generated [`super::table`]; both are checked
+//! against iced-x86 on random bytes in `tests/decode.rs`. Uses `core` only: the
+//! same source is compiled into the runtime that lives in the target.
+
+use super::table;
+
+/// The arithmetic flags as bits of a set.
+pub mod flag {
+    /// Overflow.
+    pub const O: u8 = 1;
+    /// Sign.
+    pub const S: u8 = 2;
+    /// Zero.
+    pub const Z: u8 = 4;
+    /// Auxiliary carry.
+    pub const A: u8 = 8;
+    /// Parity.
+    pub const P: u8 = 16;
+    /// Carry.
+    pub const C: u8 = 32;
+    /// All six.
+    pub const ALL: u8 = 63;
+}
+
+/// The longest instruction the architecture allows, in bytes.
+pub const MAX_LEN: usize = 15;
+
+/// How an instruction passes control on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// To the next instruction; can be copied.
+    Plain,
+    /// `jcc`.
+    Jcc,
+    /// `loop`, `loope`, `loopne`, `jrcxz`, `jecxz`: a byte displacement only.
+    Loop,
+    /// Direct `jmp`.
+    Jmp,
+    /// Direct `call`.
+    Call,
+    /// Near `ret`.
+    Ret,
+    /// `jmp` through a register or memory.
+    JmpInd,
+    /// `call` through a register or memory.
+    CallInd,
+    /// `syscall`.
+    Syscall,
+    /// Always traps or never returns here (`ud2`, `hlt`, `int3`, `int n`):
+    /// copied, and ends a block.
+    Trap,
+    /// `rdpmc`.
+    Rdpmc,
+    /// `xbegin`: treated as a transaction that aborts at once.
+    Xbegin,
+    /// Cannot be run by copying (far transfers, writes to GS, …).
+    Unsupported,
+}
+
+/// One decoded instruction; positions are byte offsets from its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Insn {
+    /// Length in bytes, 1 to 15.
+    pub len: u8,
+    /// Where the opcode byte is.
+    pub opcode_at: u8,
+    /// Where `ModRM` is; 0 where there is none.
+    pub modrm_at: u8,
+    /// Where the immediate starts; equals `len` where there is none.
+    pub imm_at: u8,
+    /// The opcode byte.
+    pub opcode: u8,
+    /// Index of the opcode space: see `gen_instruction_table`.
+    pub space: u8,
+    /// The `ModRM` byte (0 where there is none).
+    pub modrm: u8,
+    /// REX bits, also where VEX or EVEX carry them: W R X B as in REX.
+    pub rex: u8,
+    /// Prefixes met: see [`prefix`].
+    pub prefixes: u8,
+    /// Register named by VEX.vvvv, or 0xff.
+    pub vvvv: u8,
+    /// How control goes on.
+    pub kind: Kind,
+    /// Displacement of a direct branch relative to the next instruction.
+    pub rel: i32,
+    /// The property word of the table (see [`Insn::flags_read`] and others).
+    pub properties: u16,
+}
+
+/// Bits of [`Insn::prefixes`].
+pub mod prefix {
+    /// 66: operand size.
+    pub const OPSIZE: u8 = 1;
+    /// 67: address size.
+    pub const ADDRSIZE: u8 = 2;
+    /// F0.
+    pub const LOCK: u8 = 4;
+    /// F3.
+    pub const REP: u8 = 8;
+    /// F2.
+    pub const REPNE: u8 = 16;
+    /// 64.
+    pub const FS: u8 = 32;
+    /// 65.
+    pub const GS: u8 = 64;
+}
+
+impl Insn {
+    /// Flags this instruction reads.
+    pub fn flags_read(&self) -> u8 {
+        (self.properties & 0x3f) as u8
+    }
+    /// Flags this instruction surely overwrites.
+    pub fn flags_written(&self) -> u8 {
+        (self.properties >> 6 & 0x3f) as u8
+    }
+    /// Reads data memory, the stack included.
+    pub fn is_load(&self) -> bool {
+        self.properties & 1 << 12 != 0
+    }
+    /// Writes data memory, the stack included.
+    pub fn is_store(&self) -> bool {
+        self.properties & 1 << 13 != 0
+    }
+    /// Names an MMX, SSE, AVX or AVX-512 register.
+    pub fn is_vector(&self) -> bool {
+        self.properties & 1 << 14 != 0
+    }
+    /// Has a memory operand relative to the next instruction.
+    pub fn is_rip_relative(&self) -> bool {
+        self.modrm_at != 0 && self.modrm & 0xc7 == 0x05
+    }
+    /// The `ModRM` form names memory.
+    pub fn has_memory_operand(&self) -> bool {
+        self.modrm_at != 0 && self.modrm < 0xc0
+    }
+    /// Number of the register in `ModRM.reg`, REX.R included.
+    pub fn reg(&self) -> u8 {
+        (self.modrm >> 3 & 7) | (self.rex & 4) << 1
+    }
+    /// Any prefix that hardware would reject or that changes the meaning here.
+    fn has(&self, bits: u8) -> bool {
+        self.prefixes & bits != 0
+    }
+}
+
+/// Why bytes are no instruction that this decoder knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The bytes end inside the instruction.
+    Short,
+    /// No such encoding (the CPU would raise `#UD`), or a newer one than known.
+    Unknown,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Imm {
+    None,
+    Byte,
+    Word,
+    /// Two bytes with 66, else four.
+    Z,
+    /// As `Z`, eight with REX.W (`mov r, imm`).
+    V,
+    /// `enter`: a word and a byte.
+    WordByte,
+    /// `mov al/eax, [moffs]`.
+    Moffs,
+    Rel8,
+    Rel32,
+    Dword,
+}
+
+/// Opcodes of the one-byte map with `ModRM`, a bit each.
+const MODRM_0: [u32; 8] = [
+    0x0f0f_0f0f, // 00-1f
+    0x0f0f_0f0f, // 20-3f
+    0x0000_0000, // 40-5f
+    0x0000_0a08, // 60-7f: 63 69 6b
+    0x0000_ffff, // 80-9f: 80-8f
+    0x0000_0000, // a0-bf
+    0xff0f_00c3, // c0-df: c0 c1 c6 c7 d0-d3 d8-df
+    0xc0c0_0000, // e0-ff: f6 f7 fe ff
+];
+
+/// Opcodes of the 0F map without `ModRM`, a bit each.
+const NO_MODRM_1: [u32; 8] = [
+    0x0000_4bf0, // 04-09 0b 0e: 05 syscall 06 clts 07 sysret 08 invd 09 wbinvd 0b ud2 0e femms
+    0x00ff_0000, // 30-37
+    0,
+    0x0080_0000, // 77
+    0x0000_ffff, // 80-8f
+    0x0000_0707, // a0-a2 a8-aa
+    0x0000_ff00, // c8-cf
+    0,
+];
+
+fn bit(map: &[u32; 8], opcode: u8) -> bool {
+    map[usize::from(opcode >> 5)] >> (opcode & 31) & 1 != 0
+}
+
+fn imm_one_byte(opcode: u8, modrm: u8) -> Imm {
+    match opcode {
+        0x00..=0x3f => match opcode & 7 {
+            4 => Imm::Byte,
+            5 => Imm::Z,
+            _ => Imm::None,
+        },
+        0x68 | 0x69 | 0x81 | 0xa9 | 0xc7 => Imm::Z,
+        0x6a | 0x6b | 0x80 | 0x83 | 0xa8 | 0xb0..=0xb7 | 0xc0 | 0xc1 | 0xc6 | 0xcd => Imm::Byte,
+        0xe4..=0xe7 => Imm::Byte,
+        0x70..=0x7f | 0xe0..=0xe3 | 0xeb => Imm::Rel8,
+        0xa0..=0xa3 => Imm::Moffs,
+        0xb8..=0xbf => Imm::V,
+        0xc2 | 0xca => Imm::Word,
+        0xc8 => Imm::WordByte,
+        0xe8 | 0xe9 => Imm::Rel32,
+        0xf6 if modrm & 0x38 < 0x10 => Imm::Byte,
+        0xf7 if modrm & 0x38 < 0x10 => Imm::Z,
+        _ => Imm::None,
+    }
+}
+
+fn imm_two_byte(opcode: u8, prefixes: u8) -> Imm {
+    match opcode {
+        0x0f | 0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6 => Imm::Byte,
+        0x78 if prefixes & (prefix::OPSIZE | prefix::REPNE) != 0 => Imm::Word,
+        0x80..=0x8f => Imm::Rel32,
+        _ => Imm::None,
+    }
+}
+
+/// Not an instruction in 64-bit mode.
+fn invalid_one_byte(opcode: u8) -> bool {
+    matches!(
+        opcode,
+        0x06 | 0x07
+            | 0x0e
+            | 0x16
+            | 0x17
+            | 0x1e
+            | 0x1f
+            | 0x27
+            | 0x2f
+            | 0x37
+            | 0x3f
+            | 0x60
+            | 0x61
+            | 0x82
+            | 0x9a
+            | 0xce
+            | 0xd4
+            | 0xd5
+            | 0xd6
+            | 0xea
+    )
+}
+
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Cursor<'_> {
+    fn next(&mut self) -> Result<u8, DecodeError> {
+        if self.at >= MAX_LEN {
+            return Err(DecodeError::Unknown);
+        }
+        let byte = *self.bytes.get(self.at).ok_or(DecodeError::Short)?;
+        self.at += 1;
+        Ok(byte)
+    }
+}
+
+/// Decodes the instruction at the start of `bytes` (64-bit mode).
+///
+/// # Errors
+/// [`DecodeError::Short`] where more bytes are needed, [`DecodeError::Unknown`]
+/// where they are no known instruction.
+pub fn decode(bytes: &[u8]) -> Result<Insn, DecodeError> {
+    let mut cursor = Cursor { bytes, at: 0 };
+    let mut insn = Insn {
+        len: 0,
+        opcode_at: 0,
+        modrm_at: 0,
+        imm_at: 0,
+        opcode: 0,
+        space: 0,
+        modrm: 0,
+        rex: 0,
+        prefixes: 0,
+        vvvv: 0xff,
+        kind: Kind::Plain,
+        rel: 0,
+        properties: 0,
+    };
+    let mut pp = 0u8;
+    let mut byte;
+    loop {
+        byte = cursor.next()?;
+        let bit = match byte {
+            0x66 => prefix::OPSIZE,
+            0x67 => prefix::ADDRSIZE,
+            0xf0 => prefix::LOCK,
+            0xf3 => {
+                insn.prefixes &= !prefix::REPNE;
+                prefix::REP
+            }
+            0xf2 => {
+                insn.prefixes &= !prefix::REP;
+                prefix::REPNE
+            }
+            0x64 => {
+                insn.prefixes &= !prefix::GS;
+                prefix::FS
+            }
+            0x65 => {
+                insn.prefixes &= !prefix::FS;
+                prefix::GS
+            }
+            0x26 | 0x2e | 0x36 | 0x3e => 0,
+            0x40..=0x4f => {
+                insn.rex = byte & 15;
+                // A REX prefix counts only right before the opcode.
+                let following = *bytes.get(cursor.at).ok_or(DecodeError::Short)?;
+                if matches!(following, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x64 | 0x65)
+                    || matches!(following, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f)
+                {
+                    insn.rex = 0;
+                    continue;
+                }
+                byte = cursor.next()?;
+                if matches!(byte, 0xc4 | 0xc5 | 0x62) {
+                    return Err(DecodeError::Unknown);
+                }
+                break;
+            }
+            _ => break,
+        };
+        insn.prefixes |= bit;
+    }
+    if insn.has(prefix::REPNE) {
+        pp = 3;
+    } else if insn.has(prefix::REP) {
+        pp = 2;
+    } else if insn.has(prefix::OPSIZE) {
+        pp = 1;
+    }
+
+    let mut imm = Imm::None;
+    let mut has_modrm = true;
+    match byte {
+        0x0f => {
+            byte = cursor.next()?;
+            match byte {
+                0x38 => {
+                    insn.space = 2;
+                    byte = cursor.next()?;
+                }
+                0x3a => {
+                    insn.space = 3;
+                    imm = Imm::Byte;
+                    byte = cursor.next()?;
+                }
+                _ => {
+                    insn.space = 1;
+                    has_modrm = !bit(&NO_MODRM_1, byte);
+                    imm = imm_two_byte(byte, insn.prefixes);
+                }
+            }
+        }
+        0xc5 => {
+            let payload = cursor.next()?;
+            insn.rex = (!payload >> 5) & 4;
+            insn.vvvv = !payload >> 3 & 15;
+            pp = vex_prefix(payload);
+            insn.space = 4;
+            byte = cursor.next()?;
+        }
+        0xc4 => {
+            let (p0, p1) = (cursor.next()?, cursor.next()?);
+            insn.rex = (!p0 >> 5 & 7) | (p1 >> 4 & 8);
+            insn.vvvv = !p1 >> 3 & 15;
+            pp = vex_prefix(p1);
+            insn.space = match p0 & 31 {
+                1 => 4,
+                2 => 5,
+                3 => 6,
+                _ => return Err(DecodeError::Unknown),
+            };
+            byte = cursor.next()?;
+        }
+        0x62 => {
+            let (p0, p1, p2) = (cursor.next()?, cursor.next()?, cursor.next()?);
+            if p0 & 8 != 0 || p1 & 4 == 0 {
+                return Err(DecodeError::Unknown); // APX
+            }
+            insn.rex = (!p0 >> 5 & 7) | (p1 >> 4 & 8);
+            insn.vvvv = (!p1 >> 3 & 15) | (!p2 & 8) << 1;
+            pp = vex_prefix(p1);
+            insn.space = match p0 & 7 {
+                1 => 7,
+                2 => 8,
+                3 => 9,
+                5 => 10,
+                6 => 11,
+                _ => return Err(DecodeError::Unknown),
+            };
+            byte = cursor.next()?;
+        }
+        0x8f if bytes.get(cursor.at).is_some_and(|b| b & 0x1f >= 8) => {
+            let (p0, p1) = (cursor.next()?, cursor.next()?);
+            insn.rex = (!p0 >> 5 & 7) | (p1 >> 4 & 8);
+            insn.vvvv = !p1 >> 3 & 15;
+            pp = vex_prefix(p1);
+            (insn.space, imm) = match p0 & 31 {
+                8 => (12, Imm::Byte),
+                9 => (13, Imm::None),
+                10 => (14, Imm::Dword),
+                _ => return Err(DecodeError::Unknown),
+            };
+            byte = cursor.next()?;
+        }
+        _ => {
+            if invalid_one_byte(byte) {
+                return Err(DecodeError::Unknown);
+            }
+            has_modrm = bit(&MODRM_0, byte);
+        }
+    }
+    match insn.space {
+        4 | 7 => {
+            if matches!(byte, 0x70..=0x73 | 0xc2 | 0xc4..=0xc6) {
+                imm = Imm::Byte;
+            }
+            has_modrm = !(insn.space == 4 && byte == 0x77);
+        }
+        6 | 9 => imm = Imm::Byte,
+        _ => {}
+    }
+    insn.opcode = byte;
+    insn.opcode_at = (cursor.at - 1) as u8;
+
+    if has_modrm {
+        insn.modrm_at = cursor.at as u8;
+        let modrm = cursor.next()?;
+        insn.modrm = modrm;
+        let control = insn.space == 1 && matches!(byte, 0x20..=0x23);
+        if modrm < 0xc0 && !control {
+            let mut displacement = match modrm >> 6 {
+                1 => 1,
+                2 => 4,
+                _ => 0,
+            };
+            if modrm & 7 == 4 {
+                let sib = cursor.next()?;
+                if sib & 7 == 5 && modrm < 0x40 {
+                    displacement = 4;
+                }
+            } else if modrm & 0xc7 == 5 {
+                displacement = 4;
+            }
+            cursor.at += displacement;
+        } else if control {
+            insn.modrm |= 0xc0;
+        }
+    }
+    if insn.space == 0 {
+        imm = imm_one_byte(byte, insn.modrm);
+    }
+    insn.imm_at = cursor.at as u8;
+    let word = insn.prefixes & prefix::OPSIZE != 0 && insn.rex & 8 == 0;
+    let size = match imm {
+        Imm::None => 0,
+        Imm::Byte | Imm::Rel8 => 1,
+        Imm::Word => 2,
+        Imm::Z if word => 2,
+        Imm::Z | Imm::Rel32 | Imm::Dword => 4,
+        Imm::V if insn.rex & 8 != 0 => 8,
+        Imm::V if word => 2,
+        Imm::V => 4,
+        Imm::WordByte => 3,
+        Imm::Moffs if insn.has(prefix::ADDRSIZE) => 4,
+        Imm::Moffs => 8,
+    };
+    let len = cursor.at + size;
+    if len > MAX_LEN {
+        return Err(DecodeError::Unknown);
+    }
+    if len > bytes.len() {
+        return Err(DecodeError::Short);
+    }
+    insn.len = len as u8;
+    let imm_at = usize::from(insn.imm_at);
+    insn.rel = match imm {
+        Imm::Rel8 => i32::from(bytes[imm_at] as i8),
+        Imm::Rel32 => i32::from_le_bytes([
+            bytes[imm_at],
+            bytes[imm_at + 1],
+            bytes[imm_at + 2],
+            bytes[imm_at + 3],
+        ]),
+        _ => 0,
+    };
+
+    let memory = usize::from(insn.modrm < 0xc0);
+    let row = table::INDEX[usize::from(insn.space) * 256 + usize::from(byte)];
+    let column = usize::from(pp) * 16 + memory * 8 + usize::from(insn.modrm >> 3 & 7);
+    insn.properties = table::WORDS[usize::from(table::ROWS[usize::from(row)][column])];
+    classify(&mut insn, bytes);
+    Ok(insn)
+}
+
+fn vex_prefix(payload: u8) -> u8 {
+    // The table's order is none, 66, F3, F2: the same as VEX.pp.
+    payload & 3
+}
+
+/// Control flow, and the flag effects that hang on operands.
+fn classify(insn: &mut Insn, bytes: &[u8]) {
+    let reg = insn.modrm >> 3 & 7;
+    let written = |p: u16, flags: u8| (p & !0x0fc0) | u16::from(flags) << 6;
+    if insn.space == 0 {
+        match insn.opcode {
+            0x70..=0x7f => insn.kind = Kind::Jcc,
+            0xe0..=0xe3 => insn.kind = Kind::Loop,
+            0xe8 => insn.kind = Kind::Call,
+            0xe9 | 0xeb => insn.kind = Kind::Jmp,
+            0xc2 | 0xc3 => insn.kind = Kind::Ret,
+            0xff if reg == 2 => insn.kind = Kind::CallInd,
+            0xff if reg == 4 => insn.kind = Kind::JmpInd,
+            0xff if reg == 3 || reg == 5 => insn.kind = Kind::Unsupported,
+            0xca | 0xcb | 0xcf => insn.kind = Kind::Unsupported,
+            0xcc | 0xcd | 0xf1 | 0xf4 => insn.kind = Kind::Trap,
+            // mov to segment registers: GS is taken, SS delays traps
+            0x8e if reg == 5 => insn.kind = Kind::Unsupported,
+            0xc7 if insn.modrm == 0xf8 => insn.kind = Kind::Xbegin,
+            // Shifts by an immediate: nothing is written when the masked count is 0.
+            0xc0 | 0xc1 => {
+                let mask = if insn.rex & 8 != 0 { 63 } else { 31 };
+                let count = bytes[usize::from(insn.imm_at)] & mask;
+                let all = flag::S | flag::Z | flag::P | flag::C;
+                let flags = match reg {
+                    _ if count == 0 => 0,
+                    0 | 1 => flag::C,
+                    2 | 3 => 0,
+                    _ => all,
+                };
+                insn.properties = written(insn.properties, flags);
+            }
+            0xd2 | 0xd3 => insn.properties = written(insn.properties, 0),
+            // Repeated compares write nothing when the count is 0.
+            0xa6 | 0xa7 | 0xae | 0xaf if insn.has(prefix::REP | prefix::REPNE) => {
+                insn.properties = written(insn.properties, 0);
+            }
+            // x87: conditional moves read, (u)comi(p) writes.
+            0xda | 0xdb if insn.modrm >= 0xc0 && reg < 4 => {
+                insn.properties =
+                    written(insn.properties, 0) | u16::from(flag::Z | flag::P | flag::C);
+            }
+            0xd8..=0xdf if insn.modrm >= 0xc0 => {
+                insn.properties = written(insn.properties, 0) & !0x3f;
+            }
+            _ => {}
+        }
+    } else if insn.space == 1 {
+        match insn.opcode {
+            0x05 => insn.kind = Kind::Syscall,
+            0x0b | 0xb9 | 0xff => insn.kind = Kind::Trap,
+            0x07 | 0x34 | 0x35 => insn.kind = Kind::Unsupported,
+            0x33 => insn.kind = Kind::Rdpmc,
+            0x80..=0x8f => insn.kind = Kind::Jcc,
+            // mul-like and double shifts: only what is defined, decided by the table;
+            // shld/shrd by a count of 0 write nothing.
+            0xa4 | 0xa5 | 0xac | 0xad => insn.properties = written(insn.properties, 0),
+            // pop gs, lgs
+            0xa9 | 0xb5 => insn.kind = Kind::Unsupported,
+            // rdgsbase, wrgsbase
+            0xae if insn.modrm >= 0xc0 && insn.has(prefix::REP) && (reg == 1 || reg == 3) => {
+                insn.kind = Kind::Unsupported;
+            }
+            0x01 if insn.modrm == 0xf8 => insn.kind = Kind::Unsupported, // swapgs
+            // The table knows ModRM.reg only; here ModRM.rm chooses too.
+            0x01 if insn.modrm >= 0xc0 => {
+                insn.properties = written(insn.properties, 0) | u16::from(flag::ALL);
+            }
+            0x0f if insn.modrm < 0xc0 => insn.properties = 0x5000, // 3DNow! with a load
+            _ => {}
+        }
+    } else if insn.modrm < 0xc0 {
+        // Encodings that the table's generator cannot form: vector indexes
+        // (gather, scatter), complex FP16 (registers must differ).
+        match (insn.space, insn.opcode) {
+            (5 | 8, 0x90..=0x93) | (11, 0x56 | 0x57 | 0xd6 | 0xd7) => insn.properties = 0x5000,
+            (8, 0xa0..=0xa3) => insn.properties = 0x6000,
+            _ => {}
+        }
+    }
+}

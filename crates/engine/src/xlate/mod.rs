@@ -1,0 +1,9 @@
+//! The translator proper: decoding, flag liveness, emission. `core` only and
+//! without state, so that the same sources serve the runtime in the target and
+//! the tests here.
+
+pub mod block;
+pub mod decode;
+pub mod emit;
+pub mod entry;
+mod table;
