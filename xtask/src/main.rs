@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 const USAGE: &str = "\
 usage: cargo xtask TASK
   gen-events --source DIR                    writes the event tables from Linux' pmu-events
+  check-events [--count N] [--seed N]        compares the event tables with libpfm4
   right [FILTER…]                            programs behave under the virtual PMU as natively
   speed [--rounds N] [--valgrind] [FILTER…]  what the virtual PMU costs, in CPU time against native";
 
@@ -28,6 +29,7 @@ fn run() -> Result<()> {
     let task = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
     match task.as_str() {
+        "check-events" => gen_events::oracle::main(&rest),
         "gen-events" => gen_events::main(&root(), &rest),
         "right" => right::main(&root(), &rest),
         "speed" => speed::main(&root(), &rest),

@@ -8,6 +8,7 @@
 //! ```
 
 mod encode;
+pub(crate) mod oracle;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
