@@ -38,7 +38,7 @@ fn main() -> Result<(), Error> {
         println!("fibonacci({n}): {cost} {}", counter.unit());
     }
     if let Err(reason) = counter.check() {
-        println!("do not believe these: {reason}; {}", reason.mend());
+        println!("do not believe these: {reason}");
     }
 
     // The same on two threads: every thread reads its own counter.
@@ -56,7 +56,7 @@ fn main() -> Result<(), Error> {
                         counter.unit()
                     );
                 }
-                Err(error) => println!("thread: {error}; {}", error.mend()),
+                Err(error) => println!("thread: {error}"),
             });
         }
     });

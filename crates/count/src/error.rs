@@ -135,10 +135,23 @@ impl Error {
     }
 }
 
+/// One line: what failed, why, and what to do about it.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe(f)?;
         match self {
-            Self::Event(error) => error.fmt(f),
+            // These say it themselves.
+            Self::Event(_) | Self::Open { .. } | Self::Read { .. } => Ok(()),
+            _ => write!(f, "; {}", self.mend()),
+        }
+    }
+}
+
+impl Error {
+    /// What failed and why.
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event(error) => write!(f, "{error}"),
             Self::NotOne { expression, found } => {
                 write!(f, "{expression:?} names {found} events where one is wanted")
             }

@@ -40,11 +40,21 @@ const WORDS: usize = 3 + 2 * MOST_MEMBERS;
 pub struct CounterSet<P: Policy = Fence> {
     members: Vec<Member>,
     groups: Vec<Group>,
-    /// Every member is on a register fixed at opening.
-    fast: bool,
+    way: Way,
     failed: Cell<bool>,
     /// Neither `Send` nor `Sync`: the events are the thread's.
     policy: PhantomData<(P, *const ())>,
+}
+
+/// How the members are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Every member is on a register fixed at opening.
+    Registers,
+    /// Every member by its page's protocol.
+    Pages,
+    /// A system call a group.
+    Syscall,
 }
 
 struct Group {
@@ -69,43 +79,55 @@ impl<P: Policy> CounterSet<P> {
         Self::open_with(expression, &Options::new())
     }
 
-    /// As [`open`](Self::open), with options. [`Mode::Safe`] is not offered for sets.
+    /// As [`open`](Self::open), with options.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(expression: &str, options: &Options) -> Result<Self, Error> {
         let groups = resolve(expression)?;
         let mode = options.mode_asked();
-        if mode == Mode::Safe {
-            let reason = "a set is read by registers or by system calls";
-            return Err(Error::Unsupported {
+        let refuse = |reason| {
+            Err(Error::NoUserRead {
                 event: expression.to_owned(),
                 reason,
-            });
+            })
+        };
+        if mode == Mode::Syscall || !options.may_read_registers() {
+            return match mode {
+                Mode::Fast | Mode::Safe => refuse("user space may not read its events"),
+                _ => Self::open_groups(&groups, options, false, Way::Syscall),
+            };
         }
-        if mode != Mode::Syscall && options.may_read_registers() {
-            // Pinned, every event keeps its register; what cannot be pinned shows at once.
-            if let Ok(set) = Self::open_groups(&groups, options, true)
-                && set.fast
-            {
-                return Ok(set);
-            }
+        if mode == Mode::Safe {
+            let set = Self::open_groups(&groups, options, false, Way::Pages)?;
+            return if set.readable() {
+                Ok(set)
+            } else {
+                refuse("the kernel does not allow it for all its events")
+            };
+        }
+        // Pinned, every event keeps its register; what cannot be pinned shows at once.
+        if let Ok(set) = Self::open_groups(&groups, options, true, Way::Registers)
+            && (set.way == Way::Registers || set.way == Way::Pages && mode == Mode::Auto)
+        {
+            return Ok(set);
         }
         if mode == Mode::Fast {
-            let reason = "its events cannot all be kept on counters that user space may read";
-            return Err(Error::NoUserRead {
-                event: expression.to_owned(),
-                reason,
-            });
+            return refuse("its events cannot all be kept on counters that user space may read");
         }
-        Self::open_groups(&groups, options, false)
+        Self::open_groups(&groups, options, false, Way::Syscall)
     }
 
-    fn open_groups(groups: &[Vec<Named>], options: &Options, pinned: bool) -> Result<Self, Error> {
+    fn open_groups(
+        groups: &[Vec<Named>],
+        options: &Options,
+        pinned: bool,
+        way: Way,
+    ) -> Result<Self, Error> {
         let mut set = Self {
             members: Vec::new(),
             groups: Vec::new(),
-            fast: false,
+            way,
             failed: Cell::new(false),
             policy: PhantomData,
         };
@@ -135,17 +157,25 @@ impl<P: Policy> CounterSet<P> {
                 })?;
             }
         }
-        if pinned {
+        if way == Way::Registers {
             for member in &mut set.members {
                 let part = set
                     .groups
                     .get(member.group)
                     .and_then(|g| g.parts.get(member.position));
-                member.register = part
-                    .and_then(steady)
-                    .filter(|(_, geometry)| geometry.is_roomy());
+                member.register = part.and_then(steady);
             }
-            set.fast = set.members.iter().all(|m| m.register.is_some());
+            let all = |test: fn(&(u32, Geometry)) -> bool| {
+                set.members
+                    .iter()
+                    .all(|m| m.register.as_ref().is_some_and(test))
+            };
+            set.way = match (all(|_| true), all(|(_, geometry)| geometry.is_roomy())) {
+                (_, true) => Way::Registers,
+                // Restarted too often for bare registers, but always on the PMU.
+                (true, false) => Way::Pages,
+                _ => Way::Syscall,
+            };
         }
         Ok(set)
     }
@@ -155,9 +185,15 @@ impl<P: Policy> CounterSet<P> {
     ///
     /// What cannot be read keeps its old value, and [`check`](Self::check) tells.
     pub fn read(&self, into: &mut [u64]) -> usize {
-        if !self.fast {
-            return self.read_by_syscall(into);
+        match self.way {
+            Way::Syscall => return self.read_by_syscall(into),
+            Way::Pages => self.read_pages(into),
+            Way::Registers => self.read_registers(into),
         }
+        self.members.len().min(into.len())
+    }
+
+    fn read_registers(&self, into: &mut [u64]) {
         let mut ordered = false;
         for (member, into) in self.members.iter().zip(into.iter_mut()) {
             if let (Some((index, _)), Some(part)) = (member.register, self.part(member)) {
@@ -169,7 +205,23 @@ impl<P: Policy> CounterSet<P> {
                 ordered = true;
             }
         }
-        self.members.len().min(into.len())
+    }
+
+    fn read_pages(&self, into: &mut [u64]) {
+        for (member, into) in self.members.iter().zip(into.iter_mut()) {
+            match self.part(member).and_then(Part::snapshot::<P>) {
+                Some(seen) => *into = seen.value,
+                None => self.failed.set(true),
+            }
+        }
+    }
+
+    /// Whether the kernel lets user space read every event.
+    fn readable(&self) -> bool {
+        self.groups
+            .iter()
+            .flat_map(|g| &g.parts)
+            .all(Part::allows_user_reads)
     }
 
     fn read_by_syscall(&self, into: &mut [u64]) -> usize {
@@ -201,9 +253,10 @@ impl<P: Policy> CounterSet<P> {
     #[must_use]
     pub fn between(&self, index: usize, start: u64, end: u64) -> Option<u64> {
         let member = self.members.get(index)?;
-        let geometry = member
-            .register
-            .map_or(Geometry::PLAIN, |(_, geometry)| geometry);
+        let geometry = match (self.way, member.register) {
+            (Way::Registers, Some((_, geometry))) => geometry,
+            _ => Geometry::PLAIN,
+        };
         Some(geometry.elapsed(start, end))
     }
 
@@ -292,10 +345,10 @@ impl<P: Policy> CounterSet<P> {
         self.members.get(index).map(|m| &m.event)
     }
 
-    /// Whether reads are done by registers, without a system call.
+    /// Whether reads do without a system call.
     #[must_use]
     pub fn is_fast(&self) -> bool {
-        self.fast
+        self.way != Way::Syscall
     }
 
     fn part(&self, member: &Member) -> Option<&Part> {
@@ -308,7 +361,7 @@ impl<P: Policy> fmt::Debug for CounterSet<P> {
         let names: Vec<&str> = self.members.iter().map(|m| m.event.name.as_str()).collect();
         f.debug_struct("CounterSet")
             .field("events", &names)
-            .field("fast", &self.fast)
+            .field("way", &self.way)
             .finish_non_exhaustive()
     }
 }

@@ -15,7 +15,7 @@ fn pmu(test: &str) -> bool {
     match Counter::<Fence>::open("instructions:u") {
         Ok(_) => true,
         Err(error) => {
-            println!("skipped: no PMU for {test}: {error}; {}", error.mend());
+            println!("skipped: no PMU for {test}: {error}");
             false
         }
     }
@@ -61,6 +61,15 @@ impl Drop for Storm {
     }
 }
 
+/// What reads cost themselves, at most, in a debug build: more by the page's protocol.
+fn slack(counter: &Counter<impl truecount::Policy>) -> u64 {
+    if counter.method() == Method::Safe {
+        2000
+    } else {
+        200
+    }
+}
+
 /// The exact kind of this architecture.
 const EXACT: &str = if cfg!(target_arch = "aarch64") {
     "instructions:u"
@@ -88,10 +97,10 @@ fn a_loop_of_known_length_is_the_same_in_1000_of_1000_reads() {
     drop(storm);
     println!("{EXACT} of {} instructions: {seen:?}", 2 * ITERATIONS);
     assert_eq!(seen.len(), 1, "{seen:?}");
-    // The loop, the call, and the part of the reads that lies between: known to a few dozen.
+    // The loop, the call, and the part of the reads that lies between: known to a few dozen (in a debug build).
     let (count, _) = seen.first_key_value().unwrap();
     assert!(
-        (2 * ITERATIONS..2 * ITERATIONS + 100).contains(count),
+        (2 * ITERATIONS..2 * ITERATIONS + slack(&exact)).contains(count),
         "{count}"
     );
     exact.check().unwrap();
@@ -190,7 +199,7 @@ fn four_threads_read_right() {
                 assert_eq!(seen.len(), 1, "{iterations}: {seen:?}");
                 let (count, _) = seen.first_key_value().unwrap();
                 assert!(
-                    (2 * iterations..2 * iterations + 100).contains(count),
+                    (2 * iterations..2 * iterations + slack(&counter)).contains(count),
                     "{iterations}: {count}"
                 );
                 // The handle finds the same counter again.
@@ -198,7 +207,7 @@ fn four_threads_read_right() {
                 known_loop(iterations);
                 let spent = counter.between(start, everywhere.read().unwrap());
                 assert!(
-                    spent >= 2 * iterations && spent < 2 * iterations + 500,
+                    spent >= 2 * iterations && spent < 2 * iterations + 4000,
                     "{spent}"
                 );
                 counter.check().unwrap();
@@ -228,9 +237,9 @@ fn groups_count_together() {
         let counts: Vec<u64> = (0..2)
             .map(|i| set.between(i, start[i], end[i]).unwrap())
             .collect();
-        assert!((200_000..201_000).contains(&counts[0]), "{counts:?}");
+        assert!((200_000..204_000).contains(&counts[0]), "{counts:?}");
         if cfg!(target_arch = "x86_64") {
-            assert!((100_000..100_200).contains(&counts[1]), "{counts:?}");
+            assert!((100_000..100_400).contains(&counts[1]), "{counts:?}");
         } else {
             assert!(counts[1] > 100_000, "{counts:?}");
         }
@@ -287,6 +296,29 @@ fn multiplexed_events_are_labelled_scaled() {
     ));
 }
 
+/// Longer than a 32-bit counter: the page's offset must follow. About a minute in a rig.
+#[test]
+#[ignore = "a minute in a rig"]
+fn counts_go_past_32_bits() {
+    if !pmu("long counts") {
+        return;
+    }
+    for mode in [Mode::Auto, Mode::Safe] {
+        let counter = Options::new()
+            .mode(mode)
+            .open::<Fence>(EXACT.replace("-minus-irqs", "").as_str())
+            .unwrap();
+        let start = counter.read();
+        for _ in 0..5 {
+            known_loop(500_000_000);
+        }
+        let spent = counter.since(start);
+        println!("{mode:?}, {:?}: {spent}", counter.method());
+        assert!((5_000_000_000..5_000_100_000).contains(&spent), "{spent}");
+        counter.check().unwrap();
+    }
+}
+
 #[test]
 fn inherited_counts_include_threads() {
     if !pmu("inherit") {
@@ -335,7 +367,7 @@ fn a_lost_counter_is_noticed() {
     }
     std::thread::sleep(std::time::Duration::from_millis(50));
     let error = counter.check().unwrap_err();
-    println!("{error}; {}", error.mend());
+    println!("{error}");
     assert!(
         matches!(
             error,
@@ -360,13 +392,13 @@ fn policies_read_the_same_counter() {
     let unordered = Counter::<Unordered>::open(EXACT).unwrap();
     let start = unordered.read();
     known_loop(1000);
-    assert!((2000..2100).contains(&unordered.since(start)));
+    assert!((2000..2000 + slack(&unordered)).contains(&unordered.since(start)));
     match Counter::<truecount::Serialize>::open(EXACT) {
-        Ok(counter) => assert!(counter.overhead(10) < 100),
+        Ok(counter) => assert!(counter.overhead(10) < slack(&counter)),
         Err(error) => assert!(matches!(error, Error::Policy(_)), "{error}"),
     }
     let counter = Counter::<truecount::Cpuid>::open(EXACT).unwrap();
     let start = counter.read();
     known_loop(1000);
-    assert!((2000..2100).contains(&counter.since(start)));
+    assert!((2000..2000 + slack(&counter)).contains(&counter.since(start)));
 }
