@@ -332,7 +332,8 @@ impl Event {
         self.ioctl(Ioctl::Reset { group: false }, "RESET").map(drop)
     }
 
-    /// Switches the whole group on.
+    /// Switches the members of the group on, one after the other. To start a group at one moment, open
+    /// its members enabled and switch only the leader, as [`crate::Group`] does.
     ///
     /// # Errors
     /// [`Error`] of the ioctl.
@@ -341,7 +342,7 @@ impl Event {
             .map(drop)
     }
 
-    /// Switches the whole group off.
+    /// Switches the members of the group off, one after the other.
     ///
     /// # Errors
     /// [`Error`] of the ioctl.

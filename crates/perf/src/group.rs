@@ -92,20 +92,24 @@ impl Group {
         std::iter::once(&self.leader).chain(&self.others)
     }
 
-    /// Starts all.
+    /// Starts all at the same moment.
+    ///
+    /// Only the leader is switched, its members follow. (The group ioctl switches one member after the
+    /// other: the counts begin at different moments, and a part of a group that does not fit the PMU
+    /// runs for a moment.)
     ///
     /// # Errors
     /// [`Error`] of the ioctl.
     pub fn enable(&self) -> Result<(), Error> {
-        self.leader.enable_group()
+        self.leader.enable()
     }
 
-    /// Stops all.
+    /// Stops all at the same moment, by the leader.
     ///
     /// # Errors
     /// [`Error`] of the ioctl.
     pub fn disable(&self) -> Result<(), Error> {
-        self.leader.disable_group()
+        self.leader.disable()
     }
 
     /// A reading with room for this group, to be used again and again.

@@ -254,9 +254,9 @@ fn samples_come_through_the_ring() {
     let mut ring = event.ring(1).unwrap();
     let mut samples = 0u64;
     // One page holds 128 samples of 32 bytes, so this wraps around many times.
-    for _ in 0..20 {
+    for _ in 0..100 {
         event.enable().unwrap();
-        spin(100_000);
+        spin(5_000);
         event.disable().unwrap();
         ring.drain(|record| {
             if record.kind == abi::PERF_RECORD_SAMPLE {
@@ -348,9 +348,11 @@ fn the_page_allows_user_reads() {
     let reading = event.read().unwrap();
     assert_eq!(snapshot.index, 0);
     assert_eq!(snapshot.value, reading.value);
-    assert_eq!(
-        Some(snapshot.time_running),
-        reading.times.map(|times| times.running)
+    // The kernel wrote the page a moment before or after it took the final time.
+    let times = reading.times.unwrap();
+    assert!(
+        snapshot.time_running.abs_diff(times.running) < 100_000,
+        "{snapshot:?} {times:?}"
     );
 }
 
@@ -408,7 +410,7 @@ fn a_precise_event_that_cannot_be_is_explained() {
     }
     let attr = user(INSTRUCTIONS).sample_every(1_000).precise_ip(3);
     match Event::open(&attr, Target::CallingThread) {
-        Ok(_) => println!("precise sampling works here"),
+        Ok(_) => println!("the kernel accepts it here"),
         Err(error) if error.errno() == Some(Errno::EOPNOTSUPP) => {
             assert_eq!(error.cause(), Cause::NotPrecise, "{error}");
         }

@@ -98,7 +98,7 @@ impl FakeKernel {
         Arc::new(self.clone())
     }
 
-    /// As [`FakeKernel::shared`], but from now on a microsecond passes before every `read`.
+    /// As [`FakeKernel::shared`], but from now on a microsecond passes before every `read` and `ioctl`.
     #[must_use]
     pub fn ticking(&self) -> SharedKernel {
         self.lock().tick = 1_000;
@@ -236,6 +236,8 @@ impl Kernel for FakeKernel {
     fn ioctl(&self, fd: i32, request: Ioctl<'_>) -> Result<u64, Errno> {
         let mut state = self.lock();
         state.calls.push(Call::Ioctl(fd, format!("{request:?}")));
+        let tick = state.tick;
+        state.advance(tick);
         state.ioctl(fd, request)
     }
 

@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) scripted_reads: VecDeque<(i32, Vec<u64>)>,
     pub(super) rates: HashMap<(u32, u64), u64>,
     pub(super) calls: Vec<Call>,
-    /// Nanoseconds that pass before a read.
+    /// Nanoseconds that pass before a read or an ioctl.
     pub(super) tick: u64,
     events: BTreeMap<i32, FakeEvent>,
     /// Memory of events that were closed before it was unmapped.

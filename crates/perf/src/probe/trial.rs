@@ -22,7 +22,8 @@ pub struct Fit {
     pub ran: usize,
     /// The errno that ended the growing, where opening (and not running) was the limit.
     pub refused: Option<Errno>,
-    /// A larger group could be opened but never ran: someone else holds a counter.
+    /// A larger group could be opened but never ran: someone else holds a counter, or the driver does
+    /// not count the leader when it checks a group (arm64).
     pub opened_but_never_ran: bool,
 }
 
@@ -90,11 +91,14 @@ pub fn fit(kernel: &SharedKernel, next: impl Fn(usize) -> EventAttr) -> Result<F
     let mut reading = GroupReading::with_room_for(MOST);
     let mut running = 0;
     loop {
-        // Times add up over the rounds: the group ran if its time moved.
-        let ran = leader.enable_group().is_ok() && {
+        // Times add up over the rounds: the group ran if its time moved. Only the leader is switched:
+        // a group ioctl switches member by member, so that a part of a group that is too large runs
+        // for a moment, and x86 does not count members that are off when it checks a group's size.
+        let ran = leader.enable().is_ok() && {
             spin();
+            // Read after switching off, or the rest of this round counts for the next.
+            let stopped = leader.disable();
             let read = leader.read_group(&mut reading);
-            let stopped = leader.disable_group();
             let before = std::mem::replace(&mut running, reading.times().map_or(0, |t| t.running));
             read.is_ok() && stopped.is_ok() && running > before
         };
