@@ -82,8 +82,11 @@ pub(crate) struct Reading {
     pub(crate) enabled_ns: Option<u64>,
     /// How long it was really counting; less than `enabled_ns` when the kernel rotated counters.
     pub(crate) running_ns: Option<u64>,
-    /// Why there is no value, and what to do.
+    /// Why there is no value.
     pub(crate) reason: Option<String>,
+    /// What to do to get one, where something can be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mend: Option<String>,
 }
 
 impl Reading {
@@ -99,6 +102,7 @@ impl Reading {
             enabled_ns: None,
             running_ns: None,
             reason: None,
+            mend: None,
         }
     }
 
@@ -114,6 +118,7 @@ impl Reading {
             enabled_ns: None,
             running_ns: None,
             reason: Some(reason.into()),
+            mend: None,
         }
     }
 

@@ -54,6 +54,14 @@ impl Table {
         }
     }
 
+    /// A table whose columns are known only at run time.
+    pub(crate) fn of(head: Vec<(String, Align)>) -> Self {
+        Self {
+            head,
+            rows: Vec::new(),
+        }
+    }
+
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }

@@ -364,7 +364,7 @@ fn never_ran() -> Reason {
 impl Slot {
     fn read(&self) -> Reading {
         let missing = |reason: &Reason| {
-            let mut reading = Reading::missing(&self.name, &self.unit, reason.to_string());
+            let mut reading = reason.missing(&self.name, &self.unit);
             reading.scale = self.scale;
             reading
         };
@@ -392,6 +392,7 @@ impl Slot {
             enabled_ns: Some(plus.enabled),
             running_ns: Some(plus.running),
             reason: None,
+            mend: None,
         }
     }
 }

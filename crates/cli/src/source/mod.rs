@@ -6,6 +6,7 @@
 
 mod counters;
 mod native;
+mod step;
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use truecount_events::Event;
 
 use crate::failure::Failure;
 use crate::model::{Reading, SourceKind};
-use crate::runner::{Finished, Launch};
+use crate::runner::{Exit, Launch};
 use crate::session::Session;
 use crate::wanted::WantedGroup;
 
@@ -53,6 +54,15 @@ impl Reason {
     pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
         self.mend = Some(mend.into());
         self
+    }
+}
+
+impl Reason {
+    /// The reading of a metric that was not counted for this reason.
+    pub(crate) fn missing(&self, name: &str, unit: &str) -> Reading {
+        let mut reading = Reading::missing(name, unit, &self.cause);
+        reading.mend.clone_from(&self.mend);
+        reading
     }
 }
 
@@ -102,10 +112,20 @@ pub(crate) struct Interval<'i> {
     pub(crate) each: &'i mut dyn FnMut(Duration, Vec<Reading>),
 }
 
+/// How the command ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    /// truecount ended it because of the time limit.
+    pub(crate) timed_out: bool,
+    /// Randomisation of addresses could not be switched off.
+    pub(crate) aslr_refused: bool,
+}
+
 /// What one run gave.
 pub(crate) struct Measurement {
     /// The command, if there was one.
-    pub(crate) finished: Option<Finished>,
+    pub(crate) ended: Option<Ended>,
     /// From `execve` (or from the start of counting) to the end.
     pub(crate) wall_ns: u64,
     /// One reading for each metric, in the order asked.
@@ -160,9 +180,7 @@ pub(crate) fn select(choice: Choice) -> Result<Box<dyn Source>, Failure> {
             Ok(Box::new(Native::hardware()))
         }
         Choice::Software => Ok(Box::new(Native::software())),
-        Choice::Step => Err(unavailable(Reason::new(
-            "this build of truecount has no single-step source",
-        ))),
+        Choice::Step => Ok(Box::new(step::Step::new().map_err(unavailable)?)),
         Choice::Virtual => Err(unavailable(
             Reason::new("this build of truecount has no virtual PMU")
                 .mend("use --source step, which counts instructions exactly and slowly"),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use truecount_events::Event;
 
 use super::counters::{self, Counters, Place};
-use super::{Interval, Measurement, Reason, Run, Source, Target};
+use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
 use crate::model::{Reading, SourceKind};
 use crate::runner::wait::{Ticker, now_ns, wait_without_command};
@@ -25,8 +25,6 @@ const DEFAULT_HARDWARE: &str = "task-clock,context-switches,cpu-migrations,page-
 pub(crate) struct Native {
     /// Why the CPU's counters are not used; `None` when they are.
     no_hardware: Option<Reason>,
-    /// Whether missing hardware is worth a note.
-    say_missing: bool,
 }
 
 impl Native {
@@ -34,33 +32,18 @@ impl Native {
     pub(crate) fn best() -> Self {
         Self {
             no_hardware: counters::hardware_available().err(),
-            say_missing: true,
         }
     }
 
     /// Only when [`counters::hardware_available`] has said so.
     pub(crate) fn hardware() -> Self {
-        Self {
-            no_hardware: None,
-            say_missing: false,
-        }
+        Self { no_hardware: None }
     }
 
     /// Software only, by the user's wish.
     pub(crate) fn software() -> Self {
         Self {
             no_hardware: Some(Reason::new("--source software was asked for")),
-            say_missing: false,
-        }
-    }
-
-    fn notes(&self) -> Vec<String> {
-        match &self.no_hardware {
-            Some(reason) if self.say_missing => vec![format!(
-                "Instructions and other CPU events are missing: {reason}. \
-                 `--source step` counts instructions exactly without a PMU (slow)."
-            )],
-            _ => Vec::new(),
         }
     }
 }
@@ -163,9 +146,13 @@ impl Source for Native {
             wall_ns,
             readings: readings(run.groups, open.as_ref(), of_command),
             resources,
-            finished,
+            ended: finished.map(|finished| Ended {
+                exit: finished.exit,
+                timed_out: finished.timed_out,
+                aslr_refused: finished.aslr_errno != 0,
+            }),
             interrupted,
-            notes: self.notes(),
+            notes: Vec::new(),
         })
     }
 }

@@ -14,6 +14,7 @@ struct Growing {
     samples: Vec<u64>,
     rounds: Vec<usize>,
     reason: Option<String>,
+    mend: Option<String>,
 }
 
 /// The samples of one command.
@@ -43,6 +44,7 @@ impl Collected {
                 samples: Vec::new(),
                 rounds: Vec::new(),
                 reason: None,
+                mend: None,
             });
         }
         all
@@ -72,6 +74,7 @@ impl Collected {
                 None => {
                     if metric.reason.is_none() {
                         metric.reason.clone_from(&reading.reason);
+                        metric.mend.clone_from(&reading.mend);
                     }
                 }
             }
@@ -106,6 +109,7 @@ impl Collected {
                     source: growing.source,
                     precision: growing.precision,
                     reason: growing.reason.filter(|_| growing.samples.is_empty()),
+                    mend: growing.mend.filter(|_| growing.samples.is_empty()),
                     samples: growing.samples,
                     rounds: if whole { Vec::new() } else { growing.rounds },
                     min: None,

@@ -329,6 +329,7 @@ mod tests {
             distinct: 0,
             exact: false,
             reason: None,
+            mend: None,
         };
         metric.summarize();
         metric

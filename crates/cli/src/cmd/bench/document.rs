@@ -79,6 +79,9 @@ pub(crate) struct Metric {
     /// Why there are no samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    /// What to do to get some, where something can be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mend: Option<String>,
 }
 
 fn one() -> f64 {

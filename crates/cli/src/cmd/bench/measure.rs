@@ -115,7 +115,7 @@ fn one(
         target: Target::Command,
     };
     let measurement = source.run(session, &run, None)?;
-    let Some(finished) = measurement.finished else {
+    let Some(finished) = measurement.ended else {
         return Err(Failure::new(125, "the run gave no result"));
     };
     if let Some(signal) = measurement.interrupted {
@@ -141,7 +141,7 @@ fn one(
         .mend("mend the command, or add --ignore-failure"));
     }
     setting.conclude.run(session, job)?;
-    Ok((measurement.readings, failed, finished.aslr_errno != 0))
+    Ok((measurement.readings, failed, finished.aslr_refused))
 }
 
 fn interrupted(signal: i32) -> Failure {

@@ -138,11 +138,8 @@ pub(super) fn make(
             None => native.push(group),
             Some((_, reason)) => {
                 for wanted in &group.members {
-                    plan.missing.push(Reading::missing(
-                        &wanted.name,
-                        &wanted.unit,
-                        reason.to_string(),
-                    ));
+                    plan.missing
+                        .push(reason.missing(&wanted.name, &wanted.unit));
                 }
             }
         }

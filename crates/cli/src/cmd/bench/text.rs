@@ -69,7 +69,8 @@ pub(super) fn spread(metric: &Metric) -> String {
     }
     match summary.relative_spread() {
         _ if summary.n < 2 => String::new(),
-        Some(share) if share * 100.0 >= 0.01 || share == 0.0 => {
+        Some(0.0) => "± 0".to_owned(),
+        Some(share) if share * 100.0 >= 0.01 => {
             format!("± {} %", significant(share * 100.0))
         }
         Some(share) => format!("± {:.0} ppm", share * 1e6),
@@ -277,16 +278,21 @@ pub(super) fn missing(document: &Document) -> Vec<String> {
         .iter()
         .flat_map(|command| command.metrics.iter())
     {
-        if let Some(reason) = &metric.reason {
-            match reasons.iter_mut().find(|(other, _)| other == reason) {
-                Some((_, names)) if names.iter().any(|other| other == name) => {}
-                Some((_, names)) => names.push(name.to_owned()),
-                None => reasons.push((reason.clone(), vec![name.to_owned()])),
-            }
+        let Some(reason) = &metric.reason else {
+            continue;
+        };
+        let line = match &metric.mend {
+            Some(mend) => format!("{reason}; {mend}"),
+            None => reason.clone(),
+        };
+        match reasons.iter_mut().find(|(other, _)| *other == line) {
+            Some((_, names)) if names.iter().any(|other| other == name) => {}
+            Some((_, names)) => names.push(name.to_owned()),
+            None => reasons.push((line, vec![name.to_owned()])),
         }
     }
     reasons
         .into_iter()
-        .map(|(reason, names)| format!("{} not counted: {reason}", names.join(", ")))
+        .map(|(reason, names)| format!("{} not counted: {reason}.", names.join(", ")))
         .collect()
 }

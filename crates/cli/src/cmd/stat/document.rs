@@ -44,8 +44,8 @@ impl Document {
         measurement: Measurement,
         mut environment: Environment,
     ) -> Self {
-        let finished = measurement.finished;
-        if finished.is_some_and(|finished| finished.aslr_errno != 0) {
+        let ended = measurement.ended;
+        if ended.is_some_and(|ended| ended.aslr_refused) {
             environment.aslr = Some(true);
         }
         Self {
@@ -57,10 +57,10 @@ impl Document {
             target: target.name(),
             source: source.kind(),
             counters: measurement.readings,
-            exit: finished.map(|finished| finished.exit),
+            exit: ended.map(|ended| ended.exit),
             wall_ns: measurement.wall_ns,
             resources: measurement.resources,
-            timed_out: finished.is_some_and(|finished| finished.timed_out),
+            timed_out: ended.is_some_and(|ended| ended.timed_out),
             interrupted: measurement.interrupted,
             notes: measurement.notes,
             environment,

@@ -97,6 +97,23 @@ pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<(
             paint(WARN, &format!("the program ended with {exit}"))
         )?;
     }
+    let mut mends: Vec<&String> = Vec::new();
+    for mend in document
+        .counters
+        .iter()
+        .filter_map(|reading| reading.mend.as_ref())
+    {
+        if !mends.contains(&mend) {
+            mends.push(mend);
+        }
+    }
+    for mend in mends {
+        writeln!(
+            out,
+            "{}",
+            paint(DIM, &format!("To count what is missing: {mend}."))
+        )?;
+    }
     for note in &document.notes {
         writeln!(out, "{}", paint(DIM, note))?;
     }

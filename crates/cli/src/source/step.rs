@@ -1,0 +1,287 @@
+//! Single-stepping by `truecount-engine`: exact, slow, needs no PMU.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use truecount_engine::step::{self, StepError, StepOptions, StepTotals};
+use truecount_events::{Event, Kind, generic};
+
+use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
+use crate::failure::Failure;
+use crate::model::{Precision, Reading, SourceKind};
+use crate::render::number::grouped;
+use crate::runner::{Exit, Launch, exec_failure};
+use crate::session::Session;
+use crate::wanted::{Wanted, WantedGroup, What};
+
+/// How often the main thread looks for Ctrl-C while another one steps.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The single-stepper.
+pub(crate) struct Step {
+    /// Instructions of the run before: an estimate for the next one.
+    before: Option<u64>,
+}
+
+impl Step {
+    /// When it works here.
+    pub(crate) fn new() -> Result<Self, Reason> {
+        match step::available() {
+            Ok(()) => Ok(Self { before: None }),
+            Err(error) => Err(Reason::new(error.to_string())),
+        }
+    }
+}
+
+/// `instructions:u` by its generic number.
+fn is_instructions(event: &Event) -> bool {
+    matches!(&event.kind, Kind::Perf(encoding)
+        if encoding.type_ == generic::TYPE_HARDWARE && encoding.config == 1 && encoding.user_only())
+}
+
+impl Source for Step {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Step
+    }
+
+    fn default_events(&self, _target: Target) -> &'static str {
+        "instructions:u"
+    }
+
+    fn counts(&self, event: &Event) -> Result<(), Reason> {
+        if is_instructions(event) {
+            return Ok(());
+        }
+        Err(Reason::new("single-stepping counts instructions:u only")
+            .mend("use --source auto for what the kernel and the CPU count"))
+    }
+
+    fn fits(&self, _groups: &[WantedGroup]) -> bool {
+        true
+    }
+
+    fn run(
+        &mut self,
+        session: &mut Session,
+        run: &Run<'_>,
+        interval: Option<Interval<'_>>,
+    ) -> Result<Measurement, Failure> {
+        let (program, launch) = match (&run.launch, run.target, interval) {
+            (Some(launch), Target::Command, None) => launch,
+            _ => {
+                return Err(Failure::new(
+                    2,
+                    "single-stepping counts a command from its start to its end",
+                )
+                .mend("leave out -a, -p and -I, or use --source auto"));
+            }
+        };
+        let mut command = Command::new(program);
+        if let Some((first, rest)) = launch.argv.split_first() {
+            command.arg0(first).args(rest);
+        }
+        let stdio = |fd: Option<&OwnedFd>| -> Result<Stdio, Failure> {
+            match fd {
+                None => Ok(Stdio::inherit()),
+                Some(fd) => fd.try_clone().map(Stdio::from).map_err(|error| {
+                    Failure::new(125, format!("cannot hand down a file: {error}"))
+                }),
+            }
+        };
+        let [input, output, error] = launch.stdio;
+        command
+            .stdin(stdio(input)?)
+            .stdout(stdio(output)?)
+            .stderr(stdio(error)?);
+        if launch.own_group {
+            command.process_group(0);
+        }
+        pin(&mut command, launch);
+
+        let cancel = AtomicBool::new(false);
+        let before = self.before;
+        let mut interrupted = None;
+        let totals: Result<StepTotals, StepError> = std::thread::scope(|scope| {
+            let cancel = &cancel;
+            // A thread of its own: the stepper waits for all children of its thread.
+            let stepper = scope.spawn(move || {
+                let mut meter = Meter::new(before);
+                let mut progress = |progress: step::Progress| meter.show(&progress);
+                let totals = step::run(
+                    command,
+                    StepOptions {
+                        cancel: Some(cancel),
+                        timeout: launch.timeout,
+                        progress: Some(&mut progress),
+                        aslr: launch.keep_aslr,
+                        ..StepOptions::default()
+                    },
+                );
+                meter.clear();
+                totals
+            });
+            while !stepper.is_finished() {
+                if let Ok(Some(signal)) = session.signals.wait(Some(LOOK))
+                    && signal != libc::SIGCHLD
+                {
+                    interrupted = Some(signal);
+                    cancel.store(true, Ordering::Relaxed);
+                }
+            }
+            stepper.join().unwrap_or_else(|_| {
+                Err(StepError::Trace {
+                    call: "the stepping thread",
+                    source: std::io::Error::other("it panicked"),
+                })
+            })
+        });
+        let totals = totals.map_err(|error| failure(error, program))?;
+        self.before = Some(totals.instructions());
+        let ended = Ended {
+            exit: match totals.exit {
+                step::Exit::Code(code) => Exit {
+                    code: Some(code),
+                    signal: None,
+                },
+                step::Exit::Signal(signal) => Exit {
+                    code: None,
+                    signal: Some(signal),
+                },
+            },
+            timed_out: totals.timed_out,
+            aslr_refused: false,
+        };
+        let whole = !(totals.cancelled || totals.timed_out);
+        Ok(Measurement {
+            wall_ns: u64::try_from(totals.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            readings: run
+                .groups
+                .iter()
+                .flat_map(|group| &group.members)
+                .map(|wanted| self.reading(wanted, totals.instructions(), whole))
+                .collect(),
+            resources: Vec::new(),
+            ended: Some(ended),
+            interrupted,
+            notes: vec![
+                "Single-stepped: the count is exact; times and memory of such a run are not the \
+                 program's own and are not shown."
+                    .to_owned(),
+            ],
+        })
+    }
+}
+
+impl Step {
+    fn reading(&self, wanted: &Wanted, instructions: u64, whole: bool) -> Reading {
+        let refused = match &wanted.what {
+            What::Event(event) => self.counts(event).err(),
+            What::Resource(_) => Some(Reason::new(
+                "it would be that of the stepping, not of the program",
+            )),
+        };
+        match refused {
+            Some(reason) => reason.missing(&wanted.name, &wanted.unit),
+            None => Reading {
+                event: wanted.name.clone(),
+                value: Some(instructions),
+                unit: wanted.unit.clone(),
+                scale: wanted.scale,
+                source: Some(SourceKind::Step),
+                // What was counted before the program was killed is a part of the whole.
+                precision: Some(if whole {
+                    Precision::Exact
+                } else {
+                    Precision::Counted
+                }),
+                enabled_ns: None,
+                running_ns: None,
+                reason: None,
+                mend: None,
+            },
+        }
+    }
+}
+
+/// Binds the program to CPUs before it starts.
+fn pin(command: &mut Command, launch: &Launch<'_>) {
+    if launch.cpus.is_empty() {
+        return;
+    }
+    let mut set = [0u64; 16];
+    for &cpu in launch.cpus {
+        if let Some(word) = set.get_mut(cpu / 64) {
+            *word |= 1 << (cpu % 64);
+        }
+    }
+    // SAFETY: the closure makes one system call on memory it owns.
+    unsafe {
+        command.pre_exec(move || {
+            let size = size_of_val(&set);
+            if libc::syscall(libc::SYS_sched_setaffinity, 0, size, set.as_ptr()) < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
+
+fn failure(error: StepError, program: &std::path::Path) -> Failure {
+    match &error {
+        StepError::Start { source, .. } => match source.raw_os_error() {
+            Some(errno) => exec_failure(program, errno),
+            None => Failure::new(125, error.to_string()),
+        },
+        _ => Failure::new(125, error.to_string()),
+    }
+}
+
+/// Progress on stderr, on a terminal, after a second.
+struct Meter {
+    before: Option<u64>,
+    terminal: bool,
+    shown: bool,
+}
+
+impl Meter {
+    fn new(before: Option<u64>) -> Self {
+        Self {
+            before,
+            terminal: std::io::stderr().is_terminal(),
+            shown: false,
+        }
+    }
+
+    fn show(&mut self, progress: &step::Progress) {
+        if !self.terminal || progress.elapsed < Duration::from_secs(1) {
+            return;
+        }
+        self.shown = true;
+        let estimate = match self.before {
+            Some(before) if before > progress.instructions && progress.per_second > 0.0 => {
+                let left = (before - progress.instructions) as f64 / progress.per_second;
+                format!(", about {left:.0} s left")
+            }
+            Some(_) => String::new(),
+            None => {
+                ", the end is unknown (a program that runs 1 s natively takes hours)".to_owned()
+            }
+        };
+        let _ = write!(
+            std::io::stderr(),
+            "\r\x1b[Kstepping: {} instructions, {} a second{estimate}",
+            grouped(progress.instructions),
+            grouped(progress.per_second as u64)
+        );
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
