@@ -1,0 +1,277 @@
+//! Opening and reading on a scripted kernel: errors, ways to read, threads, inheritance. No PMU needed.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use truecount::perf::fake::{Call, FakeKernel};
+use truecount::perf::{Cause, Errno, EventAttr};
+use truecount::{Counter, CounterSet, Error, Fence, Method, Mode, Options, PerThread, Precision};
+
+fn on(fake: &FakeKernel) -> Options {
+    Options::new().kernel(fake.shared())
+}
+
+fn open(options: &Options, event: &str) -> Result<Counter, Error> {
+    options.open(event)
+}
+
+/// The attributes of the openings so far: (type, config, pinned, inherit).
+fn openings(fake: &FakeKernel) -> Vec<(u32, u64, bool, bool)> {
+    let attributes = |call: &Call| match call {
+        Call::Open { opening, .. } => {
+            let attr = EventAttr::from_raw(opening.attr);
+            Some((
+                attr.get_type(),
+                attr.get_config(),
+                attr.get_pinned(),
+                attr.get_inherit(),
+            ))
+        }
+        _ => None,
+    };
+    fake.calls().iter().filter_map(attributes).collect()
+}
+
+#[test]
+fn no_pmu_is_said_and_the_best_is_named() {
+    let fake = FakeKernel::without_pmu();
+    for event in ["instructions:u", "r01cb:u", "L1-dcache-load-misses:u"] {
+        let error = open(&on(&fake), event).unwrap_err();
+        let Error::Open { source, .. } = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(
+            (source.errno(), source.cause()),
+            (Some(Errno::ENOENT), Cause::NoPmu),
+            "{event}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains(event) && text.contains("no PMU") && !text.contains('\n'),
+            "{text}"
+        );
+        assert!(!error.mend().is_empty());
+    }
+    let best = on(&fake).open_or_best::<Fence>("instructions:u");
+    assert_eq!(
+        (best.counter.name(), best.counter.unit()),
+        ("wall-time", "ns")
+    );
+    assert!(matches!(best.instead_because, Some(Error::Open { .. })));
+    // What needs no PMU is opened as asked.
+    let best = on(&fake).open_or_best::<Fence>("page-faults");
+    assert!(best.instead_because.is_none());
+    assert!(
+        fake.open_descriptors().len() <= 1,
+        "what failed left descriptors open"
+    );
+}
+
+#[test]
+fn a_system_call_reads_what_the_kernel_counts() {
+    let fake = FakeKernel::new();
+    let counter = open(&on(&fake), "instructions:u").unwrap();
+    assert_eq!(counter.method(), Method::Syscall);
+    let start = counter.read();
+    fake.advance(1000);
+    assert_eq!(counter.since(start), 1000);
+    let reading = counter.reading().unwrap();
+    assert_eq!(
+        (reading.value(), reading.precision()),
+        (Some(1000), Some(Precision::Counted))
+    );
+    counter.check().unwrap();
+    drop(counter);
+    assert!(fake.open_descriptors().is_empty());
+}
+
+#[test]
+fn user_reads_that_cannot_be_had_are_refused_with_the_reason() {
+    let fake = FakeKernel::new();
+    for mode in [Mode::Fast, Mode::Safe] {
+        let error = open(&on(&fake).mode(mode), "instructions:u").unwrap_err();
+        assert!(matches!(error, Error::NoUserRead { .. }), "{error}");
+        let error = open(&on(&fake).mode(mode), "page-faults").unwrap_err();
+        assert!(
+            error.to_string().contains("the kernel counts it"),
+            "{error}"
+        );
+        let error = open(&on(&fake).mode(mode).inherit(true), "instructions:u").unwrap_err();
+        assert!(error.to_string().contains("several threads"), "{error}");
+    }
+}
+
+#[test]
+fn inherited_counters_are_opened_so_and_read_by_system_call() {
+    let fake = FakeKernel::new();
+    let counter = open(&on(&fake).inherit(true), "branches:u").unwrap();
+    assert_eq!(counter.method(), Method::Syscall);
+    assert_eq!(openings(&fake), [(0, 4, false, true)]);
+    let error = open(&on(&fake).inherit(true), "wall-time").unwrap_err();
+    assert!(error.to_string().contains("task-clock"), "{error}");
+}
+
+#[test]
+fn a_counter_that_loses_the_pmu_says_so_and_stays_where_it_was() {
+    let fake = FakeKernel::new();
+    let counter = open(&on(&fake), "instructions:uD").unwrap();
+    fake.advance(500);
+    let before = counter.read();
+    fake.set_stolen(4);
+    fake.advance(500);
+    let after = counter.read();
+    assert!(counter.between(before, after) <= 500);
+    let error = counter.check().unwrap_err();
+    assert!(
+        matches!(error, Error::Read { .. } | Error::Descheduled { .. }),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn multiplexed_counters_are_scaled_and_labelled() {
+    let fake = FakeKernel::new();
+    fake.set_counters(2);
+    let counters: Vec<_> = (0..4)
+        .map(|_| open(&on(&fake), "instructions:u").unwrap())
+        .collect();
+    for _ in 0..100 {
+        fake.advance(100_000);
+    }
+    for counter in &counters {
+        let reading = counter.reading().unwrap();
+        assert_eq!(reading.precision(), Some(Precision::Scaled), "{reading:?}");
+        let (value, truth) = (reading.value().unwrap() as f64, 1e7);
+        assert!((0.8..1.2).contains(&(value / truth)), "{reading:?}");
+        assert!(matches!(counter.check(), Err(Error::Descheduled { .. })));
+    }
+}
+
+#[test]
+fn a_failing_read_keeps_the_last_point() {
+    let fake = FakeKernel::new();
+    let counter = open(&on(&fake), "instructions:u").unwrap();
+    fake.advance(70);
+    let point = counter.read();
+    fake.fail_next("read", Errno::EIO);
+    assert_eq!(counter.read(), point);
+    assert!(
+        counter.check().is_err(),
+        "a failed read must not go unnoticed"
+    );
+}
+
+#[test]
+fn sets_read_groups_in_one_call_each() {
+    let fake = FakeKernel::new();
+    let set = CounterSet::<Fence>::open_with("{instructions,branches}:u,page-faults", &on(&fake))
+        .unwrap();
+    assert_eq!(
+        (set.len(), set.name(1), set.is_fast()),
+        (3, "branches:u", false)
+    );
+    let (mut start, mut end) = ([0; 3], [0; 3]);
+    assert_eq!(set.read(&mut start), 3);
+    fake.advance(1234);
+    let reads = |fake: &FakeKernel| {
+        fake.calls()
+            .iter()
+            .filter(|c| matches!(c, Call::Read(_)))
+            .count()
+    };
+    let before = reads(&fake);
+    assert_eq!(set.read(&mut end), 3);
+    assert_eq!(reads(&fake) - before, 2);
+    for i in 0..3 {
+        assert_eq!(
+            set.between(i, start[i], end[i]),
+            Some(1234),
+            "{}",
+            set.name(i)
+        );
+    }
+    assert_eq!(set.between(3, 0, 0), None);
+    let readings = set.readings().unwrap();
+    assert!(
+        readings
+            .iter()
+            .all(|r| r.precision() == Some(Precision::Counted)),
+        "{readings:?}"
+    );
+    set.check().unwrap();
+    // Fewer places than events: what fits.
+    assert_eq!(set.read(&mut [0; 2]), 2);
+    assert!(matches!(
+        CounterSet::<Fence>::open_with("wall-time", &on(&fake)),
+        Err(Error::Unsupported { .. })
+    ));
+    drop(set);
+    assert!(fake.open_descriptors().is_empty());
+}
+
+#[test]
+fn every_thread_has_its_own_and_dead_handles_are_closed() {
+    let fake = FakeKernel::new();
+    let options = on(&fake);
+    let handle = PerThread::<Fence>::with_options("instructions:u", options.clone()).unwrap();
+    assert_eq!(fake.open_descriptors().len(), 1);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mine = handle.counter().unwrap();
+                let again = handle.counter().unwrap();
+                // The same counter: its points compare.
+                let start = mine.read();
+                let _ = again.between(start, handle.read().unwrap());
+            });
+        }
+    });
+    // One opening a thread, and the ended threads' are closed.
+    assert_eq!(openings(&fake).len(), 4);
+    assert_eq!(fake.open_descriptors().len(), 1);
+    drop(handle);
+    let _other = PerThread::<Fence>::with_options("branches:u", options).unwrap();
+    assert_eq!(
+        fake.open_descriptors().len(),
+        1,
+        "the dropped handle's counter is still open"
+    );
+}
+
+#[test]
+fn what_is_no_single_event_is_refused() {
+    let fake = FakeKernel::new();
+    let fail = |event: &str| open(&on(&fake), event).unwrap_err();
+    assert!(matches!(
+        fail("instructions:u,cycles:u"),
+        Error::NotOne { found: 2, .. }
+    ));
+    assert!(matches!(fail("instrutions:u"), Error::Event(_)));
+    assert!(
+        fail("instrutions:u")
+            .to_string()
+            .contains("did you mean instructions")
+    );
+    assert!(matches!(fail(""), Error::Event(_)));
+    assert!(matches!(fail("wall-time:u"), Error::Event(_)));
+}
+
+#[test]
+fn clocks_go_on() {
+    let wall: Counter = Counter::open("wall-time").unwrap();
+    assert_eq!((wall.method(), wall.unit()), (Method::Clock, "ns"));
+    let start = wall.read();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert!(wall.since(start) >= 5_000_000);
+
+    let user: Counter = Counter::open("user-time").unwrap();
+    let (start, begun) = (user.read(), wall.read());
+    while user.since(start) == 0 {
+        std::hint::black_box(truecount::known_loop(100_000));
+        assert!(
+            wall.since(begun) < 10_000_000_000,
+            "user time does not move"
+        );
+    }
+    let zero: Counter = Counter::open("zero").unwrap();
+    let start = zero.read();
+    assert_eq!((zero.since(start), zero.is_exact()), (0, true));
+}
