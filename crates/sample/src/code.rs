@@ -45,14 +45,7 @@ pub struct BlockCode {
 pub fn decode(bytes: &[u8], start: u64, end: u64) -> Option<BlockCode> {
     let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
     let mut info = InstructionInfoFactory::new();
-    let mut formatter = IntelFormatter::new();
-    formatter
-        .options_mut()
-        .set_space_after_operand_separator(true);
-    formatter.options_mut().set_hex_prefix("0x");
-    formatter.options_mut().set_hex_suffix("");
-    formatter.options_mut().set_branch_leading_zeros(false);
-    formatter.options_mut().set_uppercase_hex(false);
+    let mut formatter = formatter();
     let mut out = BlockCode {
         ends_with: "other",
         ..BlockCode::default()
@@ -98,6 +91,35 @@ pub fn decode(bytes: &[u8], start: u64, end: u64) -> Option<BlockCode> {
         out.inner_branches += u32::from(instruction.flow_control() != iced_x86::FlowControl::Next);
     }
     None
+}
+
+/// All instructions from `start` on, to the end of `bytes` or to what is none.
+pub fn listing(bytes: &[u8], start: u64) -> impl Iterator<Item = Instruction> + '_ {
+    let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+    let mut formatter = formatter();
+    std::iter::from_fn(move || {
+        let instruction = decoder.can_decode().then(|| decoder.decode())?;
+        if instruction.is_invalid() {
+            return None;
+        }
+        let mut text = String::new();
+        formatter.format(&instruction, &mut text);
+        Some(Instruction {
+            address: instruction.ip(),
+            text,
+        })
+    })
+}
+
+fn formatter() -> IntelFormatter {
+    let mut formatter = IntelFormatter::new();
+    let options = formatter.options_mut();
+    options.set_space_after_operand_separator(true);
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_branch_leading_zeros(false);
+    options.set_uppercase_hex(false);
+    formatter
 }
 
 fn is_division(code: Code) -> bool {

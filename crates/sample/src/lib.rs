@@ -28,11 +28,15 @@ pub mod code;
 pub mod elf;
 mod error;
 mod file;
+#[cfg(feature = "symbols")]
+pub mod profile;
 mod record;
 mod sample;
 pub mod spaces;
 #[cfg(feature = "symbols")]
 pub mod symbols;
+#[cfg(feature = "symbols")]
+pub mod unwind;
 pub mod writer;
 
 pub use attr::EventAttr;

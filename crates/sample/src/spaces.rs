@@ -166,6 +166,17 @@ impl AddressSpaces {
         (address < map.end).then(|| (map.file, (address - map.start).wrapping_add(map.pgoff)))
     }
 
+    /// What a space maps: address range, offset in the file, number of the file.
+    pub fn mappings(
+        &self,
+        space: SpaceId,
+    ) -> impl Iterator<Item = (std::ops::Range<u64>, u64, u32)> + '_ {
+        let maps = self.spaces.get(space as usize);
+        maps.into_iter()
+            .flat_map(|m| m.iter())
+            .map(|m| (m.start..m.end, m.pgoff, m.file))
+    }
+
     /// The files that were mapped as code.
     #[must_use]
     pub fn files(&self) -> &[MappedFile] {

@@ -3,7 +3,9 @@
 mod bench;
 mod blocks;
 mod events;
+mod profile;
 mod record;
+mod report;
 mod stat;
 
 use crate::CmdResult;
@@ -12,7 +14,9 @@ use crate::CmdResult;
 pub(crate) enum Command {
     Bench(Box<bench::Args>),
     Blocks(blocks::Args),
+    Profile(profile::Args),
     Record(record::Args),
+    Report(report::Args),
     Events(events::Args),
     Stat(stat::Args),
 }
@@ -22,7 +26,9 @@ pub(crate) fn run(command: &Command) -> CmdResult {
     match command {
         Command::Bench(args) => bench::run(args),
         Command::Blocks(args) => blocks::run(args),
+        Command::Profile(args) => profile::run(args),
         Command::Record(args) => record::run(args),
+        Command::Report(args) => report::run(args),
         Command::Events(args) => events::run(args),
         Command::Stat(args) => stat::run(args),
     }

@@ -263,7 +263,8 @@ pub(super) fn paths(blocks: &[Block], follows: &[(u32, u32, u64)]) -> Vec<HotPat
             chain.push_front(before);
         }
         used.extend(&chain);
-        if chain.len() < 2 && !is_loop {
+        // A block that follows itself is in the list of loops.
+        if chain.len() < 2 {
             continue;
         }
         let members = || chain.iter().filter_map(|b| blocks.get(*b as usize));

@@ -168,6 +168,11 @@ impl Tally {
             if i >= keep {
                 break;
             }
+            if i == 31 {
+                // A repeated newest branch was dropped from other full stacks, and those are mostly loops: what
+                // follows what counts without the newest entry of every full stack, or trip counts fall short.
+                last_block = NONE;
+            }
             if entry.from == 0 || entry.to == 0 {
                 self.cleaning.zero_address += 1;
                 before = None;

@@ -1,0 +1,167 @@
+//! The table of a report, as text and as JSON.
+
+use std::io::{self, Write};
+
+use serde_json::json;
+
+use super::By;
+use super::view::{View, short};
+use crate::render::number::grouped;
+use crate::render::style::{DIM, HEAD, WARN, paint};
+use crate::render::table::{Align, Cell, Table};
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+pub(super) fn print(out: &mut dyn Write, view: &mut View, by: By, top: usize) -> io::Result<()> {
+    heading(out, view)?;
+    for event in view.sampled_events() {
+        let all = view.total(event);
+        writeln!(
+            out,
+            "\n{}  {} samples, {} events",
+            paint(HEAD, &view.event_name(event)),
+            grouped(all.samples),
+            grouped(all.events)
+        )?;
+        let rows = view.sums(event, by);
+        let mut table = Table::new([
+            ("self", Align::Right),
+            ("samples", Align::Right),
+            ("with callees", Align::Right),
+            (heading_of(by), Align::Left),
+        ]);
+        let chains =
+            view.has_chains() && !matches!(by, By::Process | By::Thread | By::Cpu | By::Chain);
+        for (key, sum) in rows.iter().take(top) {
+            table.row(vec![
+                Cell::new(format!("{:.2} %", percent(sum.own.events, all.events))),
+                Cell::new(grouped(sum.own.samples)),
+                Cell::new(if chains {
+                    format!("{:.2} %", percent(sum.total.events, all.events))
+                } else {
+                    String::new()
+                }),
+                Cell::new(short(key)),
+            ]);
+        }
+        table.write(out)?;
+        if rows.len() > top {
+            let more = format!("  and {} more (--top)", grouped((rows.len() - top) as u64));
+            writeln!(out, "{}", paint(DIM, &more))?;
+        }
+    }
+    if !view.has_chains() {
+        writeln!(
+            out,
+            "\n{}",
+            paint(
+                DIM,
+                "No call chains were recorded: `truecount record -g` records them."
+            )
+        )?;
+    }
+    Ok(())
+}
+
+fn heading_of(by: By) -> &'static str {
+    match by {
+        By::Symbol => "function",
+        By::Dso => "file",
+        By::Line => "line",
+        By::Address => "address",
+        By::Process => "process",
+        By::Thread => "thread",
+        By::Cpu => "CPU",
+        By::Caller => "function ← caller",
+        By::Chain => "chain",
+    }
+}
+
+fn heading(out: &mut dyn Write, view: &View) -> io::Result<()> {
+    write!(out, "{}", paint(HEAD, &view.path.display().to_string()))?;
+    if let Some(cpu) = &view.features.cpu_description {
+        write!(out, "  {}", paint(DIM, cpu))?;
+    }
+    writeln!(out)?;
+    if !view.features.command_line.is_empty() {
+        writeln!(
+            out,
+            "{}",
+            paint(DIM, &format!("  {}", view.features.command_line.join(" ")))
+        )?;
+    }
+    let l = &view.profile.losses;
+    let lost = l.lost_records.saturating_add(l.lost_samples);
+    if lost > 0 {
+        writeln!(
+            out,
+            "{}",
+            paint(
+                WARN,
+                &format!("  {} records were lost while recording", grouped(lost))
+            )
+        )?;
+    }
+    if l.throttled > 0 {
+        writeln!(
+            out,
+            "{}",
+            paint(
+                WARN,
+                &format!("  sampling was throttled {} times", grouped(l.throttled))
+            )
+        )?;
+    }
+    if view.truncated {
+        writeln!(
+            out,
+            "{}",
+            paint(WARN, "  the recording was cut off: what is there was read")
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn json(out: &mut dyn Write, view: &mut View, by: By, top: usize) -> io::Result<()> {
+    let mut events = Vec::new();
+    for event in view.sampled_events() {
+        let all = view.total(event);
+        let rows = view.sums(event, by);
+        let chains = view.has_chains();
+        let listed: Vec<_> = rows
+            .iter()
+            .take(top)
+            .map(|(key, s)| {
+                json!({
+                    "key": key,
+                    "self": {"samples": s.own.samples, "events": s.own.events},
+                    "total": chains.then(|| json!({"samples": s.total.samples, "events": s.total.events})),
+                })
+            })
+            .collect();
+        events.push(json!({
+            "name": view.event_name(event),
+            "samples": all.samples,
+            "events": all.events,
+            "rows_in_all": rows.len(),
+            "rows": listed,
+        }));
+    }
+    let l = view.profile.losses;
+    let document = json!({
+        "schema": "truecount.report/1",
+        "recording": view.path.display().to_string(),
+        "command": view.features.command_line,
+        "cpu": view.features.cpu_description,
+        "by": heading_of(by),
+        "losses": {"records": l.lost_records, "samples": l.lost_samples, "throttled": l.throttled},
+        "cut_off": view.truncated,
+        "samples_without_address": view.profile.without_ip,
+        "samples_with_call_chain": view.profile.with_chain,
+        "events": events,
+    });
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}
