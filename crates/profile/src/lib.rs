@@ -36,6 +36,6 @@ pub use error::{Loss, ProfileError};
 pub use event::{Event, Events, Payload};
 pub use file::{Profile, find, resolve};
 pub use labels::{Kind, Kinds, Labels};
-pub use metadata::{Metadata, Unit};
+pub use metadata::{Metadata, Overhead, Unit};
 pub use strings::{EventText, StringTable};
 pub use summarize::{Artifact, Counts, LabelSummary, Summary, ThreadSummary, summarize};

@@ -9,7 +9,7 @@ use crate::error::Loss;
 use crate::event::Payload;
 use crate::file::Profile;
 use crate::labels::{Kind, Kinds, Labels};
-use crate::metadata::Unit;
+use crate::metadata::{Overhead, Unit};
 use crate::threads::Threads;
 use serde::Serialize;
 
@@ -34,6 +34,8 @@ pub struct LabelSummary {
     pub incremental_load: i64,
     /// Time to hash results for a later compilation.
     pub incremental_hashing: i64,
+    /// Intervals directly nested in it.
+    pub children: u64,
 }
 
 /// Sizes of what was produced, added up per label, in bytes.
@@ -76,6 +78,8 @@ pub struct Counts {
 pub struct Summary {
     /// Unit of all times.
     pub unit: Unit,
+    /// What recording one region cost, where the file says so; nothing is subtracted yet.
+    pub overhead: Option<Overhead>,
     /// Sum over threads of (largest end − smallest start).
     pub total: u64,
     /// Labels by self time, largest first.
@@ -91,6 +95,27 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Takes what recording cost (as the recorder measured it) off the self times: a region's own
+    /// share for each of its runs, and the rest for each region directly nested in it. `time` and
+    /// the total stay as recorded. Rows are sorted again.
+    pub fn subtract(&mut self, overhead: Overhead) {
+        let outside = overhead.outer.saturating_sub(overhead.inner);
+        for row in &mut self.labels {
+            let cost = overhead
+                .inner
+                .saturating_mul(row.count)
+                .saturating_add(outside.saturating_mul(row.children));
+            row.self_time = row
+                .self_time
+                .saturating_sub(i64::try_from(cost).unwrap_or(i64::MAX));
+        }
+        self.labels.sort_by(|a, b| {
+            b.self_time
+                .cmp(&a.self_time)
+                .then_with(|| a.label.cmp(&b.label))
+        });
+    }
+
     /// The row of one label.
     #[must_use]
     pub fn label(&self, label: &str) -> Option<&LabelSummary> {
@@ -124,6 +149,7 @@ struct Row {
     blocked: u64,
     load: i64,
     hashing: i64,
+    children: u64,
     artifact: Option<u64>,
     met: bool,
     counted: bool,
@@ -170,6 +196,7 @@ impl Thread {
             if top.start <= start && end <= top.end {
                 let row = rows.at(top.label);
                 row.self_time = row.self_time.saturating_sub(signed(duration));
+                row.children += 1;
                 match top.kind {
                     Kind::IncrementalResultHashing => {
                         row.hashing = row.hashing.saturating_sub(signed(duration))
@@ -285,6 +312,7 @@ fn finish(
                 blocked: row.blocked,
                 incremental_load: row.load,
                 incremental_hashing: row.hashing,
+                children: row.children,
             });
         }
     }
@@ -309,6 +337,7 @@ fn finish(
         .fold(0_u64, |sum, t| sum.saturating_add(t.end - t.start));
     Summary {
         unit: profile.unit().clone(),
+        overhead: profile.metadata().overhead,
         total,
         labels: table,
         artifacts,
