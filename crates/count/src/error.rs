@@ -110,7 +110,7 @@ impl Error {
             }
             Self::NotOne { .. } => "name one event, or use CounterSet for several".into(),
             Self::Hybrid { events, .. } => format!(
-                "name one of {}, and keep the thread on its CPUs (taskset)",
+                "keep the thread on the CPUs of one kind (taskset), or name one of {} and do so",
                 events.join(", ")
             ),
             Self::SystemWide { .. } => "count it system-wide (`truecount stat -a`)".into(),

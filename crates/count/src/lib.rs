@@ -25,6 +25,11 @@
 //! Reading never allocates, locks, logs or panics. The events, the `perf_event` boundary and its errors are
 //! [`truecount_events`] and [`truecount_perf`].
 
+/// The README's examples are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod arch;
 mod clocks;
 mod counter;

@@ -12,6 +12,7 @@ use crate::policy::{Fence, Policy};
 use crate::reading::Source;
 use crate::verify::{steady, verify};
 use std::cell::{Cell, UnsafeCell};
+use std::path::PathBuf;
 use std::rc::Rc;
 use truecount_events::{Encoding, Event as Named, Kind, Machine, Special, generic};
 use truecount_perf::{Event, EventAttr, OpenOptions, SharedKernel, Target, linux};
@@ -49,6 +50,7 @@ pub struct Options {
     verify: bool,
     kernel: SharedKernel,
     user_reads: bool,
+    root: PathBuf,
 }
 
 impl Default for Options {
@@ -67,6 +69,7 @@ impl Options {
             verify: true,
             kernel: linux(),
             user_reads: true,
+            root: PathBuf::from("/"),
         }
     }
 
@@ -97,6 +100,13 @@ impl Options {
     pub fn kernel(mut self, kernel: SharedKernel) -> Self {
         self.kernel = kernel;
         self.user_reads = false;
+        self
+    }
+
+    /// Another machine's `sys/` and `proc/`, in which names and the CPU are looked up (default: `/`).
+    #[must_use]
+    pub fn machine(mut self, root: impl Into<PathBuf>) -> Self {
+        self.root = root.into();
         self
     }
 
@@ -151,7 +161,7 @@ impl Options {
         if !arch::supports(P::KIND) {
             return Err(Error::Policy(P::KIND));
         }
-        let machine = Machine::this();
+        let machine = self.machine_used();
         let event = one(expression, &machine)?;
         match &event.kind {
             Kind::Special(special) => self.special::<P>(*special, &machine),
@@ -268,7 +278,7 @@ impl Options {
         let core = self.core(event, Reader::Single { index }, geometry, vec![part]);
         if self.verify {
             let instructions = encoding.type_ == generic::TYPE_HARDWARE
-                && encoding.config == 1
+                && encoding.config & 0xffff_ffff == 1
                 && !encoding.exclude_user;
             verify::<P>(&core, instructions)?;
         }
@@ -399,6 +409,11 @@ impl Options {
         } else {
             Vec::new()
         }
+    }
+
+    /// Where names are looked up.
+    pub(crate) fn machine_used(&self) -> Machine {
+        Machine::at(&self.root)
     }
 
     pub(crate) fn mode_asked(&self) -> Mode {

@@ -84,7 +84,7 @@ impl<P: Policy> CounterSet<P> {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(expression: &str, options: &Options) -> Result<Self, Error> {
-        let groups = resolve(expression)?;
+        let groups = resolve(expression, &options.machine_used())?;
         let mode = options.mode_asked();
         let refuse = |reason| {
             Err(Error::NoUserRead {
@@ -367,8 +367,8 @@ impl<P: Policy> fmt::Debug for CounterSet<P> {
 }
 
 /// The groups of an expression, with what a set cannot count refused.
-fn resolve(expression: &str) -> Result<Vec<Vec<Named>>, Error> {
-    let resolved = truecount_events::resolve(expression, &Machine::this())?;
+fn resolve(expression: &str, machine: &Machine) -> Result<Vec<Vec<Named>>, Error> {
+    let resolved = truecount_events::resolve(expression, machine)?;
     for event in resolved.events() {
         if matches!(event.cpus, Cpus::Package(_)) {
             return Err(Error::SystemWide {

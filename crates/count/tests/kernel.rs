@@ -1,12 +1,42 @@
 //! Opening and reading on a scripted kernel: errors, ways to read, threads, inheritance. No PMU needed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
 use truecount::perf::fake::{Call, FakeKernel};
 use truecount::perf::{Cause, Errno, EventAttr};
 use truecount::{Counter, CounterSet, Error, Fence, Method, Mode, Options, PerThread, Precision};
 
+/// An x86 machine of which nothing but the CPU is known, whatever machine this is.
 fn on(fake: &FakeKernel) -> Options {
-    Options::new().kernel(fake.shared())
+    Options::new()
+        .kernel(fake.shared())
+        .machine(machine(SKYLAKE))
+}
+
+const SKYLAKE: &str = "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 94\nstepping : 3\n";
+const ZEN5: &str = "vendor_id : AuthenticAMD\ncpu family : 26\nmodel : 2\nstepping : 1\n";
+const NEOVERSE: &str = "CPU implementer : 0x41\nCPU architecture: 8\nCPU part : 0xd0c\n";
+
+/// A folder with this `proc/cpuinfo` (and whatever `files` adds), one for each text.
+fn machine_with(cpuinfo: &str, files: &[(&str, &str)]) -> PathBuf {
+    let mut hasher = std::hash::DefaultHasher::new();
+    (cpuinfo, files).hash(&mut hasher);
+    let root =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{:x}", hasher.finish()));
+    for (path, text) in [("proc/cpuinfo", cpuinfo)].iter().chain(files) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // Tests run side by side: a file is whole or not there.
+        let written = path.with_extension(format!("{:?}", std::thread::current().id()));
+        std::fs::write(&written, text).unwrap();
+        std::fs::rename(&written, &path).unwrap();
+    }
+    root
+}
+
+fn machine(cpuinfo: &str) -> PathBuf {
+    machine_with(cpuinfo, &[])
 }
 
 fn open(options: &Options, event: &str) -> Result<Counter, Error> {
@@ -274,4 +304,97 @@ fn clocks_go_on() {
     let zero: Counter = Counter::open("zero").unwrap();
     let start = zero.read();
     assert_eq!((zero.since(start), zero.is_exact()), (0, true));
+}
+
+/// Without user reads, a difference is read by one system call for both events, which is as exact.
+#[test]
+fn instructions_minus_interrupts_are_a_pinned_group() {
+    for (cpu, irqs) in [(SKYLAKE, 0x01cb), (ZEN5, 0x002c)] {
+        let fake = FakeKernel::new();
+        fake.set_rate(4, irqs, 0);
+        let counter = open(
+            &on(&fake).machine(machine(cpu)),
+            "instructions-minus-irqs:u",
+        )
+        .unwrap();
+        assert_eq!(
+            (counter.method(), counter.is_exact()),
+            (Method::Syscall, true)
+        );
+        assert_eq!(
+            openings(&fake),
+            [(0, 1, true, false), (4, irqs, false, false)]
+        );
+        let start = counter.read();
+        fake.advance(5000);
+        let interrupts = *fake.open_descriptors().last().unwrap();
+        fake.add(interrupts, 3);
+        assert_eq!(counter.since(start), 4997);
+        assert_eq!(
+            counter.reading().unwrap().precision(),
+            Some(Precision::Exact)
+        );
+        counter.check().unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_subtracted_is_said() {
+    let fake = FakeKernel::new();
+    let fail = |cpu: &str, event: &str| open(&on(&fake).machine(machine(cpu)), event).unwrap_err();
+    let error = fail(NEOVERSE, "instructions-minus-irqs:u");
+    assert!(
+        error
+            .to_string()
+            .contains("Arm counters do not count interrupts"),
+        "{error}"
+    );
+    let error = fail(SKYLAKE, "instructions-minus-exceptions:u");
+    assert!(error.to_string().contains("no Intel event"), "{error}");
+    let error = fail("nothing known\n", "instructions-minus-irqs:u");
+    assert!(matches!(error, Error::NothingToSubtract { .. }), "{error}");
+    // The next best is named.
+    let best = on(&fake)
+        .machine(machine(NEOVERSE))
+        .open_or_best::<Fence>("instructions-minus-irqs:u");
+    assert_eq!(best.counter.name(), "instructions:u");
+    assert!(best.instead_because.is_some());
+}
+
+/// Two kinds of cores: which one is meant follows from where the thread may run.
+#[test]
+fn hybrid_machines() {
+    let devices = "sys/bus/event_source/devices";
+    let files = |core: &str, atom: &str| {
+        let list = [
+            ("cpu_core/type", "4"),
+            ("cpu_core/cpus", core),
+            ("cpu_atom/type", "10"),
+            ("cpu_atom/cpus", atom),
+        ];
+        list.map(|(path, text)| (format!("{devices}/{path}"), text.to_owned()))
+    };
+    let open_on = |core: &str, atom: &str| {
+        let files = files(core, atom);
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(p, t)| (p.as_str(), t.as_str()))
+            .collect();
+        let fake = FakeKernel::new();
+        let opened = open(
+            &on(&fake).machine(machine_with(SKYLAKE, &files)),
+            "instructions:u",
+        );
+        (opened, openings(&fake))
+    };
+    let (opened, openings) = open_on("0-1023", "5000");
+    assert_eq!(opened.unwrap().name(), "cpu_core/instructions/u");
+    assert_eq!(openings.first().map(|o| o.1), Some(4 << 32 | 1));
+    let error = open_on("5000", "5001").0.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("cpu_atom/instructions/u and cpu_core/instructions/u")
+            && text.contains("taskset"),
+        "{text}"
+    );
 }
