@@ -1,17 +1,17 @@
-//! Counts a program's user-mode instructions by single-stepping: `cargo run --example step -- true`.
+//! Counts a command by single-stepping: the oracle beside `run`.
+use std::process::Command;
+use truecount_engine::step;
 
-use truecount_engine::step::{StepOptions, run};
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args_os().skip(1);
-    let program = arguments.next().ok_or("usage: step PROGRAM [ARGUMENT…]")?;
-    let mut command = std::process::Command::new(program);
-    command.args(arguments);
-    let totals = run(command, StepOptions::default())?;
-    eprintln!("{:?}", totals.exit);
-    for t in &totals.threads {
-        eprintln!("process {} thread {}: {}", t.pid, t.tid, t.instructions);
+fn main() {
+    let mut args = std::env::args_os().skip(1);
+    let Some(program) = args.next() else {
+        eprintln!("usage: step PROGRAM [ARGUMENTS]");
+        std::process::exit(2);
+    };
+    let mut command = Command::new(program);
+    command.args(args);
+    match step::run(command, step::StepOptions::default()) {
+        Ok(totals) => eprintln!("{} instructions:u", totals.instructions()),
+        Err(error) => eprintln!("truecount: {error}"),
     }
-    eprintln!("{} instructions:u", totals.instructions());
-    Ok(())
 }

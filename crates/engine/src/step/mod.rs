@@ -11,7 +11,7 @@
 //! `kernel/signal.c` (`signal_setup_done` reports the first instruction of a handler, not executed).
 //!
 //! What tracing changes for the program, as it does under any debugger: SIGTRAP cannot be blocked
-//! or used to single-step itself; a signal that it ignores still interrupts a call that is never
+//! (trying to undoes the program's handler for it) or used to single-step itself; a signal that it ignores still interrupts a call that is never
 //! restarted (`epoll_wait` gives EINTR; a restarted one is not counted twice); restartable
 //! sequences (rseq with an abort handler) never finish; a set-user-id program runs without its
 //! privileges unless the tracer has CAP_SYS_PTRACE; `r11` shows the trap flag after a system call

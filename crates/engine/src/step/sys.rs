@@ -40,6 +40,8 @@ impl Request {
     const POKEDATA: Self = Self(5);
     const GETEVENTMSG: Self = Self(0x4201);
     const GETSIGINFO: Self = Self(0x4202);
+    const GETSIGMASK: Self = Self(0x420a);
+    const SETSIGMASK: Self = Self(0x420b);
 }
 
 /// A request whose address and data are plain numbers.
@@ -110,6 +112,19 @@ pub(super) fn signal_code(tid: i32) -> Option<i32> {
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     ptrace_get(Request::GETSIGINFO, tid, 0, &mut info).ok()?;
     Some(info.si_code)
+}
+
+/// Takes SIGTRAP out of a stopped thread's signal mask.
+pub(super) fn unblock_trap(tid: i32) -> io::Result<()> {
+    const SIZE: u64 = 8; // of the kernel's sigset_t
+    let mut mask = 0u64;
+    ptrace_get(Request::GETSIGMASK, tid, SIZE, &mut mask)?;
+    let mut without = mask & !(1 << (libc::SIGTRAP - 1));
+    if without == mask {
+        return Ok(());
+    }
+    // This request reads its eight bytes, as the other one writes them.
+    ptrace_get(Request::SETSIGMASK, tid, SIZE, &mut without)
 }
 
 /// The message of a ptrace event: a new thread's id, an exit status, a former thread id.

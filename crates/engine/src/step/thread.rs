@@ -175,13 +175,17 @@ impl<'a> Threads<'a> {
         true
     }
 
-    /// The program counter changed without an instruction: a signal handler was entered.
+    /// The program counter changed without an instruction: a signal handler was entered. It may
+    /// have blocked SIGTRAP; the next step would then force the signal through and reset what the
+    /// program does on it (`force_sig_info_to_task` in `kernel/signal.c`).
     pub(super) fn entered_handler(&mut self, tid: i32, pc: u64) {
         if let Some(thread) = self.live.get_mut(&tid) {
             thread.pc = pc;
             thread.forgiven = false;
             thread.born = false;
         }
+        // A thread killed meanwhile has no mask to mend.
+        let _ = sys::unblock_trap(tid);
     }
 
     /// Stopped for a signal: the instruction at the program counter has not run. What has moved it

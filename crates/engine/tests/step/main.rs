@@ -1,0 +1,7 @@
+//! Single-stepping, held against counts computed by hand.
+#![cfg(target_arch = "x86_64")]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a failure is the test's
+
+mod counts;
+mod elf;
+mod whole;
