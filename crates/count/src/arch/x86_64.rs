@@ -8,11 +8,18 @@ use std::arch::asm;
 pub(crate) const USER_READS: bool = true;
 
 /// Whether the CPU has the instruction that the policy needs.
+#[allow(
+    unused_unsafe,
+    reason = "cpuid is a safe function in newer Rust, and unsafe in 1.88"
+)]
 pub(crate) fn supports(policy: PolicyKind) -> bool {
+    // SAFETY: every x86-64 CPU has cpuid.
+    let (leaves, features) = unsafe {
+        let leaves = std::arch::x86_64::__cpuid(0).eax;
+        (leaves, std::arch::x86_64::__cpuid_count(7, 0))
+    };
     // CPUID.(EAX=7,ECX=0):EDX[14] is SERIALIZE.
-    policy != PolicyKind::Serialize
-        || (std::arch::x86_64::__cpuid(0).eax >= 7
-            && std::arch::x86_64::__cpuid_count(7, 0).edx >> 14 & 1 == 1)
+    policy != PolicyKind::Serialize || leaves >= 7 && features.edx >> 14 & 1 == 1
 }
 
 /// The ordering instructions, with the register that they need saved (`rbx` belongs to the compiler).
