@@ -29,6 +29,8 @@ mod format;
 pub mod generic;
 pub mod irq;
 mod machine;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod modifiers;
 mod parse;
 mod resolve;
