@@ -149,7 +149,11 @@ pub fn collect(recording: &Recording, symbols: &mut Symbols) -> Result<Profile> 
         }
     }
     out.files = spaces.files().to_vec();
-    let is_text = |file: u32| out.files.get(file as usize).is_some_and(|f| f.path.starts_with("[kernel"));
+    let is_text = |file: u32| {
+        out.files
+            .get(file as usize)
+            .is_some_and(|f| f.path.starts_with("[kernel"))
+    };
     out.kernel_text = spaces
         .mappings(KERNEL_SPACE)
         .find(|(_, _, file)| is_text(*file))

@@ -320,7 +320,8 @@ pub(super) fn short(name: &str) -> String {
         let after_word = out
             .chars()
             .next_back()
-            .is_some_and(|l| l.is_alphanumeric() || l == '_');
+            .is_some_and(|l| l.is_alphanumeric() || l == '_')
+            || out.ends_with("operator()");
         match c {
             _ if depth > 0 => {
                 // Inside of what is left out; `->` closes nothing.

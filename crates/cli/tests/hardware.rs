@@ -1,0 +1,7 @@
+//! Tests of the command that need a PMU. Without one each prints `skipped: …`; `cargo xtask vm-test` runs them
+//! inside virtual machines that have one. One module a topic.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "hardware/record.rs"]
+mod record;
