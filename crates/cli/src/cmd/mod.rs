@@ -2,6 +2,7 @@
 
 mod bench;
 mod blocks;
+mod check;
 mod events;
 mod profile;
 mod record;
@@ -14,6 +15,7 @@ use crate::CmdResult;
 pub(crate) enum Command {
     Bench(Box<bench::Args>),
     Blocks(blocks::Args),
+    Check(check::Args),
     Profile(profile::Args),
     Record(record::Args),
     Report(report::Args),
@@ -25,6 +27,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> CmdResult {
     match command {
         Command::Bench(args) => bench::run(args),
+        Command::Check(args) => check::run(args),
         Command::Blocks(args) => blocks::run(args),
         Command::Profile(args) => profile::run(args),
         Command::Record(args) => record::run(args),

@@ -88,7 +88,8 @@ impl Table {
             .iter()
             .map(|(name, _)| Cell::styled(super::style::DIM, name.clone()))
             .collect();
-        for row in std::iter::once(&head).chain(&self.rows) {
+        let titled = self.head.iter().any(|(name, _)| !name.is_empty());
+        for row in titled.then_some(&head).into_iter().chain(&self.rows) {
             let mut line = String::new();
             let mut blanks = 0;
             for &(index, width, align) in &columns {

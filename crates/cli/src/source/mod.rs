@@ -19,6 +19,7 @@ use crate::runner::{Exit, Launch};
 use crate::session::Session;
 use crate::wanted::WantedGroup;
 
+pub(crate) use counters::hardware_available;
 pub(crate) use native::Native;
 
 /// `--source`.
@@ -176,14 +177,27 @@ pub(crate) fn select(choice: Choice) -> Result<Box<dyn Source>, Failure> {
     match choice {
         Choice::Auto => Ok(Box::new(Native::best())),
         Choice::Hardware => {
-            counters::hardware_available().map_err(unavailable)?;
+            hardware_available().map_err(unavailable)?;
             Ok(Box::new(Native::hardware()))
         }
         Choice::Software => Ok(Box::new(Native::software())),
         Choice::Step => Ok(Box::new(step::Step::new().map_err(unavailable)?)),
-        Choice::Virtual => Err(unavailable(
-            Reason::new("this build of truecount has no virtual PMU")
-                .mend("use --source step, which counts instructions exactly and slowly"),
-        )),
+        Choice::Virtual => {
+            // The virtual PMU plugs in here: a module `virtual_pmu` beside `step` with the same trait.
+            Err(unavailable(virtual_available().err().unwrap_or_else(
+                || Reason::new("the virtual PMU is not linked into this command"),
+            )))
+        }
     }
+}
+
+/// Whether single-stepping works here.
+pub(crate) fn step_available() -> Result<(), Reason> {
+    step::Step::new().map(drop)
+}
+
+/// Whether the virtual PMU works here.
+pub(crate) fn virtual_available() -> Result<(), Reason> {
+    Err(Reason::new("this build of truecount has no virtual PMU")
+        .mend("use --source step, which counts instructions exactly and slowly"))
 }

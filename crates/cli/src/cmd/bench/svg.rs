@@ -1,1 +1,243 @@
-//! svg
+//! Pictures of samples: a strip of dots for each command over one axis, and intervals of changes.
+//! Colours come from the page's style sheet, so that both colour schemes work.
+
+use std::fmt::Write as _;
+
+/// Width of a picture, in its own units.
+const WIDTH: f64 = 900.0;
+/// Where the axis begins: room for names on the left.
+const LEFT: f64 = 190.0;
+/// And where it ends.
+const RIGHT: f64 = 880.0;
+/// Height of one command's row.
+const ROW: f64 = 44.0;
+
+/// One command's samples.
+pub(super) struct Strip<'a> {
+    pub(super) name: &'a str,
+    pub(super) samples: Vec<f64>,
+    pub(super) median: f64,
+    pub(super) q1: f64,
+    pub(super) q3: f64,
+}
+
+/// An axis over the values, linear or logarithmic.
+struct Axis {
+    low: f64,
+    high: f64,
+    log: bool,
+}
+
+impl Axis {
+    fn over(low: f64, high: f64) -> Self {
+        let log = low > 0.0 && high / low > 30.0;
+        let (mut low, mut high) = if log {
+            (low.log10(), high.log10())
+        } else {
+            (low, high)
+        };
+        if high - low < f64::EPSILON * high.abs().max(1.0) {
+            let room = (high.abs() * 0.01).max(0.5);
+            (low, high) = (low - room, high + room);
+        }
+        let room = (high - low) * 0.04;
+        Self {
+            low: low - room,
+            high: high + room,
+            log,
+        }
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        let value = if self.log {
+            value.max(f64::MIN_POSITIVE).log10()
+        } else {
+            value
+        };
+        LEFT + (value - self.low) / (self.high - self.low) * (RIGHT - LEFT)
+    }
+
+    /// Round values inside the axis.
+    fn ticks(&self) -> Vec<f64> {
+        if self.log {
+            let mut ticks = Vec::new();
+            let first = self.low.floor() as i32;
+            for power in first..=self.high.ceil() as i32 {
+                for factor in [1.0, 2.0, 5.0] {
+                    let tick = factor * 10f64.powi(power);
+                    if (self.low..=self.high).contains(&tick.log10()) {
+                        ticks.push(tick);
+                    }
+                }
+            }
+            return ticks;
+        }
+        let span = self.high - self.low;
+        let rough = span / 5.0;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .into_iter()
+            .map(|factor| factor * power)
+            .find(|step| *step >= rough)
+            .unwrap_or(rough);
+        let first = (self.low / step).ceil();
+        (0..12)
+            .map(|index| (first + f64::from(index)) * step)
+            .take_while(|tick| *tick <= self.high)
+            .collect()
+    }
+}
+
+/// Escapes text for HTML and SVG.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+/// Text cut to fit the left margin.
+fn short(name: &str) -> String {
+    const MOST: usize = 26;
+    if name.chars().count() <= MOST {
+        return name.to_owned();
+    }
+    let head: String = name.chars().take(MOST - 1).collect();
+    format!("{head}…")
+}
+
+/// Dots, quartiles and median of each command over one axis.
+pub(super) fn strips(strips: &[Strip<'_>], label: impl Fn(f64) -> String) -> String {
+    let all = || {
+        strips
+            .iter()
+            .flat_map(|strip| strip.samples.iter().copied())
+    };
+    let low = all().fold(f64::INFINITY, f64::min);
+    let high = all().fold(f64::NEG_INFINITY, f64::max);
+    if !low.is_finite() || !high.is_finite() {
+        return String::new();
+    }
+    let axis = Axis::over(low, high);
+    let bottom = ROW * strips.len() as f64 + 8.0;
+    let height = bottom + 26.0;
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"distribution\">\n"
+    );
+    for tick in axis.ticks() {
+        let x = axis.x(tick);
+        let _ = writeln!(
+            svg,
+            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"4\" y2=\"{bottom:.1}\"/>\
+             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+            bottom + 17.0,
+            escape(&label(tick))
+        );
+    }
+    for (index, strip) in strips.iter().enumerate() {
+        let middle = ROW * index as f64 + ROW / 2.0 + 4.0;
+        let series = index % 6;
+        let _ = writeln!(
+            svg,
+            "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\"><title>{}</title>{}</text>",
+            LEFT - 14.0,
+            middle + 4.0,
+            escape(strip.name),
+            escape(&short(strip.name))
+        );
+        let (from, to) = (axis.x(strip.q1), axis.x(strip.q3));
+        let _ = writeln!(
+            svg,
+            "<rect class=\"box s{series}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"26\" rx=\"3\"/>",
+            from - 1.0,
+            middle - 13.0,
+            (to - from).max(0.0) + 2.0
+        );
+        for (order, sample) in strip.samples.iter().enumerate() {
+            // Spread over the row in the order measured, so that drift shows as a slope.
+            let share = (order as f64 + 0.5) / strip.samples.len() as f64;
+            let _ = writeln!(
+                svg,
+                "<circle class=\"dot s{series}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.6\"><title>{}</title></circle>",
+                axis.x(*sample),
+                middle + (share - 0.5) * 24.0,
+                escape(&label(*sample))
+            );
+        }
+        let x = axis.x(strip.median);
+        let _ = writeln!(
+            svg,
+            "<line class=\"median s{series}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
+            middle - 17.0,
+            middle + 17.0
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// One interval of a change against the line "no change", with the floor as a band. All are shares.
+pub(super) fn change(low: f64, centre: f64, high: f64, floor: f64) -> String {
+    const HALF: f64 = 90.0;
+    let reach = [low, centre, high, floor * 2.0]
+        .into_iter()
+        .filter(|value| value.is_finite())
+        .fold(0.0f64, |most, value| most.max(value.abs()))
+        .max(1e-9);
+    let x = |value: f64| HALF + (value.clamp(-reach, reach) / reach) * (HALF - 6.0);
+    let (from, to) = (x(low), x(high));
+    format!(
+        "<svg class=\"forest\" viewBox=\"0 0 180 20\" role=\"img\" aria-label=\"interval\">\
+         <rect class=\"floor\" x=\"{:.1}\" y=\"2\" width=\"{:.1}\" height=\"16\"/>\
+         <line class=\"zero\" x1=\"90\" x2=\"90\" y1=\"0\" y2=\"20\"/>\
+         <line class=\"reach\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"10\" y2=\"10\"/>\
+         <circle class=\"centre\" cx=\"{:.1}\" cy=\"10\" r=\"3.5\"/></svg>",
+        x(-floor),
+        x(floor) - x(-floor),
+        x(centre)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strip(samples: &[f64]) -> Strip<'static> {
+        Strip {
+            name: "a<b>",
+            samples: samples.to_vec(),
+            median: samples[0],
+            q1: samples[0],
+            q3: samples[0],
+        }
+    }
+
+    #[test]
+    fn equal_samples_and_zeros_give_finite_numbers() {
+        for samples in [
+            vec![0.0, 0.0],
+            vec![5.0],
+            vec![1e18, 1e18],
+            vec![0.0, 1e12],
+            vec![1.0, 1e9],
+        ] {
+            let svg = strips(&[strip(&samples)], |value| format!("{value}"));
+            assert!(svg.contains("<circle"), "{svg}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
+            assert!(svg.contains("a&lt;b&gt;"));
+        }
+        assert_eq!(strips(&[strip(&[f64::NAN])], |_| String::new()), "");
+    }
+
+    #[test]
+    fn ticks_lie_on_the_axis() {
+        for (low, high) in [(0.0, 1.0), (99.0, 101.0), (1.0, 1e6), (7.0, 7.0)] {
+            let axis = Axis::over(low, high);
+            let ticks = axis.ticks();
+            assert!((2..=20).contains(&ticks.len()), "{low} {high}: {ticks:?}");
+            for tick in ticks {
+                assert!((LEFT..=RIGHT).contains(&axis.x(tick)));
+            }
+        }
+    }
+}
