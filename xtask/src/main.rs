@@ -3,12 +3,16 @@
 mod gen_events;
 mod right;
 mod speed;
+mod tidy;
+mod vm_test;
 
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
+  vm-test [--only x86|arm64] [FILTER]        runs the tests that need a PMU in virtual machines
+  tidy                                       checks the invariants of docs/architecture.md
   gen-events --source DIR                    writes the event tables from Linux' pmu-events
   check-events [--count N] [--seed N]        compares the event tables with libpfm4
   right [FILTER…]                            programs behave under the virtual PMU as natively
@@ -32,6 +36,8 @@ fn run() -> Result<()> {
         "check-events" => gen_events::oracle::main(&rest),
         "gen-events" => gen_events::main(&root(), &rest),
         "right" => right::main(&root(), &rest),
+        "tidy" => tidy::main(&root()),
+        "vm-test" => vm_test::main(&root(), &rest),
         "speed" => speed::main(&root(), &rest),
         _ => bail!("{USAGE}"),
     }

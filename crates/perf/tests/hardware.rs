@@ -419,40 +419,41 @@ fn a_precise_event_that_cannot_be_is_explained() {
     }
 }
 
-/// Runs with `kernel.perf_event_paranoid` = 3 and without privilege only (a run of its own in vm-test).
+/// Whether this is the unprivileged run with a paranoid level that `fits`; says so where it is not.
+fn unprivileged_with_level(fits: impl Fn(i32) -> bool, name: &str) -> bool {
+    let facts = linux().facts();
+    let promised = std::env::var("TRUECOUNT_EXPECT_PARANOID")
+        .ok()
+        .and_then(|level| level.parse().ok());
+    if !facts.privileged() && facts.paranoid.is_some_and(&fits) {
+        return true;
+    }
+    println!("skipped: needs kernel.perf_event_paranoid {name} and no privilege");
+    assert!(!promised.is_some_and(fits), "promised, but {facts:?}");
+    false
+}
+
+/// Runs without privilege only (a run of its own in vm-test).
 #[test]
 fn paranoid_3_is_explained() {
-    let facts = linux().facts();
-    if facts.privileged() || facts.paranoid.is_none_or(|level| level < 3) {
-        println!("skipped: needs kernel.perf_event_paranoid=3 and no privilege");
-        assert!(
-            std::env::var_os("TRUECOUNT_EXPECT_PARANOID").is_none(),
-            "{facts:?}"
-        );
+    if !unprivileged_with_level(|level| level >= 3, "3 or more") {
         return;
     }
+    let level = linux().facts().paranoid.unwrap();
     let error = Event::open(&user(INSTRUCTIONS), Target::CallingThread).unwrap_err();
     assert_eq!(error.cause(), Cause::ParanoidForbidsAll, "{error}");
     let line = error.to_string();
-    for words in [
-        "perf_event_paranoid is 3",
-        "sysctl kernel.perf_event_paranoid=2",
-        "CAP_PERFMON",
-    ] {
+    let found = format!("perf_event_paranoid is {level}");
+    for words in [&found, "sysctl kernel.perf_event_paranoid=2", "CAP_PERFMON"] {
         assert!(line.contains(words), "{words:?} is not in: {line}");
     }
     println!("{line}");
 }
 
-/// Runs with `kernel.perf_event_paranoid` = 2 and without privilege only (a run of its own in vm-test).
+/// Runs without privilege only (a run of its own in vm-test).
 #[test]
 fn paranoid_2_forbids_the_kernel_and_whole_cpus_and_nothing_else() {
-    let facts = linux().facts();
-    if facts.privileged() || facts.paranoid != Some(2) {
-        println!("skipped: needs kernel.perf_event_paranoid=2 and no privilege");
-        return;
-    }
-    if !has_pmu() {
+    if !unprivileged_with_level(|level| level == 2, "2") || !has_pmu() {
         return;
     }
     let kernel = user(INSTRUCTIONS).exclude_kernel(false);

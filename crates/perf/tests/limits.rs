@@ -35,7 +35,7 @@ fn too_many_files_are_explained() {
     );
     // SAFETY: as above.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const old) };
-    let errno = refused.err().expect("no descriptor is left");
+    let errno = refused.expect_err("no descriptor is left");
     assert_eq!(errno, Errno::EMFILE);
     let situation = Situation {
         operation: Operation::Open,

@@ -1,0 +1,189 @@
+//! Builds test executables and programs for a rig, and strips them: 7 MB a second go into the guest.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::plan::Arch;
+
+/// Cargo, set up for one architecture.
+pub struct Builder {
+    root: PathBuf,
+    arch: Arch,
+    release: bool,
+}
+
+impl Builder {
+    /// Makes sure that the target is there, too.
+    pub fn new(root: &Path, arch: Arch, release: bool) -> Result<Self> {
+        if let Some(target) = arch.target() {
+            install(target)?;
+        }
+        Ok(Self {
+            root: root.to_path_buf(),
+            arch,
+            release,
+        })
+    }
+
+    pub const fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// The executable of a package's `tests/hardware.rs`.
+    pub fn hardware_test(&self, package: &str) -> Result<PathBuf> {
+        self.build(
+            &[
+                "test",
+                "--no-run",
+                "--package",
+                package,
+                "--test",
+                "hardware",
+            ],
+            "hardware",
+        )
+    }
+
+    /// A program of a package.
+    pub fn binary(&self, package: &str, name: &str) -> Result<PathBuf> {
+        self.build(&["build", "--package", package, "--bin", name], name)
+    }
+
+    fn build(&self, arguments: &[&str], name: &str) -> Result<PathBuf> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command
+            .current_dir(&self.root)
+            .args(arguments)
+            .args(["--quiet", "--message-format=json"]);
+        if self.release {
+            command.arg("--release");
+        }
+        if let Some(target) = self.arch.target() {
+            command.args(["--target", target]);
+            let variable = target.to_uppercase().replace('-', "_");
+            command.env(format!("CARGO_TARGET_{variable}_LINKER"), "rust-lld");
+        }
+        let output = command
+            .stderr(Stdio::inherit())
+            .output()
+            .context("cannot start cargo")?;
+        let messages = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            for text in diagnostics(&messages) {
+                eprint!("{text}");
+            }
+            bail!(
+                "cargo {} failed for {}",
+                arguments.join(" "),
+                self.arch.name()
+            );
+        }
+        let built = executable(&messages, name)
+            .with_context(|| format!("cargo {} built no {name}", arguments.join(" ")))?;
+        Ok(stripped(&built))
+    }
+}
+
+/// The path of the executable called `name` in cargo's messages.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .next_back()
+}
+
+/// What the compiler had to say.
+fn diagnostics(messages: &str) -> Vec<String> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter_map(|message| message["message"]["rendered"].as_str().map(str::to_owned))
+        .collect()
+}
+
+/// A stripped copy beside the executable; where no tool can strip it, the executable itself.
+fn stripped(executable: &Path) -> PathBuf {
+    let mut copy = executable.as_os_str().to_owned();
+    copy.push(".stripped");
+    let copy = PathBuf::from(copy);
+    // The toolchain's own tool knows all architectures; the host's only its own.
+    let tools = [toolchain_tool("rust-objcopy"), Some(PathBuf::from("strip"))];
+    for tool in tools.into_iter().flatten() {
+        let mut command = Command::new(&tool);
+        if tool.ends_with("strip") {
+            command.arg("-o").arg(&copy).arg(executable);
+        } else {
+            command.arg("--strip-all").arg(executable).arg(&copy);
+        }
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if status.is_ok_and(|status| status.success()) {
+            return copy;
+        }
+    }
+    executable.to_path_buf()
+}
+
+/// A tool that comes with rustc, in `lib/rustlib/HOST/bin`.
+fn toolchain_tool(name: &str) -> Option<PathBuf> {
+    let output = Command::new("rustc")
+        .args(["--print", "target-libdir"])
+        .output()
+        .ok()?;
+    let libraries = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    let tool = libraries.parent()?.join("bin").join(name);
+    tool.is_file().then_some(tool)
+}
+
+/// Installs a target where it is missing.
+fn install(target: &str) -> Result<()> {
+    let libraries = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", target])
+        .output();
+    let present = libraries
+        .is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir());
+    if present {
+        return Ok(());
+    }
+    println!("vm-test: installing the target {target}");
+    let status = Command::new("rustup")
+        .args(["target", "add", target])
+        .status();
+    if status.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    bail!(
+        "the target {target} is missing and `rustup target add {target}` failed; \
+         install it, or leave arm64 out with --only x86"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargos_messages() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"libc"},"executable":null}
+not json
+{"reason":"compiler-artifact","target":{"name":"hardware"},"executable":"/t/deps/hardware-1"}
+{"reason":"compiler-message","message":{"rendered":"error: no\n"}}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(
+            executable(messages, "hardware"),
+            Some(PathBuf::from("/t/deps/hardware-1"))
+        );
+        assert_eq!(executable(messages, "truecount"), None);
+        assert_eq!(diagnostics(messages), ["error: no\n"]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_stripped_is_shipped_as_it_is() {
+        let path = Path::new("/nowhere/at/all");
+        assert_eq!(stripped(path), path);
+    }
+}

@@ -1,0 +1,188 @@
+//! `cargo xtask vm-test`: the tests that need a PMU, inside virtual machines that have one.
+//!
+//! Each crate of [`plan::SUITES`] with a `tests/hardware.rs` is built for the rig's architecture, stripped,
+//! and run there once as root and, where the plan says so, without privilege under
+//! `kernel.perf_event_paranoid`. The test runners' own closing lines are printed, and all output of a run
+//! that failed.
+
+mod build;
+mod outcome;
+mod plan;
+mod rig;
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+use build::Builder;
+use outcome::{Tally, judge};
+use plan::{Arch, Privilege, SUITES, Suite};
+
+const USAGE: &str = "\
+usage: cargo xtask vm-test [--only x86|arm64] [--package NAME] [--release] [--verbose] [FILTER]
+  Runs tests/hardware.rs of the crates inside the PMU rigs of $TRUECOUNT_SHARED (../shared).
+  FILTER goes to the test runners: only tests whose name contains it.";
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    only: Option<Arch>,
+    package: Option<String>,
+    release: bool,
+    verbose: bool,
+    filter: Option<String>,
+}
+
+fn parse(arguments: &[String]) -> Result<Options> {
+    let mut options = Options::default();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--only" => {
+                let name = rest.next().map(String::as_str);
+                let arch = name.and_then(Arch::named);
+                options.only =
+                    Some(arch.with_context(|| format!("--only takes x86 or arm64\n{USAGE}"))?);
+            }
+            "--package" | "-p" => {
+                let name = rest
+                    .next()
+                    .with_context(|| format!("--package takes a name\n{USAGE}"))?;
+                options.package = Some(name.clone());
+            }
+            "--release" => options.release = true,
+            "--verbose" | "-v" => options.verbose = true,
+            other if other.starts_with('-') || options.filter.is_some() => {
+                bail!("unknown argument {other}\n{USAGE}")
+            }
+            filter => options.filter = Some(filter.to_owned()),
+        }
+    }
+    Ok(options)
+}
+
+/// The folder with the rigs: `TRUECOUNT_SHARED`, or `../shared` beside the workspace.
+fn shared(root: &Path) -> PathBuf {
+    std::env::var_os("TRUECOUNT_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from)
+}
+
+/// The task.
+pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
+    if arguments
+        .iter()
+        .any(|argument| argument == "--help" || argument == "-h")
+    {
+        println!("{USAGE}");
+        return Ok(());
+    }
+    let options = parse(arguments)?;
+    let rigs = shared(root).join("rigs");
+    let mut total = Tally::default();
+    let mut ran = false;
+    for arch in Arch::ALL
+        .into_iter()
+        .filter(|arch| options.only.is_none_or(|only| only == *arch))
+    {
+        let script = rigs.join(arch.script());
+        if !script.is_file() {
+            println!(
+                "skipped: {}: no rig at {} (set TRUECOUNT_SHARED)",
+                arch.name(),
+                script.display()
+            );
+            continue;
+        }
+        let builder = Builder::new(root, arch, options.release)?;
+        for suite in SUITES.iter().filter(|suite| suite.archs.contains(&arch)) {
+            if options
+                .package
+                .as_ref()
+                .is_none_or(|only| only == suite.package)
+            {
+                total.add(&run_suite(root, &script, &builder, suite, &options)?);
+                ran = true;
+            }
+        }
+    }
+    if ran {
+        println!("vm-test: {} passed, {} failed", total.passed, total.failed);
+    }
+    if total.failed > 0 {
+        bail!("{} of the tests in virtual machines failed", total.failed);
+    }
+    Ok(())
+}
+
+/// Builds a suite and runs it under each privilege of its plan.
+fn run_suite(
+    root: &Path,
+    script: &Path,
+    builder: &Builder,
+    suite: &Suite,
+    options: &Options,
+) -> Result<Tally> {
+    let name = format!("{} {}", builder.arch().name(), suite.package);
+    let mut tally = Tally::default();
+    if !root.join(suite.folder).join("tests/hardware.rs").is_file() {
+        println!("skipped: {name}: it has no tests/hardware.rs");
+        return Ok(tally);
+    }
+    let test = builder.hardware_test(suite.package)?;
+    let mut files = Vec::new();
+    for binary in suite.binaries {
+        files.push(rig::Extra {
+            variable: binary.variable,
+            source: builder.binary(binary.package, binary.name)?,
+            destination: format!("/tmp/{}", binary.name),
+        });
+    }
+    for privilege in suite.runs {
+        let Some(filters) = privilege.filters(options.filter.as_deref()) else {
+            continue;
+        };
+        println!("vm-test: {name}, {}", privilege.describe());
+        let run = rig::run(
+            script,
+            builder.arch(),
+            &test,
+            &files,
+            *privilege,
+            &filters,
+            options.verbose,
+        )?;
+        let verdict = judge(&run, matches!(privilege, Privilege::Root));
+        if verdict.failed() && !options.verbose {
+            print!("{}", run.output);
+        }
+        for line in &verdict.closing {
+            println!("  {line}");
+        }
+        for complaint in &verdict.complaints {
+            println!("  {complaint}");
+        }
+        tally.add(&verdict.tally);
+    }
+    Ok(tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn command_lines() {
+        assert_eq!(parse(&[]).unwrap(), Options::default());
+        let options = parse(&words("--only arm64 --release -v -p truecount groups")).unwrap();
+        assert_eq!(options.only, Some(Arch::Arm64));
+        assert!(options.release && options.verbose);
+        assert_eq!(options.filter.as_deref(), Some("groups"));
+        assert_eq!(options.package.as_deref(), Some("truecount"));
+        for bad in ["--only", "--only riscv", "--nope", "a b", "--package"] {
+            let error = parse(&words(bad)).unwrap_err().to_string();
+            assert!(error.contains("usage:"), "{bad}: {error}");
+        }
+    }
+}
