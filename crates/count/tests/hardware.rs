@@ -61,9 +61,9 @@ impl Drop for Storm {
     }
 }
 
-/// What reads cost themselves, at most, in a debug build: more by the page's protocol.
+/// What reads cost themselves, at most, in a debug build: more by the page's protocol or a system call.
 fn slack(counter: &Counter<impl truecount::Policy>) -> u64 {
-    if counter.method() == Method::Safe {
+    if matches!(counter.method(), Method::Safe | Method::Syscall) {
         2000
     } else {
         200
@@ -85,13 +85,6 @@ fn a_loop_of_known_length_is_the_same_in_1000_of_1000_reads() {
     const ITERATIONS: u64 = 50_000;
     let exact: Counter = Counter::open(EXACT).unwrap();
     println!("{exact:?}");
-    assert!(
-        matches!(
-            exact.method(),
-            Method::Fast | Method::FastDifference | Method::Safe
-        ),
-        "{exact:?}"
-    );
     let storm = Storm::every(300);
     let seen = histogram(&exact, ITERATIONS, 1000);
     drop(storm);
@@ -107,7 +100,10 @@ fn a_loop_of_known_length_is_the_same_in_1000_of_1000_reads() {
 
     if cfg!(target_arch = "x86_64") {
         let plain: Counter = Counter::open("instructions:u").unwrap();
-        assert_eq!(plain.method(), Method::Fast);
+        assert!(
+            matches!(plain.method(), Method::Fast | Method::Syscall),
+            "{plain:?}"
+        );
         let storm = Storm::every(300);
         let seen = histogram(&plain, ITERATIONS, 1000);
         drop(storm);
@@ -142,7 +138,13 @@ fn a_disturbed_read_is_worth_the_same() {
         assert_eq!(seen.len(), 1, "{seen:?}");
     }
     // The bare reader, and the long run: the sum of regions plus what lies between is the whole.
-    let bare = exact.difference().unwrap();
+    let Some(bare) = exact.difference() else {
+        println!(
+            "skipped: the bare reader: {EXACT} is read by {:?}",
+            exact.method()
+        );
+        return;
+    };
     let storm = Storm::every(30);
     let mut seen = BTreeMap::new();
     for _ in 0..100_000 {
@@ -232,7 +234,8 @@ fn groups_count_together() {
     };
     let set = CounterSet::<Fence>::open(expression).unwrap();
     println!("{set:?}");
-    assert!(set.is_fast());
+    let user_reads = Counter::<Fence>::open("instructions:u").unwrap().method() != Method::Syscall;
+    assert_eq!(set.is_fast(), user_reads);
     let (mut start, mut end) = (vec![0; 2], vec![0; 2]);
     for _ in 0..20 {
         assert_eq!(set.read(&mut start), 2);
