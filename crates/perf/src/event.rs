@@ -14,7 +14,9 @@ use crate::error::{Error, Operation, Situation};
 use crate::kernel::{Ioctl, Ready, SharedKernel, linux};
 use crate::mapping::Mapping;
 use crate::page::ControlPage;
-use crate::reading::{GroupReading, Reading, SINGLE_WORDS, parse_single};
+use crate::reading::{
+    GROUP_WORDS, GroupReading, Reading, SINGLE_WORDS, parse_leader, parse_single,
+};
 use crate::ring::Ring;
 
 /// What an event counts.
@@ -259,29 +261,28 @@ impl Event {
         )
     }
 
-    /// Reads the count by system call. Does not allocate, except for an error.
+    /// Reads the count by system call; of a group's leader its own. Does not allocate, except for an error.
     ///
     /// # Errors
     /// [`Error`]; [`Cause::PinnedNotScheduled`] where a pinned event lost its counter.
     pub fn read(&self) -> Result<Reading, Error> {
         let format = self.attr.get_read_format();
+        let malformed = |what| Error::malformed(what, self.situation(Operation::Read));
         if format & u64::from(abi::PERF_FORMAT_GROUP) != 0 {
-            let mut group = GroupReading::with_room_for(64);
-            self.read_group(&mut group)?;
-            let first = group.members().first().copied().unwrap_or_default();
-            return Ok(Reading {
-                value: first.value,
-                times: group.times(),
-                id: first.id,
-                lost: first.lost,
-            });
+            let mut buffer = [0u64; GROUP_WORDS];
+            let bytes = self.read_words(&mut buffer)?;
+            return parse_leader(&buffer, bytes, format).map_err(malformed);
         }
         let mut buffer = [0u64; SINGLE_WORDS];
-        match self.kernel.read(self.fd, &mut buffer) {
+        let bytes = self.read_words(&mut buffer)?;
+        parse_single(&buffer, bytes, format).map_err(malformed)
+    }
+
+    fn read_words(&self, buffer: &mut [u64]) -> Result<usize, Error> {
+        match self.kernel.read(self.fd, buffer) {
             Err(errno) => Err(self.error(errno, Operation::Read)),
             Ok(0) => Err(self.end_of_file()),
-            Ok(bytes) => parse_single(&buffer, bytes, format)
-                .map_err(|what| Error::malformed(what, self.situation(Operation::Read))),
+            Ok(bytes) => Ok(bytes),
         }
     }
 
@@ -291,13 +292,9 @@ impl Event {
     /// # Errors
     /// [`Error`]; `ENOSPC` where `into` has no room for all members.
     pub fn read_group(&self, into: &mut GroupReading) -> Result<(), Error> {
-        match self.kernel.read(self.fd, &mut into.buffer) {
-            Err(errno) => Err(self.error(errno, Operation::Read)),
-            Ok(0) => Err(self.end_of_file()),
-            Ok(bytes) => into
-                .parse(bytes, self.attr.get_read_format())
-                .map_err(|what| Error::malformed(what, self.situation(Operation::Read))),
-        }
+        let bytes = self.read_words(&mut into.buffer)?;
+        into.parse(bytes, self.attr.get_read_format())
+            .map_err(|what| Error::malformed(what, self.situation(Operation::Read)))
     }
 
     fn ioctl(&self, request: Ioctl<'_>, name: &'static str) -> Result<u64, Error> {

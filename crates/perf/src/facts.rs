@@ -125,7 +125,7 @@ impl Facts {
                 .text("sys/kernel/security/lockdown")
                 .and_then(|text| chosen(&text)),
             hypervisor: crate::probe::cpu::hypervisor(root),
-            pmus: Pmu::all(root).map(|pmus| pmus.iter().map(PmuFact::from).collect()),
+            pmus: PmuFact::all(root),
             online_cpus: root.online_cpus(),
             open_files: open_files(root),
         }
@@ -163,15 +163,30 @@ impl Facts {
     }
 }
 
-impl From<&Pmu> for PmuFact {
-    fn from(pmu: &Pmu) -> Self {
-        Self {
-            name: pmu.name.clone(),
-            type_: pmu.type_,
-            core: pmu.is_core(),
-            branches: pmu.cap_number("branches"),
-            max_precise: pmu.cap_number("max_precise"),
-        }
+impl PmuFact {
+    /// The facts of all PMUs. Reads a few files a PMU and not the hundreds of events and formats, since
+    /// this is done for every error, and servers have a hundred uncore PMUs.
+    fn all(root: &Root) -> Option<Vec<Self>> {
+        let names = Pmu::names(root)?;
+        let fact = |name: String| {
+            let number = |file: &str| {
+                let number = root.number(&format!("{}/{name}/{file}", Pmu::FOLDER))?;
+                u32::try_from(number).ok()
+            };
+            let core = Pmu::is_core_folder(root, &name);
+            Self {
+                type_: number("type"),
+                core,
+                branches: if core { number("caps/branches") } else { None },
+                max_precise: if core {
+                    number("caps/max_precise")
+                } else {
+                    None
+                },
+                name,
+            }
+        };
+        Some(names.into_iter().map(fact).collect())
     }
 }
 

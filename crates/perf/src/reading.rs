@@ -221,6 +221,31 @@ pub fn parse_single(buffer: &[u64], bytes: usize, format: u64) -> Result<Reading
     })
 }
 
+/// Words of a group's reading that [`crate::Event::read`] has room for: 64 members.
+pub(crate) const GROUP_WORDS: usize = 3 + 64 * 3;
+
+/// Parses the leader's part of a reading with `PERF_FORMAT_GROUP`.
+pub(crate) fn parse_leader(
+    buffer: &[u64],
+    bytes: usize,
+    format: u64,
+) -> Result<Reading, Malformed> {
+    let mut words = words(buffer, bytes);
+    if words.next()? == 0 {
+        return Err(Malformed::Members {
+            announced: 0,
+            room: 1,
+        });
+    }
+    let times = words.times(format)?;
+    Ok(Reading {
+        value: words.next()?,
+        times,
+        id: words.next_if(has(format, abi::PERF_FORMAT_ID))?,
+        lost: words.next_if(has(format, abi::PERF_FORMAT_LOST))?,
+    })
+}
+
 /// One member of a group's reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Member {
@@ -381,6 +406,27 @@ mod tests {
         for bytes in 0..56 {
             assert!(group.parse(bytes, 0b1111).is_err(), "{bytes}");
         }
+    }
+
+    #[test]
+    fn leaders_of_groups() {
+        let buffer = [2, 100, 50, 11, 1, 22, 2];
+        let reading = parse_leader(&buffer, 56, 0b1111).unwrap();
+        assert_eq!(
+            (reading.value, reading.id, reading.lost),
+            (11, Some(1), None)
+        );
+        assert_eq!(
+            reading.times,
+            Some(Times {
+                enabled: 100,
+                running: 50
+            })
+        );
+        for bytes in 0..40 {
+            assert!(parse_leader(&buffer, bytes, 0b1111).is_err(), "{bytes}");
+        }
+        assert!(parse_leader(&[0; 7], 56, 0b1111).is_err());
     }
 
     #[test]

@@ -399,6 +399,44 @@ mod tests {
     }
 
     #[test]
+    fn random_bytes_neither_panic_nor_hang() {
+        let fake = FakeKernel::new();
+        let (event, mut ring) = ring(&fake, 1);
+        let mut seed = 1u64;
+        let mut random = move || {
+            // xorshift64 (Marsaglia 2003)
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed
+        };
+        let (mut good, mut bad) = (0, 0);
+        for _ in 0..20_000 {
+            let mut bytes = vec![0u8; (random() % 200) as usize];
+            bytes.fill_with(|| random() as u8);
+            // Now and then a size that could be right.
+            if bytes.len() > 8 && random() % 2 == 0 {
+                bytes[6..8].copy_from_slice(&((random() % 64) as u16).to_le_bytes());
+            }
+            fake.push_bytes(event.fd(), &bytes);
+            loop {
+                match ring.next_record() {
+                    Ok(Some(record)) => {
+                        good += 1;
+                        assert!(record.bytes.len() >= 8 && record.bytes.len() <= PAGE_SIZE);
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        bad += 1;
+                        assert!(error.available > 0);
+                    }
+                }
+            }
+        }
+        assert!(good > 1_000 && bad > 1_000, "{good} {bad}");
+    }
+
+    #[test]
     fn offsets_from_the_page_are_not_believed() {
         let fake = FakeKernel::new();
         for (offset, size) in [

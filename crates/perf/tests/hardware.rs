@@ -1,6 +1,7 @@
 //! Tests that need a PMU. Without one each prints `skipped: …`; `cargo xtask vm-test` runs them inside
 //! virtual machines that have one, where skipping for want of a PMU is a failure
 //! (`TRUECOUNT_REQUIRE_PMU=1`).
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::process::Command;
 

@@ -1,6 +1,7 @@
 //! The real kernel's answers that need no PMU: software events, rings, errnos.
 //!
 //! Where a sandbox takes perf events away altogether, each prints `skipped: …`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use truecount_perf::probe::{Pmu, Root};
 use truecount_perf::sys::bindings as abi;

@@ -1,4 +1,5 @@
 //! The limit of open files, in a process of its own because the limit is the process's.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{Cause, Errno, Error, Event, EventAttr, OpenOptions, Operation, Target};

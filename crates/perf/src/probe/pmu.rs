@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 
 use super::files::{Root, parse_cpu_list};
 
-const FOLDER: &str = "sys/bus/event_source/devices";
-
 /// One PMU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pmu {
@@ -31,21 +29,30 @@ pub struct Pmu {
 }
 
 impl Pmu {
+    pub(crate) const FOLDER: &'static str = "sys/bus/event_source/devices";
+
     /// All PMUs below `root`, by name; `None` where the folder cannot be read.
     #[must_use]
     pub fn all(root: &Root) -> Option<Vec<Self>> {
-        let names = root.names(FOLDER)?;
-        Some(
-            names
-                .iter()
-                .filter(|name| !name.starts_with('.'))
-                .map(|name| Self::read(root, name))
-                .collect(),
-        )
+        let names = Self::names(root)?;
+        Some(names.iter().map(|name| Self::read(root, name)).collect())
+    }
+
+    /// Names of the PMUs, sorted.
+    pub(crate) fn names(root: &Root) -> Option<Vec<String>> {
+        let mut names = root.names(Self::FOLDER)?;
+        names.retain(|name| !name.starts_with('.'));
+        Some(names)
+    }
+
+    /// [`Pmu::is_core`] without reading the PMU.
+    pub(crate) fn is_core_folder(root: &Root, name: &str) -> bool {
+        let cpus = || root.path(&format!("{}/{name}/cpus", Self::FOLDER)).exists();
+        is_core_name(name) || cpus()
     }
 
     fn read(root: &Root, name: &str) -> Self {
-        let folder = format!("{FOLDER}/{name}");
+        let folder = format!("{}/{name}", Self::FOLDER);
         let file = |file: &str| root.text(&format!("{folder}/{file}"));
         let table = |sub: &str| -> BTreeMap<String, String> {
             let folder = format!("{folder}/{sub}");
@@ -71,7 +78,7 @@ impl Pmu {
     /// Whether it counts the CPU's own events.
     #[must_use]
     pub fn is_core(&self) -> bool {
-        self.name == "cpu" || self.name == "cpum_cf" || self.cpus.is_some()
+        is_core_name(&self.name) || self.cpus.is_some()
     }
 
     /// A capability that is a number.
@@ -79,6 +86,11 @@ impl Pmu {
     pub fn cap_number(&self, name: &str) -> Option<u32> {
         self.caps.get(name)?.parse().ok()
     }
+}
+
+/// The names that need no `cpus` file: x86 that is not hybrid, s390.
+fn is_core_name(name: &str) -> bool {
+    matches!(name, "cpu" | "cpum_cf")
 }
 
 #[cfg(test)]
