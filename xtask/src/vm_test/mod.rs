@@ -112,6 +112,20 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Builds what a suite ships into the guest: its test executable, and the programs that it starts.
+fn ship(builder: &Builder, suite: &Suite) -> Result<(PathBuf, Vec<rig::Extra>)> {
+    let test = builder.hardware_test(suite.package)?;
+    let mut extras = Vec::new();
+    for binary in suite.binaries {
+        extras.push(rig::Extra {
+            variable: binary.variable,
+            source: builder.binary(binary.package, binary.name)?,
+            destination: format!("/tmp/{}", binary.name),
+        });
+    }
+    Ok((test, extras))
+}
+
 /// Builds a suite and runs it under each privilege of its plan.
 fn run_suite(
     root: &Path,
@@ -126,15 +140,15 @@ fn run_suite(
         println!("skipped: {name}: it has no tests/hardware.rs");
         return Ok(tally);
     }
-    let test = builder.hardware_test(suite.package)?;
-    let mut files = Vec::new();
-    for binary in suite.binaries {
-        files.push(rig::Extra {
-            variable: binary.variable,
-            source: builder.binary(binary.package, binary.name)?,
-            destination: format!("/tmp/{}", binary.name),
-        });
-    }
+    let (test, files) = match ship(builder, suite) {
+        Ok(shipped) => shipped,
+        Err(error) => {
+            // The other suites can still say something.
+            println!("failed: {name}: {error:#}");
+            tally.failed += 1;
+            return Ok(tally);
+        }
+    };
     for privilege in suite.runs {
         let Some(filters) = privilege.filters(options.filter.as_deref()) else {
             continue;
