@@ -20,6 +20,7 @@
 //! * [`CounterSet`]: several events, counted together.
 //! * [`PerThread`]: one handle, right on every thread.
 //! * [`Options`]: inherit, insist on a way to read, choose a kernel.
+//! * [`Recorder`]: nested regions of a program into a profile that `truecount profile` and measureme read.
 //! * [`Reading`]: a count with its times and provenance, scaled where it must be.
 //!
 //! Reading never allocates, locks, logs or panics. The events, the `perf_event` boundary and its errors are
@@ -41,6 +42,7 @@ mod open;
 mod parts;
 pub mod policy;
 mod reading;
+pub mod recorder;
 mod set;
 mod stamp;
 mod thread;
@@ -52,6 +54,7 @@ pub use lookup::attribute;
 pub use open::{Mode, Options};
 pub use parts::VIRTUAL_MARK;
 pub use policy::{Cpuid, Fence, Policy, PolicyKind, Serialize, Unordered};
+pub use recorder::{Label, Recorder, RecorderError, Region};
 pub use reading::{Precision, Reading, Source};
 pub use set::CounterSet;
 pub use stamp::Stamp;
