@@ -357,13 +357,7 @@ impl Core {
             Reader::UserTime => return clocks::user_ns(),
             Reader::SystemTime => return clocks::system_ns(),
             Reader::Zero | Reader::Single { .. } | Reader::Difference(_) => return 0,
-            Reader::Safe => self
-                .parts
-                .first()
-                .and_then(|part| match part.snapshot::<P>() {
-                    Some(seen) => Some(seen.value),
-                    None => part.read_words::<3>().map(|[value, ..]| value),
-                }),
+            Reader::Safe => self.parts.first().and_then(Part::safe_count::<P>),
             Reader::Syscall => self
                 .parts
                 .first()

@@ -232,10 +232,7 @@ impl Options {
             }
         };
         let part = self.part(event, encoding, encoding.pinned)?;
-        if part
-            .snapshot::<Fence>()
-            .is_some_and(|_| part.allows_user_reads())
-        {
+        if part.page_serves() {
             return Ok(self.core(event, Reader::Safe, Geometry::PLAIN, vec![part]));
         }
         if self.mode == Mode::Safe {
@@ -264,9 +261,10 @@ impl Options {
         let part = self.part(event, encoding, true)?;
         let Some((index, geometry)) = steady(&part) else {
             let reason = if part.allows_user_reads() {
-                "it cannot be kept on one counter (others use the PMU)"
+                "it is on no counter that user space may read (others use the PMU, or see rdpmc in \
+                 /sys/bus/event_source/devices/*/ and kernel.perf_user_access)"
             } else {
-                "the kernel does not allow it (see rdpmc in /sys/bus/event_source/devices/*/, kernel.perf_user_access)"
+                "the kernel does not allow it (see rdpmc in /sys/bus/event_source/devices/*/ and kernel.perf_user_access)"
             };
             return Ok(Err(reason));
         };

@@ -103,6 +103,37 @@ impl Part {
         view.snapshot(TRIES, |index| self.raw::<P>(index), arch::read_clock)
     }
 
+    /// The safe read's count: from the page while the event is on a counter that user space may read, else from the
+    /// kernel. (An index of 0 says either "not on the PMU" or "not for user space", and the page's offset is stale in
+    /// the second case: arm64 with `kernel.perf_user_access=0` announces user reads all the same.)
+    #[inline]
+    pub(crate) fn safe_count<P: Policy>(&self) -> Option<u64> {
+        match self.snapshot::<P>() {
+            Some(seen) if seen.index != 0 => Some(seen.value),
+            _ => self.read_words::<3>().map(|[value, ..]| value),
+        }
+    }
+
+    /// Whether the page serves: the event is readable now, or really off the PMU.
+    pub(crate) fn page_serves(&self) -> bool {
+        if !self.allows_user_reads() {
+            return false;
+        }
+        let running = || self.read_words::<3>().map(|[_, _, running]| running);
+        for _ in 0..8 {
+            let before = running();
+            if self.index().is_some() {
+                return true;
+            }
+            // Ran, and was not to be seen on the page: not for user space. (Or it was scheduled just now.)
+            arch::known_loop(1000);
+            if running() == before {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Reads by system call into `buffer`; `None` on failure, or when a pinned event lost its counter. Does not
     /// allocate.
     #[inline]

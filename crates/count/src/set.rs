@@ -186,9 +186,9 @@ impl<P: Policy> CounterSet<P> {
     /// What cannot be read keeps its old value, and [`check`](Self::check) tells.
     pub fn read(&self, into: &mut [u64]) -> usize {
         match self.way {
-            Way::Syscall => return self.read_by_syscall(into),
-            Way::Pages => self.read_pages(into),
             Way::Registers => self.read_registers(into),
+            Way::Pages if self.read_pages(into) => {}
+            Way::Pages | Way::Syscall => return self.read_by_syscall(into),
         }
         self.members.len().min(into.len())
     }
@@ -207,13 +207,15 @@ impl<P: Policy> CounterSet<P> {
         }
     }
 
-    fn read_pages(&self, into: &mut [u64]) {
+    /// `false`: an event is not on a counter that user space may read now; ask the kernel for all.
+    fn read_pages(&self, into: &mut [u64]) -> bool {
         for (member, into) in self.members.iter().zip(into.iter_mut()) {
             match self.part(member).and_then(Part::snapshot::<P>) {
-                Some(seen) => *into = seen.value,
-                None => self.failed.set(true),
+                Some(seen) if seen.index != 0 => *into = seen.value,
+                _ => return false,
             }
         }
+        true
     }
 
     /// Whether the kernel lets user space read every event.

@@ -64,7 +64,7 @@ impl Drop for Storm {
 /// What reads cost themselves, at most, in a debug build: more by the page's protocol or a system call.
 fn slack(counter: &Counter<impl truecount::Policy>) -> u64 {
     if matches!(counter.method(), Method::Safe | Method::Syscall) {
-        2000
+        4000
     } else {
         200
     }
@@ -399,7 +399,9 @@ fn policies_read_the_same_counter() {
     let unordered = Counter::<Unordered>::open(EXACT).unwrap();
     let start = unordered.read();
     known_loop(1000);
-    assert!((2000..2000 + slack(&unordered)).contains(&unordered.since(start)));
+    let spent = unordered.since(start);
+    println!("{unordered:?}: {spent}");
+    assert!((2000..2000 + slack(&unordered)).contains(&spent), "{spent}");
     match Counter::<truecount::Serialize>::open(EXACT) {
         Ok(counter) => assert!(counter.overhead(10) < slack(&counter)),
         Err(error) => assert!(matches!(error, Error::Policy(_)), "{error}"),
@@ -407,5 +409,7 @@ fn policies_read_the_same_counter() {
     let counter = Counter::<truecount::Cpuid>::open(EXACT).unwrap();
     let start = counter.read();
     known_loop(1000);
-    assert!((2000..2000 + slack(&counter)).contains(&counter.since(start)));
+    let spent = counter.since(start);
+    println!("{counter:?}: {spent}");
+    assert!((2000..2000 + slack(&counter)).contains(&spent), "{spent}");
 }
