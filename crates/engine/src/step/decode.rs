@@ -16,7 +16,7 @@ pub(super) enum Kind {
     PushFlags,
     /// `mov ss, …` of this length: no trap follows it.
     LoadStack(u64),
-    /// `int3`, `int 3` or `int1` of this length: a trap, reported after it retired.
+    /// `int3` or `int 3` of this length: a trap, reported after it retired.
     Trap(u64),
 }
 
@@ -44,7 +44,7 @@ pub(super) fn classify(bytes: &[u8]) -> Kind {
             }
             _ => Kind::Plain,
         },
-        0xcc | 0xf1 => Kind::Trap(prefixes + 1),
+        0xcc => Kind::Trap(prefixes + 1),
         0xcd if rest.next() == Some(3) => Kind::Trap(prefixes + 2),
         _ => Kind::Plain,
     }
@@ -114,6 +114,5 @@ mod tests {
         );
         assert_eq!(classify(&[0xcc]), Kind::Trap(1));
         assert_eq!(classify(&[0xcd, 3]), Kind::Trap(2));
-        assert_eq!(classify(&[0xf1]), Kind::Trap(1));
     }
 }

@@ -15,7 +15,8 @@
 //! restarted (`epoll_wait` gives EINTR; a restarted one is not counted twice); restartable
 //! sequences (rseq with an abort handler) never finish; a set-user-id program runs without its
 //! privileges unless the tracer has CAP_SYS_PTRACE; `r11` shows the trap flag after a system call
-//! (`pushf` does not: it is mended). A child made with `CLONE_UNTRACED` is not followed.
+//! (`pushf` does not: it is mended). `int1` is not supported. A child made with
+//! `CLONE_UNTRACED` is not followed.
 
 #[cfg(target_arch = "x86_64")]
 mod decode;
@@ -139,7 +140,7 @@ pub fn run(command: Command, options: StepOptions<'_>) -> Result<StepTotals, Ste
             let outcome = named("step")
                 .spawn_scoped(scope, trace)
                 .map_err(failed)
-                .map(|t| t.join());
+                .map(std::thread::ScopedJoinHandle::join);
             watched.finish();
             match outcome? {
                 Ok(outcome) => outcome,

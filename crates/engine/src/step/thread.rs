@@ -148,31 +148,23 @@ impl<'a> Threads<'a> {
     }
 
     /// A step over a system call is reported when the call returns: it retired, also when a signal
-    /// makes it run again (it retires again then). Gives false when it was no system call but
-    /// `int1`, whose trap the program is to have.
-    pub(super) fn system_call_done(&mut self, tid: i32, next: u64) -> bool {
+    /// makes it run again (it retires again then).
+    pub(super) fn system_call_done(&mut self, tid: i32, next: u64) {
         let Some(thread) = self.live.get_mut(&tid) else {
-            return true;
+            return;
         };
         let old = thread.pc;
         if std::mem::take(&mut thread.executing) || std::mem::take(&mut thread.forgiven) {
             thread.pc = next;
-            return true;
+            return;
         }
         if old == next {
             // Run again by the kernel, which moved the program counter back over it.
             thread.pc = old.wrapping_sub(2);
-        }
-        match self.kind(tid, old, true) {
-            Kind::Trap(length) if next == old.wrapping_add(length) => {
-                self.count(tid, next);
-                return false;
-            }
-            Kind::LoadStack(length) => self.count(tid, old.wrapping_add(length)),
-            _ => {}
+        } else if let Kind::LoadStack(length) = self.kind(tid, old, true) {
+            self.count(tid, old.wrapping_add(length));
         }
         self.count(tid, next);
-        true
     }
 
     /// The program counter changed without an instruction: a signal handler was entered. It may

@@ -167,11 +167,7 @@ impl<'a, 'w> Tracer<'a, 'w> {
         match event {
             0 if signal == libc::SIGTRAP => match sys::signal_code(tid) {
                 Some(TRAP_TRACE) => self.threads.stepped(tid, pc),
-                Some(TRAP_BRKPT) => {
-                    if !self.threads.system_call_done(tid, pc) {
-                        deliver = signal; // `int1` looks the same, and is the program's own
-                    }
-                }
+                Some(TRAP_BRKPT) => self.threads.system_call_done(tid, pc),
                 // `ptrace_notify`: the first instruction of a signal handler comes next.
                 Some(libc::SIGTRAP) => self.threads.entered_handler(tid, pc),
                 _ => {

@@ -108,8 +108,8 @@ impl Asm {
     }
 
     /// Installs a handler with SA_SIGINFO, SA_RESTORER and SA_RESTART, from a `sigaction` at DATA:
-    /// 3 (handler) + 4 (flags and restorer) + 6 (call) = 13 instructions. The restorer follows the
-    /// code that `finish_handlers` writes.
+    /// handler and restorer addresses, flags, a `nop`: 3 · 2 + 1, and 6 for the call, so 13
+    /// instructions.
     pub fn handle(&mut self, signal: u32, handler: Label, restorer: Label) -> &mut Self {
         let store = |asm: &mut Self, at: u32| {
             asm.raw(&[0x89, 0x04, 0x25]).raw(&at.to_le_bytes()); // mov [at], eax
