@@ -5,3 +5,5 @@
 
 #[path = "hardware/record.rs"]
 mod record;
+#[path = "hardware/stat.rs"]
+mod stat;

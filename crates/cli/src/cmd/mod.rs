@@ -3,7 +3,9 @@
 mod bench;
 mod blocks;
 mod check;
+mod completions;
 mod events;
+mod man;
 mod profile;
 mod record;
 mod report;
@@ -19,7 +21,9 @@ pub(crate) enum Command {
     Profile(profile::Args),
     Record(record::Args),
     Report(report::Args),
+    Completions(completions::Args),
     Events(events::Args),
+    Man(man::Args),
     Stat(stat::Args),
 }
 
@@ -32,6 +36,8 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Profile(args) => profile::run(args),
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
         Command::Events(args) => events::run(args),
         Command::Stat(args) => stat::run(args),
     }

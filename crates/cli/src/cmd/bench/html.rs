@@ -116,7 +116,7 @@ fn comparison(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
     };
     writeln!(
         out,
-        "<tr><td>{}</td><td class=\"r\">{}</td><td>{picture}</td><td>{}</td><td class=\"r\">{}</td>\
+        "<tr><td>{}</td><td class=\"r\">{}</td><td>{picture}</td><td class=\"n\">{}</td><td class=\"r\">{}</td>\
          <td class=\"{class}\">{}</td></tr>",
         escape(&compared.metric),
         compared.ratio.map_or(String::new(), number::change),
@@ -130,7 +130,8 @@ fn distributions(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     writeln!(
         out,
         "<section><h2>Distributions</h2>\n<p class=\"dim\">One dot a run, from top to bottom in the \
-         order measured; the box holds the middle half, the line is the median.</p>"
+         order measured; the box holds the middle half, the line is the median; hollow dots at the edge lie beyond \
+         the axis.</p>"
     )?;
     for name in metrics(document) {
         let measured: Vec<(&super::document::Command, &Metric)> = document
@@ -172,7 +173,7 @@ fn distributions(out: &mut dyn Write, document: &Document) -> io::Result<()> {
             writeln!(
                 out,
                 "<tr><td><code>{}</code></td><td class=\"r\">{}</td><td class=\"r\">{}</td>\
-                 <td class=\"r\">{}</td><td>{}</td><td class=\"r\">{}</td><td class=\"dim\">{}</td></tr>",
+                 <td class=\"r\">{}</td><td class=\"n\">{}</td><td class=\"r\">{}</td><td class=\"dim\">{}</td></tr>",
                 escape(&command.name),
                 median(metric),
                 of_instructions(name, metric, command),

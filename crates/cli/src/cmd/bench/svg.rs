@@ -118,6 +118,17 @@ pub(super) fn strips(strips: &[Strip<'_>], label: impl Fn(f64) -> String) -> Str
     if !low.is_finite() || !high.is_finite() {
         return String::new();
     }
+    // A few far outliers must not squeeze all the rest into a line: they stand at the edge.
+    let fence = |strip: &Strip<'_>| 5.0 * (strip.q3 - strip.q1).max(0.002 * strip.median.abs());
+    let from = strips
+        .iter()
+        .map(|s| s.q1 - fence(s))
+        .fold(f64::INFINITY, f64::min);
+    let to = strips
+        .iter()
+        .map(|s| s.q3 + fence(s))
+        .fold(f64::NEG_INFINITY, f64::max);
+    let (low, high) = (low.max(from).min(high), high.min(to).max(low));
     let axis = Axis::over(low, high);
     let bottom = ROW * strips.len() as f64 + 8.0;
     let height = bottom + 26.0;
@@ -156,10 +167,16 @@ pub(super) fn strips(strips: &[Strip<'_>], label: impl Fn(f64) -> String) -> Str
         for (order, sample) in strip.samples.iter().enumerate() {
             // Spread over the row in the order measured, so that drift shows as a slope.
             let share = (order as f64 + 0.5) / strip.samples.len() as f64;
+            let place = axis.x(*sample).clamp(LEFT, RIGHT);
+            let edge = if place == axis.x(*sample) {
+                ""
+            } else {
+                " edge"
+            };
             let _ = writeln!(
                 svg,
-                "<circle class=\"dot s{series}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.6\"><title>{}</title></circle>",
-                axis.x(*sample),
+                "<circle class=\"dot s{series}{edge}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.6\"><title>{}</title></circle>",
+                place,
                 middle + (share - 0.5) * 24.0,
                 escape(&label(*sample))
             );

@@ -1,0 +1,16 @@
+//! Tests of the command as a user runs it. One binary, one module a topic.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "cli/bench.rs"]
+mod bench;
+#[path = "cli/check.rs"]
+mod check;
+#[path = "cli/errors.rs"]
+mod errors;
+#[path = "cli/schemas.rs"]
+mod schemas;
+#[path = "cli/stat.rs"]
+mod stat;
+#[path = "cli/support.rs"]
+mod support;

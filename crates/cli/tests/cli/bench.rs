@@ -1,0 +1,332 @@
+//! `truecount bench`.
+
+use std::path::Path;
+
+use crate::support::{code, fails, json, median, run, stderr, stdout, step};
+
+#[test]
+fn three_arguments_are_three_arguments() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out");
+    let path = file.to_str().unwrap();
+    let args = [
+        "bench", "-n", "1", "--warmup", "0", "--output", path, "--", "printf", "<%s>", "ONE",
+        "T W O", "THREE",
+    ];
+    assert_eq!(code(&run(&args)), 0);
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        "<ONE><T W O><THREE>"
+    );
+    let document = json(&[
+        "bench",
+        "-n",
+        "1",
+        "--json",
+        "--",
+        "/bin/echo",
+        "ONE",
+        "TWO",
+        "THREE",
+    ]);
+    assert_eq!(
+        document["commands"][0]["command"],
+        serde_json::json!(["/bin/echo", "ONE", "TWO", "THREE"])
+    );
+}
+
+#[test]
+fn the_same_program_under_two_names_is_never_different() {
+    for attempt in 0..5 {
+        let seed = attempt.to_string();
+        let document = json(&[
+            "bench", "-n", "12", "--seed", &seed, "--json", "true", "true",
+        ]);
+        for compared in document["comparisons"].as_array().unwrap() {
+            let verdict = compared["verdict"].as_str().unwrap();
+            assert!(matches!(verdict, "same" | "undecided"), "{compared}");
+        }
+    }
+}
+
+#[test]
+fn a_difference_is_found_and_has_an_interval() {
+    let document = json(&["bench", "-n", "12", "--json", "sleep 0.005", "sleep 0.02"]);
+    let wall = document["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|compared| compared["metric"] == "wall-time")
+        .unwrap();
+    assert_eq!(wall["verdict"], "slower", "{wall}");
+    assert!(wall["interval"][0].as_f64().unwrap() > 2.0, "{wall}");
+}
+
+#[test]
+fn memory_is_that_of_the_command_itself() {
+    // An earlier command of 200 MiB must not raise the next one's figure, nor must a large parent.
+    let script = "import os,sys;x=b'x'*(200<<20);os.execv(sys.argv[1],sys.argv[1:])";
+    let truecount = env!("CARGO_BIN_EXE_truecount");
+    let output = std::process::Command::new("python3")
+        .args([
+            "-c",
+            script,
+            truecount,
+            "bench",
+            "-n",
+            "2",
+            "--json",
+            "head -c 200m /dev/zero",
+            "sort -S 200M /dev/null",
+            "true",
+        ])
+        .output();
+    let document: serde_json::Value = match output {
+        Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout).unwrap(),
+        _ => {
+            println!("skipped: no python3");
+            return;
+        }
+    };
+    let rss = median(&document, 2, "max-rss").unwrap();
+    assert!(rss < 8.0 * 1024.0 * 1024.0, "{rss}");
+    let big = json(&[
+        "bench",
+        "-n",
+        "2",
+        "--json",
+        "python3 -c 'x=b\"x\"*(200<<20)'",
+        "true",
+    ]);
+    assert!(median(&big, 0, "max-rss").unwrap() > 200e6);
+    assert!(median(&big, 1, "max-rss").unwrap() < 8.0 * 1024.0 * 1024.0);
+}
+
+#[test]
+fn exact_counts_by_stepping_with_times_from_native_runs() {
+    if !step() {
+        println!("skipped: single-stepping does not work here");
+        return;
+    }
+    let document = json(&[
+        "bench", "-n", "2", "--source", "step", "--json", "true", "false",
+    ]);
+    let metrics = &document["commands"][0]["metrics"];
+    assert_eq!(metrics["instructions:u"]["source"], "step");
+    assert_eq!(metrics["instructions:u"]["exact"], true);
+    assert_eq!(metrics["wall-time"]["source"], "software");
+    assert!(median(&document, 0, "wall-time").unwrap() < 1e9);
+}
+
+#[test]
+fn hooks_run_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let say = |what: &str| format!("echo {what} >> {}", log.display());
+    let args = [
+        "bench",
+        "-n",
+        "2",
+        "--warmup",
+        "1",
+        "--setup",
+        &say("setup"),
+        "--prepare",
+        &say("prepare"),
+        "--conclude",
+        &say("conclude"),
+        "--cleanup",
+        &say("cleanup"),
+        "true",
+    ];
+    let output = run(&args);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = std::fs::read_to_string(&log).unwrap();
+    let words: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        words,
+        [
+            "setup", "prepare", "conclude", "prepare", "conclude", "prepare", "conclude", "cleanup"
+        ]
+    );
+    fails(
+        &["bench", "--prepare", "a", "--prepare", "b", "true"],
+        2,
+        &["--prepare"],
+    );
+}
+
+#[test]
+fn parameters_make_commands() {
+    let document = json(&[
+        "bench",
+        "-n",
+        "1",
+        "-P",
+        "n",
+        "1..2",
+        "-L",
+        "w",
+        "a,b",
+        "--json",
+        "echo {n} {w}",
+    ]);
+    let names: Vec<&str> = document["commands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|command| command["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["echo 1 a", "echo 1 b", "echo 2 a", "echo 2 b"]);
+    assert_eq!(document["commands"][3]["parameters"]["n"], "2");
+}
+
+#[test]
+fn a_seed_repeats_the_order_of_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let order = |seed: &str, name: &str| {
+        let log = folder.path().join(name);
+        let command = |what: &str| format!("sh -c \"echo {what} >> {}\"", log.display());
+        let args = [
+            "bench",
+            "-n",
+            "8",
+            "--warmup",
+            "0",
+            "--seed",
+            seed,
+            &command("a"),
+            &command("b"),
+            &command("c"),
+        ];
+        let output = run(&args);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert!(stdout(&output).contains(&format!("seed {seed}")));
+        std::fs::read_to_string(&log).unwrap()
+    };
+    let first = order("7", "x");
+    assert_eq!(first, order("7", "y"));
+    assert_ne!(first, order("8", "z"));
+    for round in first.lines().collect::<Vec<_>>().chunks(3) {
+        let mut round = round.to_vec();
+        round.sort_unstable();
+        assert_eq!(round, ["a", "b", "c"]);
+    }
+}
+
+#[test]
+fn gates_have_their_statuses() {
+    let gate = |limit: &str, a: &str, b: &str| {
+        code(&run(&[
+            "bench",
+            "-n",
+            "12",
+            "--only",
+            "-e",
+            "wall-time",
+            "--fail-above",
+            limit,
+            a,
+            b,
+        ]))
+    };
+    assert_eq!(gate("wall-time=5%", "sleep 0.005", "sleep 0.02"), 3);
+    assert_eq!(gate("wall-time=5%", "sleep 0.02", "sleep 0.005"), 0);
+    assert_eq!(gate("no-such-metric=5%", "true", "true"), 4);
+    let few = code(&run(&[
+        "bench",
+        "-n",
+        "2",
+        "--fail-above",
+        "wall-time=5%",
+        "true",
+        "true",
+    ]));
+    assert_eq!(few, 4);
+}
+
+#[test]
+fn a_baseline_is_compared_and_another_environment_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("base.json");
+    let path = file.to_str().unwrap();
+    let common = ["bench", "-n", "10", "--only", "-e", "wall-time"];
+    let with = |more: &[&str]| run(&[&common, more].concat());
+    assert_eq!(code(&with(&["--save", path, "sleep 0.005"])), 0);
+    let slower = with(&[
+        "--baseline",
+        path,
+        "--fail-above",
+        "wall-time=20%",
+        "sleep 0.02",
+    ]);
+    assert_eq!(code(&slower), 3, "{}{}", stdout(&slower), stderr(&slower));
+    let same = with(&[
+        "--baseline",
+        path,
+        "--fail-above",
+        "wall-time=50%",
+        "sleep 0.005",
+    ]);
+    assert_eq!(code(&same), 0, "{}{}", stdout(&same), stderr(&same));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    document["environment"]["kernel"] = "2.6.32".into();
+    std::fs::write(&file, document.to_string()).unwrap();
+    let other = with(&[
+        "--baseline",
+        path,
+        "--fail-above",
+        "wall-time=50%",
+        "sleep 0.005",
+    ]);
+    assert_eq!(code(&other), 4);
+    assert!(stdout(&other).contains("2.6.32"), "{}", stdout(&other));
+    let ignored = with(&[
+        "--baseline",
+        path,
+        "--ignore-environment",
+        "--fail-above",
+        "wall-time=50%",
+        "sleep 0.005",
+    ]);
+    assert_eq!(code(&ignored), 0);
+}
+
+#[test]
+fn every_form_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (json, csv, markdown, html) = (file("j"), file("c"), file("m"), file("h"));
+    let output = run(&[
+        "bench",
+        "-n",
+        "6",
+        &format!("--json={json}"),
+        &format!("--csv={csv}"),
+        &format!("--markdown={markdown}"),
+        "--html",
+        &html,
+        "true",
+        "echo '<b>&'",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&read(&json)).unwrap();
+    assert_eq!(document["schema"], "truecount.bench/1");
+    assert!(read(&csv).lines().count() > 10);
+    assert!(read(&markdown).contains("| `true` | wall-time |"));
+    let page = read(&html);
+    assert!(page.contains("<svg") && page.contains("&lt;b&gt;&amp;"));
+    // Nothing from elsewhere: the only addresses allowed are none.
+    assert!(!page.contains("http") && !page.contains("src=") && !page.contains("<b>&'"));
+}
+
+#[test]
+fn a_budget_and_a_precision_end_a_bench() {
+    let start = std::time::Instant::now();
+    assert_eq!(code(&run(&["bench", "--budget", "300ms", "sleep 0.01"])), 0);
+    assert!(start.elapsed().as_secs() < 5);
+    let document = json(&["bench", "--until", "20%", "--json", "sleep 0.005"]);
+    assert!(document["rounds"].as_u64().unwrap() >= 10);
+}

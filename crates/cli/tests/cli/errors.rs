@@ -1,0 +1,344 @@
+//! Every way to fail: one clear line, the documented status, no panic.
+
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::support::{code, fails, run, stderr, stdout, truecount};
+
+#[test]
+fn an_unknown_event_names_near_ones() {
+    fails(
+        &["stat", "-e", "instrutions:u", "--", "true"],
+        2,
+        &["instrutions", "instructions"],
+    );
+    fails(
+        &["bench", "-e", "page-fualts", "--", "true"],
+        2,
+        &["page-faults"],
+    );
+    fails(
+        &["stat", "-e", "instructions:zz", "--", "true"],
+        2,
+        &["modifier"],
+    );
+}
+
+#[test]
+fn a_missing_program_is_127_and_a_file_that_is_none_126() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, "hello").unwrap();
+    let plain = plain.to_str().unwrap();
+    for subcommand in ["stat", "bench"] {
+        fails(
+            &[subcommand, "--", "no-such-program-here"],
+            127,
+            &["not found", "PATH"],
+        );
+        fails(&[subcommand, "--", "/no/such/program"], 127, &["not found"]);
+        fails(
+            &[subcommand, "--", plain],
+            126,
+            &["not executable", "chmod"],
+        );
+        fails(
+            &[subcommand, "--", folder.path().to_str().unwrap()],
+            126,
+            &["directory"],
+        );
+    }
+    std::fs::set_permissions(plain, std::fs::Permissions::from_mode(0o755)).unwrap();
+    fails(&["stat", "--", plain], 126, &["not a format", "#!"]);
+    std::fs::write(plain, "#!/no/such/interpreter\n").unwrap();
+    fails(&["stat", "--", plain], 127, &["interpreter"]);
+}
+
+#[test]
+fn a_program_killed_by_a_signal_gives_128_plus_n_and_its_counts() {
+    let output = run(&["stat", "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(code(&output), 137);
+    assert!(stderr(&output).contains("SIGKILL"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("page-faults"));
+    fails(
+        &["bench", "--", "sh", "-c", "kill -11 $$"],
+        1,
+        &["SIGSEGV", "--ignore-failure"],
+    );
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    for args in [
+        &["check"][..],
+        &["stat", "--json", "--", "true"],
+        &["bench", "-n", "2", "--", "true"],
+    ] {
+        let mut command = truecount(args);
+        // The reader is gone before anything is written.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+        assert_eq!(stderr(&output), "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_still_shows_the_results() {
+    let output = run(&["bench", "-n", "2", "--save", "/dev/full", "--", "true"]);
+    assert_eq!(code(&output), 1);
+    assert!(stdout(&output).contains("wall-time"), "{}", stdout(&output));
+    assert!(
+        stderr(&output).contains("/dev/full") && stderr(&output).contains("space"),
+        "{}",
+        stderr(&output)
+    );
+    fails(&["stat", "-o", "/dev/full", "--", "true"], 1, &["space"]);
+    fails(
+        &["stat", "-o", "/no/such/folder/file", "--", "true"],
+        1,
+        &["folder"],
+    );
+    fails(
+        &[
+            "bench",
+            "-n",
+            "1",
+            "--html",
+            "/no/such/folder/x",
+            "--",
+            "true",
+        ],
+        1,
+        &["folder"],
+    );
+}
+
+#[test]
+fn a_wrong_command_line_is_status_2() {
+    fails(&["stat"], 2, &["no command"]);
+    fails(&["bench"], 2, &["no command"]);
+    fails(&["bench", "true | cat"], 2, &["--shell"]);
+    fails(&["bench", "-P", "n", "1..x", "sleep {n}"], 2, &["1..8"]);
+    fails(
+        &["bench", "--fail-above", "wall-time=5%", "--", "true"],
+        2,
+        &["--baseline"],
+    );
+    fails(
+        &["bench", "--fail-above", "wall-time", "true", "true"],
+        2,
+        &["="],
+    );
+    fails(&["bench", "--cpu", "x", "--", "true"], 2, &["--cpu"]);
+    fails(&["check", "--require", "nothing"], 2, &["hardware"]);
+    for wrong in [
+        &["bench", "-n", "0", "--", "true"][..],
+        &["stat", "-I", "0", "--", "true"],
+        &["nothing"],
+    ] {
+        assert_eq!(code(&run(wrong)), 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_refused_by_the_kernel() {
+    fails(&["bench", "--cpu", "1023", "--", "true"], 125, &["--cpu"]);
+}
+
+#[test]
+fn a_failing_command_shows_what_it_printed() {
+    let output = run(&[
+        "bench",
+        "--",
+        "sh",
+        "-c",
+        "echo out; echo reason >&2; exit 3",
+    ]);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("exit status 3") && stderr(&output).contains("reason"));
+    let output = run(&[
+        "bench",
+        "--output",
+        "keep",
+        "--",
+        "sh",
+        "-c",
+        "echo hello; exit 3",
+    ]);
+    assert!(stderr(&output).contains("hello"), "{}", stderr(&output));
+    fails(
+        &["bench", "--prepare", "echo why; exit 4", "--", "true"],
+        125,
+        &["--prepare", "exit status 4"],
+    );
+    let output = run(&[
+        "bench",
+        "-n",
+        "2",
+        "--ignore-failure=3",
+        "--",
+        "sh",
+        "-c",
+        "exit 3",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("failed (ignored)"));
+    fails(
+        &[
+            "bench",
+            "-n",
+            "2",
+            "--ignore-failure=4",
+            "--",
+            "sh",
+            "-c",
+            "exit 3",
+        ],
+        1,
+        &["exit status 3"],
+    );
+}
+
+#[test]
+fn a_run_over_its_time_is_124() {
+    let output = run(&["stat", "--timeout", "100ms", "--", "sleep", "10"]);
+    assert_eq!(code(&output), 124);
+    assert!(stderr(&output).contains("--timeout"));
+    fails(
+        &["bench", "--timeout", "100ms", "--", "sleep", "10"],
+        124,
+        &["--timeout"],
+    );
+    // The children of a shell end as well.
+    fails(
+        &[
+            "bench",
+            "--timeout",
+            "100ms",
+            "--",
+            "sh",
+            "-c",
+            "sleep 10; true",
+        ],
+        124,
+        &[],
+    );
+}
+
+#[test]
+fn ctrl_c_stops_the_command_and_prints_what_was_measured() {
+    let mut child = truecount(&[
+        "bench", "-n", "1000", "--warmup", "0", "--", "sleep", "0.05",
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .process_group(0)
+    .spawn()
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: the pid of our own child, not waited for yet.
+    unsafe { libc::kill(pid, libc::SIGINT) };
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{:?}", status.signal());
+    assert!(text.contains("wall-time"), "{text}");
+
+    let mut child = truecount(&["stat", "--", "sleep", "10"])
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: as above.
+    unsafe { libc::kill(pid, libc::SIGINT) };
+    let mut text = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(
+        text.contains("interrupted") && text.contains("wall-time"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_wrong_baseline_says_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("base.json");
+    let path = file.to_str().unwrap();
+    fails(
+        &["bench", "--baseline", path, "--", "true"],
+        1,
+        &["cannot read"],
+    );
+    for (text, part) in [
+        ("", "no result"),
+        ("{}", "schema"),
+        ("{\"schema\":\"other/1\"}", "other/1"),
+        ("{\"schema\":\"truecount.bench/1\"}", "missing field"),
+        ("[1", "no result"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        fails(&["bench", "--baseline", path, "--", "true"], 1, &[part]);
+    }
+}
+
+#[test]
+fn help_has_examples_everywhere_and_exit_statuses() {
+    let help = stdout(&run(&["--help"]));
+    assert!(help.contains("EXIT STATUS"), "{help}");
+    let man = stdout(&run(&["man"]));
+    assert!(man.contains("EXIT STATUS") && man.contains(".TH"), "{man}");
+    for subcommand in ["stat", "bench", "check", "man", "completions"] {
+        let help = stdout(&run(&[subcommand, "--help"]));
+        assert!(help.contains("EXAMPLES"), "{subcommand}: {help}");
+        assert!(
+            stdout(&run(&["man", subcommand])).contains("EXAMPLES"),
+            "{subcommand}"
+        );
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            stdout(&run(&["completions", shell])).contains("truecount"),
+            "{shell}"
+        );
+    }
+}
+
+#[test]
+fn colours_only_where_they_belong() {
+    let plain = stdout(&run(&["check"]));
+    assert!(!plain.contains('\x1b'));
+    let coloured = truecount(&["check"])
+        .env("CLICOLOR_FORCE", "1")
+        .env_remove("NO_COLOR")
+        .output()
+        .unwrap();
+    assert!(stdout(&coloured).contains('\x1b'));
+}

@@ -1,0 +1,101 @@
+//! The JSON schemas in `docs/schemas` against real output, and against output that is wrong.
+
+use crate::support::{hardware, json, run, schema, step};
+
+fn check(name: &str, document: &serde_json::Value) {
+    let schema = schema(name);
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:#?}");
+}
+
+/// A schema that accepts anything would prove nothing.
+fn refuses(name: &str, document: &serde_json::Value, spoil: impl Fn(&mut serde_json::Value)) {
+    let mut wrong = document.clone();
+    spoil(&mut wrong);
+    let schema = schema(name);
+    assert!(
+        !jsonschema::is_valid(&schema, &wrong),
+        "{name} accepts {wrong}"
+    );
+}
+
+#[test]
+fn check_follows_its_schema() {
+    let document = json(&["check", "--json"]);
+    check("check.json", &document);
+    refuses("check.json", &document, |wrong| {
+        wrong["findings"][0]["status"] = "great".into()
+    });
+    refuses("check.json", &document, |wrong| {
+        wrong["schema"] = "truecount.check/2".into()
+    });
+}
+
+#[test]
+fn stat_follows_its_schema() {
+    let document = json(&[
+        "stat",
+        "--json",
+        "-e",
+        "page-faults,max-rss,instructions:u",
+        "--",
+        "true",
+    ]);
+    check("stat.json", &document);
+    refuses("stat.json", &document, |wrong| {
+        wrong["counters"][0]["unit"] = 5.into()
+    });
+    // A value without a source, and nothing without a reason.
+    refuses("stat.json", &document, |wrong| {
+        wrong["counters"][0]["source"] = serde_json::Value::Null
+    });
+    refuses("stat.json", &document, |wrong| {
+        wrong["counters"][0]["value"] = serde_json::Value::Null;
+        wrong["counters"][0]["reason"] = serde_json::Value::Null;
+    });
+    let killed = run(&["stat", "--json", "--", "sh", "-c", "kill -9 $$"]);
+    check(
+        "stat.json",
+        &serde_json::from_slice(&killed.stdout).unwrap(),
+    );
+    check("stat.json", &json(&["stat", "-a", "--json", "--", "true"]));
+    if step() {
+        check(
+            "stat.json",
+            &json(&["stat", "--source", "step", "--json", "--", "true"]),
+        );
+    }
+    if !hardware() {
+        let row = document["counters"].as_array().unwrap().last().unwrap();
+        assert!(row["value"].is_null() && row["reason"].is_string(), "{row}");
+    }
+}
+
+#[test]
+fn bench_follows_its_schema() {
+    let document = json(&["bench", "-n", "7", "--json", "-P", "n", "1..2", "echo {n}"]);
+    check("bench.json", &document);
+    refuses("bench.json", &document, |wrong| {
+        wrong["commands"][0]["metrics"]["wall-time"]["samples"] = "x".into()
+    });
+    refuses("bench.json", &document, |wrong| {
+        wrong["comparisons"][0]["verdict"] = "better".into()
+    });
+    refuses("bench.json", &document, |wrong| {
+        let _ = wrong.as_object_mut().unwrap().remove("seed");
+    });
+    check(
+        "bench.json",
+        &json(&["bench", "-n", "1", "--json", "--", "true"]),
+    );
+    if step() {
+        let document = json(&[
+            "bench", "-n", "1", "--source", "step", "--json", "true", "false",
+        ]);
+        check("bench.json", &document);
+    }
+}

@@ -1,0 +1,206 @@
+//! `truecount stat`.
+
+use crate::support::{code, hardware, json, run, stderr, stdout, step, truecount};
+
+fn counter<'d>(document: &'d serde_json::Value, event: &str) -> &'d serde_json::Value {
+    document["counters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|counter| counter["event"] == event)
+        .unwrap_or_else(|| panic!("no {event} in {document}"))
+}
+
+#[test]
+fn what_cannot_be_counted_is_a_row_with_its_reason() {
+    let document = json(&["stat", "--json", "--", "true"]);
+    let instructions = counter(&document, "instructions:u");
+    if hardware() {
+        assert!(instructions["value"].as_u64().unwrap() > 1000);
+    } else {
+        assert!(instructions["value"].is_null(), "{instructions}");
+        assert!(
+            instructions["reason"].as_str().unwrap().contains("PMU"),
+            "{instructions}"
+        );
+        assert!(instructions["source"].is_null());
+        let text = stderr(&run(&["stat", "--", "true"]));
+        assert!(
+            text.contains("not counted") && text.contains("PMU"),
+            "{text}"
+        );
+    }
+    assert!(counter(&document, "page-faults")["value"].as_u64().unwrap() > 10);
+}
+
+#[test]
+fn single_stepping_gives_the_same_count_five_times() {
+    if !step() {
+        println!("skipped: single-stepping does not work here");
+        return;
+    }
+    let counts: Vec<u64> = (0..5)
+        .map(|_| {
+            let document = json(&["stat", "--source", "step", "--json", "--", "true"]);
+            let instructions = counter(&document, "instructions:u");
+            assert_eq!(instructions["precision"], "exact");
+            assert_eq!(instructions["source"], "step");
+            instructions["value"].as_u64().unwrap()
+        })
+        .collect();
+    assert!(
+        counts[0] > 1000 && counts.iter().all(|&count| count == counts[0]),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn the_status_is_that_of_the_program() {
+    assert_eq!(code(&run(&["stat", "--", "sh", "-c", "exit 7"])), 7);
+    assert_eq!(code(&run(&["stat", "--", "false"])), 1);
+    let document = run(&["stat", "--json", "--", "sh", "-c", "exit 7"]);
+    let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
+    assert_eq!(document["exit"]["code"], 7);
+}
+
+#[test]
+fn arguments_and_streams_reach_the_program_untouched() {
+    let output = run(&["stat", "--", "printf", "%s|", "a b", "", "-x", "*", "$HOME"]);
+    assert_eq!(stdout(&output), "a b||-x|*|$HOME|");
+    let output = run(&["stat", "--", "sh", "-c", "echo $0 $#", "name", "1", "2"]);
+    assert_eq!(stdout(&output), "name 2\n");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in");
+    std::fs::write(&file, "hello").unwrap();
+    let output = run(&["stat", "--input", file.to_str().unwrap(), "--", "cat"]);
+    assert_eq!(stdout(&output), "hello");
+}
+
+#[test]
+fn the_program_gets_the_signals_that_truecount_got() {
+    // SIGPIPE is back to its default, nothing is blocked: `yes` ends when its reader does.
+    let output = truecount(&[
+        "stat",
+        "--",
+        "sh",
+        "-c",
+        "yes | head -1; grep -E 'Sig(Blk|Ign)' /proc/self/status",
+    ])
+    .output()
+    .unwrap();
+    let text = stdout(&output);
+    assert!(text.starts_with("y\n"), "{text}");
+    assert!(text.contains("SigBlk:\t0000000000000000"), "{text}");
+}
+
+#[test]
+fn addresses_are_not_randomised_unless_asked() {
+    // /proc/self/personality: ADDR_NO_RANDOMIZE is 0x40000.
+    let off = stdout(&run(&["stat", "--", "cat", "/proc/self/personality"]));
+    let on = stdout(&run(&[
+        "stat",
+        "--aslr",
+        "--",
+        "cat",
+        "/proc/self/personality",
+    ]));
+    if !off.starts_with("0004") {
+        println!("skipped: personality(2) is refused here");
+        return;
+    }
+    assert!(on.starts_with("0000"), "{on}");
+}
+
+#[test]
+fn csv_has_a_heading_and_one_record_an_event() {
+    let text = stdout(&run(&[
+        "stat",
+        "--csv",
+        "-e",
+        "page-faults,max-rss",
+        "--",
+        "true",
+    ]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("event,value,unit"), "{text}");
+    assert!(
+        lines.iter().any(|line| line.starts_with("page-faults,")),
+        "{text}"
+    );
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.starts_with("max-rss,"))
+            .count(),
+        1,
+        "{text}"
+    );
+}
+
+#[test]
+fn intervals_are_printed_while_it_runs() {
+    let output = run(&[
+        "stat",
+        "--json",
+        "-I",
+        "50",
+        "-e",
+        "task-clock,page-faults",
+        "--",
+        "sleep",
+        "0.3",
+    ]);
+    let text = stdout(&output);
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(lines.len() >= 4, "{text}");
+    let mut last = 0;
+    for line in &lines {
+        let since = line["since_ns"].as_u64().unwrap();
+        assert!(since > last);
+        last = since;
+    }
+}
+
+#[test]
+fn a_running_process_and_the_machine() {
+    let mut sleeper = std::process::Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .spawn()
+        .unwrap();
+    let pid = sleeper.id().to_string();
+    let output = run(&[
+        "stat",
+        "--json",
+        "-e",
+        "task-clock",
+        "-p",
+        &pid,
+        "--",
+        "sleep",
+        "0.2",
+    ]);
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    if code(&output) != 0 {
+        println!("skipped: {}", stderr(&output));
+        return;
+    }
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let clock = &document["counters"][0];
+    match clock["value"].as_u64() {
+        Some(value) => assert!(value > 10_000_000, "{clock}"),
+        None => println!("skipped: {clock}"),
+    }
+    let output = run(&["stat", "-p", "2147483646"]);
+    assert_eq!(code(&output), 1);
+    assert!(
+        stderr(&output).contains("no process"),
+        "{}",
+        stderr(&output)
+    );
+    let document = json(&["stat", "-a", "--json", "-e", "cpu-clock", "--", "true"]);
+    assert_eq!(document["target"], "machine");
+}

@@ -1,0 +1,83 @@
+//! Running truecount and looking at what came out.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// The command under test, without a terminal and with a quiet environment.
+pub(crate) fn truecount(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_truecount"));
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .env_remove("CLICOLOR_FORCE");
+    command
+}
+
+/// Runs it and gives everything that it printed.
+pub(crate) fn run(args: &[&str]) -> Output {
+    truecount(args).output().unwrap()
+}
+
+pub(crate) fn code(output: &Output) -> i32 {
+    output
+        .status
+        .code()
+        .expect("truecount is not killed by a signal")
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Runs it, expects success, and parses what it printed.
+pub(crate) fn json(args: &[&str]) -> serde_json::Value {
+    let output = run(args);
+    assert_eq!(code(&output), 0, "{args:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// One clear line on stderr with this status, and no panic.
+pub(crate) fn fails(args: &[&str], status: i32, parts: &[&str]) {
+    let output = run(args);
+    let text = stderr(&output);
+    assert_eq!(code(&output), status, "{args:?}: {text}");
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("truecount: "))
+        .collect();
+    assert_eq!(lines.len(), 1, "{args:?}: {text}");
+    for part in parts {
+        assert!(lines[0].contains(part), "{args:?}: no `{part}` in {text}");
+    }
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+/// The median of a metric of a command of a bench.
+pub(crate) fn median(document: &serde_json::Value, command: usize, metric: &str) -> Option<f64> {
+    document["commands"][command]["metrics"][metric]["median"].as_f64()
+}
+
+/// Whether the CPU's counters can be used here.
+pub(crate) fn hardware() -> bool {
+    code(&run(&["check", "--require", "hardware"])) == 0
+}
+
+/// Whether single-stepping works here.
+pub(crate) fn step() -> bool {
+    code(&run(&["check", "--require", "step"])) == 0
+        && code(&run(&["stat", "--source", "step", "--", "true"])) == 0
+}
+
+/// The schema file of this name.
+pub(crate) fn schema(name: &str) -> serde_json::Value {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs/schemas")
+        .join(name);
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}

@@ -1,0 +1,241 @@
+//! `stat` on a machine with a PMU, with a program whose instructions are known: a static file of a
+//! few instructions that this test writes. Debian's `perf` counts the same where it is there.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Turns of the loop, each two instructions.
+const TURNS: u32 = 40_000_000;
+
+fn truecount() -> Command {
+    let built = std::env::var_os("TRUECOUNT_BIN");
+    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
+}
+
+fn skip(reason: &str) {
+    assert!(
+        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
+        "must not be skipped here: {reason}"
+    );
+    println!("skipped: {reason}");
+}
+
+/// Why the CPU's counters cannot be used, if they cannot.
+fn no_hardware() -> Option<String> {
+    let output = truecount()
+        .args(["check", "--require", "hardware"])
+        .output()
+        .unwrap();
+    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}
+
+/// The machine code of the loop and the exit, and how many instructions retire.
+fn code() -> (Vec<u8>, u16, u64) {
+    if cfg!(target_arch = "aarch64") {
+        let [low, high] = [TURNS & 0xffff, TURNS >> 16];
+        let words: [u32; 7] = [
+            0x5280_0001 | low << 5,  // mov w1, #low
+            0x72a0_0001 | high << 5, // movk w1, #high, lsl #16
+            0x7100_0421,             // subs w1, w1, #1
+            0x54ff_ffe1,             // b.ne -4
+            0xd280_0ba8,             // mov x8, #93
+            0xd280_0000,             // mov x0, #0
+            0xd400_0001,             // svc #0
+        ];
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        (bytes, 183, 2 * u64::from(TURNS) + 5)
+    } else {
+        let mut bytes = vec![0xb9]; // mov ecx, TURNS
+        bytes.extend(TURNS.to_le_bytes());
+        bytes.extend([0xff, 0xc9, 0x75, 0xfc]); // dec ecx; jnz -4
+        bytes.extend([0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05]); // mov eax, 60; xor edi, edi; syscall
+        (bytes, 62, 2 * u64::from(TURNS) + 4)
+    }
+}
+
+/// Writes the program: an ELF header, one program header, the code.
+fn program(folder: &Path) -> (PathBuf, u64) {
+    let (code, machine, instructions) = code();
+    let base: u64 = 0x40_0000;
+    let size = 120 + code.len() as u64;
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend([2u16, machine].iter().flat_map(|half| half.to_le_bytes()));
+    file.extend(1u32.to_le_bytes());
+    file.extend(
+        [base + 120, 64, 0]
+            .iter()
+            .flat_map(|word| word.to_le_bytes()),
+    );
+    file.extend(0u32.to_le_bytes());
+    file.extend(
+        [64u16, 56, 1, 0, 0, 0]
+            .iter()
+            .flat_map(|half| half.to_le_bytes()),
+    );
+    file.extend([1u32, 5].iter().flat_map(|word| word.to_le_bytes()));
+    file.extend(
+        [0, base, base, size, size, 0x1000]
+            .iter()
+            .flat_map(|word: &u64| word.to_le_bytes()),
+    );
+    assert_eq!(file.len(), 120);
+    file.extend(code);
+    let path = folder.join("loop");
+    fs::write(&path, file).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    (path, instructions)
+}
+
+/// A folder of this test's own: the guest has no `tempfile` but a writable `/tmp`.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("truecount-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn stat(events: &str, program: &Path) -> Value {
+    let output = truecount()
+        .args(["stat", "--json", "-e", events, "--"])
+        .arg(program)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn value(document: &Value, index: usize) -> Option<u64> {
+    document["counters"][index]["value"].as_u64()
+}
+
+/// The whole program, by single-stepping as well: both must say what the code says.
+#[test]
+fn the_program_of_these_tests_is_what_it_says() {
+    let folder = folder("known");
+    let (path, _) = program(&folder);
+    let status = Command::new(&path).status().unwrap();
+    let _ = fs::remove_dir_all(&folder);
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn instructions_are_exact_up_to_the_interrupts_and_as_perf_counts_them() {
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
+    }
+    let folder = folder("stat");
+    let (path, known) = program(&folder);
+    if cfg!(target_arch = "aarch64") {
+        let document = stat("instructions:u", &path);
+        assert_eq!(value(&document, 0), Some(known), "{document}");
+        assert_eq!(document["counters"][0]["precision"], "counted");
+    } else {
+        let document = stat("instructions:u,r01cb:u", &path);
+        let (Some(instructions), Some(interrupts)) = (value(&document, 0), value(&document, 1))
+        else {
+            panic!("{document}");
+        };
+        println!("truecount: {instructions} instructions, {interrupts} interrupts, {known} known");
+        assert_eq!(instructions - interrupts, known, "{document}");
+        let minus = stat("instructions-minus-irqs:u", &path);
+        assert_eq!(value(&minus, 0), Some(known), "{minus}");
+        perf(&path, known);
+    }
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// Debian's perf on the same program.
+fn perf(path: &Path, known: u64) {
+    let output = Command::new("perf")
+        .args(["stat", "-x,", "-e", "instructions:u,r01cb:u", "--"])
+        .arg(path)
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: no perf here to compare with");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let counts: Vec<u64> = text
+        .lines()
+        .filter_map(|line| line.split(',').next()?.parse().ok())
+        .collect();
+    let [instructions, interrupts] = counts.as_slice() else {
+        panic!("perf printed {text}");
+    };
+    println!("perf: {instructions} instructions, {interrupts} interrupts");
+    assert_eq!(instructions - interrupts, known, "{text}");
+}
+
+#[test]
+fn more_events_than_counters_are_labelled_scaled() {
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
+    }
+    let folder = folder("many");
+    let (path, known) = program(&folder);
+    let events = vec!["instructions:u"; 24].join(",");
+    let document = stat(&events, &path);
+    let counters = document["counters"].as_array().unwrap();
+    let scaled = counters
+        .iter()
+        .filter(|counter| counter["precision"] == "scaled")
+        .count();
+    assert!(scaled > 0, "{document}");
+    for counter in counters.iter().filter(|counter| counter["value"].is_u64()) {
+        let (enabled, running) = (&counter["enabled_ns"], &counter["running_ns"]);
+        assert_eq!(
+            counter["precision"] == "scaled",
+            running.as_u64() < enabled.as_u64(),
+            "{counter}"
+        );
+        let value = counter["value"].as_u64().unwrap();
+        assert!(
+            value > known / 4 && value < known * 4,
+            "{counter}, known {known}"
+        );
+    }
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_group_is_counted_at_once_and_children_are_included() {
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
+    }
+    let folder = folder("group");
+    let (path, known) = program(&folder);
+    let document = stat("{instructions:u,cycles:u}", &path);
+    let counters = document["counters"].as_array().unwrap();
+    assert_eq!(
+        counters[0]["enabled_ns"], counters[1]["enabled_ns"],
+        "{document}"
+    );
+    let script = format!("{0}; {0}", path.display());
+    let output = truecount()
+        .args([
+            "stat",
+            "--json",
+            "-e",
+            "instructions:u",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ])
+        .output()
+        .unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        value(&document, 0).is_some_and(|count| count >= 2 * known),
+        "{document}"
+    );
+    let _ = fs::remove_dir_all(&folder);
+}
