@@ -3,7 +3,7 @@
 //! [`Linux`] is the real one. [`crate::fake::FakeKernel`] is the other implementation.
 //! Source: perf_event_open(2), `include/uapi/linux/perf_event.h` (the `PERF_EVENT_IOC_*` requests).
 
-use std::ffi::{CStr, c_int, c_ulong};
+use std::ffi::{CStr, c_int, c_long, c_ulong};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -207,6 +207,9 @@ impl Kernel for Linux {
     fn ioctl(&self, fd: i32, request: Ioctl<'_>) -> Result<u64, Errno> {
         let group = |group: bool| if group { abi::PERF_IOC_FLAG_GROUP } else { 0 };
         let mut id = 0u64;
+        // Unsigned long with glibc, int with musl.
+        #[allow(clippy::cast_lossless)]
+        let set_output = abi::SET_OUTPUT as libc::Ioctl;
         // SAFETY: each request is called with the argument type the kernel expects; pointers are to
         // live values for the duration of the call, and the kernel only writes to `id` (for ID).
         // SET_FILTER and MODIFY_ATTRIBUTES take mutable pointers by binding, but the kernel only reads.
@@ -219,7 +222,9 @@ impl Kernel for Linux {
                 Ioctl::Refresh(n) => ioctls::REFRESH(fd, n),
                 // The request takes a pointer to the period; the binding's type for it is u64.
                 Ioctl::Period(period) => ioctls::PERIOD(fd, (&raw const period) as usize as u64),
-                Ioctl::SetOutput(other) => ioctls::SET_OUTPUT(fd, other),
+                // The kernel compares an unsigned long with -1; the binding passes an int, whose upper
+                // half would be 0 and detaching EBADF.
+                Ioctl::SetOutput(other) => libc::ioctl(fd, set_output, c_long::from(other)),
                 Ioctl::SetFilter(text) => ioctls::SET_FILTER(fd, text.as_ptr().cast_mut()),
                 Ioctl::Id => ioctls::ID(fd, &raw mut id),
                 Ioctl::SetBpf(program) => ioctls::SET_BPF(fd, program),

@@ -105,6 +105,93 @@ fn clock_samples_come_through_the_ring() {
 }
 
 #[test]
+fn ioctls_reach_the_running_kernel() {
+    if !works() {
+        return;
+    }
+    let attr = software(abi::PERF_COUNT_SW_CPU_CLOCK)
+        .disabled(true)
+        .sample_every(1_000_000)
+        .sample_type(u64::from(abi::PERF_SAMPLE_IP));
+    let event = Event::open(&attr, Target::CallingThread).unwrap();
+    let mut ring = event.ring(8).unwrap();
+    assert_ne!(event.id().unwrap(), 0);
+    event.set_period(200_000).unwrap();
+    let samples = |ring: &mut truecount_perf::Ring| {
+        let mut samples = 0;
+        ring.drain(|record| samples += u64::from(record.kind == abi::PERF_RECORD_SAMPLE))
+            .unwrap();
+        samples + ring.lost()
+    };
+    event.enable().unwrap();
+    burn();
+    event.disable().unwrap();
+    // With the old period it would be one a millisecond of the clock.
+    let (found, clock) = (samples(&mut ring), event.read().unwrap().value);
+    assert!(
+        found > clock / 1_000_000 * 2,
+        "{found} samples in {clock} ns"
+    );
+    event.refresh(2).unwrap(); // two overflows, then it is off
+    burn();
+    assert_eq!(samples(&mut ring), 2);
+    event.reset().unwrap();
+    assert_eq!(event.read().unwrap().value, 0);
+    event.pause_output(true).unwrap();
+    event.pause_output(false).unwrap();
+    let other = Event::open(&attr, Target::CallingThread).unwrap();
+    other.set_output(Some(&event)).unwrap();
+    other.enable().unwrap();
+    burn();
+    other.disable().unwrap();
+    assert!(
+        ring.available() > 0,
+        "samples of the other event come into this ring"
+    );
+    other.set_output(None).unwrap();
+    let leader = Group::open(&[attr, attr], Target::CallingThread).unwrap();
+    leader.enable().unwrap();
+    burn();
+    leader.disable().unwrap();
+    let reading = leader.read().unwrap();
+    assert!(
+        (0..2).all(|i| matches!(reading.count(i), Some(Count::Counted(1..)))),
+        "{reading:?}"
+    );
+}
+
+#[test]
+fn breakpoints_run_out() {
+    if !works() {
+        return;
+    }
+    let memory = [0u64; 64];
+    let watch = |i: usize| {
+        // HW_BREAKPOINT_W = 2
+        let attr = EventAttr::breakpoint(2, (&raw const memory[i]) as u64, 8).exclude_kernel(true);
+        Event::open(&attr, Target::CallingThread)
+    };
+    let mut open = Vec::new();
+    for i in 0..memory.len() {
+        match watch(i) {
+            Ok(event) => open.push(event),
+            Err(error) if open.is_empty() => {
+                println!("skipped: no breakpoints here ({error})");
+                return;
+            }
+            Err(error) => {
+                assert_eq!(
+                    (error.errno(), error.cause()),
+                    (Some(Errno::ENOSPC), Cause::NoBreakpointLeft)
+                );
+                return;
+            }
+        }
+    }
+    panic!("no CPU has 64 breakpoint registers");
+}
+
+#[test]
 fn errnos_of_the_running_kernel_are_explained() {
     if !works() {
         return;
