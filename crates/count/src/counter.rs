@@ -345,9 +345,14 @@ impl Core {
         }
     }
 
-    /// The subtracted event's count, by system call.
-    pub(crate) fn subtracted_count(&self) -> Result<u64, Error> {
-        self.member(1).map(|(value, _)| value)
+    /// Both counts of a difference at one point, by one system call.
+    pub(crate) fn pair(&self) -> Result<(u64, u64), Error> {
+        let first = self.parts.first();
+        match first.and_then(Part::read_words::<7>) {
+            Some([_, _, _, counter, _, subtracted, _]) => Ok((counter, subtracted)),
+            // The slow way explains.
+            None => Ok((self.member(0)?.0, self.member(1)?.0)),
+        }
     }
 
     /// Every way to read but the two fastest. Does not allocate.

@@ -1,6 +1,8 @@
 //! The event that counts interrupts: chosen by CPU (the table is `truecount_events::irq`), and watched whether it
-//! ticks, because a table can be wrong for a new CPU and a hypervisor can leave an event out.
+//! ticks and whether what it counts is what interrupts add to the instructions, because a table can be wrong for a new
+//! CPU, and a hypervisor can leave an event out or count instructions otherwise.
 
+use crate::arch::known_loop;
 use crate::clocks::wall_ns;
 use crate::counter::Core;
 use crate::error::Error;
@@ -42,30 +44,111 @@ pub(crate) fn event(special: Special, machine: &Machine) -> Result<IrqEvent, Err
     }
 }
 
-/// Spins in user mode while timer interrupts come in, until the subtracted event moves.
-pub(crate) fn verify(core: &Core, config: u64) -> Result<(), Error> {
+/// Runs a loop of constant length again and again while timer interrupts come in, until enough of them fell into it:
+/// the event must move, and the instructions counted must be one more for each of them.
+pub(crate) fn verify(core: &Core, event: &'static str, config: u64) -> Result<(), Error> {
+    const ITERATIONS: u64 = 20_000;
     let mark = config.wrapping_add(1);
     if SEEN.load(Ordering::Relaxed) == mark {
         return Ok(());
     }
     let timer = Timer::every_millisecond();
-    let (start, begun) = (core.subtracted_count()?, wall_ns());
-    loop {
-        let slice = wall_ns();
-        while wall_ns().wrapping_sub(slice) < 2_000_000 {
-            std::hint::spin_loop();
+    let begun = wall_ns();
+    let mut trial = Trial::default();
+    let verdict = loop {
+        let (counted, subtracted) = core.pair()?;
+        known_loop(ITERATIONS);
+        let (counted_after, subtracted_after) = core.pair()?;
+        trial.add(
+            counted_after.wrapping_sub(counted),
+            subtracted_after.wrapping_sub(subtracted),
+        );
+        let late = wall_ns().wrapping_sub(begun) > WATCH_MS * 1_000_000;
+        if let Some(verdict) = trial.verdict(late) {
+            break verdict;
         }
-        if core.subtracted_count()? != start {
+    };
+    drop(timer);
+    match verdict {
+        Verdict::Right => {
             SEEN.store(mark, Ordering::Relaxed);
-            drop(timer);
-            return Ok(());
+            Ok(())
         }
-        if wall_ns().wrapping_sub(begun) > WATCH_MS * 1_000_000 {
-            return Err(Error::SilentInterrupts {
-                config,
-                watched_ms: WATCH_MS,
+        Verdict::Silent => Err(Error::SilentInterrupts {
+            config,
+            watched_ms: WATCH_MS,
+        }),
+        Verdict::NotCounted => Err(Error::NothingToSubtract {
+            event,
+            reason: "this machine's counters do not count one more per interrupt: instructions:u is exact by itself",
+        }),
+        Verdict::Unclear => Err(Error::NothingToSubtract {
+            event,
+            reason: "what interrupts add to the count is not what the event for them counts",
+        }),
+    }
+}
+
+/// What loops of constant length counted while interrupts came in.
+#[derive(Debug, Default)]
+struct Trial {
+    /// Least count of a loop that no interrupt fell into: what else disturbs only adds.
+    quiet: Option<u64>,
+    /// Counts and interrupts of loops that some fell into; a few are enough.
+    disturbed: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// One more instruction for each interrupt.
+    Right,
+    /// The event never moved.
+    Silent,
+    /// Interrupts came, and the count is the same.
+    NotCounted,
+    /// Interrupts came, and the count is something else.
+    Unclear,
+}
+
+impl Trial {
+    /// Disturbed loops that agree and make it sure.
+    const ENOUGH: usize = 3;
+    /// Disturbed loops after which the majority decides.
+    const MOST: usize = 64;
+
+    fn add(&mut self, counted: u64, interrupts: u64) {
+        if interrupts == 0 {
+            self.quiet = Some(self.quiet.map_or(counted, |least| least.min(counted)));
+        } else if self.disturbed.len() < Self::MOST {
+            self.disturbed.push((counted, interrupts));
+        }
+    }
+
+    fn verdict(&self, late: bool) -> Option<Verdict> {
+        let Some(quiet) = self.quiet else {
+            return late.then_some(if self.disturbed.is_empty() {
+                Verdict::Silent
+            } else {
+                Verdict::Unclear
             });
+        };
+        let count = |test: &dyn Fn(u64, u64) -> bool| {
+            self.disturbed.iter().filter(|(c, i)| test(*c, *i)).count()
+        };
+        let right = count(&|counted, interrupts| counted.wrapping_sub(interrupts) == quiet);
+        let same = count(&|counted, _| counted == quiet);
+        if right >= Self::ENOUGH && right > same.saturating_mul(4) {
+            return Some(Verdict::Right);
         }
+        if !late && self.disturbed.len() < Self::MOST {
+            return None;
+        }
+        Some(match (right, same) {
+            _ if self.disturbed.is_empty() => Verdict::Silent,
+            (right, same) if right > same => Verdict::Right,
+            (_, 0) => Verdict::Unclear,
+            _ => Verdict::NotCounted,
+        })
     }
 }
 
@@ -99,5 +182,63 @@ impl Drop for Timer {
     fn drop(&mut self) {
         // SAFETY: the descriptor is this timer's.
         unsafe { libc::close(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(samples: &[(u64, u64)], late: bool) -> Option<Verdict> {
+        let mut trial = Trial::default();
+        for &(counted, interrupts) in samples {
+            trial.add(counted, interrupts);
+        }
+        trial.verdict(late)
+    }
+
+    #[test]
+    fn one_more_per_interrupt_is_right() {
+        let samples = [(1007, 0), (1000, 0), (1001, 1), (1002, 2), (1001, 1)];
+        assert_eq!(judge(&samples, false), Some(Verdict::Right));
+        assert_eq!(judge(&samples[..4], false), None);
+        // Few, but nothing against it.
+        assert_eq!(judge(&samples[..3], true), Some(Verdict::Right));
+    }
+
+    #[test]
+    fn exceptions_in_the_loop_do_not_confuse() {
+        let samples = [
+            (1000, 0),
+            (1003, 1),
+            (1001, 1),
+            (1009, 1),
+            (1001, 1),
+            (1001, 1),
+        ];
+        assert_eq!(judge(&samples, false), Some(Verdict::Right));
+    }
+
+    #[test]
+    fn what_must_not_be_subtracted() {
+        assert_eq!(
+            judge(&[(1000, 0), (1000, 1), (1000, 1)], true),
+            Some(Verdict::NotCounted)
+        );
+        assert_eq!(
+            judge(&[(1000, 0), (1005, 1), (1010, 2)], true),
+            Some(Verdict::Unclear)
+        );
+        assert_eq!(judge(&[(1000, 0)], true), Some(Verdict::Silent));
+        assert_eq!(judge(&[(1000, 0)], false), None);
+        assert_eq!(judge(&[], true), Some(Verdict::Silent));
+        assert_eq!(judge(&[(1000, 3)], true), Some(Verdict::Unclear));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut trial = Trial::default();
+        (0..10_000).for_each(|i| trial.add(i, 1 + i % 3));
+        assert_eq!(trial.disturbed.len(), Trial::MOST);
     }
 }

@@ -357,7 +357,7 @@ impl Options {
         // The state learns the interrupts so far.
         core.read_any::<P>();
         if core.source == Source::Hardware && self.user_reads {
-            interrupts::verify(&core, subtracted.config)?;
+            interrupts::verify(&core, special.name(), subtracted.config)?;
         }
         if self.verify && matches!(core.reader, Reader::Difference(_)) {
             verify::<P>(&core, true)?;

@@ -303,6 +303,47 @@ fn multiplexed_events_are_labelled_scaled() {
     ));
 }
 
+/// A table that is wrong for the CPU: the event it names does not tick, and nothing is subtracted.
+#[test]
+fn a_silent_interrupt_event_is_noticed() {
+    if cfg!(not(target_arch = "x86_64")) {
+        println!("skipped: only x86 counters count interrupts");
+        return;
+    }
+    if !pmu("silent interrupts") {
+        return;
+    }
+    // Hygon's encoding on an Intel CPU, and the other way round.
+    let intel = std::fs::read_to_string("/proc/cpuinfo")
+        .unwrap()
+        .contains("GenuineIntel");
+    let (vendor, family) = if intel {
+        ("HygonGenuine", 24)
+    } else {
+        ("GenuineIntel", 6)
+    };
+    let root = std::env::temp_dir().join(format!("truecount-{}", std::process::id()));
+    std::fs::create_dir_all(root.join("proc")).unwrap();
+    let text = format!("vendor_id : {vendor}\ncpu family : {family}\nmodel : 94\nstepping : 1\n");
+    std::fs::write(root.join("proc/cpuinfo"), text).unwrap();
+    let best = Options::new()
+        .machine(&root)
+        .open_or_best::<Fence>("instructions-minus-irqs:u");
+    std::fs::remove_dir_all(&root).unwrap();
+    let reason = best
+        .instead_because
+        .expect("the wrong event must not be taken");
+    println!("{reason}");
+    assert!(
+        matches!(
+            reason,
+            Error::SilentInterrupts { .. } | Error::NothingToSubtract { .. }
+        ),
+        "{reason:?}"
+    );
+    assert_eq!(best.counter.name(), "instructions:u");
+}
+
 /// Longer than a 32-bit counter: the page's offset must follow. About a minute in a rig.
 #[test]
 #[ignore = "a minute in a rig"]
