@@ -56,7 +56,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         shift += last - first + 1000;
     }
-    // Header and attributes stand at the front and stay; the data goes behind them, features are left out.
+    // Header and attributes stand at the front and stay; the data goes behind them, then the features, whose
+    // sections move by as much as the data grew.
     let word = |at: usize| {
         bytes
             .get(at..at + 8)
@@ -69,9 +70,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut head = bytes.get(..data_at).ok_or("short file")?.to_vec();
     head.splice(48..56, (data.len() as u64).to_le_bytes());
-    head.splice(72..104, [0u8; 32]);
+    let old_end = data_at + word(48) as usize;
+    let moved = (data.len() as u64).wrapping_sub(word(48));
+    let features: u32 = (72..104).step_by(8).map(|at| word(at).count_ones()).sum();
+    let mut tail = bytes.get(old_end..).unwrap_or_default().to_vec();
+    for entry in tail.chunks_exact_mut(16).take(features as usize) {
+        if let Some((offset, _)) = entry.split_first_chunk_mut::<8>() {
+            *offset = u64::from_le_bytes(*offset)
+                .wrapping_add(moved)
+                .to_le_bytes();
+        }
+    }
     let mut out = std::fs::File::create(out)?;
     out.write_all(&head)?;
     out.write_all(&data)?;
+    out.write_all(&tail)?;
     Ok(())
 }

@@ -24,7 +24,7 @@ fn corpus(name: &str) -> Option<PathBuf> {
     None
 }
 
-fn analyze(file: &PathBuf) -> Result<std::result::Result<Analysis, Refusal>> {
+fn analyze(file: &std::path::Path) -> Result<std::result::Result<Analysis, Refusal>> {
     blocks::analyze(&Recording::open(file)?)
 }
 

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use truecount_sample::abi::record as rt;
-use truecount_sample::{Body, Error, Recording};
+use truecount_sample::{Body, BranchStack, Error, Recording};
 
 fn corpus() -> Option<PathBuf> {
     let shared = std::env::var_os("TRUECOUNT_SHARED").map_or_else(
@@ -50,7 +50,7 @@ fn count(recording: &Recording) -> Counts {
         match body {
             Body::Sample(sample) => {
                 n.samples += 1;
-                for entry in sample.branches.iter().flat_map(|b| b.iter()) {
+                for entry in sample.branches.iter().flat_map(BranchStack::iter) {
                     n.entries += 1;
                     n.with_cycles += u64::from(entry.cycles() != 0);
                     n.cycles += u64::from(entry.cycles());
@@ -229,10 +229,8 @@ fn every_cut_of_a_file_is_read_or_refused() {
             let Ok(recording) = Recording::from_bytes(bytes.get(..cut).unwrap().to_vec()) else {
                 continue;
             };
-            for record in recording.records() {
-                if let Ok(record) = record {
-                    let _ = recording.decode(&record);
-                }
+            for record in recording.records().flatten() {
+                let _ = recording.decode(&record);
             }
         }
     }

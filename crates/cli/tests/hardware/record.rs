@@ -79,7 +79,10 @@ fn record(name: &str, options: &[&str]) -> Option<(PathBuf, Output)> {
     if !output.status.success() {
         let why = text(&output.stderr);
         assert_eq!(output.status.code(), Some(125), "{why}");
-        assert!(why.starts_with("truecount: ") && why.contains("; "), "one line with cause and mend: {why}");
+        assert!(
+            why.starts_with("truecount: ") && why.contains("; "),
+            "one line with cause and mend: {why}"
+        );
         skip(why.trim());
         return None;
     }
@@ -87,7 +90,12 @@ fn record(name: &str, options: &[&str]) -> Option<(PathBuf, Output)> {
 }
 
 fn json(arguments: &[&str], file: &PathBuf) -> Value {
-    let output = truecount().args(arguments).arg("--json").arg(file).output().unwrap();
+    let output = truecount()
+        .args(arguments)
+        .arg("--json")
+        .arg(file)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -96,7 +104,12 @@ fn json(arguments: &[&str], file: &PathBuf) -> Value {
 fn samples(output: &Output) -> u64 {
     let said = text(&output.stderr);
     let line = said.lines().find(|l| l.contains("samples of")).unwrap();
-    let number = line.strip_prefix("truecount record: ").unwrap().split(' ').next().unwrap();
+    let number = line
+        .strip_prefix("truecount record: ")
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
     number.replace(',', "").parse().unwrap()
 }
 
@@ -119,36 +132,70 @@ fn blocks_finds_the_loops_that_were_recorded() {
         })
         .collect();
     let with = |instructions: u64, divisions: u64| {
-        let is_it = |b: &Value| b["code"]["instructions"] == instructions && b["code"]["divisions"] == divisions;
+        let is_it = |b: &Value| {
+            b["code"]["instructions"] == instructions && b["code"]["divisions"] == divisions
+        };
         one_block_loops.iter().find(|(_, b)| is_it(b)).copied()
     };
     let (divisions, division_block) = with(6, 1).expect("the loop with the division");
     let (plain, _) = with(4, 0).expect("the loop without");
     let trips = |l: &Value| l["trip_count"].as_f64().unwrap();
-    assert!((trips(divisions) - 20.0).abs() < 3.0, "{}", trips(divisions));
+    assert!(
+        (trips(divisions) - 20.0).abs() < 3.0,
+        "{}",
+        trips(divisions)
+    );
     assert!((trips(plain) - 10.0).abs() < 2.0, "{}", trips(plain));
     let cycles = |l: &Value| l["cycles"]["mean"].as_f64().unwrap();
-    assert!((cycles(divisions) - (6.0 * 1.25 + 24.0)).abs() < 0.6, "{}", cycles(divisions));
-    assert!((cycles(plain) - 4.0 * 1.25).abs() < 0.6, "{}", cycles(plain));
-    assert_eq!(document["blocks"][0]["name"], division_block["name"], "the division's loop takes most cycles");
+    assert!(
+        (cycles(divisions) - (6.0 * 1.25 + 24.0)).abs() < 0.6,
+        "{}",
+        cycles(divisions)
+    );
+    assert!(
+        (cycles(plain) - 4.0 * 1.25).abs() < 0.6,
+        "{}",
+        cycles(plain)
+    );
+    assert_eq!(
+        document["blocks"][0]["name"], division_block["name"],
+        "the division's loop takes most cycles"
+    );
 
     // The samples fall where the cycles are.
     let report = json(&["report", "--by", "address"], &file);
     let first = report["events"][0]["rows"][0]["key"].as_str().unwrap();
     let offset = u64::from_str_radix(first.rsplit("+0x").next().unwrap(), 16).unwrap();
-    let range = divisions["header_offset"].as_u64().unwrap()..=divisions["back_edge"].as_u64().unwrap();
-    assert!(range.contains(&offset), "{first} is not in the loop {range:?}");
-    assert_eq!(report["events"][0]["samples"].as_u64().unwrap(), samples(&output));
+    let range =
+        divisions["header_offset"].as_u64().unwrap()..=divisions["back_edge"].as_u64().unwrap();
+    assert!(
+        range.contains(&offset),
+        "{first} is not in the loop {range:?}"
+    );
+    assert_eq!(
+        report["events"][0]["samples"].as_u64().unwrap(),
+        samples(&output)
+    );
 
     // And perf reads the file.
-    match Command::new("perf").args(["script", "-F", "ip,brstack", "-i"]).arg(&file).output() {
+    match Command::new("perf")
+        .args(["script", "-F", "ip,brstack", "-i"])
+        .arg(&file)
+        .output()
+    {
         Ok(perf) if perf.status.success() => {
-            let lines = text(&perf.stdout).lines().filter(|l| !l.trim().is_empty()).count() as u64;
+            let lines = text(&perf.stdout)
+                .lines()
+                .filter(|l| !l.trim().is_empty())
+                .count() as u64;
             assert_eq!(lines, samples(&output), "one line of perf script a sample");
             let path = file.with_extension("txt");
             std::fs::write(&path, &perf.stdout).unwrap();
             let again = json(&["blocks"], &path);
-            assert_eq!(again["cleaning"]["timed_blocks"], document["cleaning"]["timed_blocks"]);
+            assert_eq!(
+                again["cleaning"]["timed_blocks"],
+                document["cleaning"]["timed_blocks"]
+            );
             std::fs::remove_file(path).unwrap();
         }
         Ok(perf) => panic!("perf script: {}", text(&perf.stderr)),
@@ -165,10 +212,17 @@ fn call_stacks_of_the_branch_unit_are_chains() {
     };
     let report = json(&["report"], &file);
     let with_chain = report["samples_with_call_chain"].as_u64().unwrap();
-    assert!(with_chain * 2 > report["events"][0]["samples"].as_u64().unwrap(), "{report}");
+    assert!(
+        with_chain * 2 > report["events"][0]["samples"].as_u64().unwrap(),
+        "{report}"
+    );
     let refused = truecount().arg("blocks").arg(&file).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("filtered (call stack"), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("filtered (call stack"),
+        "{}",
+        text(&refused.stderr)
+    );
     std::fs::remove_file(file).unwrap();
 }
 
@@ -180,7 +234,10 @@ fn a_fixed_period_gives_counts_by_period() {
     let report = json(&["report", "--by", "dso"], &file);
     let event = &report["events"][0];
     assert_eq!(event["samples"].as_u64().unwrap(), samples(&output));
-    assert_eq!(event["events"].as_u64().unwrap(), samples(&output) * 100_003);
+    assert_eq!(
+        event["events"].as_u64().unwrap(),
+        samples(&output) * 100_003
+    );
     assert_eq!(report["losses"]["records"], 0);
     std::fs::remove_file(file).unwrap();
 }

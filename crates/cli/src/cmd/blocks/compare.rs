@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use truecount_sample::blocks::Block;
+
 use super::chart::{Series, chart};
 use super::view::{View, cycles};
 use crate::failure::Failure;
@@ -13,7 +15,7 @@ pub(super) type Other<'a> = (View<'a>, usize);
 pub(super) fn svg(
     view: &mut View<'_>,
     at: usize,
-    other: Option<&mut Other<'_>>,
+    other: Option<&Other<'_>>,
 ) -> Result<String, Failure> {
     if let Some(why) = &view.analysis.no_cycles {
         return Err(Failure::new(
@@ -22,7 +24,7 @@ pub(super) fn svg(
         ));
     }
     let title = view.block_name(at);
-    let own = view.block(at).map(|b| b.all_cycles()).unwrap_or_default();
+    let own = view.block(at).map(Block::all_cycles).unwrap_or_default();
     let mut series = vec![Series {
         name: label(view),
         cycles: own,
@@ -30,7 +32,7 @@ pub(super) fn svg(
     if let Some((other, at)) = other {
         series.push(Series {
             name: label(other),
-            cycles: other.block(*at).map(|b| b.all_cycles()).unwrap_or_default(),
+            cycles: other.block(*at).map(Block::all_cycles).unwrap_or_default(),
         });
     }
     Ok(chart(&title, &series, 960, 420))
@@ -47,8 +49,7 @@ pub(super) fn print(
     b: &View<'_>,
     at_b: usize,
 ) -> io::Result<()> {
-    let cycles_of =
-        |view: &View<'_>, at| view.block(at).map(|b| b.all_cycles()).unwrap_or_default();
+    let cycles_of = |view: &View<'_>, at| view.block(at).map(Block::all_cycles).unwrap_or_default();
     let (first, second) = (cycles_of(a, at_a), cycles_of(b, at_b));
     writeln!(out, "\n{}", paint(HEAD, "COMPARED"))?;
     let (Some(before), Some(after)) = (first.mean(), second.mean()) else {

@@ -25,7 +25,7 @@ pub(super) fn page(
     view: &mut View<'_>,
     top: usize,
     chosen: Option<usize>,
-    mut other: Option<&mut Other<'_>>,
+    other: Option<&Other<'_>>,
 ) -> String {
     let mut h = String::new();
     let title = format!("Blocks of {}", label(view));
@@ -41,10 +41,10 @@ pub(super) fn page(
         .join(" · ");
     let _ = write!(h, "<p class=\"sub\">{}</p>", escape(&sub));
     cards(&mut h, view);
-    if let Some((_, _)) = other.as_deref() {
+    if other.is_some() {
         let at = chosen.unwrap_or(0);
         h.push_str("<h2>Before and after</h2>");
-        if let Ok(svg) = super::compare::svg(view, at, other.as_deref_mut()) {
+        if let Ok(svg) = super::compare::svg(view, at, other) {
             h.push_str(&svg);
         }
     }

@@ -146,7 +146,7 @@ pub(super) fn json(
     view: &mut View<'_>,
     top: usize,
     chosen: Option<usize>,
-    other: Option<&mut Other<'_>>,
+    other: &mut Option<Other<'_>>,
 ) -> io::Result<()> {
     let mut doc = json!({"schema": "truecount.blocks/1"});
     if let (Some(doc), Value::Object(own)) = (doc.as_object_mut(), document(view, top, chosen)) {

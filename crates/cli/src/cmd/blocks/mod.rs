@@ -151,16 +151,16 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => None,
     };
     if let Some(path) = &args.svg {
-        let svg = compare::svg(&mut view, chosen.unwrap_or(0), other.as_mut())?;
+        let svg = compare::svg(&mut view, chosen.unwrap_or(0), other.as_ref())?;
         std::fs::write(path, svg).map_err(|e| cannot_write(path, &e))?;
     }
     if let Some(path) = &args.html {
-        let page = html::page(&mut view, args.top, chosen, other.as_mut());
+        let page = html::page(&mut view, args.top, chosen, other.as_ref());
         std::fs::write(path, page).map_err(|e| cannot_write(path, &e))?;
     }
     let mut out = Output::stdout();
     if args.json {
-        json::json(&mut out, &mut view, args.top, chosen, other.as_mut())?;
+        json::json(&mut out, &mut view, args.top, chosen, &mut other)?;
     } else if args.csv {
         json::csv(&mut out, &mut view)?;
     } else if let Some(at) = chosen {

@@ -91,7 +91,7 @@ pub(super) fn kernel<W: io::Write + io::Seek>(
             };
             match name {
                 "_text" | "_stext" if text == 0 => {
-                    text = u64::from_str_radix(address, 16).unwrap_or(0)
+                    text = u64::from_str_radix(address, 16).unwrap_or(0);
                 }
                 "_etext" => {
                     end = u64::from_str_radix(address, 16).unwrap_or(0);
