@@ -4,7 +4,8 @@
 //! group is multiplexed. Source: perf_event_open(2), "Event groups".
 
 use crate::attr::EventAttr;
-use crate::error::Error;
+use crate::errno::Errno;
+use crate::error::{Error, Operation};
 use crate::event::{Event, OpenOptions, Target};
 use crate::kernel::{SharedKernel, linux};
 use crate::reading::GroupReading;
@@ -37,10 +38,13 @@ impl Group {
         attrs: &[EventAttr],
         target: Target,
     ) -> Result<Self, Error> {
-        let lead = attrs
-            .first()
-            .copied()
-            .unwrap_or(EventAttr::new(u32::MAX, 0));
+        let Some(&lead) = attrs.first() else {
+            let none = EventAttr::new(0, 0);
+            let (errno, operation) = (Errno::EINVAL, Operation::Open);
+            return Err(Error::new(
+                &**kernel, errno, operation, &none, target, false,
+            ));
+        };
         let on_exec = lead.get_enable_on_exec();
         let lead = lead.read_group().disabled(true).enable_on_exec(on_exec);
         let leader = Event::open_with(kernel, &lead, target, OpenOptions::default())?;

@@ -1,3 +1,5 @@
+//! The scripted kernel behaves as the real one where the crates above depend on it.
+
 use super::*;
 use crate::{Cause, Count, Event, EventAttr, Group, OpenOptions, Target, Times};
 
@@ -95,6 +97,8 @@ fn groups_run_together_and_are_read_in_one_call() {
     assert_eq!(ids, expected);
     // The leader alone also reads through the group's format.
     assert_eq!(group.leader().read().unwrap().value, 1_000);
+    let empty = Group::open_with(&fake.shared(), &[], Target::CallingThread).unwrap_err();
+    assert_eq!(empty.errno(), Some(Errno::EINVAL));
     // Two software and hardware members fit four counters; a fifth hardware event does not.
     let five = [EventAttr::new(0, 1); 5];
     let error = Group::open_with(&fake.shared(), &five, Target::CallingThread).unwrap_err();
