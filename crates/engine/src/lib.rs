@@ -2,6 +2,6 @@
 
 pub mod layout;
 pub mod step;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod virt;
 pub mod xlate;
