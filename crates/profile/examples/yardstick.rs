@@ -1,7 +1,7 @@
 //! The yardstick for speed: the same analysis by measureme's own library, or by this crate.
 //!
 //! `yardstick theirs|ours summarize FILE` and `yardstick theirs|ours aggregate FILES…`; compare the
-//! user + system time of the two processes (`perf stat`, or bash's `time`). `benches/compare.sh` does.
+//! user + system time of the two processes (`perf stat`, or bash's `time`). `crates/profile/benches/compare.sh` does.
 //! Their `aggregate` has no library form: it is restated here from its documented behaviour.
 
 use analyzeme::{Event, EventPayload, ProfilingData, Timestamp};

@@ -484,6 +484,12 @@ fn finish(
                 .and_then(|i| reference.codes.get(i))
                 .copied();
             let place = noise.describe(before, behind, true);
+            let place = match noise.around(thread, to) {
+                Some(outer) if !place.starts_with(&format!("in {outer}")) => {
+                    format!("in {outer}: {place}")
+                }
+                _ => place,
+            };
             Some(Difference {
                 thread: reference.thread,
                 place,
@@ -518,6 +524,23 @@ impl Noise {
             }
             _ => place,
         }
+    }
+
+    /// The outermost known event around a point (given by its number, last first): where the event
+    /// next to it has no name, as those have that rustc records while it writes its strings.
+    fn around(&self, thread: usize, point: usize) -> Option<String> {
+        let codes = self.references.get(thread)?.codes.get(point..)?;
+        let mut closed = 0_u64;
+        let mut outer = None;
+        for (kind, event, _) in codes.iter().map(|&code| decode(code)) {
+            match kind {
+                PointKind::End => closed += 1,
+                PointKind::Start if closed == 0 => outer = Some(event),
+                PointKind::Start => closed -= 1,
+                PointKind::Instant => {}
+            }
+        }
+        outer.map(|event| self.descriptions.text(event))
     }
 
     /// What lies between two points of the first run; of a differing stretch the two need not be

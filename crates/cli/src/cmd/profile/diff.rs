@@ -17,9 +17,9 @@ use crate::render::table::{Align, Cell, Table};
 
 const EXAMPLES: &str = "\
 EXAMPLES
-  truecount profile diff before-01234 -- after-01301                 one run each: changes, no verdict
+  truecount profile diff before-01234 -- after-01301                one run each: changes, no verdict
   truecount profile diff base/*.mm_profdata -- new/*.mm_profdata     several runs: intervals and verdicts
-  truecount profile diff base/ -- new/ --fail-above 2                exit status 3 when a label grew by more than 2 %";
+  truecount profile diff --fail-above 2 base/ -- new/                  exit status 3 when a label grew by more than 2 %";
 
 /// Compare two sides of profiles label by label, with verdicts when each has several runs
 #[derive(clap::Args)]
@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// Profiles of the base (or directories of them)
     #[arg(required = true, value_name = "BASE")]
     base: Vec<PathBuf>,
-    /// Profiles of the change; options may follow
+    /// Profiles of the change (or directories of them); options stand before the base
     #[arg(
         last = true,
         required = true,
