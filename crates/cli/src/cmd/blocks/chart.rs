@@ -25,6 +25,8 @@ pub(super) struct Bin {
 struct Axis {
     edges: Vec<(u16, u16)>,
     log: bool,
+    /// Ratio of a bar's end to its beginning on a logarithmic axis, before it is rounded to whole cycles.
+    ratio: f64,
 }
 
 impl Axis {
@@ -51,7 +53,17 @@ impl Axis {
             edges.push((at as u16, last as u16));
             at = next;
         }
-        Self { edges, log }
+        Self { edges, log, ratio }
+    }
+
+    /// What a bar's share is multiplied with, so that its area tells the share: whole cycles make bars of a
+    /// logarithmic axis unequally wide.
+    fn scale(&self, bin: &Bin) -> f64 {
+        if !self.log {
+            return 1.0;
+        }
+        let own = ((f64::from(bin.last) + 1.0) / f64::from(bin.first.max(1))).ln();
+        self.ratio.ln().max(1e-9) / own.max(1e-9)
     }
 
     fn count(&self, h: &Histogram) -> Vec<Bin> {
@@ -99,13 +111,16 @@ pub(super) fn chart(title: &str, series: &[Series], width: u32, height: u32) -> 
         .iter()
         .fold(Histogram::default(), |sum, s| sum.merged(&s.cycles));
     let axis = Axis::of(&all, 96);
-    let counted: Vec<Vec<Bin>> = series.iter().map(|s| axis.count(&s.cycles)).collect();
-    let share = |n: u64, s: &Series| 100.0 * n as f64 / s.cycles.total().max(1) as f64;
-    let top = counted
+    // Each bar with its height.
+    let counted: Vec<Vec<(Bin, f64)>> = series
         .iter()
-        .zip(series)
-        .flat_map(|(bins, s)| bins.iter().map(move |b| share(b.count, s)))
-        .fold(0.1f64, f64::max);
+        .map(|s| {
+            let all = s.cycles.total().max(1) as f64;
+            let height = |b: Bin| (b, axis.scale(&b) * 100.0 * b.count as f64 / all);
+            axis.count(&s.cycles).into_iter().map(height).collect()
+        })
+        .collect();
+    let top = counted.iter().flatten().map(|b| b.1).fold(0.1f64, f64::max);
     let plot = Plot {
         left: 64.0,
         right: f64::from(width) - 20.0,
@@ -117,10 +132,10 @@ pub(super) fn chart(title: &str, series: &[Series], width: u32, height: u32) -> 
         // A mode whose bar would be a line at the bottom asks for a logarithmic height.
         log_y: series.iter().zip(&counted).any(|(s, bins)| {
             s.cycles.modes().iter().any(|m| {
-                let at = bins
-                    .iter()
-                    .find(|b| (f64::from(b.first)..f64::from(b.last) + 1.0).contains(&m.cycles));
-                at.is_some_and(|b| share(b.count, s) < top * 0.04)
+                let at = bins.iter().find(|(b, _)| {
+                    (f64::from(b.first)..f64::from(b.last) + 1.0).contains(&m.cycles)
+                });
+                at.is_some_and(|b| b.1 < top * 0.04)
             })
         }),
         max: top * 1.08,
@@ -307,21 +322,26 @@ fn axes(svg: &mut String, p: &Plot, height: f64) {
         (false, true) => " (height logarithmic)",
         (false, false) => "",
     };
+    let unit = if p.log_x {
+        "area: share of the executions"
+    } else {
+        "height: share of the executions"
+    };
     let _ = write!(
         svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"13\" fill=\"{INK}\" text-anchor=\"middle\">cycles per execution{scale}; height: share of the executions</text>",
+        "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"13\" fill=\"{INK}\" text-anchor=\"middle\">cycles per execution{scale}; {unit}</text>",
         (p.left + p.right) / 2.0,
         height - 10.0
     );
 }
 
-fn bars(svg: &mut String, p: &Plot, bins: &[Bin], s: &Series, color: &str, overlaid: bool) {
+fn bars(svg: &mut String, p: &Plot, bins: &[(Bin, f64)], s: &Series, color: &str, overlaid: bool) {
     let opacity = if overlaid { 0.45 } else { 0.85 };
     let _ = write!(svg, "<g fill=\"{color}\" fill-opacity=\"{opacity}\">");
-    for bin in bins.iter().filter(|b| b.count > 0) {
+    for (bin, height) in bins.iter().filter(|b| b.0.count > 0) {
         let percent = 100.0 * bin.count as f64 / s.cycles.total().max(1) as f64;
         let (x0, x1) = (p.x(f64::from(bin.first)), p.x(f64::from(bin.last) + 1.0));
-        let y = p.y(percent);
+        let y = p.y(*height);
         let label = if bin.first == bin.last {
             format!("{} cycles", bin.first)
         } else {
@@ -343,7 +363,7 @@ fn bars(svg: &mut String, p: &Plot, bins: &[Bin], s: &Series, color: &str, overl
 fn marks(svg: &mut String, p: &Plot, s: &Series, index: usize, color: &str, overlaid: bool) {
     let modes = s.cycles.modes();
     // Each series has its own two rows of labels above the plot.
-    let row = p.top - 22.0 + if overlaid { 0.0 } else { 6.0 } + 13.0 * index as f64;
+    let row = p.top - 20.0 + if overlaid { 0.0 } else { 6.0 } + 13.0 * index as f64;
     let mut last_end = f64::MIN;
     let mut heavy: Vec<_> = modes.iter().filter(|m| m.weight >= 0.02).collect();
     heavy.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
@@ -371,7 +391,7 @@ fn marks(svg: &mut String, p: &Plot, s: &Series, index: usize, color: &str, over
         && let Some(w) = PrefetchWindow::of(&s.cycles, false)
     {
         let (x0, x1) = (p.x(w.base + 0.5), p.x(w.miss + 0.5));
-        let y = p.top - 34.0;
+        let y = p.top - 43.0;
         if x1 - x0 > 60.0 {
             let _ = write!(
                 svg,

@@ -1,0 +1,141 @@
+//! The chart and the page of `truecount blocks`, rendered by a real browser: what it draws must not be an empty
+//! page, and the numbers must be in what it shows. Skipped where there is no Chromium.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder of its own, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("truecount-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Stacks of a loop of one block: `hits` of 100 iterations take about 20 cycles, the others about 300.
+fn recording(path: &Path, hits: u32) {
+    let mut text = String::new();
+    let mut state = 12345u32;
+    for _ in 0..300 {
+        text.push_str(" 401060");
+        for _ in 0..31 {
+            state = state.wrapping_mul(1_103_515_245).wrapping_add(12345);
+            let noise = (state >> 16) % 7;
+            let cycles = if (state >> 20) % 100 < hits {
+                17 + noise
+            } else {
+                290 + 3 * noise
+            };
+            text.push_str(&format!(" 0x401080/0x401050/P/-/-/{cycles}"));
+        }
+        text.push('\n');
+    }
+    std::fs::write(path, text).unwrap();
+}
+
+fn chromium(folder: &Path, arguments: &[&str], page: &Path) -> Option<Output> {
+    for name in ["chromium", "chromium-browser", "google-chrome"] {
+        let profile = folder.join("profile");
+        let started = Command::new(name)
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+            ])
+            .args([
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+            ])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(arguments)
+            .arg(format!("file://{}", page.display()))
+            .output();
+        match started {
+            Ok(output) => return Some(output),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+    println!("skipped: no Chromium on this machine");
+    None
+}
+
+fn screenshot(folder: &Path, page: &Path) -> Option<u64> {
+    let picture = folder.join("shot.png");
+    let argument = format!("--screenshot={}", picture.display());
+    let output = chromium(folder, &[&argument, "--window-size=980,440"], page)?;
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let size = std::fs::metadata(&picture).unwrap().len();
+    std::fs::remove_file(picture).unwrap();
+    Some(size)
+}
+
+#[test]
+fn the_prefetch_story_is_drawn() {
+    let folder = Folder::new("browser");
+    let file = |name: &str| folder.0.join(name);
+    recording(&file("before.txt"), 40);
+    recording(&file("after.txt"), 95);
+    let made = Command::new(env!("CARGO_BIN_EXE_truecount"))
+        .args(["blocks", "--block", "0x401050", "--compare"])
+        .arg(file("after.txt"))
+        .arg("--svg")
+        .arg(file("chart.svg"))
+        .arg("--html")
+        .arg(file("page.html"))
+        .arg(file("before.txt"))
+        .output()
+        .unwrap();
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+
+    // A blank page as the measure of what an empty picture weighs.
+    std::fs::write(file("blank.html"), "<!doctype html>").unwrap();
+    let Some(blank) = screenshot(&folder.0, &file("blank.html")) else {
+        return;
+    };
+    let chart = screenshot(&folder.0, &file("chart.svg")).unwrap();
+    assert!(
+        chart > 3 * blank,
+        "the chart is a picture: {chart} bytes, a blank one has {blank}"
+    );
+    let page = screenshot(&folder.0, &file("page.html")).unwrap();
+    assert!(page > 3 * blank, "{page} bytes, a blank one has {blank}");
+
+    // What the browser made of the markup: both series, their modes, the window.
+    let shown = chromium(&folder.0, &["--dump-dom"], &file("page.html")).unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for text in [
+        "before.txt: 9,000 executions",
+        "after.txt: 9,000 executions",
+        "prefetch window: ",
+        "</svg>",
+    ] {
+        assert!(shown.contains(text), "{text} is not shown");
+    }
+    assert!(
+        shown.matches("stroke-dasharray").count() >= 4,
+        "two modes of each series are marked"
+    );
+}
