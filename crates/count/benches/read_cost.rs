@@ -1,5 +1,5 @@
-//! What one read costs: `cargo bench -p truecount`. Where there is no PMU only the clocks are measured, and the rest is
-//! reported as skipped. In one run, so that the ratios can be compared.
+//! What one read costs: `cargo bench -p truecount --bench read_cost`. Where there is no PMU only the clocks are measured,
+//! and the rest is reported as skipped. In one run, so that the ratios can be compared.
 
 #[cfg(not(target_arch = "aarch64"))]
 mod measured {
