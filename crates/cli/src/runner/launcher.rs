@@ -67,6 +67,16 @@ impl Launcher {
         }
     }
 
+    /// The launcher's own peak of resident memory, bytes: a smaller program shows this figure.
+    pub(crate) fn floor(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.zygote)).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+        kib.checked_mul(1024)
+    }
+
     /// Runs one command to its end.
     ///
     /// `hook` is called with the pid of the new process while it waits before `execve`; without
@@ -162,7 +172,10 @@ impl Launcher {
             *word |= 1 << (cpu % 64);
         }
         let fds = [0, 1, 2].map(|n: usize| {
-            launch.stdio[n].map_or(RawFd::try_from(n).unwrap_or(0), |fd| fd.as_raw_fd())
+            launch.stdio[n].map_or(
+                RawFd::try_from(n).unwrap_or(0),
+                std::os::fd::AsRawFd::as_raw_fd,
+            )
         });
         super::zygote::send_header(self.socket.as_raw_fd(), &header, fds)?;
         let payload = std::mem::take(&mut self.payload);

@@ -240,13 +240,14 @@ fn open_group(
     for (index, (_, event)) in events(group).enumerate() {
         let allowed = slots.get(index).is_some_and(|slot| slot.reason.is_none());
         if !allowed || !belongs(event, target) {
-            if allowed && let (Cpus::Package(_), Some(slot)) = (&event.cpus, slots.get_mut(index)) {
-                if !matches!(target, Where::Cpu(_)) {
-                    slot.reason = Some(
-                        Reason::new("this PMU counts for a whole package, not for one process")
-                            .mend("add -a to count the machine"),
-                    );
-                }
+            if allowed
+                && !matches!(target, Where::Cpu(_))
+                && let (Cpus::Package(_), Some(slot)) = (&event.cpus, slots.get_mut(index))
+            {
+                slot.reason = Some(
+                    Reason::new("this PMU counts for a whole package, not for one process")
+                        .mend("add -a to count the machine"),
+                );
             }
             continue;
         }

@@ -139,7 +139,7 @@ impl Source for Step {
                 })
             })
         });
-        let totals = totals.map_err(|error| failure(error, program))?;
+        let totals = totals.map_err(|error| failure(&error, program))?;
         self.before = Some(totals.instructions());
         let ended = Ended {
             exit: match totals.exit {
@@ -230,8 +230,8 @@ fn pin(command: &mut Command, launch: &Launch<'_>) {
     }
 }
 
-fn failure(error: StepError, program: &std::path::Path) -> Failure {
-    match &error {
+fn failure(error: &StepError, program: &std::path::Path) -> Failure {
+    match error {
         StepError::Start { source, .. } => match source.raw_os_error() {
             Some(errno) => exec_failure(program, errno),
             None => Failure::new(125, error.to_string()),

@@ -28,10 +28,10 @@ fn check_follows_its_schema() {
     let document = json(&["check", "--json"]);
     check("check.json", &document);
     refuses("check.json", &document, |wrong| {
-        wrong["findings"][0]["status"] = "great".into()
+        wrong["findings"][0]["status"] = "great".into();
     });
     refuses("check.json", &document, |wrong| {
-        wrong["schema"] = "truecount.check/2".into()
+        wrong["schema"] = "truecount.check/2".into();
     });
 }
 
@@ -47,11 +47,11 @@ fn stat_follows_its_schema() {
     ]);
     check("stat.json", &document);
     refuses("stat.json", &document, |wrong| {
-        wrong["counters"][0]["unit"] = 5.into()
+        wrong["counters"][0]["unit"] = 5.into();
     });
     // A value without a source, and nothing without a reason.
     refuses("stat.json", &document, |wrong| {
-        wrong["counters"][0]["source"] = serde_json::Value::Null
+        wrong["counters"][0]["source"] = serde_json::Value::Null;
     });
     refuses("stat.json", &document, |wrong| {
         wrong["counters"][0]["value"] = serde_json::Value::Null;
@@ -80,10 +80,10 @@ fn bench_follows_its_schema() {
     let document = json(&["bench", "-n", "7", "--json", "-P", "n", "1..2", "echo {n}"]);
     check("bench.json", &document);
     refuses("bench.json", &document, |wrong| {
-        wrong["commands"][0]["metrics"]["wall-time"]["samples"] = "x".into()
+        wrong["commands"][0]["metrics"]["wall-time"]["samples"] = "x".into();
     });
     refuses("bench.json", &document, |wrong| {
-        wrong["comparisons"][0]["verdict"] = "better".into()
+        wrong["comparisons"][0]["verdict"] = "better".into();
     });
     refuses("bench.json", &document, |wrong| {
         let _ = wrong.as_object_mut().unwrap().remove("seed");

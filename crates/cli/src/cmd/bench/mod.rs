@@ -147,6 +147,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         })
         .collect();
     let mut notes = plan.notes;
+    notes.extend(small_memory(session.launcher.floor(), &commands));
     let incomparable = baseline
         .as_ref()
         .and_then(|baseline| baseline::judge(baseline, &environment, args, &mut notes));
@@ -224,6 +225,28 @@ fn show(args: &Args, document: &Document, gates: &[String]) -> Result<Vec<Failur
         }
     }
     Ok(failures)
+}
+
+/// A program smaller than the launcher shows the launcher's memory (see `runner`): that is said.
+fn small_memory(floor: Option<u64>, commands: &[Command]) -> Option<String> {
+    let floor = floor?;
+    let names: Vec<&str> = commands
+        .iter()
+        .filter(|command| {
+            let metric = command.metrics.get("max-rss");
+            metric
+                .and_then(|metric| metric.min)
+                .is_some_and(|min| min <= floor)
+        })
+        .map(|command| command.name.as_str())
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "max-rss of {} is an upper bound: the process that starts it has {} itself.",
+            names.join(", "),
+            crate::render::number::size(floor as f64)
+        )
+    })
 }
 
 fn json(out: &mut dyn Write, document: &Document) -> std::io::Result<()> {

@@ -99,7 +99,7 @@ impl Rule {
                 rounds >= MOST
                     || elapsed > LONGEST_SHARE.saturating_mul(share)
                     // Looking at every round would stop at a lucky one too often.
-                    || rounds >= LEAST && rounds % 5 == 0
+                    || rounds >= LEAST && rounds.is_multiple_of(5)
                         && all.iter().all(|one| precisions.iter().all(|p| narrow(one, p)))
             }
         }

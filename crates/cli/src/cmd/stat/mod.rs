@@ -158,6 +158,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         source.run(&mut session, &run, interval)?
     };
     written?;
+    if args.interval.is_some() {
+        // What is left since the last whole interval.
+        let end = Duration::from_nanos(measurement.wall_ns);
+        form.interval(end, measurement.readings.clone())?;
+    }
     let document = Document::new(&args.command, target, &*source, measurement, environment);
     form.finish(&document, args.interval.is_some())?;
     Ok(Outcome(document.exit_code()))
