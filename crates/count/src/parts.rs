@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::policy::{Fence, Policy};
 use crate::reading::Source;
-use truecount_perf::page::Snapshot;
+use truecount_perf::page::{Snapshot, sign_extend};
 use truecount_perf::{ControlPage, Event, Times};
 
 /// Eight bytes at offset 1016 of a mapped control page, inside the kernel's reserved (and zero) part, by which
@@ -108,10 +108,16 @@ impl Part {
     /// the second case: arm64 with `kernel.perf_user_access=0` announces user reads all the same.)
     #[inline]
     pub(crate) fn safe_count<P: Policy>(&self) -> Option<u64> {
-        match self.snapshot::<P>() {
-            Some(seen) if seen.index != 0 => Some(seen.value),
-            _ => self.read_words::<3>().map(|[value, ..]| value),
-        }
+        let from_page = || {
+            let view = self.page.as_ref().filter(|_| self.user_reads)?.view();
+            // The capability was looked at when the counter was opened: where user reads are off, the index is 0.
+            view.consistent(TRIES, |page| {
+                let index = page.index().checked_sub(1)?;
+                let counted = sign_extend(self.raw::<P>(index), page.pmc_width());
+                Some((page.offset() as u64).wrapping_add(counted))
+            })?
+        };
+        from_page().or_else(|| self.read_words::<3>().map(|[value, ..]| value))
     }
 
     /// Whether the page serves: the event is readable now, or really off the PMU.
