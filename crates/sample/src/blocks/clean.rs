@@ -1,5 +1,10 @@
-//! What was cleaned away before timing, and why, with counts. The rules and the figures behind them are in
-//! the book's chapter on branch stacks.
+//! What was cleaned away before timing, and why, with counts.
+//!
+//! The rules come from real recordings: in three of Skylake servers and laptops 15 to 20 % of the stacks repeat
+//! their newest branch, also where it goes forward and so cannot be taken twice in a row (the addresses are stale,
+//! the cycles are of the true newest branch). With a user-only filter the way into the kernel is not recorded but
+//! the way back is, with the kernel's time in it. `cycles` is 0 where the hardware does not say and 65535 where it
+//! says "at least" (Intel SDM vol. 3, "Last Branch Records"; `include/uapi/linux/perf_event.h`).
 
 /// Counts of everything that was seen and of what was left out of the timing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

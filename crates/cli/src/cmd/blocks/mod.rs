@@ -33,7 +33,8 @@ EXAMPLES
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES, after_help = "Examples: truecount blocks --help")]
 pub(crate) struct Args {
-    /// A recording (perf.data), or the text of `perf script -F ip,brstack`; - is stdin
+    /// A recording, or the text of `perf script -F ip,brstack`; - is stdin
+    #[arg(default_value = "perf.data")]
     file: PathBuf,
     /// The program, where it is not at the path of the recording
     #[arg(long, value_name = "PATH")]

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::cannot_write;
 use crate::render::number::grouped;
 use crate::runner::wait::{Ticker, wait_without_command};
-use crate::runner::{Hook, Launch, resolve};
+use crate::runner::{Hook, Launch, exec_failure, resolve};
 use crate::session::{Session, launch_failure};
 use choose::Chosen;
 use rings::{Recorder, Scope};
@@ -99,6 +99,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         Some(name) => Some(resolve(name)?),
         None => None,
     };
+    // Before anything is opened, moved or said.
+    if let Some(program) = program.as_deref().filter(|p| !p.exists()) {
+        return Err(exec_failure(program, libc::ENOENT));
+    }
     let chosen = choose::choose(args)?;
     let mut err = anstream::stderr();
     for note in &chosen.notes {

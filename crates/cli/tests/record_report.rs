@@ -1,0 +1,228 @@
+//! `record` and `report` by the timer that every Linux has, and what they and `blocks` say to wrong input.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn truecount(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_truecount"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("truecount-{name}-{}.data", std::process::id())))
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Something that keeps a CPU busy for a while, in a process of its own.
+const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
+
+/// Records the busy shell by cpu-clock; `None` where perf events are not to be had.
+fn record(file: &File, options: &[&str]) -> Option<u64> {
+    let mut arguments = vec![
+        "record",
+        "-e",
+        "cpu-clock:u",
+        "-c",
+        "200000",
+        "-o",
+        file.name(),
+    ];
+    arguments.extend(options);
+    arguments.extend(["--", "sh", "-c", BUSY]);
+    let output = truecount(&arguments);
+    let said = text(&output.stderr);
+    if output.status.code() == Some(125) {
+        println!("skipped: {}", said.trim());
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    let line = said
+        .lines()
+        .find(|l| l.contains(" samples of cpu-clock:u in "))
+        .unwrap();
+    let number = line
+        .strip_prefix("truecount record: ")
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    Some(number.replace(',', "").parse().unwrap())
+}
+
+fn report(file: &File, options: &[&str]) -> Value {
+    let mut arguments = vec!["report", file.name(), "--json"];
+    arguments.extend(options);
+    let output = truecount(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn what_is_recorded_is_reported_and_perf_reads_it() {
+    let file = File::new("clock");
+    let Some(samples) = record(&file, &[]) else {
+        return;
+    };
+    assert!(samples > 10, "{samples}");
+    let document = report(&file, &["--by", "process"]);
+    assert_eq!(document["schema"], "truecount.report/1");
+    let event = &document["events"][0];
+    assert_eq!(event["name"], "cpu-clock:u");
+    assert_eq!(event["samples"].as_u64().unwrap(), samples);
+    assert!(
+        event["rows"][0]["key"]
+            .as_str()
+            .unwrap()
+            .starts_with("sh ("),
+        "{event}"
+    );
+    let shares: u64 = event["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["self"]["samples"].as_u64().unwrap())
+        .sum();
+    assert_eq!(shares, samples);
+    match Command::new("perf")
+        .args(["script", "-F", "ip", "-i", file.name()])
+        .output()
+    {
+        Ok(perf) if perf.status.success() => {
+            assert_eq!(
+                text(&perf.stdout)
+                    .lines()
+                    .filter(|l| !l.trim().is_empty())
+                    .count() as u64,
+                samples
+            );
+        }
+        Ok(perf) => panic!("perf script: {}", text(&perf.stderr)),
+        Err(error) => println!("skipped: perf script ({error})"),
+    }
+}
+
+#[test]
+fn recorded_stacks_are_unwound() {
+    let file = File::new("dwarf");
+    let Some(samples) = record(&file, &["-g", "dwarf"]) else {
+        return;
+    };
+    let document = report(&file, &["--by", "dso"]);
+    assert!(
+        document["samples_with_call_chain"].as_u64().unwrap() * 2 > samples,
+        "{document}"
+    );
+    // All that the shell does is called from its own code (or the C library's start).
+    let top = &document["events"][0]["rows"][0];
+    assert!(top["total"]["samples"].as_u64() >= top["self"]["samples"].as_u64());
+}
+
+#[test]
+fn exports_are_written() {
+    let file = File::new("exports");
+    if record(&file, &["-g"]).is_none() {
+        return;
+    }
+    let outputs: Vec<File> = ["svg", "json", "pb"].iter().map(|n| File::new(n)).collect();
+    let names: Vec<&str> = outputs.iter().map(File::name).collect();
+    let output = truecount(&[
+        "report",
+        file.name(),
+        "--flamegraph",
+        names[0],
+        "--firefox",
+        names[1],
+        "--pprof",
+        names[2],
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        std::fs::read_to_string(names[0])
+            .unwrap()
+            .ends_with("</svg>")
+    );
+    let firefox: Value = serde_json::from_slice(&std::fs::read(names[1]).unwrap()).unwrap();
+    assert!(firefox["threads"][0]["samples"]["length"].as_u64().unwrap() > 0);
+    assert!(std::fs::metadata(names[2]).unwrap().len() > 100);
+    let diff = truecount(&["report", file.name(), "--diff", file.name(), "--json"]);
+    let diff: Value = serde_json::from_slice(&diff.stdout).unwrap();
+    for row in diff["rows"].as_array().unwrap() {
+        assert_eq!(
+            (row["difference"].as_f64(), row["changed"].as_bool()),
+            (Some(0.0), Some(false)),
+            "{row}"
+        );
+    }
+}
+
+/// One line with cause and mend, and the status.
+fn refused(arguments: &[&str], status: i32, part: &str) {
+    let output = truecount(arguments);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+    assert!(
+        said.contains(part) && said.trim().lines().count() == 1,
+        "{arguments:?}: {said}"
+    );
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn wrong_input_gets_one_line_and_a_status() {
+    let file = File::new("wrong");
+    refused(&["record"], 2, "nothing to record");
+    refused(
+        &["record", "-o", file.name(), "--", "/no/such/program"],
+        127,
+        "/no/such/program",
+    );
+    refused(&["report", "/no/such/file"], 1, "/no/such/file");
+    refused(&["blocks", "/no/such/file"], 1, "/no/such/file");
+    std::fs::write(&file.0, b"PERFILE2").unwrap();
+    refused(&["report", file.name()], 1, "offset 0x8");
+    std::fs::write(&file.0, b"\x7fELF something else").unwrap();
+    refused(&["blocks", file.name()], 1, "not a perf.data file");
+    std::fs::write(&file.0, b"some text\n").unwrap();
+    refused(&["blocks", file.name()], 1, "text without branch stacks");
+    std::fs::write(&file.0, b"0x10/0x20/P/-/-/1 0x30/0x8/P/-/-/2\n").unwrap();
+    refused(&["blocks", file.name(), "--block", "zz+1"], 1, "zz+1");
+    refused(&["blocks", file.name(), "--block", "zz+q"], 2, "zz+q");
+}
+
+#[test]
+fn a_corrupted_recording_is_an_error_with_its_place() {
+    let shared = std::env::var_os("TRUECOUNT_SHARED").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        PathBuf::from,
+    );
+    let file = shared
+        .join("data/perfdata/perf_data_converter/perf.data.piped.corrupted.zero_size_sample-3.2");
+    if !file.is_file() {
+        println!("skipped: no recording at {}", file.display());
+        return;
+    }
+    refused(&["report", file.to_str().unwrap()], 1, "offset 0xbfd0");
+}
