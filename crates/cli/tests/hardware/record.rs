@@ -51,7 +51,7 @@ fn loops() -> u64 {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn loops() -> u64 {
-    (0..20_000_000u64).fold(0, |x, i| std::hint::black_box(x ^ i))
+    (0..20_000_000u64).fold(1, |x, i| std::hint::black_box(x.rotate_left(1) ^ i))
 }
 
 /// Not a test of its own: what the recordings below run.
