@@ -26,6 +26,7 @@ struct Cli {
 }
 
 fn main() -> std::process::ExitCode {
+    session::start_early();
     let cli = Cli::parse();
     let outcome = cmd::run(&cli.command);
     failure::report(outcome)

@@ -14,9 +14,34 @@ pub(crate) struct Session {
     pub(crate) launcher: Launcher,
 }
 
+thread_local! {
+    /// The session that [`start_early`] made, until a subcommand takes it.
+    static EARLY: std::cell::RefCell<Option<Session>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Makes the session before the command line is parsed when a subcommand is going to measure:
+/// parsing grows the memory that the launcher would carry along. A failure is met again, and
+/// reported, by [`Session::start`].
+pub(crate) fn start_early() {
+    let measures = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "bench" || word == "stat");
+    if measures && let Ok(session) = Session::make() {
+        EARLY.set(Some(session));
+    }
+}
+
 impl Session {
-    /// Blocks the signals and forks the launcher.
+    /// The session made early, or a new one.
     pub(crate) fn start() -> Result<Self, Failure> {
+        match EARLY.take() {
+            Some(session) => Ok(session),
+            None => Self::make(),
+        }
+    }
+
+    /// Blocks the signals and forks the launcher.
+    fn make() -> Result<Self, Failure> {
         let setup = |error: std::io::Error| {
             Failure::new(125, format!("cannot set up the launcher: {error}"))
         };

@@ -25,6 +25,12 @@ pub(super) fn shrink() {
         }
     }
     drop(smaps);
+    // The text took a good part of the heap; what is free at its end is given back.
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim has no preconditions.
+    unsafe {
+        libc::malloc_trim(0)
+    };
     // SAFETY: read-only private mappings of files in which no page was written: what is dropped
     // comes back from the file with the same bytes. The rest are plain calls on a new descriptor.
     unsafe {

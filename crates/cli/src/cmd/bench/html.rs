@@ -164,28 +164,51 @@ fn distributions(out: &mut dyn Write, document: &Document) -> io::Result<()> {
             escape(name),
             svg::strips(&strips, label)
         )?;
-        writeln!(
-            out,
-            "<table><thead><tr><th>command</th><th class=\"r\">median</th><th class=\"r\">of instr.</th>\
-             <th class=\"r\">spread</th><th>min … max</th><th class=\"r\">n</th><th></th></tr></thead><tbody>"
-        )?;
-        for (command, metric) in &measured {
-            writeln!(
-                out,
-                "<tr><td><code>{}</code></td><td class=\"r\">{}</td><td class=\"r\">{}</td>\
-                 <td class=\"r\">{}</td><td class=\"n\">{}</td><td class=\"r\">{}</td><td class=\"dim\">{}</td></tr>",
-                escape(&command.name),
-                median(metric),
-                of_instructions(name, metric, command),
-                spread(metric),
-                extent(metric),
-                metric.samples.len(),
-                escape(&remarks(metric))
-            )?;
-        }
+        numbers(out, name, &measured)?;
         writeln!(out, "</tbody></table></figure>")?;
     }
     writeln!(out, "</section>")
+}
+
+/// The table under a picture; the share of instructions only where there is one.
+fn numbers(
+    out: &mut dyn Write,
+    name: &str,
+    measured: &[(&super::document::Command, &Metric)],
+) -> io::Result<()> {
+    let share = |command, metric| of_instructions(name, metric, command);
+    let shares = measured
+        .iter()
+        .any(|(command, metric)| !share(command, metric).is_empty());
+    let of = if shares {
+        "<th class=\"r\">of instr.</th>"
+    } else {
+        ""
+    };
+    writeln!(
+        out,
+        "<table><thead><tr><th>command</th><th class=\"r\">median</th>{of}\
+         <th class=\"r\">spread</th><th>min … max</th><th class=\"r\">n</th><th></th></tr></thead><tbody>"
+    )?;
+    for (command, metric) in measured {
+        let of = if shares {
+            format!("<td class=\"r\">{}</td>", share(command, metric))
+        } else {
+            String::new()
+        };
+        writeln!(
+            out,
+            "<tr><td><code>{}</code></td><td class=\"r\">{}</td>{of}<td class=\"r\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"r\">{}</td><td class=\"dim\">{}</td></tr>",
+            escape(&command.name),
+            median(metric),
+            spread(metric),
+            extent(metric),
+            metric.samples.len(),
+            escape(&remarks(metric))
+        )?;
+    }
+    Ok(())
 }
 
 fn raw(out: &mut dyn Write, document: &Document) -> io::Result<()> {
