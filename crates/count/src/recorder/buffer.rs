@@ -14,12 +14,15 @@ pub(super) const EVENT: usize = 32;
 /// Events in a buffer: pages of 64 KiB.
 pub(super) const EVENTS: usize = 2048;
 
+/// An event as it stands in the file, in words of the format's byte order.
+pub(super) type Words = [u64; 4];
+
 /// One lane of one thread.
 pub(super) struct Buffer {
     length: AtomicUsize,
     /// Events that are in the file already; used under the output's lock only.
     written: AtomicUsize,
-    events: Box<[UnsafeCell<MaybeUninit<[u8; EVENT]>>]>,
+    events: Box<[UnsafeCell<MaybeUninit<Words>>]>,
 }
 
 // SAFETY: an element below the published length is never written before the length is taken back,
@@ -51,7 +54,7 @@ impl Buffer {
     /// # Safety
     /// Only the thread that owns the buffer calls this.
     #[inline(always)]
-    pub(super) unsafe fn push(&self, event: [u8; EVENT]) -> bool {
+    pub(super) unsafe fn push(&self, event: Words) -> bool {
         let length = self.length.load(Ordering::Relaxed);
         let Some(place) = self.events.get(length) else {
             return true;
@@ -87,28 +90,23 @@ impl Buffer {
     }
 
     /// The event appended last.
-    pub(super) fn last(&self) -> Option<[u8; EVENT]> {
+    pub(super) fn last(&self) -> Option<Words> {
         let place = self
             .events
             .get(self.length.load(Ordering::Relaxed).checked_sub(1)?)?;
-        // SAFETY: below the published length, so initialised; events are plain bytes.
+        // SAFETY: below the published length, so initialised; events are plain words.
         Some(unsafe { (*place.get()).assume_init_read() })
     }
 }
 
 /// An event of version 9: kind, label, thread, and two 48-bit values in pieces.
 #[inline(always)]
-pub(super) fn event(kind: u64, label: u64, thread: u32, first: u64, second: u64) -> [u8; EVENT] {
-    let upper = (first >> 32 << 16 | (second >> 32) & 0xFFFF) as u32;
-    let words = [
-        kind,
-        label,
-        u64::from(thread) | (first & 0xFFFF_FFFF) << 32,
-        (second & 0xFFFF_FFFF) | u64::from(upper) << 32,
-    ];
-    let mut bytes = [0; EVENT];
-    for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        *chunk = word.to_le_bytes();
-    }
-    bytes
+pub(super) fn event(kind: u64, label: u64, thread: u32, first: u64, second: u64) -> Words {
+    let upper = (first >> 32 << 16) | (second >> 32 & 0xFFFF);
+    [
+        kind.to_le(),
+        label.to_le(),
+        (u64::from(thread) | first << 32).to_le(),
+        (second & 0xFFFF_FFFF | upper << 32).to_le(),
+    ]
 }

@@ -29,7 +29,8 @@ pub struct Local {
 pub(super) struct Open {
     shared: Arc<Shared>,
     thread: u32,
-    lanes: Vec<Lane>,
+    first: Lane,
+    more: Vec<Lane>,
     kinds: (u64, u64, u64),
 }
 
@@ -136,7 +137,7 @@ impl Local {
     #[inline]
     pub(super) fn instant(&self, label: Label) {
         if let Some(open) = &self.open {
-            for lane in &open.lanes {
+            for lane in open.lanes() {
                 let at = lane.clock.now().min(INSTANT);
                 lane.push(open, event(open.kinds.1, label.0, open.thread, at, INSTANT));
             }
@@ -146,7 +147,7 @@ impl Local {
     #[inline]
     pub(super) fn integer(&self, label: Label, value: u64) {
         if let Some(open) = &self.open {
-            for lane in &open.lanes {
+            for lane in open.lanes() {
                 lane.push(
                     open,
                     event(
@@ -164,7 +165,7 @@ impl Local {
 
 impl Lane {
     #[inline(always)]
-    fn push(&self, open: &Open, event: [u8; 32]) {
+    fn push(&self, open: &Open, event: super::buffer::Words) {
         // SAFETY: `Open` is neither `Send` nor `Sync` (it is only ever held in an `Rc`), so this is
         // the thread that made the buffer.
         if unsafe { self.buffer.push(event) } {
@@ -177,68 +178,89 @@ impl Open {
     fn new(shared: &Arc<Shared>) -> Result<Self, crate::Error> {
         let clocks = shared.clocks.here()?;
         let mut output = shared.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let lanes: Vec<Lane> = clocks
-            .into_iter()
-            .map(|clock| Lane {
-                clock,
-                buffer: Arc::new(Buffer::new()),
-            })
-            .collect();
-        let thread = output.register(lanes.iter().map(|lane| Arc::clone(&lane.buffer)).collect());
+        let mut lanes = clocks.into_iter().map(|clock| Lane {
+            clock,
+            buffer: Arc::new(Buffer::new()),
+        });
+        let Some(first) = lanes.next() else {
+            // A recorder has at least one counter.
+            return Err(crate::Error::NotOne {
+                expression: String::new(),
+                found: 0,
+            });
+        };
+        let more: Vec<Lane> = lanes.collect();
+        let buffers = std::iter::once(&first).chain(&more);
+        let thread = output.register(buffers.map(|lane| Arc::clone(&lane.buffer)).collect());
         let kinds = output.kinds();
         drop(output);
         Ok(Self {
             shared: Arc::clone(shared),
             thread,
-            lanes,
+            first,
+            more,
             kinds,
         })
     }
 
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    /// Where the counters stand. The first is read first.
     #[inline(always)]
     pub(super) fn starts(&self) -> [u64; MOST_COUNTERS] {
-        let mut starts = [0; MOST_COUNTERS];
-        for (start, lane) in starts.iter_mut().zip(&self.lanes) {
-            *start = lane.clock.now();
+        let mut starts = [self.first.clock.now(), 0, 0, 0];
+        if !self.more.is_empty() {
+            self.more_starts(&mut starts);
         }
         starts
     }
 
-    /// As [`starts`](Self::starts), for measuring from outside.
-    pub(super) fn now(&self) -> [u64; MOST_COUNTERS] {
-        self.starts()
+    #[inline(never)]
+    fn more_starts(&self, starts: &mut [u64; MOST_COUNTERS]) {
+        for (start, lane) in starts.iter_mut().skip(1).zip(&self.more) {
+            *start = lane.clock.now();
+        }
     }
 
     #[inline(always)]
     pub(super) fn end(&self, label: Label, starts: &[u64; MOST_COUNTERS]) {
-        // In reverse: the counter read last at the start is read first at the end.
-        for (lane, start) in self.lanes.iter().zip(starts).rev() {
-            let end = lane.clock.now().min(LARGEST);
-            lane.push(
-                self,
-                event(self.kinds.0, label.0, self.thread, (*start).min(end), end),
-            );
+        if !self.more.is_empty() {
+            self.more_ends(label, starts);
         }
+        self.end_of(&self.first, label, starts[0]);
+    }
+
+    /// In reverse: the counter read last at the start is read first at the end.
+    #[inline(never)]
+    fn more_ends(&self, label: Label, starts: &[u64; MOST_COUNTERS]) {
+        let mut pairs = [None; MOST_COUNTERS];
+        for (pair, lane_and_start) in pairs.iter_mut().zip(self.more.iter().zip(&starts[1..])) {
+            *pair = Some(lane_and_start);
+        }
+        for (lane, start) in pairs.into_iter().rev().flatten() {
+            self.end_of(lane, label, *start);
+        }
+    }
+
+    #[inline(always)]
+    fn end_of(&self, lane: &Lane, label: Label, start: u64) {
+        let end = lane.clock.now().min(LARGEST);
+        // A counter that could not be read stands still; it never makes an interval run backwards.
+        let start = start.min(end);
+        lane.push(self, event(self.kinds.0, label.0, self.thread, start, end));
     }
 
     /// Start and end of the interval recorded last.
     pub(super) fn last(&self, lane: usize) -> (u64, u64) {
-        let Some(bytes) = self.lanes.get(lane).and_then(|lane| lane.buffer.last()) else {
+        let Some(words) = self.lanes().nth(lane).and_then(|lane| lane.buffer.last()) else {
             return (0, 0);
         };
-        let word = |at: usize| {
-            u64::from(u32::from_le_bytes([
-                bytes[at],
-                bytes[at + 1],
-                bytes[at + 2],
-                bytes[at + 3],
-            ]))
-        };
-        let upper = word(28);
-        (
-            word(20) | upper >> 16 << 32,
-            word(24) | (upper & 0xFFFF) << 32,
-        )
+        let (third, fourth) = (u64::from_le(words[2]), u64::from_le(words[3]));
+        let upper = fourth >> 32;
+        let start = third >> 32 | upper >> 16 << 32;
+        (start, fourth & 0xFFFF_FFFF | (upper & 0xFFFF) << 32)
     }
 
     #[cold]
@@ -249,7 +271,7 @@ impl Open {
             .output
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        for (number, lane) in self.lanes.iter().enumerate() {
+        for (number, lane) in self.lanes().enumerate() {
             output.drain(number, &lane.buffer);
             lane.buffer.reset();
         }
@@ -263,7 +285,7 @@ impl Drop for Open {
             .output
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        for (number, lane) in self.lanes.iter().enumerate() {
+        for (number, lane) in self.lanes().enumerate() {
             output.drain(number, &lane.buffer);
         }
         output.unregister(self.thread);

@@ -252,9 +252,9 @@ impl Recorder {
         };
         let label = Label(0);
         for _ in 0..TRIES {
-            let outside = local.now();
+            let outside = local.starts();
             drop(Region::begin_at(&local, label));
-            let after = local.now();
+            let after = local.starts();
             for (lane, overhead) in overheads.iter_mut().enumerate() {
                 let (start, end) = local.last(lane);
                 let inner = end.saturating_sub(start);
