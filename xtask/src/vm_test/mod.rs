@@ -109,6 +109,9 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
     if total.failed > 0 {
         bail!("{} of the tests in virtual machines failed", total.failed);
     }
+    if ran && total.passed == 0 {
+        bail!("no test ran: the filter is in no test's name");
+    }
     Ok(())
 }
 

@@ -66,6 +66,11 @@ pub fn judge(run: &Run, all_must_run: bool) -> Verdict {
             .complaints
             .push(format!("({skipped} skipped themselves here)"));
     }
+    if !verdict.closing.is_empty() && verdict.tally == Tally::default() {
+        verdict
+            .complaints
+            .push("(no test has the filter in its name)".to_owned());
+    }
     if verdict.tally.failed == 0 {
         let problem = match run.status {
             Some(0) if !verdict.closing.is_empty() => None,
@@ -126,6 +131,14 @@ mod tests {
             }
         );
         assert!(verdict.complaints.is_empty());
+    }
+
+    #[test]
+    fn a_run_without_tests_says_so() {
+        let text = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 8 filtered out\n";
+        let verdict = judge(&run(text, Some(0)), true);
+        assert_eq!(verdict.tally, Tally::default());
+        assert_eq!(verdict.complaints, ["(no test has the filter in its name)"]);
     }
 
     #[test]
