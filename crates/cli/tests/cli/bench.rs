@@ -4,6 +4,10 @@ use std::path::Path;
 
 use crate::support::{code, fails, json, median, run, stderr, stdout, step};
 
+/// Commands whose memory is known and does not depend on what else runs on the machine.
+const SMALL: &str = "dd if=/dev/zero of=/dev/null bs=8M count=1";
+const LARGE: &str = "dd if=/dev/zero of=/dev/null bs=32M count=1";
+
 #[test]
 fn three_arguments_are_three_arguments() {
     let folder = tempfile::tempdir().unwrap();
@@ -51,15 +55,15 @@ fn the_same_program_under_two_names_is_never_different() {
 
 #[test]
 fn a_difference_is_found_and_has_an_interval() {
-    let document = json(&["bench", "-n", "12", "--json", "sleep 0.005", "sleep 0.02"]);
-    let wall = document["comparisons"]
+    let document = json(&["bench", "-n", "12", "--json", SMALL, LARGE]);
+    let size = document["comparisons"]
         .as_array()
         .unwrap()
         .iter()
-        .find(|compared| compared["metric"] == "wall-time")
+        .find(|compared| compared["metric"] == "max-rss")
         .unwrap();
-    assert_eq!(wall["verdict"], "slower", "{wall}");
-    assert!(wall["interval"][0].as_f64().unwrap() > 2.0, "{wall}");
+    assert_eq!(size["verdict"], "larger", "{size}");
+    assert!(size["interval"][0].as_f64().unwrap() > 2.0, "{size}");
 }
 
 #[test]
@@ -109,7 +113,7 @@ fn exact_counts_by_stepping_with_times_from_native_runs() {
         return;
     }
     let document = json(&[
-        "bench", "-n", "2", "--source", "step", "--json", "true", "false",
+        "bench", "-n", "2", "--source", "step", "--json", "true", "echo",
     ]);
     let metrics = &document["commands"][0]["metrics"];
     assert_eq!(metrics["instructions:u"]["source"], "step");
@@ -223,22 +227,22 @@ fn gates_have_their_statuses() {
             "12",
             "--only",
             "-e",
-            "wall-time",
+            "max-rss",
             "--fail-above",
             limit,
             a,
             b,
         ]))
     };
-    assert_eq!(gate("wall-time=5%", "sleep 0.005", "sleep 0.02"), 3);
-    assert_eq!(gate("wall-time=5%", "sleep 0.02", "sleep 0.005"), 0);
+    assert_eq!(gate("max-rss=5%", SMALL, LARGE), 3);
+    assert_eq!(gate("max-rss=5%", LARGE, SMALL), 0);
     assert_eq!(gate("no-such-metric=5%", "true", "true"), 4);
     let few = code(&run(&[
         "bench",
         "-n",
         "2",
         "--fail-above",
-        "wall-time=5%",
+        "max-rss=5%",
         "true",
         "true",
     ]));
@@ -250,36 +254,18 @@ fn a_baseline_is_compared_and_another_environment_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("base.json");
     let path = file.to_str().unwrap();
-    let common = ["bench", "-n", "10", "--only", "-e", "wall-time"];
+    let common = ["bench", "-n", "10", "--only", "-e", "max-rss"];
     let with = |more: &[&str]| run(&[&common, more].concat());
-    assert_eq!(code(&with(&["--save", path, "sleep 0.005"])), 0);
-    let slower = with(&[
-        "--baseline",
-        path,
-        "--fail-above",
-        "wall-time=20%",
-        "sleep 0.02",
-    ]);
+    assert_eq!(code(&with(&["--save", path, SMALL])), 0);
+    let slower = with(&["--baseline", path, "--fail-above", "max-rss=20%", LARGE]);
     assert_eq!(code(&slower), 3, "{}{}", stdout(&slower), stderr(&slower));
-    let same = with(&[
-        "--baseline",
-        path,
-        "--fail-above",
-        "wall-time=50%",
-        "sleep 0.005",
-    ]);
+    let same = with(&["--baseline", path, "--fail-above", "max-rss=50%", SMALL]);
     assert_eq!(code(&same), 0, "{}{}", stdout(&same), stderr(&same));
     let text = std::fs::read_to_string(&file).unwrap();
     let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
     document["environment"]["kernel"] = "2.6.32".into();
     std::fs::write(&file, document.to_string()).unwrap();
-    let other = with(&[
-        "--baseline",
-        path,
-        "--fail-above",
-        "wall-time=50%",
-        "sleep 0.005",
-    ]);
+    let other = with(&["--baseline", path, "--fail-above", "max-rss=50%", SMALL]);
     assert_eq!(code(&other), 4);
     assert!(stdout(&other).contains("2.6.32"), "{}", stdout(&other));
     let ignored = with(&[
@@ -287,8 +273,8 @@ fn a_baseline_is_compared_and_another_environment_is_not() {
         path,
         "--ignore-environment",
         "--fail-above",
-        "wall-time=50%",
-        "sleep 0.005",
+        "max-rss=50%",
+        SMALL,
     ]);
     assert_eq!(code(&ignored), 0);
 }

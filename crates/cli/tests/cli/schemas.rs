@@ -94,7 +94,7 @@ fn bench_follows_its_schema() {
     );
     if step() {
         let document = json(&[
-            "bench", "-n", "1", "--source", "step", "--json", "true", "false",
+            "bench", "-n", "1", "--source", "step", "--json", "true", "echo",
         ]);
         check("bench.json", &document);
     }
