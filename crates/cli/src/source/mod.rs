@@ -19,7 +19,7 @@ use crate::runner::{Exit, Launch};
 use crate::session::Session;
 use crate::wanted::WantedGroup;
 
-pub(crate) use counters::hardware_available;
+pub(crate) use counters::{hardware_available, needs_hardware};
 pub(crate) use native::Native;
 
 /// `--source`.

@@ -8,7 +8,7 @@ use super::args::Args;
 use super::collect::Collected;
 use crate::failure::Failure;
 use crate::model::{Reading, SourceKind};
-use crate::source::{Native, Source};
+use crate::source::{Native, Source, needs_hardware};
 use crate::wanted::{self, Resource, Wanted, WantedGroup};
 
 /// Resources that every native run tells, in the order shown.
@@ -136,6 +136,17 @@ pub(super) fn make(
         match refused {
             None if engine => plan.engine.push(group),
             None => native.push(group),
+            // What the kernel counts by itself comes from the native runs.
+            Some(_)
+                if engine
+                    && !group
+                        .members
+                        .iter()
+                        .filter_map(Wanted::as_event)
+                        .any(needs_hardware) =>
+            {
+                native.push(group);
+            }
             Some((_, reason)) => {
                 for wanted in &group.members {
                     plan.missing
