@@ -136,7 +136,7 @@ pub fn overlaps_engine(start: u64, end: u64) -> bool {
     let touches = |low: u64, high: u64| start < high && low < end;
     let count = AREA_COUNT.load(Acquire) as usize;
     touches(crate::layout::RUNTIME_BASE, JUMP_TABLE + crate::layout::TABLE_BYTES)
-        || touches(crate::layout::TOTALS_BASE, crate::layout::ARENA_BASE + (1 << 40))
+        || touches(crate::layout::TOTALS_BASE, state::arena_end())
         || AREA_BASES.iter().take(count).any(|base| {
             let base = base.load(Relaxed);
             touches(base, base + AREA)

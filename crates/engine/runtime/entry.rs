@@ -87,6 +87,12 @@ global_asm!(
     "pushfq",
     "pop qword ptr gs:[{rflags}]",
     "cld",
+    // A program may have set alignment checking; we do not live with it.
+    "test dword ptr gs:[{rflags}], 0x40000",
+    "jz 6f",
+    "push 0x202",
+    "popfq",
+    "6:",
     "movaps gs:[{xmm}+0], xmm0",
     "movaps gs:[{xmm}+16], xmm1",
     "movaps gs:[{xmm}+32], xmm2",
@@ -165,7 +171,8 @@ global_asm!(
     // Signal handler: the kernel put its frame on the runtime's signal stack.
     ".globl rt_signal",
     "rt_signal:",
-    "cld",
+    "push 0x202",
+    "popfq",
     "push rbp",
     "mov rbp, rsp",
     "and rsp, -64",

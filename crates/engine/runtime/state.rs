@@ -58,6 +58,11 @@ pub fn reserve(bytes: u64) -> u64 {
     crate::report::fail(format_args!("no address space for the engine"))
 }
 
+/// End of what [`reserve`] has handed out.
+pub fn arena_end() -> u64 {
+    ARENA_NEXT.load(Relaxed)
+}
+
 /// A growing array in reserved (lazily backed) address space.
 pub struct Table<T> {
     base: *mut T,

@@ -18,13 +18,13 @@ pub const JUMP_TABLE: u64 = RET_TABLE + TABLE_BYTES;
 /// Bytes of each table.
 pub const TABLE_BYTES: u64 = 65_536 * 8;
 /// Where regions of the totals file are mapped.
-pub const TOTALS_BASE: u64 = 0x3000_0000_0000;
+pub const TOTALS_BASE: u64 = 0x4000_0000_0000;
 /// Address and file distance of two regions.
 pub const REGION: u64 = 64 << 20;
 /// Slots a run can use (threads and processes together).
 pub const MAX_SLOTS: u32 = 65_536;
 /// The runtime's own memory (block descriptions, stacks).
-pub const ARENA_BASE: u64 = 0x3500_0000_0000;
+pub const ARENA_BASE: u64 = 0x4500_0000_0000;
 /// Stack of the first thread until it has its own; the start arguments above.
 pub const BOOT_STACK: u64 = RUNTIME_BASE + 0x3f_0000;
 /// The first word of [`Header`].
