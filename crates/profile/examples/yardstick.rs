@@ -2,7 +2,8 @@
 //!
 //! `yardstick theirs|ours summarize FILE` and `yardstick theirs|ours aggregate FILES…`; compare the
 //! user + system time of the two processes (`perf stat`, or bash's `time`). `crates/profile/benches/compare.sh` does.
-//! Their `aggregate` has no library form: it is restated here from its documented behaviour.
+//! Their `aggregate` has no library form: it is restated here from its behaviour, which is to compare
+//! the k-th interval of each profile by the descriptions of both its ends and of what encloses them.
 
 use analyzeme::{Event, EventPayload, ProfilingData, Timestamp};
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ struct Points<'a, I: Iterator<Item = Event<'a>>> {
 }
 
 impl<'a, I: Iterator<Item = Event<'a>>> Iterator for Points<'a, I> {
-    type Item = (Point, Event<'a>, Option<Event<'a>>, SystemTime);
+    type Item = Sample<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.events.peek();
@@ -62,63 +63,72 @@ impl<'a, I: Iterator<Item = Event<'a>>> Iterator for Points<'a, I> {
     }
 }
 
-fn same(a: &Option<Event<'_>>, b: &Option<Event<'_>>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => {
-            a.event_kind == b.event_kind
-                && a.label == b.label
-                && a.additional_data == b.additional_data
+type Sample<'a> = (Point, Event<'a>, Option<Event<'a>>, SystemTime);
+
+/// Neighbouring sample points, last first.
+struct Intervals<'a, I: Iterator<Item = Event<'a>>> {
+    points: Points<'a, I>,
+    later: Option<Sample<'a>>,
+}
+
+impl<'a, I: Iterator<Item = Event<'a>>> Iterator for Intervals<'a, I> {
+    type Item = (Sample<'a>, Sample<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.later.is_none() {
+            self.later = self.points.next();
         }
+        let earlier = self.points.next()?;
+        let later = self.later.replace(earlier.clone())?;
+        Some((earlier, later))
+    }
+}
+
+fn same(a: &Sample<'_>, b: &Sample<'_>) -> bool {
+    let event = |a: &Event<'_>, b: &Event<'_>| {
+        a.event_kind == b.event_kind && a.label == b.label && a.additional_data == b.additional_data
+    };
+    let parents = match (&a.2, &b.2) {
+        (Some(a), Some(b)) => event(a, b),
         (None, None) => true,
         _ => false,
-    }
+    };
+    a.0 == b.0 && event(&a.1, &b.1) && parents
 }
 
 fn aggregate(paths: &[PathBuf]) -> Result<(), Failure> {
     let profiles = paths.iter().map(load).collect::<Result<Vec<_>, _>>()?;
     let mut walks: Vec<_> = profiles
         .iter()
-        .map(|profile| Points {
-            events: profile
-                .iter_full()
-                .rev()
-                .filter(|event| !event.payload.is_integer())
-                .peekable(),
-            stack: Vec::new(),
+        .map(|profile| Intervals {
+            points: Points {
+                events: profile
+                    .iter_full()
+                    .rev()
+                    .filter(|event| !event.payload.is_integer())
+                    .peekable(),
+                stack: Vec::new(),
+            },
+            later: None,
         })
         .collect();
-    let mut before: Vec<Option<SystemTime>> = vec![None; walks.len()];
     let mut ranges = BTreeMap::<u128, u64>::new();
-    loop {
-        let row: Vec<_> = walks.iter_mut().map(Iterator::next).collect();
-        if row.iter().all(Option::is_none) {
-            break;
-        }
-        let mut row = row
-            .into_iter()
-            .map(|point| point.ok_or("the sequences of events differ"));
-        let first = row.next().ok_or("no profile")??;
-        let mut times = vec![first.3];
-        for point in row {
-            let point = point?;
-            if point.0 != first.0
-                || !same(&Some(point.1), &Some(first.1.clone()))
-                || !same(&point.2, &first.2)
-            {
+    let (first, rest) = walks.split_first_mut().ok_or("no profile")?;
+    for expected in first.by_ref() {
+        let length = expected.1.3.duration_since(expected.0.3)?.as_nanos();
+        let (mut low, mut high) = (length, length);
+        for walk in rest.iter_mut() {
+            let interval = walk.next().ok_or("the sequences of events differ")?;
+            if !same(&interval.0, &expected.0) || !same(&interval.1, &expected.1) {
                 return Err("the sequences of events differ".into());
             }
-            times.push(point.3);
+            let length = interval.1.3.duration_since(interval.0.3)?.as_nanos();
+            (low, high) = (low.min(length), high.max(length));
         }
-        let (mut low, mut high, mut known) = (u128::MAX, 0, false);
-        for (time, before) in times.iter().zip(&mut before) {
-            if let Some(later) = before.replace(*time) {
-                let length = later.duration_since(*time)?.as_nanos();
-                (low, high, known) = (low.min(length), high.max(length), true);
-            }
-        }
-        if known {
-            *ranges.entry(high - low).or_default() += 1;
-        }
+        *ranges.entry(high - low).or_default() += 1;
+    }
+    if rest.iter_mut().any(|walk| walk.next().is_some()) {
+        return Err("the sequences of events differ".into());
     }
     let total: u64 = ranges.values().sum();
     println!("{total} intervals");

@@ -307,7 +307,7 @@ mod tests {
         for _ in 0..40 {
             let at = random() as usize % b.len();
             if random() % 2 == 0 {
-                b.insert(at, 77)
+                b.insert(at, 77);
             } else {
                 b.remove(at);
             }

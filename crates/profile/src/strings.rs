@@ -40,21 +40,30 @@ pub(crate) enum Index {
 }
 
 impl Index {
-    /// Two passes over the stream, the first for the highest id: no list of entries is kept.
+    /// One pass over the stream (a second where ids are far apart); no list of entries is kept.
     pub(crate) fn new(container: &Container, bytes: &[u8], losses: &mut Vec<Loss>) -> Self {
         let limit = container.string_data.len;
-        let (mut highest, mut count, mut bad) = (0, 0_u64, 0);
         let used = |id, offset| (id <= MAX_VIRTUAL || id == METADATA) && offset < limit;
+        // Dense costs 4 bytes an id, an entry in the file 8 or 16: at most twice the file.
+        let size = if container.version == 8 { 8 } else { 16 };
+        let most = container.string_index.len / size * 4 + 4096;
+        let mut sparse = limit >= u64::from(u32::MAX);
+        let (mut metadata, mut bad) = (0_u32, 0);
+        let mut table: Vec<u32> = Vec::new();
         let rest = entries(container, bytes, |id, offset| {
-            if used(id, offset) {
-                count += 1;
-                highest = if id == METADATA {
-                    highest
-                } else {
-                    id.max(highest)
-                };
-            } else {
+            if !used(id, offset) {
                 bad += 1;
+            } else if id == METADATA {
+                metadata = (offset as u32).wrapping_add(1);
+            } else if id < most && !sparse {
+                let place = id as usize;
+                if place >= table.len() {
+                    table.resize(place + 1, 0);
+                }
+                // `limit` is below `u32::MAX`, so it fits.
+                table[place] = offset as u32 + 1;
+            } else {
+                sparse = true;
             }
         });
         if rest > 0 {
@@ -66,8 +75,7 @@ impl Index {
         if bad > 0 {
             losses.push(Loss::BadIndexEntries { count: bad });
         }
-        // Dense costs 4 bytes an id, an entry in the file 8 or 16: at most twice the file.
-        if highest >= count * 4 + 4096 || limit >= u64::from(u32::MAX) {
+        if sparse {
             let mut map = FxHashMap::default();
             entries(container, bytes, |id, offset| {
                 if used(id, offset) {
@@ -76,19 +84,8 @@ impl Index {
             });
             return Self::Sparse(map);
         }
-        let mut table = vec![0; highest as usize + 2];
-        let metadata = table.len() - 1;
-        entries(container, bytes, |id, offset| {
-            if used(id, offset) {
-                let place = if id == METADATA {
-                    metadata
-                } else {
-                    id as usize
-                };
-                // `limit` is below `u32::MAX`, so it fits.
-                table[place] = offset as u32 + 1;
-            }
-        });
+        // Behind the last id.
+        table.push(metadata);
         Self::Dense(table)
     }
 

@@ -199,10 +199,10 @@ impl Thread {
                 row.children += 1;
                 match top.kind {
                     Kind::IncrementalResultHashing => {
-                        row.hashing = row.hashing.saturating_sub(signed(duration))
+                        row.hashing = row.hashing.saturating_sub(signed(duration));
                     }
                     Kind::IncrementalLoadResult => {
-                        row.load = row.load.saturating_sub(signed(duration))
+                        row.load = row.load.saturating_sub(signed(duration));
                     }
                     _ => {}
                 }

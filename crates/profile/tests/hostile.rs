@@ -311,3 +311,23 @@ fn a_million_mutations() {
         }
     });
 }
+
+/// Writes the seeds of the fuzz target `profile_reader`.
+#[test]
+#[ignore = "writes into the source tree"]
+fn corpus_for_the_fuzzer() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fuzz/corpus/profile_reader"
+    );
+    std::fs::create_dir_all(folder).unwrap();
+    for version in [8, 9] {
+        for page in [7, 100, 4096] {
+            std::fs::write(
+                format!("{folder}/v{version}-pages-{page}"),
+                sample(version).file(page),
+            )
+            .unwrap();
+        }
+    }
+}

@@ -3,6 +3,8 @@
 //! `TRUECOUNT_PROFILES=DIR cargo test -p truecount-profile --release --test oracle -- --ignored`
 //! does it for every profile below DIR (the big ones need twice their size in memory, for analyzeme).
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::BTreeMap;

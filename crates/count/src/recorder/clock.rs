@@ -124,7 +124,7 @@ pub(super) struct Description {
 }
 
 impl Clocks {
-    pub(super) fn new(counters: &[&str], options: Options) -> Result<Self, RecorderError> {
+    pub(super) fn new(counters: &[&str], options: &Options) -> Result<Self, RecorderError> {
         let kind = |counter: &&str| {
             if *counter == "wall-time" {
                 return Ok(Kind::Wall(Wall::new()));

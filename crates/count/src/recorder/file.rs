@@ -71,7 +71,7 @@ pub(super) fn path(path: &Path, counter: Option<&str>) -> PathBuf {
     let stem = text
         .to_string_lossy()
         .strip_suffix(".mm_profdata")
-        .map_or_else(|| text.to_owned(), |stem| stem.into());
+        .map_or_else(|| text.to_owned(), Into::into);
     let mut name = stem;
     if let Some(counter) = counter {
         name.push(".");

@@ -132,6 +132,10 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`with_counters`](Self::with_counters).
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "as the counters' own constructors"
+    )]
     pub fn with_options(
         path: impl AsRef<Path>,
         counters: &[&str],
@@ -142,7 +146,7 @@ impl Recorder {
                 found: counters.len(),
             });
         }
-        let clocks = Clocks::new(counters, options)?;
+        let clocks = Clocks::new(counters, &options)?;
         let paths: Vec<PathBuf> = counters
             .iter()
             .map(|counter| file::path(path.as_ref(), (counters.len() > 1).then_some(*counter)))
