@@ -73,7 +73,7 @@ pub struct Noise {
 #[derive(Debug)]
 struct Reference {
     thread: u32,
-    codes: Arc<[Code]>,
+    codes: Arc<Vec<Code>>,
     low: Vec<u64>,
     high: Vec<u64>,
     /// Intervals that some run does not have; empty when every run has all.
@@ -172,7 +172,7 @@ pub fn aggregate(files: &[PathBuf]) -> Result<Noise, ProfileError> {
 /// Codes of one thread of the first run with one worker's smallest and largest lengths.
 struct Extreme {
     thread: u32,
-    codes: Arc<[Code]>,
+    codes: Arc<Vec<Code>>,
     low: Vec<u64>,
     high: Vec<u64>,
 }
@@ -263,14 +263,15 @@ impl Extremes {
 
 impl Reference {
     fn new((thread, sequence): (u32, Sequence)) -> Self {
-        let low: Vec<u64> = sequence
-            .times
-            .windows(2)
-            .map(|pair| pair[0].saturating_sub(pair[1]))
-            .collect();
+        // The lengths take the place of the times, which nobody needs any more.
+        let mut low = sequence.times;
+        for place in 1..low.len() {
+            low[place - 1] = low[place - 1].saturating_sub(low[place]);
+        }
+        low.pop();
         Self {
             thread,
-            codes: sequence.codes.into(),
+            codes: Arc::new(sequence.codes),
             high: low.clone(),
             low,
             missing: Vec::new(),
@@ -336,7 +337,7 @@ impl State {
                 alike = false;
                 continue;
             };
-            if *reference.codes == *sequence.codes {
+            if *reference.codes == sequence.codes {
                 reference.fold(
                     &sequence.times,
                     Block {
@@ -378,8 +379,8 @@ impl State {
         let mut pairs = vec![None; self.references.len()];
         type Fits = fn(&Reference, &(u32, Sequence)) -> bool;
         let rounds: [Fits; 4] = [
-            |reference, thread| reference.thread == thread.0 && *reference.codes == *thread.1.codes,
-            |reference, thread| *reference.codes == *thread.1.codes,
+            |reference, thread| reference.thread == thread.0 && *reference.codes == thread.1.codes,
+            |reference, thread| *reference.codes == thread.1.codes,
             |reference, thread| reference.thread == thread.0,
             |_, _| true,
         ];
