@@ -40,9 +40,9 @@ pub(super) fn run(args: &Args) -> CmdResult {
     }
     let mut out = Output::stdout();
     if args.json {
-        document(args, &noise, &mut out)?
+        document(args, &noise, &mut out)?;
     } else {
-        text(args, &noise, &mut out)?
+        text(args, &noise, &mut out)?;
     }
     out.flush()?;
     Ok(Outcome::OK)

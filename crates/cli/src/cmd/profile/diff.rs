@@ -71,9 +71,9 @@ pub(super) fn run(args: &Args) -> CmdResult {
     let diff = diff(&base, &change, &options).map_err(unreadable)?;
     let mut out = Output::stdout();
     if args.json {
-        document(&diff, &mut out)?
+        document(&diff, &mut out)?;
     } else {
-        text(args, &diff, &mut out)?
+        text(args, &diff, &mut out)?;
     }
     out.flush()?;
     let outcomes: Vec<&GateOutcome> = std::iter::once(&diff.total)

@@ -183,7 +183,7 @@ fn text(line: &EventLine, out: &mut dyn Write) -> std::io::Result<()> {
     let name = name.replace(['\n', '\r'], " ");
     let place = match (line.start, line.end, line.at, line.value) {
         (Some(start), Some(end), _, _) => {
-            format!("{start}..{end} ({})", end as i128 - start as i128)
+            format!("{start}..{end} ({})", i128::from(end) - i128::from(start))
         }
         (_, _, Some(at), _) => format!("at {at}"),
         (_, _, _, Some(value)) => format!("= {value}"),

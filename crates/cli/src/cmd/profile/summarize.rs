@@ -202,18 +202,18 @@ pub(super) fn run(args: &Args) -> CmdResult {
         [runs] if runs.len() == 1 => {
             if let Some(summary) = runs.first() {
                 if args.json {
-                    one_json(args, summary, &mut out)?
+                    one_json(args, summary, &mut out)?;
                 } else {
-                    one(args, summary, &mut out)?
+                    one(args, summary, &mut out)?;
                 }
             }
         }
         _ => {
             let noise = macro_noise(&groups).map_err(unreadable)?;
             if args.json {
-                several_json(args, &noise, &mut out)?
+                several_json(args, &noise, &mut out)?;
             } else {
-                several(args, &noise, &mut out)?
+                several(args, &noise, &mut out)?;
             }
         }
     }
