@@ -90,6 +90,8 @@ pub struct Exit {
     stub: u64,
     pub block: u32,
     next: u32,
+    /// It is linked: two threads may take it before either sees the link.
+    linked: bool,
 }
 
 pub struct Cache {
@@ -394,6 +396,7 @@ impl Cache {
                 stub: exit.stub,
                 block: number,
                 next: NONE,
+                linked: false,
             });
         }
         area.hot = hot.here();
@@ -434,7 +437,7 @@ impl Cache {
         let body = self.blocks.get(block as usize).body;
         let exits = self.exits.get(exit as usize);
         let from = exits.patch;
-        if from == 0 {
+        if from == 0 || exits.linked {
             return;
         }
         let owner = exits.block;
@@ -448,7 +451,8 @@ impl Cache {
         };
         patch(from, to);
         let head = self.blocks.get(block as usize).incoming;
-        self.exits.get(exit as usize).next = head;
+        let exits = self.exits.get(exit as usize);
+        (exits.next, exits.linked) = (head, true);
         self.blocks.get(block as usize).incoming = exit;
     }
 
@@ -531,6 +535,7 @@ impl Cache {
         while exit != NONE {
             let e = *self.exits.get(exit as usize);
             patch(e.patch, e.stub);
+            self.exits.get(exit as usize).linked = false;
             exit = e.next;
         }
         for way in 0..2 {
