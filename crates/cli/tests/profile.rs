@@ -1,0 +1,93 @@
+//! `truecount profile` on files of the `Recorder`.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn truecount(arguments: &[&str], directory: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_truecount"));
+    command
+        .arg("profile")
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .unwrap()
+}
+
+fn record(path: PathBuf, inner: u32) {
+    let recorder = truecount::Recorder::new(path).unwrap();
+    {
+        let _outer = recorder.region("outer");
+        for number in 0..inner {
+            let _inner = recorder.region_with("inner", &[&number.to_string()]);
+        }
+    }
+    recorder.finish().unwrap();
+}
+
+#[test]
+fn every_analysis_reads_what_the_recorder_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    record(here.join("foo-1.2"), 3);
+    record(here.join("foo-1"), 5);
+    // foo-1.2 is that file, not foo-1.
+    let output = truecount(&["summarize", "foo-1.2", "--json"], here);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], "truecount.profile-summary/1");
+    assert_eq!(json["events"]["intervals"], 4);
+    assert!(json["overhead"]["outer"].as_u64().unwrap() > 0);
+    assert!(
+        truecount(&["summarize", "foo-1.2", "--subtract-overhead"], here)
+            .status
+            .success()
+    );
+    let noise = truecount(&["summarize", "foo-1.2", "foo-1"], here);
+    assert!(String::from_utf8_lossy(&noise.stdout).contains("over 2 runs"));
+    let aggregate = truecount(&["aggregate", "foo-1.2", "foo-1"], here);
+    let text = String::from_utf8_lossy(&aggregate.stdout).into_owned();
+    assert!(
+        text.contains("2 different sequences") && text.contains("in outer()"),
+        "{text}"
+    );
+    let diff = truecount(
+        &["diff", "--fail-above", "1", "foo-1.2", "--", "foo-1"],
+        here,
+    );
+    assert_eq!(
+        diff.status.code(),
+        Some(4),
+        "one run a side decides nothing"
+    );
+    let show = truecount(
+        &["show", "foo-1.2", "--label", "inner", "--json", "-n", "1"],
+        here,
+    );
+    assert!(String::from_utf8_lossy(&show.stdout).contains("\"arguments\":[\"0\"]"));
+    for to in [
+        "chrome", "perfetto", "firefox", "folded", "svg", "pprof", "json",
+    ] {
+        let output = truecount(&["export", "--to", to, "foo-1.2", "-o", "out"], here);
+        assert!(
+            output.status.success() && std::fs::metadata(here.join("out")).unwrap().len() > 50,
+            "{to}"
+        );
+    }
+}
+
+#[test]
+fn bad_files_are_one_line_and_cut_ones_are_read_in_part() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let missing = truecount(&["summarize", "nothing"], here);
+    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&missing.stderr).lines().count(), 1);
+    record(here.join("whole"), 2000);
+    let bytes = std::fs::read(here.join("whole.mm_profdata")).unwrap();
+    std::fs::write(here.join("cut"), &bytes[..bytes.len() - 1000]).unwrap();
+    let cut = truecount(&["summarize", "cut"], here);
+    assert!(cut.status.success());
+    assert!(String::from_utf8_lossy(&cut.stderr).contains("the file ends inside a page"));
+    assert!(String::from_utf8_lossy(&cut.stdout).contains("inner"));
+}
