@@ -61,7 +61,10 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             state::lock();
             let target = context.target;
             context.pc = target;
-            match CACHE.get().translate(target, None, true) {
+            PAGES.get().unwatched = true;
+            let block = CACHE.get().translate(target, None, true);
+            PAGES.get().unwatched = false;
+            match block {
                 Some(block) => context.resume = CACHE.get().blocks.get(block as usize).body,
                 None => native(context, target),
             }

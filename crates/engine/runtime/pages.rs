@@ -48,6 +48,19 @@ pub struct Pages {
     bits: u32,
     used: usize,
     last: (u64, u8),
+    /// Translate without watching: for a step over one instruction.
+    pub unwatched: bool,
+}
+
+/// What a write fault on a code page was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// None of our business.
+    Program,
+    /// The page was watched; it can be written now, its blocks are gone.
+    Watched,
+    /// Another thread has just made the page writable again: try again.
+    Again,
 }
 
 pub static PAGES: Global<Pages> = Global::new(Pages {
@@ -62,6 +75,7 @@ pub static PAGES: Global<Pages> = Global::new(Pages {
     bits: 0,
     used: 0,
     last: (0, 0),
+    unwatched: false,
 });
 
 impl Pages {
@@ -216,6 +230,21 @@ impl Pages {
         self.prot(address >> 12) & (EXEC | WRITE) == EXEC
     }
 
+    /// Withholds write permission, before the bytes are read.
+    fn watch(&mut self, number: u64) {
+        if self.unwatched {
+            return;
+        }
+        if let Some(page) = self.existing(number)
+            && page.prot & WRITE != 0
+            && !page.watched
+        {
+            page.watched = true;
+            let prot = page.prot & !WRITE;
+            protect(number << 12, 0x1000, prot);
+        }
+    }
+
     /// Copies code bytes; stops at the first page that is not executable.
     pub fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize {
         if !self.readable(pc) {
@@ -225,6 +254,10 @@ impl Pages {
         let mut len = MAX_LEN;
         if left < MAX_LEN && !self.readable((pc | 0xfff) + 1) {
             len = left;
+        }
+        self.watch(pc >> 12);
+        if left < len {
+            self.watch((pc >> 12) + 1);
         }
         if len == MAX_LEN {
             // SAFETY: the pages are mapped (and a race ends in a report).
@@ -250,11 +283,6 @@ impl Pages {
             let page = self.entry(page_number);
             cache.blocks.get(number as usize).page_next[way] = page.head;
             page.head = number;
-            if page.prot & WRITE != 0 && !page.watched {
-                page.watched = true;
-                let prot = page.prot & !WRITE;
-                protect(page_number << 12, 0x1000, prot);
-            }
         }
     }
 
@@ -272,18 +300,23 @@ impl Pages {
     }
 
     /// A write fault: true if the page was watched (now it can be written).
-    pub fn write_fault(&mut self, cache: &mut Cache, address: u64) -> bool {
+    pub fn write_fault(&mut self, cache: &mut Cache, address: u64) -> Fault {
         let number = address >> 12;
-        let Some(page) = self.existing(number) else { return false };
+        let Some(page) = self.existing(number) else {
+            return Fault::Program;
+        };
         if !page.watched {
-            return false;
+            return match page.known && page.prot & WRITE != 0 {
+                true => Fault::Again,
+                false => Fault::Program,
+            };
         }
         page.watched = false;
         page.faults = page.faults.saturating_add(1);
         let prot = page.prot;
         self.drop_blocks(cache, number);
         protect(number << 12, 0x1000, prot);
-        true
+        Fault::Watched
     }
 
     /// Gives write permission back everywhere (a system call met a watched page).
@@ -293,7 +326,7 @@ impl Pages {
             // SAFETY: inside the table.
             let page = unsafe { *self.table.add(at) };
             if page.number != 0 && page.watched {
-                any |= self.write_fault(cache, page.number << 12);
+                any |= self.write_fault(cache, page.number << 12) == Fault::Watched;
             }
         }
         any

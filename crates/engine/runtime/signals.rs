@@ -10,7 +10,7 @@ use crate::cache::{self, CACHE};
 use crate::entry::{self, address};
 use crate::frames::{self, Info, Ucontext};
 use crate::layout::Context;
-use crate::pages::PAGES;
+use crate::pages::{Fault, PAGES};
 use crate::state::{self, SIGNAL_STACK, STACK};
 use crate::xlate::block::record;
 use crate::xlate::decode::decode;
@@ -295,7 +295,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             state::lock();
             let watched = PAGES.get().write_fault(CACHE.get(), info.address);
             state::unlock();
-            if watched {
+            if watched != Fault::Program {
                 return;
             }
         }
@@ -312,7 +312,10 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             state::lock();
             let watched = PAGES.get().write_fault(CACHE.get(), info.address);
             state::unlock();
-            if watched {
+            if watched == Fault::Again {
+                return;
+            }
+            if watched == Fault::Watched {
                 locate(context, frame, true);
                 context.target = frame.rip;
                 frame.rip = address(entry::rt_once);
