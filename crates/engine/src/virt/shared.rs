@@ -114,14 +114,6 @@ impl Shared {
             .write_all_at(bytes, u64::from(slot) * REGION + offset as u64)
     }
 
-    /// Reads a 32-bit field of a slot's context.
-    pub(super) fn word(&self, slot: u32, offset: usize) -> io::Result<u32> {
-        let mut bytes = [0u8; 4];
-        self.totals
-            .read_exact_at(&mut bytes, u64::from(slot) * REGION + offset as u64)?;
-        Ok(u32::from_le_bytes(bytes))
-    }
-
     /// Maps a slot's context page for futex calls.
     pub(super) fn map(&self, slot: u32) -> io::Result<MappedContext> {
         let len = size_of::<Context>().next_multiple_of(4096);

@@ -1,0 +1,185 @@
+//! Programs under the engine: counts by hand, and equal to single-stepping.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use truecount_engine::{step, virt};
+
+/// Runs without address randomisation; `None` (and a printed reason) where the
+/// machine forbids ptrace.
+fn count(mut command: Command) -> Option<virt::Outcome> {
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    fixed_layout(&mut command);
+    match virt::launch(&mut command, &virt::Options::default()) {
+        Ok(running) => Some(running.wait().expect("the engine ends well")),
+        Err(virt::LaunchError::PtraceForbidden { error }) => {
+            println!("skipped: ptrace is not permitted: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn fixed_layout(command: &mut Command) {
+    // SAFETY: one system call without memory arguments.
+    unsafe {
+        command.pre_exec(|| {
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            Ok(())
+        });
+    }
+}
+
+/// Assembles a static program; `None` where there is no compiler.
+fn assemble(name: &str, source: &str) -> Option<std::path::PathBuf> {
+    let base = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let file = base.with_extension("s");
+    std::fs::write(&file, source).expect("the test's folder is writable");
+    let built = Command::new("cc")
+        .args(["-nostdlib", "-static", "-o"])
+        .arg(&base)
+        .arg(&file)
+        .status();
+    if !built.is_ok_and(|s| s.success()) {
+        println!("skipped: no working C compiler");
+        return None;
+    }
+    Some(base)
+}
+
+const EXIT: &str = "mov $60, %eax\nxor %edi, %edi\nsyscall\n";
+
+fn by_hand(name: &str, body: &str, expected: u64) {
+    let source = format!(".globl _start\n_start:\n{body}\n{EXIT}");
+    let Some(program) = assemble(name, &source) else {
+        return;
+    };
+    let Some(outcome) = count(Command::new(program)) else {
+        return;
+    };
+    assert!(outcome.status.success(), "{name}: {}", outcome.status);
+    assert_eq!(outcome.totals.instructions(), expected, "{name}");
+}
+
+#[test]
+fn a_loop() {
+    by_hand("loop", "mov $1000, %ecx\n1: dec %ecx\njnz 1b", 1 + 2000 + 3);
+}
+
+#[test]
+fn repeated_strings_are_one() {
+    by_hand(
+        "rep",
+        "lea -4096(%rsp), %rdi\nmov %rdi, %rsi\nmov $100, %ecx\nrep movsb\nrep movsb",
+        5 + 3,
+    );
+}
+
+#[test]
+fn calls_and_returns() {
+    by_hand(
+        "calls",
+        "mov $50, %ebx\n1: call 2f\ndec %ebx\njnz 1b\njmp 3f\n2: ret\n3:",
+        1 + 50 * 4 + 1 + 3,
+    );
+}
+
+#[test]
+fn an_indirect_call_in_a_loop() {
+    by_hand(
+        "indirect",
+        "lea 2f(%rip), %rax\nmov $50, %ebx\n1: call *%rax\ndec %ebx\njnz 1b\njmp 3f\n2: nop\nret\n3:",
+        2 + 50 * 5 + 1 + 3,
+    );
+}
+
+#[test]
+fn flags_survive_the_count() {
+    // Carry is alive across a branch: 100 rounds of stc; jmp; adc.
+    by_hand(
+        "flags",
+        "xor %eax, %eax\nmov $100, %ecx\n1: stc\njmp 2f\n2: adc $0, %eax\nloop 1b\n\
+         cmp $100, %eax\nje 3f\nud2\n3:",
+        2 + 100 * 4 + 2 + 3,
+    );
+}
+
+#[test]
+fn self_modifying_code() {
+    // mprotect the page, then overwrite the immediate of an executed instruction.
+    by_hand(
+        "smc",
+        "lea 1f(%rip), %rdi\nand $-4096, %rdi\nmov $8192, %esi\nmov $7, %edx\nmov $10, %eax\nsyscall\n\
+         mov $20, %ebx\n2: mov %ebx, 1f+1(%rip)\n1: mov $0, %eax\ncmp %eax, %ebx\njne 3f\n\
+         dec %ebx\njnz 2b\njmp 4f\n3: ud2\n4:",
+        7 + 20 * 6 + 1 + 3,
+    );
+}
+
+/// Both ways of counting agree on a command.
+fn compare(words: &[&str]) {
+    let make = || {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
+        command
+    };
+    let Some(outcome) = count(make()) else { return };
+    let mut command = make();
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    fixed_layout(&mut command);
+    match step::run(command, step::StepOptions::default()) {
+        Ok(totals) => assert_eq!(
+            outcome.totals.instructions(),
+            totals.instructions(),
+            "{words:?}"
+        ),
+        Err(error) => println!("skipped: {error}"),
+    }
+}
+
+#[test]
+fn equal_to_single_stepping() {
+    compare(&["true"]);
+}
+
+#[test]
+#[ignore = "a million single steps: about a minute"]
+fn longer_programs_equal_to_single_stepping() {
+    compare(&["ls", "/"]);
+    compare(&["sort", "/etc/passwd"]);
+    compare(&["sha256sum", "/etc/passwd"]);
+}
+
+#[test]
+fn a_killed_program_keeps_its_count() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "kill -9 $$"]);
+    let Some(outcome) = count(command) else {
+        return;
+    };
+    assert_eq!(outcome.status.signal(), Some(libc::SIGKILL));
+    assert!(outcome.totals.instructions() > 10_000);
+}
+
+#[test]
+fn children_and_new_images_are_counted_apart() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "/bin/true; exec /bin/true"]);
+    let Some(outcome) = count(command) else {
+        return;
+    };
+    assert!(outcome.status.success());
+    let named = outcome.totals.threads.iter().filter(|t| t.name == "true");
+    assert_eq!(named.count(), 2, "{:?}", outcome.totals.threads);
+}
+
+#[test]
+fn a_missing_program_is_an_error() {
+    let mut command = Command::new("/nonexistent/program");
+    let error = virt::launch(&mut command, &virt::Options::default()).err();
+    assert!(
+        matches!(error, Some(virt::LaunchError::Spawn { .. })),
+        "{error:?}"
+    );
+}
