@@ -24,6 +24,8 @@ pub struct ThreadTotals {
     pub name: String,
     /// User-mode instructions retired: exact.
     pub instructions: u64,
+    /// Times that translated code came back to the runtime (a cost, not a count of the program's).
+    pub entries: u64,
     /// The thread ended by itself (`exit`, `execve`), not by a signal.
     pub ended: bool,
 }
@@ -90,6 +92,7 @@ pub(super) fn read(shared: &Shared) -> Totals {
             tid: word(offset_of!(Context, tid)),
             name: text(&field::<64>(page.as_slice(), offset_of!(Context, name))),
             instructions: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, count))),
+            entries: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, entries))),
             ended: status != state::LIVE,
         });
     }
