@@ -104,8 +104,11 @@ pub struct Vectors(pub [[u64; 2]; 16]);
 /// Its first page is all that translated code touches.
 #[repr(C, align(64))]
 pub struct Context {
-    /// Instructions retired.
+    /// Instructions retired: the sum of this and `lanes`. Blocks share the eight
+    /// words out, so that consecutive additions do not wait for each other.
     pub count: AtomicU64,
+    /// The other seven words.
+    pub lanes: [AtomicU64; 7],
     /// The program's RAX while translated code uses it.
     pub spill_rax: u64,
     /// Program target of an indirect branch in flight.

@@ -91,7 +91,12 @@ pub(super) fn read(shared: &Shared) -> Totals {
             parent: word(offset_of!(Context, parent)),
             tid: word(offset_of!(Context, tid)),
             name: text(&field::<64>(page.as_slice(), offset_of!(Context, name))),
-            instructions: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, count))),
+            instructions: (0..8)
+                .map(|lane| {
+                    let at = offset_of!(Context, count) + 8 * lane;
+                    u64::from_le_bytes(field(page.as_slice(), at))
+                })
+                .fold(0, u64::wrapping_add),
             entries: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, entries))),
             ended: status != state::LIVE,
         });
