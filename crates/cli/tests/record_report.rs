@@ -226,3 +226,39 @@ fn a_corrupted_recording_is_an_error_with_its_place() {
     }
     refused(&["report", file.to_str().unwrap()], 1, "offset 0xbfd0");
 }
+
+/// Documents follow their schemas, and a spoilt one does not.
+fn follows(name: &str, document: &Value, spoil: impl Fn(&mut Value)) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs/schemas")
+        .join(name);
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(document)
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:#?}");
+    let mut wrong = document.clone();
+    spoil(&mut wrong);
+    assert!(!validator.is_valid(&wrong), "{name} accepts {wrong}");
+}
+
+#[test]
+fn documents_follow_their_schemas() {
+    let file = File::new("schema");
+    let stack = " 0x40/0x10/P/-/-/9 0x40/0x10/M/-/-/30 0x40/0x10/P/-/-/9 0x40/0x10/P/-/-/0";
+    std::fs::write(&file.0, format!("{stack}\n").repeat(20)).unwrap();
+    let output = truecount(&["blocks", "--json", file.name()]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(!document["blocks"].as_array().unwrap().is_empty());
+    follows("blocks.json", &document, |d| {
+        d["blocks"][0]["unit"] = "furlongs".into();
+    });
+    let file = File::new("schema-report");
+    if record(&file, &["-g"]).is_some() {
+        follows("report.json", &report(&file, &[]), |d| {
+            d["events"][0]["rows"][0]["self"] = Value::Null;
+        });
+    }
+}
