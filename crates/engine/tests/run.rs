@@ -1,5 +1,6 @@
 //! Programs under the engine: counts by hand, and equal to single-stepping.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![allow(clippy::expect_used)] // helpers of tests
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;

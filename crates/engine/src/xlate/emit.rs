@@ -112,7 +112,7 @@ impl<'a> Buffer<'a> {
     /// The count through a register that is free, flags untouched.
     pub fn count_through(&mut self, reg: u8, offset: u32, value: i32) {
         self.load_gs(offset, reg);
-        self.put(&[0x48 | (reg >> 3) * 5, 0x8d, 0x80 | (reg & 7) * 9]);
+        self.put(&[0x48 | ((reg >> 3) * 5), 0x8d, 0x80 | ((reg & 7) * 9)]);
         self.put32(value as u32);
         self.store_gs(offset, reg);
     }
