@@ -1,6 +1,7 @@
 //! `truecount events`: what this machine, or any CPU of the tables, can count, and how it is encoded.
 
 mod document;
+pub(crate) mod metrics;
 mod select;
 mod text;
 
@@ -32,6 +33,12 @@ pub(crate) struct Args {
     /// As JSON (truecount.events/1)
     #[arg(long)]
     json: bool,
+    /// The metrics of the CPU instead of its events
+    #[arg(long)]
+    metrics: bool,
+    /// A file with further metrics (TOML, as crates/events/data/metrics.toml)
+    #[arg(long, value_name = "FILE", requires = "metrics")]
+    metrics_file: Vec<PathBuf>,
     /// Read events from a vendor's JSON files (Intel perfmon, or Linux' pmu-events) instead of the built-in tables
     #[arg(long, value_name = "DIR")]
     event_dir: Option<PathBuf>,
@@ -44,6 +51,7 @@ EXAMPLES
   truecount events --cpu skl MEM_LOAD_RETIRED.L1_HIT --long
   truecount events --cpu zen4 'ls_*dc*'       a glob
   truecount events --cpu list                 all CPUs of the tables
+  truecount events --metrics --cpu spr topdown-1 --long
   truecount events --cpu spr --event-dir perfmon/ --json OCR";
 
 /// Runs `truecount events`.
@@ -73,6 +81,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     }
     let machine = Machine::this();
     let model = model(args, tables, &machine)?;
+    if args.metrics {
+        return list_metrics(args, model, &machine, &mut out);
+    }
     let mut rows = match (&args.cpu, model) {
         (None, model) => select::of_machine(&machine, model),
         (Some(_), Some(model)) => select::of_model(model),
@@ -95,6 +106,42 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         write_json(&mut out, &document)?;
     } else {
         text::events(&mut out, &document, args.long)?;
+    }
+    out.flush()?;
+    Ok(Outcome::OK)
+}
+
+fn list_metrics(
+    args: &Args,
+    model: Option<Model<'_>>,
+    machine: &Machine,
+    out: &mut Output,
+) -> CmdResult {
+    let metrics = metrics::load(&args.metrics_file)?;
+    let mut names = match (&args.cpu, machine.cpu()) {
+        (None, Some(cpu)) => truecount_events::metrics::names_of(cpu),
+        (Some(asked), _) => vec![asked.to_ascii_lowercase()],
+        (None, None) => Vec::new(),
+    };
+    if let Some(model) = model
+        && !names.iter().any(|name| name == model.name())
+    {
+        names.push(model.name().to_owned());
+    }
+    let document = metrics::Document::new(&metrics, &names, args.pattern.as_deref());
+    if document.is_empty() {
+        let pattern = args.pattern.as_deref().unwrap_or("");
+        let cpu: Vec<&str> = names.iter().map(String::as_str).collect();
+        let text = match metrics.find(pattern, &cpu) {
+            Err(unknown) => unknown.to_string(),
+            Ok(_) => format!("no metric like {pattern}"),
+        };
+        return Err(Failure::new(1, text));
+    }
+    if args.json {
+        write_json(out, &document)?;
+    } else {
+        document.text(out, args.long)?;
     }
     out.flush()?;
     Ok(Outcome::OK)
