@@ -1,5 +1,7 @@
 //! What the `Recorder` writes, read by measureme's own library.
 
+#![allow(clippy::unwrap_used)]
+
 use analyzeme::{EventPayload, ProfilingData, Timestamp};
 use std::path::{Path, PathBuf};
 use std::process::Command;
