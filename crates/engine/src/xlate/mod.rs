@@ -3,7 +3,9 @@
 //! the tests here.
 
 pub mod block;
+mod classify;
 pub mod decode;
 pub mod emit;
 pub mod entry;
+mod insn;
 mod table;
