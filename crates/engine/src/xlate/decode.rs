@@ -1,11 +1,11 @@
-//! The instruction decoder: lengths, operand positions, control flow, and what
-//! an instruction does to the arithmetic flags and to memory.
+//! The instruction decoder: lengths and operand positions.
 //!
 //! Facts: Intel SDM volume 2, chapter 2 (formats) and appendix A (opcode maps);
-//! AMD APM volume 3 (XOP, `EXTRQ`). Lengths and control flow are decided here,
-//! the properties come from the generated [`super::table`]; both are checked
-//! against iced-x86 on random bytes in `tests/decode.rs`. Uses `core` only: the
-//! same source is compiled into the runtime that lives in the target.
+//! AMD APM volume 3 (XOP, `EXTRQ`). Lengths are decided here, control flow in
+//! [`super::classify`], the properties come from the generated
+//! [`super::table`]; all are checked against iced-x86 on random bytes in
+//! `tests/decode.rs`. Uses `core` only: the same source is compiled into the
+//! runtime that lives in the target.
 
 use super::classify::classify;
 pub use super::insn::{DecodeError, Insn, Kind, MAX_LEN, flag, prefix};

@@ -1,0 +1,140 @@
+//! Code areas: 256 MiB of code within reach of the program code it translates,
+//! hot code from the bottom, cold stubs and literals from the middle.
+
+use super::{Cache, OFFSETS};
+use crate::check;
+use crate::layout::JUMP_TABLE;
+use crate::state;
+use crate::sys;
+use crate::xlate::emit::Buffer;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+pub(super) const AREA: u64 = 256 << 20;
+const HOT: u64 = 160 << 20;
+pub(super) const MAX_AREAS: usize = 64;
+
+/// One code area. `hot` and `cold` are the next free addresses.
+#[derive(Clone, Copy)]
+pub(super) struct Area {
+    pub(super) base: u64,
+    pub(super) hot: u64,
+    pub(super) cold: u64,
+    pub(super) miss_ret: u64,
+    pub(super) miss_jump: u64,
+}
+
+/// Areas as (base) for signal handlers, without the lock.
+static AREA_BASES: [AtomicU64; MAX_AREAS] = [const { AtomicU64::new(0) }; MAX_AREAS];
+static AREA_COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a host address lies in translated code.
+pub fn in_code(address: u64) -> bool {
+    let count = AREA_COUNT.load(Acquire) as usize;
+    AREA_BASES
+        .iter()
+        .take(count)
+        .any(|base| address.wrapping_sub(base.load(Relaxed)) < AREA)
+}
+
+/// Whether a range touches memory of the engine.
+pub fn overlaps_engine(start: u64, end: u64) -> bool {
+    let touches = |low: u64, high: u64| start < high && low < end;
+    let count = AREA_COUNT.load(Acquire) as usize;
+    touches(crate::layout::RUNTIME_BASE, JUMP_TABLE + crate::layout::TABLE_BYTES)
+        || touches(crate::layout::TOTALS_BASE, state::arena_end())
+        || AREA_BASES.iter().take(count).any(|base| {
+            let base = base.load(Relaxed);
+            touches(base, base + AREA)
+        })
+}
+
+impl Cache {
+    /// The area that serves code at `pc`: within reach, with room.
+    pub(super) fn area(&mut self, pc: u64) -> usize {
+        for at in 0..self.area_count {
+            if let Some(Some(area)) = self.areas.get(at)
+                && pc.wrapping_sub(area.base).wrapping_add(0x7000_0000) < 0xd000_0000
+                && area.hot + 0x8000 < area.base + HOT
+                && area.cold + 0x8000 < area.base + AREA
+            {
+                return at;
+            }
+        }
+        self.new_area(pc)
+    }
+
+    fn new_area(&mut self, pc: u64) -> usize {
+        let around = pc & !0xfff_ffff;
+        let low = if pc < 0x6000_0000 { 0x6000_0000 } else { 0 };
+        let near = [-4i64, -5, -3, -6, -2, 4, 5, 3, 6, 2]
+            .map(|steps| around.wrapping_add_signed(steps * AREA as i64));
+        // PROT_READ|WRITE|EXEC; PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE
+        let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
+        for at in core::iter::once(low).chain(near) {
+            if at == 0 || at >> 47 != 0 || at < 0x1000_0000 {
+                continue;
+            }
+            // SAFETY: a fresh mapping or an error.
+            let got = unsafe { sys::call(sys::MMAP, [at, AREA, 7, flags, u64::MAX, 0]) };
+            if got < 0 {
+                continue;
+            }
+            if got as u64 != at {
+                // SAFETY: a kernel without MAP_FIXED_NOREPLACE put it elsewhere: give it back.
+                unsafe { sys::call(11, [got as u64, AREA, 0, 0, 0, 0]) };
+                continue;
+            }
+            let number = self.area_count;
+            check!(number < MAX_AREAS, "too many code areas");
+            let mut area = Area {
+                base: at,
+                hot: at,
+                cold: at + HOT,
+                miss_ret: 0,
+                miss_jump: 0,
+            };
+            let mut thunks = code(at + HOT, 64);
+            area.miss_ret = thunks.here();
+            thunks.jump_gs(OFFSETS.vector_miss_ret);
+            area.miss_jump = thunks.here();
+            thunks.jump_gs(OFFSETS.vector_miss_jump);
+            area.cold += 64;
+            if let Some(place) = self.areas.get_mut(number) {
+                *place = Some(area);
+            }
+            self.area_count += 1;
+            AREA_BASES[number].store(at, Relaxed);
+            AREA_COUNT.store(self.area_count as u32, Release);
+            return number;
+        }
+        crate::report::fail(format_args!("no room for translated code near {pc:#x}"))
+    }
+
+    /// `jmp [rip+0]` with the address behind it, in the area of `from`.
+    pub(super) fn far_jump(&mut self, from: u64, to: u64) -> u64 {
+        for area in self.areas.iter_mut().flatten() {
+            if from.wrapping_sub(area.base) < AREA {
+                let mut cold = code(area.cold, 32);
+                let here = cold.here();
+                cold.put(&[0xff, 0x25, 0, 0, 0, 0]);
+                cold.put(&to.to_le_bytes());
+                area.cold = cold.here();
+                return here;
+            }
+        }
+        to
+    }
+
+    pub(super) fn area_of(&self, host: u64) -> usize {
+        self.areas
+            .iter()
+            .position(|a| a.is_some_and(|a| host.wrapping_sub(a.base) < AREA))
+            .unwrap_or(0)
+    }
+}
+
+/// A buffer over code memory.
+pub(super) fn code(at: u64, len: usize) -> Buffer<'static> {
+    // SAFETY: callers pass free space of an area, which is mapped for good.
+    Buffer::new(unsafe { core::slice::from_raw_parts_mut(at as *mut u8, len) }, at)
+}

@@ -1,0 +1,72 @@
+//! The blocks by program address: an open hash table with tombstones.
+
+use super::{Cache, NONE};
+use crate::state;
+
+fn hash_of(pc: u64, bits: u32) -> usize {
+    (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
+}
+
+impl Cache {
+    fn slot(&self, at: usize) -> u32 {
+        // SAFETY: callers mask with the table's size.
+        unsafe { *self.hash.add(at & ((1 << self.hash_bits) - 1)) }
+    }
+
+    /// The block for `pc`, if translated.
+    pub fn find(&mut self, pc: u64) -> Option<u32> {
+        let mut at = hash_of(pc, self.hash_bits);
+        loop {
+            let entry = self.slot(at);
+            if entry == 0 {
+                return None;
+            }
+            if entry != NONE && self.blocks.get(entry as usize - 1).pc == pc {
+                return Some(entry - 1);
+            }
+            at += 1;
+        }
+    }
+
+    pub(super) fn insert(&mut self, pc: u64, number: u32) {
+        if (self.hash_used + 1) * 2 > 1 << self.hash_bits {
+            let (old, old_bits) = (self.hash, self.hash_bits);
+            self.hash_bits += 1;
+            self.hash = state::reserve(4 << self.hash_bits) as *mut u32;
+            self.hash_used = 0;
+            for at in 0..1usize << old_bits {
+                // SAFETY: inside the old table.
+                let entry = unsafe { *old.add(at) };
+                if entry != 0 && entry != NONE {
+                    let pc = self.blocks.get(entry as usize - 1).pc;
+                    self.insert(pc, entry - 1);
+                }
+            }
+        }
+        let mask = (1usize << self.hash_bits) - 1;
+        let mut at = hash_of(pc, self.hash_bits);
+        while self.slot(at) != 0 {
+            at += 1;
+        }
+        // SAFETY: masked.
+        unsafe { *self.hash.add(at & mask) = number + 1 };
+        self.hash_used += 1;
+    }
+
+    pub(super) fn forget(&mut self, pc: u64) {
+        let mask = (1usize << self.hash_bits) - 1;
+        let mut at = hash_of(pc, self.hash_bits);
+        loop {
+            let entry = self.slot(at);
+            if entry == 0 {
+                return;
+            }
+            if entry != NONE && self.blocks.get(entry as usize - 1).pc == pc {
+                // SAFETY: masked. A tombstone.
+                unsafe { *self.hash.add(at & mask) = NONE };
+                return;
+            }
+            at += 1;
+        }
+    }
+}

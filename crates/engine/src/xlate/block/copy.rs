@@ -1,0 +1,91 @@
+//! Copying one instruction, with a RIP-relative operand adjusted to its new
+//! place, or reached through a spilled register where it is too far.
+//!
+//! Facts: Intel SDM volume 2, sections 2.1 to 2.7 (`ModRM`, REX, VEX, EVEX); AMD
+//! APM volume 3 (XOP).
+
+use super::{Builder, Item, record};
+use crate::xlate::decode::{Insn, MAX_LEN};
+use crate::xlate::emit::reaches;
+
+impl Builder<'_, '_> {
+    /// Copies one instruction, with a RIP-relative operand adjusted.
+    pub(super) fn copy(&mut self, item: &Item) {
+        let here = self.hot.here();
+        let mut mark = item.insn.len;
+        if item.insn.is_rip_relative() {
+            let operand = item.operand();
+            let end = here.wrapping_add(u64::from(item.insn.len));
+            if reaches(end, operand) && !self.config.force_far {
+                let mut bytes = item.bytes;
+                let at = usize::from(item.insn.modrm_at) + 1;
+                let disp = (operand.wrapping_sub(end) as u32).to_le_bytes();
+                if let Some(place) = bytes.get_mut(at..at + 4) {
+                    place.copy_from_slice(&disp);
+                }
+                self.hot
+                    .put(bytes.get(..usize::from(item.insn.len)).unwrap_or(&[]));
+            } else {
+                mark |= record::FAR;
+                self.copy_far(item, operand);
+            }
+        } else {
+            self.hot.put(item.code());
+        }
+        self.record(here, mark);
+    }
+
+    /// `op [rip+x]` with the data out of reach: `op [rsi]` with RSI spilled (or
+    /// RDI or RBX where the instruction itself names RSI).
+    fn copy_far(&mut self, item: &Item, operand: u64) {
+        let offsets = self.config.offsets;
+        let reg = far_register(&item.insn);
+        self.hot.store_gs(offsets.spill_2, reg);
+        self.hot.mov_imm(reg, operand);
+        let modrm_at = usize::from(item.insn.modrm_at);
+        let code = item.code();
+        let mut head = [0u8; MAX_LEN];
+        let length = modrm_at.min(MAX_LEN - 1);
+        for (to, from) in head.iter_mut().zip(code.iter().take(length)) {
+            *to = *from;
+        }
+        // The base is one of the low eight: clear REX.B (inverted in VEX, EVEX).
+        match item.insn.space {
+            0..=3 if item.insn.rex & 1 != 0 => {
+                let at = match item.insn.space {
+                    0 => 1,
+                    1 => 2,
+                    _ => 3,
+                };
+                if let Some(rex) = head.get_mut(usize::from(item.insn.opcode_at).wrapping_sub(at)) {
+                    *rex &= !1;
+                }
+            }
+            4..=14 if item.insn.rex & 1 != 0 => {
+                // Three-byte VEX, XOP or EVEX: B̄ is bit 5 of the first payload.
+                let back = if (7..=11).contains(&item.insn.space) {
+                    3
+                } else {
+                    2
+                };
+                if let Some(p0) = head.get_mut(usize::from(item.insn.opcode_at).wrapping_sub(back))
+                {
+                    *p0 |= 0x20;
+                }
+            }
+            _ => {}
+        }
+        self.hot.put(head.get(..length).unwrap_or(&[]));
+        self.hot.put(&[item.insn.modrm & 0x38 | reg]);
+        self.hot.put(code.get(modrm_at + 5..).unwrap_or(&[]));
+        self.hot.load_gs(offsets.spill_2, reg);
+    }
+}
+
+/// A register among RSI, RDI, RBX that `insn` does not name.
+pub fn far_register(insn: &Insn) -> u8 {
+    [6u8, 7, 3]
+        .into_iter()
+        .find(|&r| insn.reg() != r && insn.vvvv != r)
+        .unwrap_or(3)
+}

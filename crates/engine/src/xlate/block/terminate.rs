@@ -1,0 +1,211 @@
+//! The instruction that ends a block: direct exits, branches through the
+//! tables, returns, system calls.
+//!
+//! Facts: Intel SDM volume 2 (encodings of the branches, `SYSCALL`); which calls
+//! need no care is decided in [`crate::xlate::entry`].
+
+use super::{Builder, End, Item, record};
+use crate::xlate::decode::{Kind, prefix};
+use crate::xlate::emit::{RAX, RCX, reaches};
+
+impl Builder<'_, '_> {
+    /// The instruction that ends the block.
+    pub(super) fn terminate(&mut self, item: &Item, counted: bool, total: i32) {
+        let offsets = self.config.offsets;
+        let indirect = matches!(item.insn.kind, Kind::Ret | Kind::JmpInd | Kind::CallInd);
+        if indirect {
+            let here = self.hot.here();
+            self.hot.store_gs(offsets.spill_rax, RAX);
+            let mut mark = record::SPILLS_RAX;
+            if !counted {
+                self.hot.count_through(RAX, offsets.count, total);
+                if item.insn.kind != Kind::Ret {
+                    self.hot.load_gs(offsets.spill_rax, RAX);
+                }
+                mark |= record::COUNTS;
+            }
+            self.record(here, mark);
+        } else if item.insn.kind == Kind::Syscall {
+            if !counted {
+                let here = self.hot.here();
+                self.hot.count_through(RCX, offsets.count, total);
+                self.record(here, record::COUNTS);
+            }
+        } else if !counted {
+            self.count_spilling(total);
+        }
+        let here = self.hot.here();
+        match item.insn.kind {
+            Kind::Ret => self.ret(item),
+            Kind::JmpInd => {
+                self.load_target(item);
+                self.jump_by_table();
+            }
+            Kind::CallInd => {
+                self.load_target(item);
+                self.push(item.next());
+                self.jump_by_table();
+            }
+            Kind::Call => {
+                self.push(item.next());
+                self.exit_jmp(item.target());
+            }
+            Kind::Jmp => self.exit_jmp(item.target()),
+            Kind::Jcc => {
+                self.exit_jcc(item.insn.opcode, item.target());
+                self.exit_jmp(item.next());
+            }
+            Kind::Loop => {
+                // loop taken; jmp next; taken: jmp target
+                let code = item.code();
+                let head = code.get(..code.len().saturating_sub(1)).unwrap_or(&[]);
+                self.hot.put(head);
+                let displacement = self.hot.here();
+                self.hot.put(&[0]);
+                self.exit_jmp(item.next());
+                let taken = self.hot.here().wrapping_sub(displacement + 1) as u8;
+                self.hot.patch8(displacement, taken);
+                self.exit_jmp(item.target());
+            }
+            Kind::Xbegin => {
+                self.hot.mov_imm(RAX, 0);
+                self.exit_jmp(item.target());
+            }
+            Kind::Syscall => {
+                self.block.end = End::Syscall;
+                if !self.known_plain_syscall() {
+                    let number = self.first_exit + self.block.exit_count as u32;
+                    self.hot.set_gs32(offsets.exit_id, number);
+                    self.hot.jump_gs(offsets.vector_syscall);
+                    self.record(here, item.insn.len);
+                }
+                let here = self.hot.here();
+                // RCX = 0 tells a call not yet made from one to be restarted.
+                self.hot.put(&[0xb9, 0, 0, 0, 0]);
+                self.block.syscall = self.hot.here();
+                self.hot.put(&[0x0f, 0x05]);
+                self.hot.mov_imm(RCX, item.next());
+                self.exit_jmp(item.next());
+                self.record(here, 0);
+                return;
+            }
+            _ => {
+                self.copy(item);
+                let here = self.hot.here();
+                self.exit_jmp(item.next());
+                self.record(here, 0);
+                return;
+            }
+        }
+        self.record(here, item.insn.len);
+    }
+
+    /// The number is set by a `mov eax, imm32` close before and needs no care.
+    fn known_plain_syscall(&self) -> bool {
+        for at in (0..self.count.saturating_sub(1)).rev().take(8) {
+            let Some(item) = self.item(at) else {
+                return false;
+            };
+            let insn = &item.insn;
+            if insn.space != 0 || insn.kind != Kind::Plain {
+                return false;
+            }
+            match insn.opcode {
+                0xb8 if insn.rex & 9 == 0 && insn.prefixes == 0 => {
+                    let number = item
+                        .bytes
+                        .get(usize::from(insn.imm_at))
+                        .copied()
+                        .unwrap_or(0);
+                    let high = item.bytes.get(usize::from(insn.imm_at) + 1);
+                    let wide = u16::from_le_bytes([number, high.copied().unwrap_or(0xff)]);
+                    return crate::xlate::entry::is_plain_syscall(u64::from(wide));
+                }
+                // Writes of registers other than RAX: mov, lea, xor, test, cmp.
+                0xb9..=0xbf | 0x89 | 0x85 | 0x39 => {
+                    if insn.opcode == 0x89 && insn.modrm & 0xc7 == 0xc0 && insn.rex & 1 == 0 {
+                        return false;
+                    }
+                }
+                0x8b | 0x8d | 0x33 | 0x63 if insn.reg() != 0 => {}
+                0x31 if insn.modrm & 0xc7 != 0xc0 || insn.rex & 1 != 0 => {}
+                0xc7 if insn.modrm != 0xc0 || insn.rex & 1 != 0 => {}
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    fn ret(&mut self, item: &Item) {
+        let imm = item.bytes.get(usize::from(item.insn.imm_at)).copied();
+        if item.insn.opcode == 0xc3 {
+            self.hot.put(&[0x0f, 0xb7, 0x04, 0x24]); // movzx eax, word [rsp]
+            self.hot.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]); // lea rsp, [rsp+8]
+            self.hot.put(&[0xff, 0x24, 0xc5]); // jmp [rax*8+table]
+            self.hot.put(&self.config.ret_table.to_le_bytes());
+        } else {
+            let high = item.bytes.get(usize::from(item.insn.imm_at) + 1).copied();
+            let extra = u16::from_le_bytes([imm.unwrap_or(0), high.unwrap_or(0)]);
+            self.hot.put(&[0x48, 0x8b, 0x04, 0x24]); // mov rax, [rsp]
+            self.hot.store_gs(self.config.offsets.target, RAX);
+            self.hot.put(&[0x48, 0x8d, 0xa4, 0x24]); // lea rsp, [rsp+8+n]
+            self.hot.put(&(u32::from(extra) + 8).to_le_bytes());
+            self.jump_by_table();
+        }
+    }
+
+    /// Loads the target into RAX and notes it.
+    fn load_target(&mut self, item: &Item) {
+        let insn = &item.insn;
+        if insn.prefixes & prefix::FS != 0 {
+            self.hot.put(&[0x64]);
+        }
+        if insn.is_rip_relative() {
+            let operand = item.operand();
+            let end = self.hot.here().wrapping_add(7);
+            if insn.prefixes & prefix::FS == 0 && reaches(end, operand) && !self.config.force_far {
+                self.hot.put(&[0x48, 0x8b, 0x05]);
+                self.hot
+                    .put(&(operand.wrapping_sub(end) as u32).to_le_bytes());
+            } else if insn.prefixes & prefix::FS == 0 {
+                self.hot.mov_imm(RAX, operand);
+                self.hot.put(&[0x48, 0x8b, 0x00]);
+            } else {
+                self.hot.put(&[0x0f, 0x0b]); // nothing makes FS and RIP relative at once
+            }
+        } else {
+            if insn.prefixes & prefix::ADDRSIZE != 0 {
+                self.hot.put(&[0x67]);
+            }
+            self.hot
+                .put(&[0x48 | insn.rex & 3, 0x8b, insn.modrm & 0xc7]);
+            let rest = item
+                .code()
+                .get(usize::from(insn.modrm_at) + 1..)
+                .unwrap_or(&[]);
+            self.hot.put(rest);
+        }
+        self.hot.store_gs(self.config.offsets.target, RAX);
+    }
+
+    fn jump_by_table(&mut self) {
+        self.hot.put(&[0x0f, 0xb7, 0xc0]); // movzx eax, ax
+        self.hot.put(&[0xff, 0x24, 0xc5]);
+        self.hot.put(&self.config.jump_table.to_le_bytes());
+    }
+
+    /// Pushes a program return address without touching a register.
+    fn push(&mut self, value: u64) {
+        if let Ok(small) = i32::try_from(value as i64) {
+            self.hot.put(&[0x68]);
+            self.hot.put(&small.to_le_bytes());
+        } else {
+            let literal = self.cold.here();
+            self.cold.put(&value.to_le_bytes());
+            let end = self.hot.here() + 6;
+            self.hot.put(&[0xff, 0x35]);
+            self.hot
+                .put(&(literal.wrapping_sub(end) as u32).to_le_bytes());
+        }
+    }
+}
