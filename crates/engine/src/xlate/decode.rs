@@ -2,8 +2,8 @@
 //!
 //! Facts: Intel SDM volume 2, chapter 2 (formats) and appendix A (opcode maps);
 //! AMD APM volume 3 (XOP, `EXTRQ`). Lengths are decided here, control flow in
-//! [`super::classify`], the properties come from the generated
-//! [`super::table`]; all are checked against iced-x86 on random bytes in
+//! `classify`, the properties come from the generated
+//! `table`; all are checked against iced-x86 on random bytes in
 //! `tests/decode.rs`. Uses `core` only: the same source is compiled into the
 //! runtime that lives in the target.
 
