@@ -19,6 +19,10 @@ use crate::session::Session;
 use crate::wanted::{Wanted, What};
 
 /// One thread of one process image (a program that a process executed).
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    allow(dead_code, reason = "only the engine makes one")
+)]
 #[derive(Debug, Clone, serde::Serialize)]
 pub(crate) struct Thread {
     pub(crate) pid: u32,
@@ -35,6 +39,10 @@ pub(crate) struct Thread {
 }
 
 /// What a run under the engine gave.
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    allow(dead_code, reason = "only the engine makes one")
+)]
 pub(crate) struct Ran {
     pub(crate) ended: Ended,
     /// From before the start to the end, engine included.

@@ -193,3 +193,34 @@ fn bench_takes_its_counts_from_it() {
     assert_eq!(metrics["instructions:u"]["exact"], true);
     assert_eq!(metrics["wall-time"]["source"], "software");
 }
+
+#[test]
+fn what_the_engine_refuses_inside_a_program_is_status_123() {
+    if skipped() {
+        return;
+    }
+    // A tiny ELF whose first instruction is `wrgsbase rax`, which the engine does not support.
+    let mut elf = vec![0u8; 0x80];
+    elf[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+    let mut put = |at: usize, bytes: &[u8]| elf[at..at + bytes.len()].copy_from_slice(bytes);
+    put(16, &[2, 0, 62, 0, 1, 0, 0, 0]); // ET_EXEC, EM_X86_64
+    put(24, &0x40_0078u64.to_le_bytes()); // entry
+    put(32, &64u64.to_le_bytes()); // program headers
+    put(52, &[64, 0, 56, 0, 1, 0]);
+    put(64, &[1, 0, 0, 0, 5, 0, 0, 0]); // PT_LOAD, r-x
+    put(80, &0x40_0000u64.to_le_bytes());
+    put(96, &0x80u64.to_le_bytes());
+    put(104, &0x80u64.to_le_bytes());
+    put(112, &0x1000u64.to_le_bytes());
+    put(120, &[0xf3, 0x48, 0x0f, 0xae, 0xd8, 0xf4]); // wrgsbase rax; hlt
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gs");
+    std::fs::write(&file, &elf).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&file, mode).unwrap();
+    let output = run(&["run", "--", file.to_str().unwrap()]);
+    let text = stderr(&output);
+    assert_eq!(code(&output), 123, "{text}");
+    assert!(text.contains("internal check failed"), "{text}");
+    assert!(!text.contains("exact"), "{text}");
+}

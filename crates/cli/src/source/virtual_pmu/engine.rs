@@ -191,8 +191,12 @@ fn failure(error: &LaunchError, program: &Path) -> Failure {
         LaunchError::Internal { report } => Failure::new(
             123,
             format!(
-                "an internal check of the virtual PMU failed and ended the run: {}",
-                report.lines().collect::<Vec<_>>().join(" | ")
+                "the virtual PMU ended the run, {}",
+                report
+                    .lines()
+                    .map(|line| line.trim_start_matches("truecount: "))
+                    .collect::<Vec<_>>()
+                    .join(" | ")
             ),
         )
         .mend("its counts and effects are void; use --source step or hardware, and report it"),
