@@ -9,6 +9,7 @@ mod man;
 mod profile;
 mod record;
 mod report;
+mod run;
 mod stat;
 
 use crate::CmdResult;
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     Profile(profile::Args),
     Record(record::Args),
     Report(report::Args),
+    Run(run::Args),
     Completions(completions::Args),
     Events(events::Args),
     Man(man::Args),
@@ -36,6 +38,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Profile(args) => profile::run(args),
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(args),
+        Command::Run(args) => run::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
         Command::Events(args) => events::run(args),

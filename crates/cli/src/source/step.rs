@@ -1,20 +1,17 @@
 //! Single-stepping by `truecount-engine`: exact, slow, needs no PMU.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use truecount_engine::step::{self, StepError, StepOptions, StepTotals};
-use truecount_events::{Event, Kind, generic};
+use truecount_events::Event;
 
 use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
 use crate::model::{Precision, Reading, SourceKind};
 use crate::render::number::grouped;
-use crate::runner::{Exit, Launch, exec_failure};
+use crate::runner::{Exit, exec_failure};
 use crate::session::Session;
 use crate::wanted::{Wanted, WantedGroup, What};
 
@@ -37,12 +34,6 @@ impl Step {
     }
 }
 
-/// `instructions:u` by its generic number.
-fn is_instructions(event: &Event) -> bool {
-    matches!(&event.kind, Kind::Perf(encoding)
-        if encoding.type_ == generic::TYPE_HARDWARE && encoding.config == 1 && encoding.user_only())
-}
-
 impl Source for Step {
     fn kind(&self) -> SourceKind {
         SourceKind::Step
@@ -53,7 +44,7 @@ impl Source for Step {
     }
 
     fn counts(&self, event: &Event) -> Result<(), Reason> {
-        if is_instructions(event) {
+        if super::command::is_instructions(event) {
             return Ok(());
         }
         Err(Reason::new("single-stepping counts instructions:u only")
@@ -80,27 +71,7 @@ impl Source for Step {
                 .mend("leave out -a, -p and -I, or use --source auto"));
             }
         };
-        let mut command = Command::new(program);
-        if let Some((first, rest)) = launch.argv.split_first() {
-            command.arg0(first).args(rest);
-        }
-        let stdio = |fd: Option<&OwnedFd>| -> Result<Stdio, Failure> {
-            match fd {
-                None => Ok(Stdio::inherit()),
-                Some(fd) => fd.try_clone().map(Stdio::from).map_err(|error| {
-                    Failure::new(125, format!("cannot hand down a file: {error}"))
-                }),
-            }
-        };
-        let [input, output, error] = launch.stdio;
-        command
-            .stdin(stdio(input)?)
-            .stdout(stdio(output)?)
-            .stderr(stdio(error)?);
-        if launch.own_group {
-            command.process_group(0);
-        }
-        pin(&mut command, launch);
+        let command = super::command::prepare(program, launch)?;
 
         let cancel = AtomicBool::new(false);
         let before = self.before;
@@ -204,29 +175,6 @@ impl Step {
                 mend: None,
             },
         }
-    }
-}
-
-/// Binds the program to CPUs before it starts.
-fn pin(command: &mut Command, launch: &Launch<'_>) {
-    if launch.cpus.is_empty() {
-        return;
-    }
-    let mut set = [0u64; 16];
-    for &cpu in launch.cpus {
-        if let Some(word) = set.get_mut(cpu / 64) {
-            *word |= 1 << (cpu % 64);
-        }
-    }
-    // SAFETY: the closure makes one system call on memory it owns.
-    unsafe {
-        command.pre_exec(move || {
-            let size = size_of_val(&set);
-            if libc::syscall(libc::SYS_sched_setaffinity, 0, size, set.as_ptr()) < 0 {
-                return Err(std::io::Error::last_os_error());
-            }
-            Ok(())
-        });
     }
 }
 

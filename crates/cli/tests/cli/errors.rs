@@ -315,7 +315,7 @@ fn help_has_examples_everywhere_and_exit_statuses() {
     assert!(help.contains("EXIT STATUS"), "{help}");
     let man = stdout(&run(&["man"]));
     assert!(man.contains("EXIT STATUS") && man.contains(".TH"), "{man}");
-    for subcommand in ["stat", "bench", "check", "man", "completions"] {
+    for subcommand in ["stat", "bench", "run", "check", "man", "completions"] {
         let help = stdout(&run(&[subcommand, "--help"]));
         assert!(help.contains("EXAMPLES"), "{subcommand}: {help}");
         assert!(

@@ -1,6 +1,6 @@
 //! The JSON schemas in `docs/schemas` against real output, and against output that is wrong.
 
-use crate::support::{hardware, json, run, schema, step};
+use crate::support::{hardware, json, run, schema, stderr, step, virtual_pmu};
 
 fn check(name: &str, document: &serde_json::Value) {
     let schema = schema(name);
@@ -98,4 +98,31 @@ fn bench_follows_its_schema() {
         ]);
         check("bench.json", &document);
     }
+}
+
+#[test]
+fn run_follows_its_schema() {
+    if !virtual_pmu() {
+        println!("skipped: the virtual PMU does not work here");
+        return;
+    }
+    let args = ["run", "--json", "--per-thread", "--per-process", "--"];
+    let output = run(&[&args[..], &["sh", "-c", "/bin/true; exit 3"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&stderr(&output)).unwrap();
+    check("run.json", &document);
+    refuses("run.json", &document, |wrong| {
+        wrong["source"] = "hardware".into();
+    });
+    refuses("run.json", &document, |wrong| {
+        wrong["processes"][0]["instructions"] = serde_json::Value::Null;
+    });
+    refuses("run.json", &document, |wrong| {
+        wrong["counters"][0]["value"] = serde_json::Value::Null;
+    });
+    let plain = run(&["run", "--json", "--", "true"]);
+    check("run.json", &serde_json::from_str(&stderr(&plain)).unwrap());
+    check(
+        "stat.json",
+        &json(&["stat", "--source", "virtual", "--json", "--", "true"]),
+    );
 }

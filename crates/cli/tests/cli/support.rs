@@ -72,6 +72,12 @@ pub(crate) fn step() -> bool {
         && code(&run(&["stat", "--source", "step", "--", "true"])) == 0
 }
 
+/// Whether the virtual PMU works here.
+pub(crate) fn virtual_pmu() -> bool {
+    code(&run(&["check", "--require", "virtual"])) == 0
+        && code(&run(&["stat", "--source", "virtual", "--", "true"])) == 0
+}
+
 /// The schema file of this name.
 pub(crate) fn schema(name: &str) -> serde_json::Value {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -122,7 +122,8 @@ pub(super) fn all() -> Vec<Finding> {
         Finding::of(
             "virtual",
             virtual_available(),
-            "the virtual PMU works: exact user-mode counts (--source virtual)",
+            "the virtual PMU is in this build (experimental): exact instructions:u near native speed \
+             (--source virtual, truecount run)",
         ),
     ]
 }

@@ -28,6 +28,7 @@ EXAMPLES
   truecount stat -e instructions:u,branch-misses:u -- ./prog
   truecount stat -e '{cycles,instructions}:u' -- ./prog     both at the same time
   truecount stat -e r01cb:u -- ./prog       a raw event number of the CPU
+  truecount stat --source virtual -- ./prog  exact instructions without a PMU (experimental)
   truecount stat --source step -- true      exact instructions without a PMU (slow)
   truecount stat -I 1000 -p 1234            a running process, every second
   truecount stat -a -- sleep 1              the whole machine for one second

@@ -1,0 +1,135 @@
+//! The result of `run` as a document: schema `truecount.run/1` (`docs/schemas/run.json`).
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::Args;
+use crate::env_record::Environment;
+use crate::model::{Reading, SourceKind};
+use crate::runner::Exit;
+use crate::source::virtual_pmu::{Ran, Thread};
+
+/// Everything that one run told.
+#[derive(Serialize)]
+pub(super) struct Document {
+    schema: &'static str,
+    pub(super) command: Vec<String>,
+    source: SourceKind,
+    pub(super) counters: Vec<Reading>,
+    exit: Exit,
+    /// With the engine: not the program's own time.
+    wall_ns: u64,
+    /// The signal by which the user stopped it.
+    pub(super) interrupted: Option<i32>,
+    /// Programs that ran without being counted.
+    uncounted_programs: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) processes: Option<Vec<Process>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) threads: Option<Vec<Thread>>,
+    pub(super) notes: Vec<String>,
+    environment: Environment,
+}
+
+/// A program that a process executed.
+#[derive(Debug, Serialize)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    pub(super) parent: u32,
+    pub(super) program: String,
+    pub(super) threads: usize,
+    pub(super) instructions: u64,
+}
+
+/// Adds up the threads of each process image, in order of appearance.
+fn processes(threads: &[Thread]) -> Vec<Process> {
+    let mut places = std::collections::HashMap::new();
+    let mut found: Vec<Process> = Vec::new();
+    for thread in threads {
+        let place = *places.entry(thread.image).or_insert_with(|| {
+            found.push(Process {
+                pid: thread.pid,
+                parent: thread.parent,
+                program: thread.program.clone(),
+                threads: 0,
+                instructions: 0,
+            });
+            found.len() - 1
+        });
+        if let Some(process) = found.get_mut(place) {
+            process.threads += 1;
+            process.instructions = process.instructions.wrapping_add(thread.instructions);
+        }
+    }
+    found
+}
+
+impl Document {
+    pub(super) fn new(args: &Args, ran: Ran, mut environment: Environment) -> Self {
+        let mut notes = ran.notes();
+        if ran.ended.aslr_refused {
+            environment.aslr = Some(true);
+            notes.push(
+                "The kernel refused to switch randomisation of addresses off: counts may vary."
+                    .to_owned(),
+            );
+        }
+        Self {
+            schema: "truecount.run/1",
+            command: args
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            source: SourceKind::Virtual,
+            counters: vec![ran.reading("instructions:u", "count", 1.0)],
+            exit: ran.ended.exit,
+            wall_ns: ran.wall_ns,
+            interrupted: ran.interrupted,
+            uncounted_programs: ran.uncounted,
+            processes: args.per_process.then(|| processes(&ran.threads)),
+            threads: args.per_thread.then_some(ran.threads),
+            notes,
+            environment,
+        }
+    }
+}
+
+/// Writes the document as JSON.
+pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_add_up_to_process_images() {
+        let thread = |image, pid, program: &str, instructions| Thread {
+            pid,
+            tid: pid,
+            parent: 1,
+            program: program.into(),
+            instructions,
+            image,
+        };
+        let found = processes(&[
+            thread(1, 10, "sh", 5),
+            thread(2, 11, "sh", 1),
+            thread(3, 11, "ls", 7),
+            thread(1, 10, "sh", 6),
+        ]);
+        let rows: Vec<_> = found
+            .iter()
+            .map(|p| (p.pid, p.program.as_str(), p.threads, p.instructions))
+            .collect();
+        assert_eq!(
+            rows,
+            [(10, "sh", 2, 11), (11, "sh", 1, 1), (11, "ls", 1, 7)]
+        );
+    }
+}

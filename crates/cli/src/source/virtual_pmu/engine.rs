@@ -1,0 +1,205 @@
+//! Runs a command by `truecount_engine::virt`, with the user's signals and the time limit.
+//!
+//! The end is looked for with `waitid(WNOWAIT)`: the process stays a zombie until the engine
+//! itself waits for it, so a signal never goes to a number that another process has got.
+
+use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use truecount_engine::virt::{self, LaunchError};
+
+use super::{Ran, Thread};
+use crate::failure::Failure;
+use crate::runner::{Exit, Launch, Signals, exec_failure};
+use crate::source::{Ended, Reason, command};
+
+/// After a time limit: how long SIGTERM may take before SIGKILL.
+const GRACE: Duration = Duration::from_millis(500);
+
+pub(super) fn available() -> Result<(), Reason> {
+    virt::available().map_err(|error| Reason::new(error.to_string()))
+}
+
+pub(super) fn execute(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+) -> Result<Ran, Failure> {
+    let mut command = command::prepare(program, launch)?;
+    before_exec(&mut command, signals, launch.keep_aslr);
+    let start = Instant::now();
+    let running = virt::launch(&mut command, &virt::Options::default())
+        .map_err(|error| failure(&error, program))?;
+    let pid = i32::try_from(running.id())
+        .map_err(|_| Failure::new(125, "the process number is out of range"))?;
+    let aslr_refused = !launch.keep_aslr && randomised(pid);
+    let stopped = until_end(pid, signals, launch)
+        .map_err(|error| Failure::new(125, format!("cannot wait for the program: {error}")))?;
+    let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let outcome = running.wait().map_err(|error| failure(&error, program))?;
+    let alive: BTreeSet<u32> = outcome
+        .totals
+        .threads
+        .iter()
+        .filter(|thread| !thread.ended && is_running(thread.pid))
+        .map(|thread| thread.pid)
+        .collect();
+    Ok(Ran {
+        ended: Ended {
+            exit: Exit {
+                code: outcome.status.code(),
+                signal: outcome.status.signal(),
+            },
+            timed_out: stopped.timed_out,
+            aslr_refused,
+        },
+        wall_ns,
+        interrupted: stopped.interrupted,
+        uncounted: outcome.totals.uncounted,
+        outlived: alive.len(),
+        threads: outcome
+            .totals
+            .threads
+            .into_iter()
+            .map(|thread| Thread {
+                pid: thread.pid,
+                tid: thread.tid,
+                parent: thread.parent,
+                program: thread.name,
+                instructions: thread.instructions,
+                image: thread.leader,
+            })
+            .collect(),
+    })
+}
+
+/// Addresses that are the same every time, and the signal mask that truecount was started with.
+fn before_exec(command: &mut Command, signals: &Signals, keep_aslr: bool) {
+    let mask = signals.original();
+    // SAFETY: system calls on values that the closure owns; all are async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            if !keep_aslr {
+                let now = libc::personality(0xffff_ffff);
+                // A kernel that refuses leaves randomisation on; the parent sees that.
+                if now >= 0 {
+                    libc::personality(
+                        now as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
+                    );
+                }
+            }
+            if libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut()) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Whether the kernel says that the addresses of this process are randomised.
+fn randomised(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/personality"))
+        .ok()
+        .and_then(|text| i64::from_str_radix(text.trim(), 16).ok())
+        .is_some_and(|bits| bits & i64::from(libc::ADDR_NO_RANDOMIZE) == 0)
+}
+
+/// Whether a process is there and no zombie.
+fn is_running(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']))
+    })
+}
+
+/// Who ended the program, other than itself.
+struct Stopped {
+    interrupted: Option<i32>,
+    timed_out: bool,
+}
+
+/// Waits until `pid` is a zombie. A first stopping signal is passed on to it, a second one kills.
+fn until_end(pid: i32, signals: &Signals, launch: &Launch<'_>) -> std::io::Result<Stopped> {
+    /// SIGCHLD wakes at once; this is for one that another wait has used up.
+    const LOOK: Duration = Duration::from_millis(100);
+    let start = Instant::now();
+    let target = if launch.own_group { -pid } else { pid };
+    let mut stopped = Stopped {
+        interrupted: None,
+        timed_out: false,
+    };
+    let mut killed = false;
+    loop {
+        if has_ended(pid)? {
+            return Ok(stopped);
+        }
+        let limit = launch.timeout.filter(|_| !killed).map(|limit| {
+            let at = if stopped.timed_out {
+                limit.saturating_add(GRACE)
+            } else {
+                limit
+            };
+            at.saturating_sub(start.elapsed())
+        });
+        match signals.wait(Some(limit.map_or(LOOK, |limit| limit.min(LOOK))))? {
+            Some(libc::SIGCHLD) | None => {}
+            Some(signal) => {
+                let again = stopped.interrupted.replace(signal).is_some();
+                send(target, if again { libc::SIGKILL } else { signal });
+            }
+        }
+        if limit.is_some_and(|limit| limit.is_zero()) {
+            killed = stopped.timed_out;
+            stopped.timed_out = true;
+            send(target, if killed { libc::SIGKILL } else { libc::SIGTERM });
+        }
+    }
+}
+
+fn send(target: i32, signal: i32) {
+    // SAFETY: `target` is our child that has not been waited for, or its group.
+    unsafe { libc::kill(target, signal) };
+}
+
+/// Whether our child has ended; its status is left for the engine.
+fn has_ended(pid: i32) -> std::io::Result<bool> {
+    let id = libc::id_t::try_from(pid).map_err(std::io::Error::other)?;
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: a valid place for the result, zeroed before.
+    unsafe {
+        if libc::waitid(libc::P_PID, id, info.as_mut_ptr(), flags) != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(info.assume_init().si_pid() == pid)
+    }
+}
+
+fn failure(error: &LaunchError, program: &Path) -> Failure {
+    match error {
+        LaunchError::Spawn { error: source, .. } => match source.raw_os_error() {
+            Some(errno) => exec_failure(program, errno),
+            None => Failure::new(125, error.to_string()),
+        },
+        LaunchError::NotX86_64 { .. } => Failure::new(126, error.to_string())
+            .mend("count it with --source hardware where the CPU's counters answer"),
+        LaunchError::Internal { report } => Failure::new(
+            123,
+            format!(
+                "the virtual PMU ended the run, {}",
+                report
+                    .lines()
+                    .map(|line| line.trim_start_matches("truecount: "))
+                    .collect::<Vec<_>>()
+                    .join(" | ")
+            ),
+        )
+        .mend("its counts and effects are void; use --source step or hardware, and report it"),
+        _ => Failure::new(125, error.to_string()),
+    }
+}

@@ -1,0 +1,226 @@
+//! `truecount run`, and `--source virtual` of `stat` and `bench`.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::support::{code, fails, json, run, stderr, stdout, step, truecount, virtual_pmu};
+
+/// Says so and gives true where the virtual PMU does not work.
+fn skipped() -> bool {
+    let skip = !virtual_pmu();
+    if skip {
+        println!("skipped: the virtual PMU does not work here");
+    }
+    skip
+}
+
+/// The document of a run, which goes to stderr (so the program must print nothing there).
+fn document(args: &[&str]) -> serde_json::Value {
+    let output = run(&[&["run", "--json"], args].concat());
+    serde_json::from_str(&stderr(&output)).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn instructions(source: &str) -> u64 {
+    let document = json(&["stat", "--source", source, "--json", "--", "true"]);
+    let counter = &document["counters"][0];
+    assert_eq!(counter["event"], "instructions:u");
+    assert_eq!(counter["precision"], "exact");
+    assert_eq!(counter["source"], source);
+    counter["value"].as_u64().unwrap()
+}
+
+#[test]
+fn the_same_count_by_run_by_stat_and_by_single_steps() {
+    if skipped() {
+        return;
+    }
+    let counter = &document(&["--", "true"])["counters"][0];
+    assert_eq!(counter["precision"], "exact");
+    assert_eq!(counter["source"], "virtual");
+    let first = counter["value"].as_u64().unwrap();
+    let again = document(&["--", "true"])["counters"][0]["value"].as_u64();
+    assert!(first > 1000);
+    assert_eq!(again, Some(first));
+    assert_eq!(instructions("virtual"), first);
+    if step() {
+        assert_eq!(instructions("step"), first);
+    }
+}
+
+#[test]
+fn status_and_signal_are_the_program_s() {
+    if skipped() {
+        return;
+    }
+    assert_eq!(code(&run(&["run", "--", "sh", "-c", "exit 7"])), 7);
+    let killed = run(&["run", "--json", "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(code(&killed), 137);
+    let killed: serde_json::Value = serde_json::from_str(&stderr(&killed)).unwrap();
+    assert_eq!(killed["exit"]["signal"], 9);
+    // What was counted until then, and not called exact.
+    assert!(killed["counters"][0]["value"].as_u64().unwrap() > 1000);
+    assert_eq!(killed["counters"][0]["precision"], "counted");
+    assert_eq!(code(&run(&["run", "--", "sh", "-c", "kill -TERM $$"])), 143);
+}
+
+#[test]
+fn streams_are_the_program_s_and_the_report_goes_where_it_is_sent() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report");
+    let path = file.to_str().unwrap();
+    let output = run(&["run", "-o", path, "--", "printf", "%s|", "a b", "-x", ""]);
+    assert_eq!(stdout(&output), "a b|-x||");
+    assert_eq!(stderr(&output), "");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.contains("instructions:u") && text.contains("virtual") && text.contains("exact"),
+        "{text}"
+    );
+}
+
+#[test]
+fn processes_and_threads_add_up_to_the_total() {
+    if skipped() {
+        return;
+    }
+    let args = ["--per-process", "--per-thread", "--"];
+    let document =
+        document(&[&args[..], &["sh", "-c", "/bin/true; /bin/echo >/dev/null"]].concat());
+    let total = document["counters"][0]["value"].as_u64().unwrap();
+    for list in ["processes", "threads"] {
+        let rows = document[list].as_array().unwrap();
+        let sum: u64 = rows
+            .iter()
+            .map(|row| row["instructions"].as_u64().unwrap())
+            .sum();
+        assert_eq!(sum, total, "{list}");
+        for program in ["true", "echo"] {
+            assert!(
+                rows.iter().any(|row| row["program"] == program),
+                "no {program} in {rows:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_it_cannot_do_is_one_line() {
+    if skipped() {
+        return;
+    }
+    fails(
+        &["run", "-e", "branches:u", "--", "true"],
+        2,
+        &["branches:u", "not available from this engine yet"],
+    );
+    fails(&["run", "--", "no-such-program"], 127, &["not found"]);
+    fails(&["run", "--", "/etc/passwd"], 126, &["not executable"]);
+    let row = &json(&[
+        "stat",
+        "--source",
+        "virtual",
+        "-e",
+        "page-faults",
+        "--json",
+        "--",
+        "true",
+    ])["counters"][0];
+    assert!(row["value"].is_null(), "{row}");
+    assert!(row["reason"].as_str().unwrap().contains("not available"));
+    fails(
+        &["stat", "--source", "virtual", "-I", "10", "--", "true"],
+        2,
+        &["from its start to its end"],
+    );
+}
+
+#[test]
+fn ctrl_c_ends_the_program_and_shows_the_count() {
+    if skipped() {
+        return;
+    }
+    let mut child = truecount(&["run", "--", "sh", "-c", "echo ready; exec sleep 20"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: sends a signal to our own child.
+    unsafe { libc::kill(pid, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130);
+    let text = stderr(&output);
+    assert!(
+        text.contains("interrupted") && text.contains("instructions:u"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_time_limit_ends_the_run() {
+    if skipped() {
+        return;
+    }
+    let output = run(&[
+        "stat",
+        "--source",
+        "virtual",
+        "--timeout",
+        "300ms",
+        "--",
+        "sleep",
+        "20",
+    ]);
+    assert_eq!(code(&output), 124, "{}", stderr(&output));
+}
+
+#[test]
+fn bench_takes_its_counts_from_it() {
+    if skipped() {
+        return;
+    }
+    let document = json(&[
+        "bench", "-n", "2", "--source", "virtual", "--json", "true", "echo",
+    ]);
+    let metrics = &document["commands"][0]["metrics"];
+    assert_eq!(metrics["instructions:u"]["source"], "virtual");
+    assert_eq!(metrics["instructions:u"]["exact"], true);
+    assert_eq!(metrics["wall-time"]["source"], "software");
+}
+
+#[test]
+fn what_the_engine_refuses_inside_a_program_is_status_123() {
+    if skipped() {
+        return;
+    }
+    // A tiny ELF whose first instruction is `wrgsbase rax`, which the engine does not support.
+    let mut elf = vec![0u8; 0x80];
+    elf[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+    let mut put = |at: usize, bytes: &[u8]| elf[at..at + bytes.len()].copy_from_slice(bytes);
+    put(16, &[2, 0, 62, 0, 1, 0, 0, 0]); // ET_EXEC, EM_X86_64
+    put(24, &0x40_0078u64.to_le_bytes()); // entry
+    put(32, &64u64.to_le_bytes()); // program headers
+    put(52, &[64, 0, 56, 0, 1, 0]);
+    put(64, &[1, 0, 0, 0, 5, 0, 0, 0]); // PT_LOAD, r-x
+    put(80, &0x40_0000u64.to_le_bytes());
+    put(96, &0x80u64.to_le_bytes());
+    put(104, &0x80u64.to_le_bytes());
+    put(112, &0x1000u64.to_le_bytes());
+    put(120, &[0xf3, 0x48, 0x0f, 0xae, 0xd8, 0xf4]); // wrgsbase rax; hlt
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gs");
+    std::fs::write(&file, &elf).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&file, mode).unwrap();
+    let output = run(&["run", "--", file.to_str().unwrap()]);
+    let text = stderr(&output);
+    assert_eq!(code(&output), 123, "{text}");
+    assert!(text.contains("internal check failed"), "{text}");
+    assert!(!text.contains("exact"), "{text}");
+}
