@@ -7,7 +7,10 @@
 //! not fenced: a read may drift by some instructions, which is far below a region's own cost.
 
 use super::error::RecorderError;
+use crate::arch;
 use crate::clocks::wall_ns;
+use crate::counter::Reader;
+use crate::geometry::Geometry;
 use crate::{Counter, Options, PerThread, Stamp};
 
 /// The wall clock, the same on all threads.
@@ -202,6 +205,61 @@ impl Clocks {
 pub(super) enum Clock {
     Wall(Wall),
     Counter { counter: Counter, start: Stamp },
+}
+
+/// A recorder's only clock, chosen once a thread, so that a region asks one question at each end.
+///
+/// Points are raw values; [`Hot::offset`] makes offsets since the thread's start of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Hot {
+    /// One register.
+    Single {
+        index: u32,
+        start: u64,
+        geometry: Geometry,
+    },
+    /// Two registers: instructions minus interrupts.
+    Difference {
+        state: *mut arch::Difference,
+        start: u64,
+        geometry: Geometry,
+    },
+    /// Wall time by the time stamp counter or the system call.
+    Wall(Wall),
+    /// Several clocks, or one that is read by the kernel.
+    Other,
+}
+
+impl Hot {
+    /// The clock of a recorder with this one only. It must not outlive the clock.
+    pub(super) fn of(clock: &Clock) -> Self {
+        match clock {
+            Clock::Wall(wall) => Self::Wall(*wall),
+            Clock::Counter { counter, start } => {
+                let (start, geometry) = (start.raw(), counter.core.geometry);
+                match &counter.core.reader {
+                    Reader::Single { index } => Self::Single {
+                        index: *index,
+                        start,
+                        geometry,
+                    },
+                    Reader::Difference(state) => Self::Difference {
+                        state: state.get(),
+                        start,
+                        geometry,
+                    },
+                    _ => Self::Other,
+                }
+            }
+        }
+    }
+}
+
+impl Wall {
+    #[inline(always)]
+    pub(super) fn read(self) -> u64 {
+        self.now()
+    }
 }
 
 impl Clock {

@@ -15,23 +15,20 @@ pub struct Region {
 }
 
 impl Region {
-    #[inline(always)]
-    pub(super) fn begin(local: &super::Local, label: Label) -> Self {
-        match local.open_ref() {
-            Some(open) => Self::begin_at(open, label),
-            None => Self {
-                open: None,
-                label,
-                starts: [0; MOST_COUNTERS],
-            },
+    /// Where this thread cannot record.
+    #[cold]
+    pub(super) fn none() -> Self {
+        Self {
+            open: None,
+            label: Label(0),
+            starts: [0; MOST_COUNTERS],
         }
     }
 
     #[inline(always)]
-    pub(super) fn begin_at(open: &Rc<Open>, label: Label) -> Self {
-        let open = Rc::clone(open);
+    pub(super) fn begin(open: Rc<Open>, label: Label) -> Self {
         // The reads come last, so that as little as possible of the recording is in the region.
-        let starts = open.starts();
+        let starts = open.begin();
         Self {
             open: Some(open),
             label,
@@ -44,7 +41,7 @@ impl Drop for Region {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(open) = &self.open {
-            open.end(self.label, &self.starts);
+            open.end(self.label, self.starts);
         }
     }
 }
