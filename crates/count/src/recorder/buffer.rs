@@ -66,7 +66,7 @@ impl Buffer {
     }
 
     /// As [`push`](Self::push), for an interval: the pieces are stored where they belong instead of being put
-    /// together first. `start` and `end` have at most 48 bits.
+    /// together first. `start` and `end` have at most 48 bits. Says whether there was room.
     ///
     /// # Safety
     /// As [`push`](Self::push).
@@ -81,7 +81,7 @@ impl Buffer {
     ) -> bool {
         let length = self.length.load(Ordering::Relaxed);
         let Some(place) = self.events.get(length) else {
-            return true;
+            return false;
         };
         let place = place.get().cast::<u8>();
         // SAFETY: as in `push`; the pieces cover the place's 32 bytes, and each is aligned in it.
@@ -97,7 +97,7 @@ impl Buffer {
                 .write(((start >> 32) as u16).to_le());
         }
         self.length.store(length + 1, Ordering::Release);
-        length + 1 == EVENTS
+        true
     }
 
     /// Gives the bytes that are not in the file yet to `write`. The output's lock must be held.

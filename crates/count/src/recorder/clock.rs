@@ -212,17 +212,10 @@ pub(super) enum Clock {
 /// Points are raw values; [`Hot::offset`] makes offsets since the thread's start of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Hot {
-    /// One register.
-    Single {
-        index: u32,
-        start: u64,
-        geometry: Geometry,
-    },
     /// Two registers: instructions minus interrupts.
     Difference {
         state: *mut arch::Difference,
-        start: u64,
-        geometry: Geometry,
+        points: Points,
     },
     /// Wall time by the time stamp counter or the system call.
     Wall(Wall),
@@ -232,26 +225,63 @@ pub(super) enum Hot {
 
 impl Hot {
     /// The clock of a recorder with this one only. It must not outlive the clock.
-    pub(super) fn of(clock: &Clock) -> Self {
+    pub(super) fn of(clock: &Clock) -> (Option<Register>, Self) {
         match clock {
-            Clock::Wall(wall) => Self::Wall(*wall),
+            Clock::Wall(wall) => (None, Self::Wall(*wall)),
             Clock::Counter { counter, start } => {
-                let (start, geometry) = (start.raw(), counter.core.geometry);
+                let points = Points::new(start.raw(), counter.core.geometry);
                 match &counter.core.reader {
-                    Reader::Single { index } => Self::Single {
-                        index: *index,
-                        start,
-                        geometry,
-                    },
-                    Reader::Difference(state) => Self::Difference {
-                        state: state.get(),
-                        start,
-                        geometry,
-                    },
-                    _ => Self::Other,
+                    Reader::Single { index } => {
+                        let index = *index;
+                        (Some(Register { index, points }), Self::Other)
+                    }
+                    Reader::Difference(state) => {
+                        let state = state.get();
+                        (None, Self::Difference { state, points })
+                    }
+                    _ => (None, Self::Other),
                 }
             }
         }
+    }
+}
+
+/// A counter that is read by one register.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Register {
+    pub(super) index: u32,
+    pub(super) points: Points,
+}
+
+/// From raw points of a counter to offsets since the thread's start.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Points {
+    start: u64,
+    mask: u64,
+    /// Offsets up to here need no correction and fit the file: one less than a power of two.
+    pub(super) limit: u64,
+    geometry: Geometry,
+}
+
+impl Points {
+    fn new(start: u64, geometry: Geometry) -> Self {
+        Self {
+            start,
+            mask: geometry.mask(),
+            limit: geometry.period().min((1 << 47) - 1),
+            geometry,
+        }
+    }
+
+    /// The offset, right where it is at most `limit`.
+    #[inline(always)]
+    pub(super) fn plain(self, raw: u64) -> u64 {
+        raw.wrapping_sub(self.start) & self.mask
+    }
+
+    /// The offset, right always.
+    pub(super) fn elapsed(self, raw: u64) -> u64 {
+        self.geometry.elapsed(self.start, raw)
     }
 }
 

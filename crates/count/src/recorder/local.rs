@@ -1,7 +1,7 @@
 //! What a thread keeps for each recorder: its clocks, its buffers and the labels it has met.
 
 use super::buffer::{Buffer, event};
-use super::clock::{Clock, Hot};
+use super::clock::{Clock, Hot, Points, Register};
 use super::{Label, MOST_COUNTERS, Recorder, RecorderError, Shared};
 use crate::arch;
 use crate::policy::Fence;
@@ -29,6 +29,7 @@ pub struct Local {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Open {
+    single: Option<Register>,
     hot: Hot,
     thread: u32,
     shared: Arc<Shared>,
@@ -208,12 +209,13 @@ impl Open {
         let thread = output.register(buffers.map(|lane| Arc::clone(&lane.buffer)).collect());
         let kinds = output.kinds();
         drop(output);
-        let hot = if more.is_empty() {
+        let (single, hot) = if more.is_empty() {
             Hot::of(&first.clock)
         } else {
-            Hot::Other
+            (None, Hot::Other)
         };
         Ok(Self {
+            single,
             hot,
             labels: std::array::from_fn(|_| Cell::new((0, 0, 0))),
             shared: Arc::clone(shared),
@@ -237,59 +239,66 @@ impl Open {
         starts
     }
 
-    /// Begins a region: where the clocks stand, in the form that [`end`](Self::end) takes.
+    /// Begins a region: where the clock stands, in the form that [`end`](Self::end) takes.
     #[inline(always)]
-    pub(super) fn begin(&self) -> [u64; MOST_COUNTERS] {
-        match self.hot {
+    pub(super) fn begin(&self) -> u64 {
+        if let Some(single) = self.single {
             // SAFETY: opening the counter verified index and policy; `first` keeps it open.
-            Hot::Single { index, .. } => [unsafe { arch::read_one::<Fence>(index) }, 0, 0, 0],
-            Hot::Difference { state, .. } => {
-                // SAFETY: as above; `first` keeps the state, and `Open` stays on its thread.
-                [unsafe { arch::read_difference::<Fence>(state) }, 0, 0, 0]
-            }
-            Hot::Wall(wall) => [wall.read(), 0, 0, 0],
+            return unsafe { arch::read_one::<Fence>(single.index) };
+        }
+        match self.hot {
+            // SAFETY: as above; `first` keeps the state, and `Open` stays on its thread.
+            Hot::Difference { state, .. } => unsafe { arch::read_difference::<Fence>(state) },
+            Hot::Wall(wall) => wall.read(),
             Hot::Other => self.begin_other(),
         }
     }
 
+    /// One number stands for several starts: the address of a box that `end_other` takes back.
     #[inline(never)]
-    fn begin_other(&self) -> [u64; MOST_COUNTERS] {
-        self.starts()
+    fn begin_other(&self) -> u64 {
+        if self.more.is_empty() {
+            return self.first.clock.now();
+        }
+        let mut starts = Box::new([0; MOST_COUNTERS]);
+        *starts = self.starts();
+        Box::into_raw(starts).expose_provenance() as u64
     }
 
+    /// Ends a region that `begin` of the same `Open` began.
+    ///
+    /// # Safety
+    /// `begin` came from there and is given back once.
     #[inline(always)]
-    pub(super) fn end(&self, label: Label, starts: [u64; MOST_COUNTERS]) {
-        let begin = starts[0];
-        let (start, end) = match self.hot {
-            Hot::Single {
-                index,
-                start,
-                geometry,
-            } => {
-                // SAFETY: as in `begin`.
-                let end = unsafe { arch::read_one::<Fence>(index) };
-                (geometry.elapsed(start, begin), geometry.elapsed(start, end))
-            }
-            Hot::Difference {
-                state,
-                start,
-                geometry,
-            } => {
+    pub(super) unsafe fn end(&self, label: Label, begin: u64) {
+        if let Some(single) = self.single {
+            // SAFETY: as in `begin`.
+            let end = unsafe { arch::read_one::<Fence>(single.index) };
+            return self.points(label, single.points, begin, end);
+        }
+        match self.hot {
+            Hot::Difference { state, points } => {
                 // SAFETY: as in `begin`.
                 let end = unsafe { arch::read_difference::<Fence>(state) };
-                (geometry.elapsed(start, begin), geometry.elapsed(start, end))
+                self.points(label, points, begin, end);
             }
-            Hot::Wall(wall) => (begin, wall.read()),
-            Hot::Other => return self.end_other(label, starts),
-        };
-        self.interval(&self.first, label, start, end);
+            Hot::Wall(wall) => self.interval(&self.first, label, begin, wall.read()),
+            // SAFETY: the caller's promise.
+            Hot::Other => unsafe { self.end_other(label, begin) },
+        }
     }
 
     /// In reverse: the counter read last at the start is read first at the end.
     #[inline(never)]
-    fn end_other(&self, label: Label, starts: [u64; MOST_COUNTERS]) {
+    unsafe fn end_other(&self, label: Label, begin: u64) {
+        if self.more.is_empty() {
+            return self.interval(&self.first, label, begin, self.first.clock.now());
+        }
+        let address = std::ptr::with_exposed_provenance_mut(begin as usize);
+        // SAFETY: `begin_other` made the box, `more` has not changed, and it is given back once.
+        let starts: Box<[u64; MOST_COUNTERS]> = unsafe { Box::from_raw(address) };
         let mut pairs = [None; MOST_COUNTERS];
-        for (pair, lane_and_start) in pairs.iter_mut().zip(self.lanes().zip(starts)) {
+        for (pair, lane_and_start) in pairs.iter_mut().zip(self.lanes().zip(*starts)) {
             *pair = Some(lane_and_start);
         }
         for (lane, start) in pairs.into_iter().rev().flatten() {
@@ -297,21 +306,54 @@ impl Open {
         }
     }
 
+    /// Records the interval between two raw points of the only counter.
     #[inline(always)]
-    fn interval(&self, lane: &Lane, label: Label, mut start: u64, mut end: u64) {
-        if start > end || end > LARGEST {
-            // A counter that could not be read stands still; it never makes an interval run backwards.
-            end = end.min(LARGEST);
-            start = start.min(end);
+    fn points(&self, label: Label, points: Points, begin: u64, end: u64) {
+        let (start, stop) = (points.plain(begin), points.plain(end));
+        // One question for both: the limit has all bits below its highest.
+        if (start | stop) > points.limit || start > stop {
+            return self.points_far(label, points, begin, end);
         }
+        self.push(&self.first, label, start, stop);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn points_far(&self, label: Label, points: Points, begin: u64, end: u64) {
+        let (start, end) = (points.elapsed(begin), points.elapsed(end));
+        self.interval(&self.first, label, start, end);
+    }
+
+    #[inline(always)]
+    fn interval(&self, lane: &Lane, label: Label, start: u64, end: u64) {
+        let end = end.min(LARGEST);
+        // A counter that could not be read stands still; it never makes an interval run backwards.
+        self.push(lane, label, start.min(end), end);
+    }
+
+    #[inline(always)]
+    fn push(&self, lane: &Lane, label: Label, start: u64, end: u64) {
+        let kind = self.kinds.0;
         // SAFETY: as in `Lane::push`; both have 48 bits.
-        let full = unsafe {
+        let room = unsafe {
             lane.buffer
-                .push_interval(self.kinds.0, label.0, self.thread, start, end)
+                .push_interval(kind, label.0, self.thread, start, end)
         };
-        if full {
-            self.full();
+        if !room {
+            self.push_full(lane, label, start, end);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_full(&self, lane: &Lane, label: Label, start: u64, end: u64) {
+        self.full();
+        let kind = self.kinds.0;
+        // SAFETY: as in `push`. There is room now.
+        unsafe {
+            lane.buffer
+                .push_interval(kind, label.0, self.thread, start, end)
+        };
     }
 
     /// Start and end of the interval recorded last.
