@@ -275,12 +275,12 @@ impl Points {
 
     /// The offset, right where it is at most `limit`.
     #[inline(always)]
-    pub(super) fn plain(self, raw: u64) -> u64 {
+    pub(super) fn plain(&self, raw: u64) -> u64 {
         raw.wrapping_sub(self.start) & self.mask
     }
 
     /// The offset, right always.
-    pub(super) fn elapsed(self, raw: u64) -> u64 {
+    pub(super) fn elapsed(&self, raw: u64) -> u64 {
         self.geometry.elapsed(self.start, raw)
     }
 }

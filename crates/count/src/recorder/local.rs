@@ -242,13 +242,13 @@ impl Open {
     /// Begins a region: where the clock stands, in the form that [`end`](Self::end) takes.
     #[inline(always)]
     pub(super) fn begin(&self) -> u64 {
-        if let Some(single) = self.single {
+        if let Some(single) = &self.single {
             // SAFETY: opening the counter verified index and policy; `first` keeps it open.
             return unsafe { arch::read_one::<Fence>(single.index) };
         }
-        match self.hot {
+        match &self.hot {
             // SAFETY: as above; `first` keeps the state, and `Open` stays on its thread.
-            Hot::Difference { state, .. } => unsafe { arch::read_difference::<Fence>(state) },
+            Hot::Difference { state, .. } => unsafe { arch::read_difference::<Fence>(*state) },
             Hot::Wall(wall) => wall.read(),
             Hot::Other => self.begin_other(),
         }
@@ -271,15 +271,15 @@ impl Open {
     /// `begin` came from there and is given back once.
     #[inline(always)]
     pub(super) unsafe fn end(&self, label: Label, begin: u64) {
-        if let Some(single) = self.single {
+        if let Some(single) = &self.single {
             // SAFETY: as in `begin`.
             let end = unsafe { arch::read_one::<Fence>(single.index) };
-            return self.points(label, single.points, begin, end);
+            return self.points(label, &single.points, begin, end);
         }
-        match self.hot {
+        match &self.hot {
             Hot::Difference { state, points } => {
                 // SAFETY: as in `begin`.
-                let end = unsafe { arch::read_difference::<Fence>(state) };
+                let end = unsafe { arch::read_difference::<Fence>(*state) };
                 self.points(label, points, begin, end);
             }
             Hot::Wall(wall) => self.interval(&self.first, label, begin, wall.read()),
@@ -308,7 +308,7 @@ impl Open {
 
     /// Records the interval between two raw points of the only counter.
     #[inline(always)]
-    fn points(&self, label: Label, points: Points, begin: u64, end: u64) {
+    fn points(&self, label: Label, points: &Points, begin: u64, end: u64) {
         let (start, stop) = (points.plain(begin), points.plain(end));
         // One question for both: the limit has all bits below its highest.
         if (start | stop) > points.limit || start > stop {
@@ -319,7 +319,7 @@ impl Open {
 
     #[cold]
     #[inline(never)]
-    fn points_far(&self, label: Label, points: Points, begin: u64, end: u64) {
+    fn points_far(&self, label: Label, points: &Points, begin: u64, end: u64) {
         let (start, end) = (points.elapsed(begin), points.elapsed(end));
         self.interval(&self.first, label, start, end);
     }
