@@ -60,6 +60,11 @@ impl Geometry {
         }
     }
 
+    /// What a wrap is corrected by: one less than a power of two.
+    pub(crate) fn period(&self) -> u64 {
+        self.period
+    }
+
     /// The mask of the counter's width.
     pub(crate) fn mask(&self) -> u64 {
         self.mask

@@ -7,7 +7,10 @@
 //! not fenced: a read may drift by some instructions, which is far below a region's own cost.
 
 use super::error::RecorderError;
+use crate::arch;
 use crate::clocks::wall_ns;
+use crate::counter::Reader;
+use crate::geometry::Geometry;
 use crate::{Counter, Options, PerThread, Stamp};
 
 /// The wall clock, the same on all threads.
@@ -202,6 +205,91 @@ impl Clocks {
 pub(super) enum Clock {
     Wall(Wall),
     Counter { counter: Counter, start: Stamp },
+}
+
+/// A recorder's only clock, chosen once a thread, so that a region asks one question at each end.
+///
+/// Points are raw values; [`Hot::offset`] makes offsets since the thread's start of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Hot {
+    /// Two registers: instructions minus interrupts.
+    Difference {
+        state: *mut arch::Difference,
+        points: Points,
+    },
+    /// Wall time by the time stamp counter or the system call.
+    Wall(Wall),
+    /// Several clocks, or one that is read by the kernel.
+    Other,
+}
+
+impl Hot {
+    /// The clock of a recorder with this one only. It must not outlive the clock.
+    pub(super) fn of(clock: &Clock) -> (Option<Register>, Self) {
+        match clock {
+            Clock::Wall(wall) => (None, Self::Wall(*wall)),
+            Clock::Counter { counter, start } => {
+                let points = Points::new(start.raw(), counter.core.geometry);
+                match &counter.core.reader {
+                    Reader::Single { index } => {
+                        let index = *index;
+                        (Some(Register { index, points }), Self::Other)
+                    }
+                    Reader::Difference(state) => {
+                        let state = state.get();
+                        (None, Self::Difference { state, points })
+                    }
+                    _ => (None, Self::Other),
+                }
+            }
+        }
+    }
+}
+
+/// A counter that is read by one register.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Register {
+    pub(super) index: u32,
+    pub(super) points: Points,
+}
+
+/// From raw points of a counter to offsets since the thread's start.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Points {
+    start: u64,
+    mask: u64,
+    /// Offsets up to here need no correction and fit the file: one less than a power of two.
+    pub(super) limit: u64,
+    geometry: Geometry,
+}
+
+impl Points {
+    fn new(start: u64, geometry: Geometry) -> Self {
+        Self {
+            start,
+            mask: geometry.mask(),
+            limit: geometry.period().min((1 << 47) - 1),
+            geometry,
+        }
+    }
+
+    /// The offset, right where it is at most `limit`.
+    #[inline(always)]
+    pub(super) fn plain(&self, raw: u64) -> u64 {
+        raw.wrapping_sub(self.start) & self.mask
+    }
+
+    /// The offset, right always.
+    pub(super) fn elapsed(&self, raw: u64) -> u64 {
+        self.geometry.elapsed(self.start, raw)
+    }
+}
+
+impl Wall {
+    #[inline(always)]
+    pub(super) fn read(self) -> u64 {
+        self.now()
+    }
 }
 
 impl Clock {

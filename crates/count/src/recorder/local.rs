@@ -1,8 +1,10 @@
 //! What a thread keeps for each recorder: its clocks, its buffers and the labels it has met.
 
 use super::buffer::{Buffer, event};
-use super::clock::Clock;
+use super::clock::{Clock, Hot, Points, Register};
 use super::{Label, MOST_COUNTERS, Recorder, RecorderError, Shared};
+use crate::arch;
+use crate::policy::Fence;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
@@ -21,15 +23,18 @@ pub struct Local {
     number: u64,
     shared: Arc<Shared>,
     open: Option<Rc<Open>>,
-    labels: [Cell<(usize, usize, u64)>; REMEMBERED],
 }
 
 /// Clocks and buffers, shared with the regions that are open.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(super) struct Open {
-    shared: Arc<Shared>,
+pub struct Open {
+    single: Option<Register>,
+    hot: Hot,
     thread: u32,
+    shared: Arc<Shared>,
     first: Lane,
+    labels: [Cell<(usize, usize, u64)>; REMEMBERED],
     more: Vec<Lane>,
     kinds: (u64, u64, u64),
 }
@@ -41,6 +46,9 @@ struct Lane {
 }
 
 thread_local! {
+    /// The recorder used last and this thread's part of it, which [`Open::drop`] takes out again. Without a
+    /// destructor, so that looking here takes no question about the thread's end.
+    static HOT: Cell<(u64, *const Open)> = const { Cell::new((0, std::ptr::null())) };
     static LOCALS: RefCell<Vec<Rc<Local>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -58,6 +66,28 @@ pub(super) fn with<R>(shared: &Arc<Shared>, f: impl Fn(&Local) -> R) -> R {
     }
 }
 
+/// This thread's part of a recorder, made on first use; `None` where the thread cannot record.
+#[inline(always)]
+pub(super) fn part(shared: &Arc<Shared>) -> Option<Rc<Open>> {
+    let (number, open) = HOT.get();
+    if number == shared.number {
+        // SAFETY: the pointer came from `Rc::as_ptr` on this thread, and `Open::drop` takes it out of `HOT`,
+        // so the count is not zero.
+        return Some(unsafe {
+            Rc::increment_strong_count(open);
+            Rc::from_raw(open)
+        });
+    }
+    look(shared)
+}
+
+#[inline(never)]
+fn look(shared: &Arc<Shared>) -> Option<Rc<Open>> {
+    let open = with(shared, |local| local.open.clone())?;
+    HOT.set((shared.number, Rc::as_ptr(&open)));
+    Some(open)
+}
+
 #[cold]
 fn first_use(shared: &Arc<Shared>) -> Rc<Local> {
     let open = match Open::new(shared) {
@@ -72,7 +102,6 @@ fn first_use(shared: &Arc<Shared>) -> Rc<Local> {
         number: shared.number,
         shared: Arc::clone(shared),
         open,
-        labels: std::array::from_fn(|_| Cell::new((0, 0, 0))),
     });
     // While thread-locals are being destroyed there is no place to keep it; the region is recorded all the same.
     let _ = LOCALS.try_with(|locals| {
@@ -101,7 +130,7 @@ pub(super) fn forget(shared: &Arc<Shared>) {
     });
 }
 
-impl Local {
+impl Open {
     /// The label of a text that lives as long as the program: by its address, then by its text.
     #[inline(always)]
     pub(super) fn label(&self, text: &'static str) -> Label {
@@ -129,36 +158,22 @@ impl Local {
         Label(id)
     }
 
-    #[inline(always)]
-    pub(super) fn open_ref(&self) -> Option<&Rc<Open>> {
-        self.open.as_ref()
-    }
-
     #[inline]
     pub(super) fn instant(&self, label: Label) {
-        if let Some(open) = &self.open {
-            for lane in open.lanes() {
-                let at = lane.clock.now().min(INSTANT);
-                lane.push(open, event(open.kinds.1, label.0, open.thread, at, INSTANT));
-            }
+        for lane in self.lanes() {
+            let at = lane.clock.now().min(INSTANT);
+            lane.push(self, event(self.kinds.1, label.0, self.thread, at, INSTANT));
         }
     }
 
     #[inline]
     pub(super) fn integer(&self, label: Label, value: u64) {
-        if let Some(open) = &self.open {
-            for lane in open.lanes() {
-                lane.push(
-                    open,
-                    event(
-                        open.kinds.2,
-                        label.0,
-                        open.thread,
-                        value.min(INSTANT),
-                        INTEGER,
-                    ),
-                );
-            }
+        let value = value.min(INSTANT);
+        for lane in self.lanes() {
+            lane.push(
+                self,
+                event(self.kinds.2, label.0, self.thread, value, INTEGER),
+            );
         }
     }
 }
@@ -194,7 +209,15 @@ impl Open {
         let thread = output.register(buffers.map(|lane| Arc::clone(&lane.buffer)).collect());
         let kinds = output.kinds();
         drop(output);
+        let (single, hot) = if more.is_empty() {
+            Hot::of(&first.clock)
+        } else {
+            (None, Hot::Other)
+        };
         Ok(Self {
+            single,
+            hot,
+            labels: std::array::from_fn(|_| Cell::new((0, 0, 0))),
             shared: Arc::clone(shared),
             thread,
             first,
@@ -208,48 +231,129 @@ impl Open {
     }
 
     /// Where the counters stand. The first is read first.
-    #[inline(always)]
     pub(super) fn starts(&self) -> [u64; MOST_COUNTERS] {
         let mut starts = [self.first.clock.now(), 0, 0, 0];
-        if !self.more.is_empty() {
-            self.more_starts(&mut starts);
+        for (start, lane) in starts.iter_mut().skip(1).zip(&self.more) {
+            *start = lane.clock.now();
         }
         starts
     }
 
-    #[inline(never)]
-    fn more_starts(&self, starts: &mut [u64; MOST_COUNTERS]) {
-        for (start, lane) in starts.iter_mut().skip(1).zip(&self.more) {
-            *start = lane.clock.now();
+    /// Begins a region: where the clock stands, in the form that [`end`](Self::end) takes.
+    #[inline(always)]
+    pub(super) fn begin(&self) -> u64 {
+        if let Some(single) = &self.single {
+            // SAFETY: opening the counter verified index and policy; `first` keeps it open.
+            return unsafe { arch::read_one::<Fence>(single.index) };
+        }
+        match &self.hot {
+            // SAFETY: as above; `first` keeps the state, and `Open` stays on its thread.
+            Hot::Difference { state, .. } => unsafe { arch::read_difference::<Fence>(*state) },
+            Hot::Wall(wall) => wall.read(),
+            Hot::Other => self.begin_other(),
         }
     }
 
-    #[inline(always)]
-    pub(super) fn end(&self, label: Label, starts: &[u64; MOST_COUNTERS]) {
-        if !self.more.is_empty() {
-            self.more_ends(label, starts);
+    /// One number stands for several starts: the address of a box that `end_other` takes back.
+    #[inline(never)]
+    fn begin_other(&self) -> u64 {
+        if self.more.is_empty() {
+            return self.first.clock.now();
         }
-        self.end_of(&self.first, label, starts[0]);
+        let mut starts = Box::new([0; MOST_COUNTERS]);
+        *starts = self.starts();
+        Box::into_raw(starts).expose_provenance() as u64
+    }
+
+    /// Ends a region that `begin` of the same `Open` began.
+    ///
+    /// # Safety
+    /// `begin` came from there and is given back once.
+    #[inline(always)]
+    pub(super) unsafe fn end(&self, label: Label, begin: u64) {
+        if let Some(single) = &self.single {
+            // SAFETY: as in `begin`.
+            let end = unsafe { arch::read_one::<Fence>(single.index) };
+            return self.points(label, &single.points, begin, end);
+        }
+        match &self.hot {
+            Hot::Difference { state, points } => {
+                // SAFETY: as in `begin`.
+                let end = unsafe { arch::read_difference::<Fence>(*state) };
+                self.points(label, points, begin, end);
+            }
+            Hot::Wall(wall) => self.interval(&self.first, label, begin, wall.read()),
+            // SAFETY: the caller's promise.
+            Hot::Other => unsafe { self.end_other(label, begin) },
+        }
     }
 
     /// In reverse: the counter read last at the start is read first at the end.
     #[inline(never)]
-    fn more_ends(&self, label: Label, starts: &[u64; MOST_COUNTERS]) {
+    unsafe fn end_other(&self, label: Label, begin: u64) {
+        if self.more.is_empty() {
+            return self.interval(&self.first, label, begin, self.first.clock.now());
+        }
+        let address = std::ptr::with_exposed_provenance_mut(begin as usize);
+        // SAFETY: `begin_other` made the box, `more` has not changed, and it is given back once.
+        let starts: Box<[u64; MOST_COUNTERS]> = unsafe { Box::from_raw(address) };
         let mut pairs = [None; MOST_COUNTERS];
-        for (pair, lane_and_start) in pairs.iter_mut().zip(self.more.iter().zip(&starts[1..])) {
+        for (pair, lane_and_start) in pairs.iter_mut().zip(self.lanes().zip(*starts)) {
             *pair = Some(lane_and_start);
         }
         for (lane, start) in pairs.into_iter().rev().flatten() {
-            self.end_of(lane, label, *start);
+            self.interval(lane, label, start, lane.clock.now());
         }
     }
 
+    /// Records the interval between two raw points of the only counter.
     #[inline(always)]
-    fn end_of(&self, lane: &Lane, label: Label, start: u64) {
-        let end = lane.clock.now().min(LARGEST);
+    fn points(&self, label: Label, points: &Points, begin: u64, end: u64) {
+        let (start, stop) = (points.plain(begin), points.plain(end));
+        // One question for both: the limit has all bits below its highest.
+        if (start | stop) > points.limit || start > stop {
+            return self.points_far(label, points, begin, end);
+        }
+        self.push(&self.first, label, start, stop);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn points_far(&self, label: Label, points: &Points, begin: u64, end: u64) {
+        let (start, end) = (points.elapsed(begin), points.elapsed(end));
+        self.interval(&self.first, label, start, end);
+    }
+
+    #[inline(always)]
+    fn interval(&self, lane: &Lane, label: Label, start: u64, end: u64) {
+        let end = end.min(LARGEST);
         // A counter that could not be read stands still; it never makes an interval run backwards.
-        let start = start.min(end);
-        lane.push(self, event(self.kinds.0, label.0, self.thread, start, end));
+        self.push(lane, label, start.min(end), end);
+    }
+
+    #[inline(always)]
+    fn push(&self, lane: &Lane, label: Label, start: u64, end: u64) {
+        let kind = self.kinds.0;
+        // SAFETY: as in `Lane::push`; both have 48 bits.
+        let room = unsafe {
+            lane.buffer
+                .push_interval(kind, label.0, self.thread, start, end)
+        };
+        if !room {
+            self.push_full(lane, label, start, end);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_full(&self, lane: &Lane, label: Label, start: u64, end: u64) {
+        self.full();
+        let kind = self.kinds.0;
+        // SAFETY: as in `push`. There is room now.
+        unsafe {
+            lane.buffer
+                .push_interval(kind, label.0, self.thread, start, end)
+        };
     }
 
     /// Start and end of the interval recorded last.
@@ -280,6 +384,9 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
+        if HOT.get().1 == std::ptr::from_ref(self) {
+            HOT.set((0, std::ptr::null()));
+        }
         let mut output = self
             .shared
             .output

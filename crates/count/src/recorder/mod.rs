@@ -22,7 +22,7 @@ pub use tracing::RegionLayer;
 use crate::Options;
 use clock::{Clocks, Wall};
 use file::Output;
-use local::Local;
+use local::Open;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +37,7 @@ pub struct Label(pub(crate) u64);
 /// What names a region: a [`Label`] or a text that lives as long as the program.
 pub trait IntoLabel: Copy + private::Sealed {
     #[doc(hidden)]
-    fn label(self, local: &Local) -> Label;
+    fn label(self, open: &Open) -> Label;
 }
 
 mod private {
@@ -48,15 +48,15 @@ mod private {
 
 impl IntoLabel for Label {
     #[inline(always)]
-    fn label(self, _: &Local) -> Label {
+    fn label(self, _: &Open) -> Label {
         self
     }
 }
 
 impl IntoLabel for &'static str {
     #[inline(always)]
-    fn label(self, local: &Local) -> Label {
-        local.label(self)
+    fn label(self, open: &Open) -> Label {
+        open.label(self)
     }
 }
 
@@ -188,10 +188,13 @@ impl Recorder {
     /// A thread whose counter cannot be opened records nothing, and [`finish`](Self::finish) says so.
     #[inline]
     pub fn region(&self, label: impl IntoLabel) -> Region {
-        local::with(&self.shared, |local| {
-            let label = label.label(local);
-            Region::begin(local, label)
-        })
+        match local::part(&self.shared) {
+            Some(open) => {
+                let label = label.label(&open);
+                Region::begin(open, label)
+            }
+            None => Region::none(),
+        }
     }
 
     /// Begins a region with arguments. The text is looked up (and stored once), which takes longer
@@ -204,19 +207,17 @@ impl Recorder {
     /// Records a point in time.
     #[inline]
     pub fn instant(&self, label: impl IntoLabel) {
-        local::with(&self.shared, |local| {
-            let label = label.label(local);
-            local.instant(label);
-        });
+        if let Some(open) = local::part(&self.shared) {
+            open.instant(label.label(&open));
+        }
     }
 
     /// Records a number (at most 2^48 − 1; larger ones are recorded as that).
     #[inline]
     pub fn integer(&self, label: impl IntoLabel, value: u64) {
-        local::with(&self.shared, |local| {
-            let label = label.label(local);
-            local.integer(label, value);
-        });
+        if let Some(open) = local::part(&self.shared) {
+            open.integer(label.label(&open), value);
+        }
     }
 
     /// Writes what all threads have recorded so far.
@@ -257,7 +258,7 @@ impl Recorder {
         let label = Label(0);
         for _ in 0..TRIES {
             let outside = local.starts();
-            drop(Region::begin_at(&local, label));
+            drop(Region::begin(std::rc::Rc::clone(&local), label));
             let after = local.starts();
             for (lane, overhead) in overheads.iter_mut().enumerate() {
                 let (start, end) = local.last(lane);

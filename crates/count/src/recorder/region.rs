@@ -1,41 +1,38 @@
 //! The guard of a region.
 
+use super::Label;
 use super::local::Open;
-use super::{Label, MOST_COUNTERS};
 use std::rc::Rc;
 
 /// A region that is open; dropping it ends it. It stays on its thread, whose counters it reads.
 #[must_use = "a region ends when its guard is dropped: bind it to a name"]
 #[derive(Debug)]
 pub struct Region {
-    /// `None` where this thread cannot record.
-    open: Option<Rc<Open>>,
+    /// From `Rc::into_raw`; null where this thread cannot record.
+    open: *const Open,
     label: Label,
-    starts: [u64; MOST_COUNTERS],
+    begin: u64,
 }
 
 impl Region {
-    #[inline(always)]
-    pub(super) fn begin(local: &super::Local, label: Label) -> Self {
-        match local.open_ref() {
-            Some(open) => Self::begin_at(open, label),
-            None => Self {
-                open: None,
-                label,
-                starts: [0; MOST_COUNTERS],
-            },
+    /// Where this thread cannot record.
+    #[cold]
+    pub(super) fn none() -> Self {
+        Self {
+            open: std::ptr::null(),
+            label: Label(0),
+            begin: 0,
         }
     }
 
     #[inline(always)]
-    pub(super) fn begin_at(open: &Rc<Open>, label: Label) -> Self {
-        let open = Rc::clone(open);
+    pub(super) fn begin(open: Rc<Open>, label: Label) -> Self {
         // The reads come last, so that as little as possible of the recording is in the region.
-        let starts = open.starts();
+        let begin = open.begin();
         Self {
-            open: Some(open),
+            open: Rc::into_raw(open),
             label,
-            starts,
+            begin,
         }
     }
 }
@@ -43,8 +40,14 @@ impl Region {
 impl Drop for Region {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(open) = &self.open {
-            open.end(self.label, &self.starts);
+        if self.open.is_null() {
+            return;
+        }
+        // SAFETY: `begin` made the pointer of an `Rc` and kept its count; a region is dropped once, on the
+        // thread that made it, and its `begin` came from there.
+        unsafe {
+            (*self.open).end(self.label, self.begin);
+            Rc::decrement_strong_count(self.open);
         }
     }
 }
