@@ -176,7 +176,13 @@ fn has_ended(pid: i32) -> std::io::Result<bool> {
         if libc::waitid(libc::P_PID, id, info.as_mut_ptr(), flags) != 0 {
             return Err(std::io::Error::last_os_error());
         }
-        Ok(info.assume_init().si_pid() == pid)
+        let info = info.assume_init();
+        // While the engine follows it through an `execve`, its ptrace stop is reported here, too.
+        let ended = matches!(
+            info.si_code,
+            libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED
+        );
+        Ok(ended && info.si_pid() == pid)
     }
 }
 
