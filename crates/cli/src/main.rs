@@ -6,6 +6,7 @@
 mod cmd;
 mod env_record;
 mod failure;
+mod machine;
 mod model;
 mod output;
 mod render;

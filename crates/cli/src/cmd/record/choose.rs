@@ -1,6 +1,6 @@
 //! Which events are sampled, how often, and with which fields: from the command line and from what this kernel takes.
 
-use truecount_events::{Encoding, Machine};
+use truecount_events::Encoding;
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{
     Cause, Errno, Event as Counter, EventAttr, OpenOptions, SharedKernel, Target, linux,
@@ -46,7 +46,8 @@ pub(super) fn choose(args: &Args) -> Result<Chosen, Failure> {
     let mut events = Vec::new();
     match &args.event {
         Some(expression) => {
-            let resolved = truecount_events::resolve(expression, &Machine::this())
+            let machine = crate::machine::this(args.event_dir.as_deref())?;
+            let resolved = truecount_events::resolve(expression, &machine)
                 .map_err(|error| Failure::new(2, error.to_string()))?;
             for event in resolved.events() {
                 let Some(encoding) = event.encoding() else {
