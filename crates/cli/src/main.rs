@@ -10,6 +10,7 @@ mod model;
 mod output;
 mod render;
 mod runner;
+mod sampling;
 mod session;
 mod source;
 mod wanted;
