@@ -11,6 +11,7 @@ mod model;
 mod output;
 mod render;
 mod runner;
+mod sampling;
 mod session;
 mod source;
 mod wanted;
