@@ -96,6 +96,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     }
     let chosen = choose(&Request {
         event: args.event.as_deref(),
+        event_dir: args.event_dir.as_deref(),
         period: args.period,
         frequency: args.frequency,
         branches: args.branches,
