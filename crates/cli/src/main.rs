@@ -14,6 +14,7 @@ mod runner;
 mod sampling;
 mod session;
 mod source;
+mod state;
 mod wanted;
 
 use clap::Parser;

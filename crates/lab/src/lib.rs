@@ -3,7 +3,9 @@
 //!
 //! * [`loops`]: workloads whose instructions are known by construction.
 //! * [`exact`]: counters against those workloads.
+//! * [`sampling`]: what a sample costs, by event, method, payload and rate.
 
 pub mod exact;
 pub mod loops;
 pub mod machine;
+pub mod sampling;

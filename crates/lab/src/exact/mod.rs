@@ -372,13 +372,19 @@ impl Run<'_> {
             let Some(&Some((source, method))) = self.told.get(index) else {
                 continue;
             };
-            let loops: Vec<OnLoop> = cells
-                .iter()
-                .filter(|cell| cell.target == index)
+            let own = || cells.iter().filter(|cell| cell.target == index);
+            let alone: Vec<i64> = own()
+                .filter_map(|cell| cell.tally.summed(BARS, None)?.per_interrupt)
+                .collect();
+            let agreed = alone
+                .first()
+                .copied()
+                .filter(|first| alone.iter().all(|k| k == first));
+            let loops: Vec<OnLoop> = own()
                 .filter_map(|cell| {
                     let times = self.times(cell.each);
                     let truth = target.truth.of_loop(cell.each)?.of(times)?;
-                    let summed = cell.tally.summed(BARS)?;
+                    let summed = cell.tally.summed(BARS, agreed)?;
                     Some(on_loop(
                         cell.each,
                         times,

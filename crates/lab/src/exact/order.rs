@@ -95,7 +95,7 @@ fn one<P: Policy>(policy: &str, event: &str, arena: &mut Arena) -> Ordering {
         std::hint::black_box(counter.read());
     }
     let ns = start.elapsed().as_nanos() as f64 / f64::from(READS);
-    let Some(summed) = tally.summed(8) else {
+    let Some(summed) = tally.summed(8, None) else {
         return missing("nothing was measured".to_owned());
     };
     Ordering {

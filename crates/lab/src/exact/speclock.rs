@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use truecount::Counter;
 use truecount_events::Machine;
 use truecount_events::{Cpu, Vendor};
+use truecount_perf::{Facts, probe::Root};
 
 /// `SpecLockMapCommit`.
 const EVENT: &str = "r0825:u";
@@ -63,7 +64,13 @@ fn is_zen(cpu: Cpu) -> bool {
 /// Locked instructions, and how many of them the event counted.
 fn count(arena: &mut Arena) -> Result<(u64, u64), String> {
     let locked = loops::locked().ok_or("no loop of locked instructions")?;
-    let counter: Counter = Counter::open(EVENT).map_err(|error| error.to_string())?;
+    let counter: Counter = match Counter::open(EVENT) {
+        Ok(counter) => counter,
+        Err(_) if Facts::gather(&Root::system()).core_pmu() == Some(false) => {
+            return Err("it needs hardware counters".to_owned());
+        }
+        Err(error) => return Err(error.to_string()),
+    };
     if counter.source() != truecount::Source::Hardware {
         return Err("the virtual PMU does not speculate".to_owned());
     }
@@ -89,7 +96,9 @@ fn judge(zen: bool, counted: Option<Result<(u64, u64), String>>) -> SpecLockMap 
         None => found(Status::Unknown, "not looked at".to_owned(), None),
         Some(Err(reason)) => found(
             Status::Unknown,
-            format!("whether SpecLockMap is on is not known: r0825 cannot be counted: {reason}"),
+            format!(
+                "whether SpecLockMap is on is not known (r0825 around locked instructions would tell): {reason}"
+            ),
             None,
         ),
         Some(Ok((locked, 0))) => found(

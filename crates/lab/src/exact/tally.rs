@@ -68,7 +68,8 @@ pub struct Summed {
     pub seconds: f64,
     /// Interrupts taken in user mode meanwhile; `None` where nobody counted them.
     pub interrupts: Option<u64>,
-    /// What one interrupt adds: the whole number that explains most samples; `None` where too few were seen.
+    /// What one interrupt adds: the whole number that explains most samples, of this loop or (with few
+    /// interrupts on it) of the others; `None` where too few were seen.
     pub per_interrupt: Option<i64>,
     /// What remains in most samples when that is subtracted.
     pub base: i64,
@@ -103,8 +104,11 @@ impl Tally {
     }
 
     /// What the samples say; `None` where there are none. At most `bars` lines of histogram.
+    ///
+    /// `others` is what an interrupt adds to this counter on other loops: where too few interrupts were seen on this
+    /// one to tell, it is taken from there.
     #[must_use]
-    pub fn summed(&self, bars: usize) -> Option<Summed> {
+    pub fn summed(&self, bars: usize, others: Option<i64>) -> Option<Summed> {
         let (&(least, _), &(most, _)) = (self.joint.keys().next()?, self.joint.keys().last()?);
         let mut histogram: BTreeMap<i64, u64> = BTreeMap::new();
         let mut total = 0i64;
@@ -137,7 +141,10 @@ impl Tally {
             });
         let (k, (base, explained)) = match best {
             Some(best) if enough => (Some(best.0), best.1),
-            _ => (None, self.mode(0)),
+            _ => match others.filter(|_| interrupts.is_some_and(|taken| taken > 0)) {
+                Some(k) => (Some(k), self.mode(k)),
+                None => (None, self.mode(0)),
+            },
         };
         let mut lines: Vec<Bar> = histogram
             .into_iter()
@@ -179,7 +186,7 @@ mod tests {
                 ns: 1000,
             });
         }
-        tally.summed(8).unwrap()
+        tally.summed(8, None).unwrap()
     }
 
     #[test]
@@ -213,6 +220,22 @@ mod tests {
     }
 
     #[test]
+    fn other_loops_tell_what_a_single_interrupt_adds() {
+        let mut tally = Tally::default();
+        for (deviation, interrupts) in [(0, 0), (1, 1), (0, 0)] {
+            tally.add(Sample {
+                deviation,
+                interrupts: Some(interrupts),
+                ns: 1,
+            });
+        }
+        let s = tally.summed(8, Some(1)).unwrap();
+        assert_eq!((s.per_interrupt, s.base, s.explained), (Some(1), 0, 1.0));
+        let s = tally.summed(8, None).unwrap();
+        assert!(s.per_interrupt.is_none() && s.explained < 1.0);
+    }
+
+    #[test]
     fn what_every_turn_adds_remains_as_the_base() {
         let s = tally(&[(128, Some(0)), (133, Some(5)), (128, Some(0))]);
         assert_eq!((s.per_interrupt, s.base, s.explained), (Some(1), 128, 1.0));
@@ -228,12 +251,12 @@ mod tests {
                 ns: 0,
             });
         }
-        let s = tally.summed(8).unwrap();
+        let s = tally.summed(8, None).unwrap();
         assert_eq!((s.samples, s.histogram.len()), (10_000, 8));
         assert_eq!(
             s.left_out + s.histogram.iter().map(|b| b.samples).sum::<u64>(),
             10_000
         );
-        assert!(Tally::default().summed(8).is_none());
+        assert!(Tally::default().summed(8, None).is_none());
     }
 }

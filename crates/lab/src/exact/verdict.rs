@@ -66,7 +66,7 @@ pub fn of_loop(s: &Summed, turn: &str, times: u64) -> Verdict {
     let per_turn = s.base as f64 / times.max(1) as f64;
     let each_turn = if s.base == 0 {
         String::new()
-    } else if s.base.unsigned_abs() % times.max(1) == 0 {
+    } else if s.base.unsigned_abs().is_multiple_of(times.max(1)) {
         format!("{per_turn:+.0} per {turn}")
     } else {
         format!("{:+} per measurement of {times} turns", s.base)
@@ -170,8 +170,11 @@ pub fn of_counter(loops: &[OnLoop], timer_hertz: Option<u32>) -> Verdict {
         );
     }
     let taken: u64 = measured.iter().filter_map(|l| l.summed.interrupts).sum();
+    let all: u64 = measured.iter().filter_map(|l| l.cpu_interrupts).sum();
     let through = if taken >= ENOUGH_INTERRUPTS {
         format!(", through {taken} interrupts")
+    } else if all >= ENOUGH_INTERRUPTS && measured.iter().all(|l| l.summed.interrupts.is_none()) {
+        format!(", while the CPU took {all} interrupts")
     } else {
         String::new()
     };
@@ -231,7 +234,7 @@ mod tests {
                 ns: 4_000_000,
             });
         }
-        tally.summed(12).unwrap()
+        tally.summed(12, None).unwrap()
     }
 
     fn verdict(samples: &[(i64, Option<u64>)]) -> Verdict {
@@ -240,7 +243,8 @@ mod tests {
 
     #[test]
     fn each_kind_of_deviation_has_its_word() {
-        let cases: [(&[(i64, Option<u64>)], Kind, &str); 7] = [
+        type Case = (&'static [(i64, Option<u64>)], Kind, &'static str);
+        let cases: [Case; 7] = [
             (
                 &[(0, Some(3)), (0, Some(2))],
                 Kind::Exact,

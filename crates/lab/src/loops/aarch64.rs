@@ -95,6 +95,22 @@ global_asm!(
     "subs x0, x0, #1",
     "b.ne 2b",
     "ret",
+    // Frames with frame pointers: depth in x0, then x1 is called with x2.
+    ".p2align 6",
+    ".globl truecount_lab_framed",
+    ".hidden truecount_lab_framed",
+    "truecount_lab_framed:",
+    "stp x29, x30, [sp, #-16]!",
+    "mov x29, sp",
+    "cbz x0, 2f",
+    "sub x0, x0, #1",
+    "bl truecount_lab_framed",
+    "ldp x29, x30, [sp], #16",
+    "ret",
+    "2: mov x0, x2",
+    "blr x1",
+    "ldp x29, x30, [sp], #16",
+    "ret",
     ".popsection",
 );
 

@@ -22,8 +22,10 @@ mod other;
 use other as arch;
 
 mod arena;
+mod frames;
 
 pub use arena::Arena;
+pub use frames::framed;
 
 /// A loop's code: turns, memory (of an [`Arena`]), bytes from one page to the next.
 pub type Body = unsafe extern "C" fn(times: u64, memory: *mut u8, stride: u64);

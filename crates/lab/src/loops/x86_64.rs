@@ -114,6 +114,23 @@ global_asm!(
     "dec rdi",
     "jnz 2b",
     "ret",
+    // Frames with frame pointers: depth in rdi, then rsi is called with rdx.
+    ".p2align 6",
+    ".globl truecount_lab_framed",
+    ".hidden truecount_lab_framed",
+    "truecount_lab_framed:",
+    "push rbp",
+    "mov rbp, rsp",
+    "test rdi, rdi",
+    "jz 2f",
+    "dec rdi",
+    "call truecount_lab_framed",
+    "pop rbp",
+    "ret",
+    "2: mov rdi, rdx",
+    "call rsi",
+    "pop rbp",
+    "ret",
     ".popsection",
 );
 

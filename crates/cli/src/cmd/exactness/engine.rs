@@ -96,7 +96,10 @@ pub(super) fn measure(
     // A program that does not end by itself or prints nothing has no counters in it.
     let inside: Option<Outcome> = serde_json::from_str(&text).ok();
     if let Some(outcome) = inside
-        && outcome.counters.iter().any(|counter| counter.source == "virtual")
+        && outcome
+            .counters
+            .iter()
+            .any(|counter| counter.source == "virtual")
     {
         if ran.interrupted.is_some() {
             let _ = stop();
@@ -181,7 +184,13 @@ fn whole_runs(
         .iter()
         .filter_map(|(_, each, tally)| {
             let truth = each.instructions.of(each.times)?;
-            Some(on_loop(each, each.times, truth, tally.summed(BARS)?, None))
+            Some(on_loop(
+                each,
+                each.times,
+                truth,
+                tally.summed(BARS, None)?,
+                None,
+            ))
         })
         .collect();
     for event in events {
@@ -272,9 +281,14 @@ mod tests {
                 let spec = format!("{index:03},{:09},{real}", each.times);
                 assert!(one_loop(&spec).is_ok(), "{spec}");
             }
-            assert_eq!(deviation(1000 + each.instructions.of(each.times).unwrap(), 1001, each), 0);
+            assert_eq!(
+                deviation(1000 + each.instructions.of(each.times).unwrap(), 1001, each),
+                0
+            );
         }
-        for bad in ["", "1", "0,1", "999,1,1", "0,0,1", "0,1,1,1", "x,1,1", "-1,1,1"] {
+        for bad in [
+            "", "1", "0,1", "999,1,1", "0,0,1", "0,1,1,1", "x,1,1", "-1,1,1",
+        ] {
             assert_eq!(one_loop(bad).unwrap_err().code, 2, "{bad}");
         }
     }

@@ -2,7 +2,7 @@
 
 mod document;
 mod engine;
-pub(super) mod profile;
+pub(crate) mod profile;
 mod text;
 
 use std::io::Write as _;
@@ -49,7 +49,12 @@ EXAMPLES
 #[command(after_long_help = HELP, after_help = "What the numbers mean, and examples: truecount exactness --help")]
 pub(crate) struct Args {
     /// Counters, separated by commas; EVENT=QUANTITY says what it ought to count: instructions, branches, page-faults
-    #[arg(short = 'e', long = "events", value_name = "EVENTS", value_delimiter = ',')]
+    #[arg(
+        short = 'e',
+        long = "events",
+        value_name = "EVENTS",
+        value_delimiter = ','
+    )]
     events: Vec<String>,
     /// How long; every counter is measured on every loop at least once
     #[arg(long, value_name = "TIME", default_value = "5", value_parser = parse_duration)]
@@ -179,7 +184,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
     };
     progress.finish_and_clear();
-    let environment = Environment::gather(super::check::aslr_is_on(), outcome.cpu.as_slice());
+    let environment = Environment::gather(crate::cmd::check::aslr_is_on(), outcome.cpu.as_slice());
     if !args.no_save {
         notes.extend(profile::keep(&outcome, &environment));
     }
@@ -255,7 +260,10 @@ fn spinner(time: Duration) -> indicatif::ProgressBar {
         return indicatif::ProgressBar::hidden();
     }
     let bar = indicatif::ProgressBar::new_spinner();
-    bar.set_message(format!("measuring for {:.0} s (Ctrl-C ends it early)", time.as_secs_f64()));
+    bar.set_message(format!(
+        "measuring for {:.0} s (Ctrl-C ends it early)",
+        time.as_secs_f64()
+    ));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

@@ -71,7 +71,9 @@ pub(super) fn keep(outcome: &Outcome, environment: &Environment) -> Option<Strin
         return None;
     }
     let Some(path) = state::path("exactness", environment) else {
-        return Some("not kept for truecount check: neither XDG_STATE_HOME nor HOME is set".to_owned());
+        return Some(
+            "not kept for truecount check: neither XDG_STATE_HOME nor HOME is set".to_owned(),
+        );
     };
     let mut profile = Profile::load(environment).unwrap_or_default();
     profile.merge(outcome, state::now());
@@ -122,7 +124,10 @@ mod tests {
             .iter()
             .map(|k| (k.event.as_str(), k.verdict.kind, k.measured))
             .collect();
-        assert_eq!(found, [("b:u", Kind::Exact, 2), ("a:u", Kind::PerInterrupt, 3)]);
+        assert_eq!(
+            found,
+            [("b:u", Kind::Exact, 2), ("a:u", Kind::PerInterrupt, 3)]
+        );
         let text = serde_json::to_string(&profile).unwrap();
         assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile);
     }

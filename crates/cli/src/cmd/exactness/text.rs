@@ -59,10 +59,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
             writeln!(out, "    {mend}")?;
         }
     }
-    let mut facts = vec![format!(
-        "{} rounds in {:.1} s",
-        found.rounds, found.seconds
-    )];
+    let mut facts = vec![format!("{} rounds in {:.1} s", found.rounds, found.seconds)];
     facts.extend(found.cpu.map(|cpu| format!("CPU {cpu}")));
     facts.extend(found.timer_hertz.map(|hertz| format!("CONFIG_HZ={hertz}")));
     facts.extend(
@@ -111,6 +108,9 @@ fn one(out: &mut dyn Write, counter: &OnCounter) -> io::Result<()> {
             )
         )
     )?;
+    if counter.loops.is_empty() {
+        return writeln!(out, "  not measured");
+    }
     let mut table = Table::new([
         ("loop", Align::Left),
         ("truth", Align::Right),
