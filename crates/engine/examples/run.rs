@@ -11,7 +11,14 @@ fn main() {
     };
     let mut command = Command::new(program);
     command.args(args);
-    let running = match virt::launch(&mut command, &virt::Options::default()) {
+    let mut options = virt::Options::default();
+    if let Some(folder) = std::env::var_os("ENGINE_CACHE") {
+        match virt::Cache::open(folder.as_ref()) {
+            Ok(cache) => options.cache = Some(cache),
+            Err(error) => eprintln!("no cache: {error}"),
+        }
+    }
+    let running = match virt::launch(&mut command, &options) {
         Ok(running) => running,
         Err(error) => {
             eprintln!("truecount: {error}");
@@ -25,7 +32,15 @@ fn main() {
                     eprintln!("{thread:?}");
                 }
             }
-            eprintln!("{} instructions:u", outcome.totals.instructions());
+            let sum = |f: fn(&virt::ThreadTotals) -> u64| -> u64 {
+                outcome.totals.threads.iter().map(f).sum()
+            };
+            eprintln!(
+                "{} instructions:u, {} blocks translated, {} from disk",
+                outcome.totals.instructions(),
+                sum(|t| t.translated),
+                sum(|t| t.cached)
+            );
             use std::os::unix::process::ExitStatusExt;
             let status = outcome.status;
             std::process::exit(status.code().unwrap_or(128 + status.signal().unwrap_or(0)));

@@ -8,6 +8,7 @@
 //! | `sys` | raw system calls, fault-safe access to program memory |
 //! | `state` | the process-wide state, its lock, memory |
 //! | `cache` | code areas, blocks, linking, indirect-branch tables |
+//! | `cache_file` | translations on disk: taken over, followed, offered |
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
@@ -19,10 +20,13 @@
 
 #[path = "../src/layout.rs"]
 mod layout;
+#[path = "../src/snapshot.rs"]
+mod snapshot;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
 
 mod cache;
+mod cache_file;
 mod dispatch;
 mod entry;
 mod frames;

@@ -9,9 +9,11 @@ mod follow;
 mod inject;
 mod ptrace;
 mod shared;
+mod store;
 mod totals;
 
 pub use error::LaunchError;
+pub use store::{Cache, CacheError};
 pub use totals::{ThreadTotals, Totals};
 
 use std::process::{Child, Command, ExitStatus};
@@ -20,7 +22,12 @@ use std::sync::Arc;
 /// How to run.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Options {}
+pub struct Options {
+    /// Where translations are kept for later runs. `None`: every run translates
+    /// afresh. Counts are the same either way. It is used for programs without
+    /// address randomisation only (see `personality(2)`).
+    pub cache: Option<Cache>,
+}
 
 /// Why the engine cannot work here at all, or `Ok`.
 ///
@@ -57,9 +64,8 @@ pub struct Outcome {
 /// [`LaunchError`]: the program cannot be started, is not a 64-bit x86 program,
 /// or may not be traced (the message says what to change).
 pub fn launch(command: &mut Command, options: &Options) -> Result<Running, LaunchError> {
-    let _ = options;
     available()?;
-    let shared = Arc::new(shared::Shared::new()?);
+    let shared = Arc::new(shared::Shared::new(options.cache.clone())?);
     let child = follow::first(command, &shared)?;
     let service = follow::Service::start(&shared, child.id());
     Ok(Running {
