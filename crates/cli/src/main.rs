@@ -6,10 +6,12 @@
 mod cmd;
 mod env_record;
 mod failure;
+mod machine;
 mod model;
 mod output;
 mod render;
 mod runner;
+mod sampling;
 mod session;
 mod source;
 mod wanted;

@@ -11,7 +11,9 @@ fn main() {
     };
     let mut command = Command::new(program);
     command.args(args);
-    let mut options = virt::Options::default();
+    // ENGINE_EVENTS=1: per-block counters, every event.
+    let per_block = std::env::var_os("ENGINE_EVENTS").is_some_and(|v| v == "1");
+    let mut options = virt::Options::default().per_block(per_block);
     if let Some(folder) = std::env::var_os("ENGINE_CACHE") {
         match virt::Cache::open(folder.as_ref()) {
             Ok(cache) => options.cache = Some(cache),
@@ -41,6 +43,11 @@ fn main() {
                 sum(|t| t.translated),
                 sum(|t| t.cached)
             );
+            for event in virt::Event::ALL {
+                if let Some(count) = outcome.totals.event(event) {
+                    eprintln!("{count} {}:u", event.name());
+                }
+            }
             use std::os::unix::process::ExitStatusExt;
             let status = outcome.status;
             std::process::exit(status.code().unwrap_or(128 + status.signal().unwrap_or(0)));

@@ -13,6 +13,7 @@
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
 //! | `signals`, `frames` | signals in, frames out |
+//! | `counts` | running totals or per-block counters, their log |
 //! | `report` | the end after a failed internal check |
 #![no_std]
 #![no_main]
@@ -22,11 +23,14 @@
 mod layout;
 #[path = "../src/snapshot.rs"]
 mod snapshot;
+#[path = "../src/log.rs"]
+mod log;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
 
 mod cache;
 mod cache_file;
+mod counts;
 mod dispatch;
 mod entry;
 mod frames;

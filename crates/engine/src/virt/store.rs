@@ -7,7 +7,7 @@ mod file;
 mod folder;
 
 use super::shared::{IMAGE, MappedContext};
-use crate::layout::save;
+use crate::layout::{option, save};
 use crate::snapshot::hash;
 use file::{Copied, Label, Process};
 use folder::Folder;
@@ -50,8 +50,7 @@ pub enum CacheError {
 ///
 /// ```no_run
 /// use truecount_engine::virt::{Cache, Options};
-/// let mut options = Options::default();
-/// options.cache = Cache::user().ok();
+/// let options = Options::default().cache(Cache::user().ok());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cache(Arc<Inner>);
@@ -157,6 +156,10 @@ impl Store {
         let Some(cache) = &self.cache else {
             return Plan::default();
         };
+        if options & option::BLOCKS != 0 {
+            // Counters are described in a log as blocks are translated.
+            return Plan::default();
+        }
         let Some(key) = key(tid, options) else {
             return Plan::default();
         };

@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Events to count beside the default metrics, separated by commas
     #[arg(short, long = "event", value_name = "EVENTS")]
     pub(super) event: Vec<String>,
+    /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
+    #[arg(long, value_name = "DIR")]
+    pub(super) event_dir: Option<PathBuf>,
     /// Measure only what -e names
     #[arg(long, requires = "event")]
     pub(super) only: bool,

@@ -60,11 +60,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let tables = match &args.event_dir {
         None => Tables::embedded(),
         Some(dir) => {
-            own = Tables::from_dir(dir).map_err(|error| {
-                Failure::new(1, format!("--event-dir: {error}")).mend(
-                    "give a folder of Intel's perfmon or of Linux' tools/perf/pmu-events/arch",
-                )
-            })?;
+            own = crate::machine::read_event_dir(dir)?;
             &own
         }
     };

@@ -9,8 +9,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use truecount_events::Machine;
-
 use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
@@ -45,6 +43,9 @@ pub(crate) struct Args {
     /// Events, separated by commas: names, rNNN, pmu/term=…/, {groups}, modifiers such as :u
     #[arg(short, long = "event", value_name = "EVENTS")]
     event: Vec<String>,
+    /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
+    #[arg(long, value_name = "DIR")]
+    event_dir: Option<PathBuf>,
     /// Count the whole machine while the command runs (or until Ctrl-C)
     #[arg(short, long, conflicts_with = "pid")]
     all: bool,
@@ -106,7 +107,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => Vec::new(),
     };
     let mut source = select(args.source)?;
-    let machine = Machine::this();
+    let machine = crate::machine::this(args.event_dir.as_deref())?;
     let given = args.event.join(",");
     let expression = if args.event.is_empty() {
         source.default_events(target)

@@ -134,10 +134,7 @@ pub(super) fn copy(
 
 /// Makes a copied file valid.
 pub(super) fn seal(file: &File, checksum: u64) -> io::Result<()> {
-    file.write_all_at(
-        &checksum.to_ne_bytes(),
-        offset_of!(Prefix, checksum) as u64,
-    )
+    file.write_all_at(&checksum.to_ne_bytes(), offset_of!(Prefix, checksum) as u64)
 }
 
 struct Writer<'a> {

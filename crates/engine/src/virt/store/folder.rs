@@ -138,8 +138,7 @@ impl Folder {
         let (from, to) = (c_string(from)?, c_string(to)?);
         let directory = self.directory.as_raw_fd();
         // SAFETY: two names relative to our directory.
-        let result =
-            unsafe { libc::renameat(directory, from.as_ptr(), directory, to.as_ptr()) };
+        let result = unsafe { libc::renameat(directory, from.as_ptr(), directory, to.as_ptr()) };
         if result == 0 {
             Ok(())
         } else {
@@ -166,8 +165,12 @@ impl Folder {
         for entry in std::fs::read_dir(path)? {
             let entry = entry?;
             let name = entry.file_name();
-            let ours = [PREFIX, TEMPORARY].iter().any(|p| name.as_bytes().starts_with(p));
-            let Ok(found) = entry.metadata() else { continue };
+            let ours = [PREFIX, TEMPORARY]
+                .iter()
+                .any(|p| name.as_bytes().starts_with(p));
+            let Ok(found) = entry.metadata() else {
+                continue;
+            };
             if ours && !found.is_dir() {
                 let used = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                 files.push((name, found.len(), used));
@@ -283,7 +286,11 @@ mod tests {
     fn the_oldest_go_first() {
         let path = fresh("prune");
         let folder = Folder::open(&path).unwrap();
-        for (age, name) in [(30, "translation-a"), (20, "translation-b"), (10, "translation-c")] {
+        for (age, name) in [
+            (30, "translation-a"),
+            (20, "translation-b"),
+            (10, "translation-c"),
+        ] {
             let file = folder.create(OsStr::new(name)).unwrap();
             file.set_len(100).unwrap();
             let used = SystemTime::now() - Duration::from_secs(age);
@@ -291,9 +298,14 @@ mod tests {
         }
         std::fs::write(path.join("stranger"), [0; 999]).unwrap();
         folder.prune_to(OsStr::new("translation-a"), 250).unwrap();
-        let left: Vec<_> = ["translation-a", "translation-b", "translation-c", "stranger"]
-            .map(|name| path.join(name).exists())
-            .into();
+        let left: Vec<_> = [
+            "translation-a",
+            "translation-b",
+            "translation-c",
+            "stranger",
+        ]
+        .map(|name| path.join(name).exists())
+        .into();
         assert_eq!(left, [true, false, true, true]);
         assert_eq!(folder.clear().unwrap(), 2);
         assert!(path.join("stranger").exists());
