@@ -56,11 +56,16 @@ pub(super) fn inputs(given: &[String]) -> Result<Inputs, Failure> {
     Ok(inputs)
 }
 
-/// Time of a sample of a cell: the handler's where it is known, else what the program saw.
+/// Time of a sample of a cell: what the program saw, entry and exit included.
 fn time(cost: &Cost) -> Option<f64> {
-    cost.handler
-        .map(|h| h.mean)
-        .or_else(|| cost.stolen_mean.map(|s| s.value))
+    cost.stolen_mean.map(|s| s.value)
+}
+
+/// What the program saw beyond the handler's own time: entry and exit, half each.
+fn entry_and_exit(plain: &Cost) -> Option<Input> {
+    let beyond = time(plain)? - plain.handler?.mean;
+    (beyond > 0.0)
+        .then(|| Input::measured(beyond / 2.0, "half of the stolen time beyond the handler's"))
 }
 
 /// Cells of the PMU with and without branch stack, at the same rate, and fixed period.
@@ -95,6 +100,10 @@ pub(super) fn run(base: &Inputs, outcome: &Outcome) -> Result<Model, Failure> {
         && let (Some(without), Some(with)) = (time(plain), time(stack))
     {
         inputs.counts_kernel = outcome.sees_kernel;
+        if let Some(half) = entry_and_exit(plain) {
+            inputs.entry_ns = half.clone();
+            inputs.exit_ns = half;
+        }
         fitted = fit(without, with, Stack::Info, &inputs);
         if let Some(fitted) = &fitted {
             inputs.rdmsr_ns = fitted.rdmsr_ns.clone();
