@@ -14,7 +14,7 @@ use super::naming::Namer;
 use super::once;
 use super::own::{Own, cpu_time};
 use super::sampled::Sampled;
-use super::screen::Screen;
+use super::screen::{Input, Keyboard, Screen};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -104,6 +104,21 @@ impl App {
         }
     }
 
+    /// Reads all keys that there are; `true`: quit.
+    fn keys(&mut self, screen: &mut Screen) -> std::io::Result<bool> {
+        while event::poll(Duration::ZERO)? {
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+            {
+                let action = self.model.key(key);
+                if self.act(action, screen)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// What a key asks for; `true`: quit.
     fn act(&mut self, action: Action, screen: &mut Screen) -> std::io::Result<bool> {
         match action {
@@ -137,6 +152,7 @@ pub(super) fn live(
     let mut app = App::new(chosen, settings);
     let mut live = Live::start(chosen, scope, ring)?;
     let mut screen = Screen::open().map_err(|e| no_terminal(&e))?;
+    let keyboard = Keyboard::open().map_err(|e| no_terminal(&e))?;
     let mut next = Instant::now() + every;
     let mut changed = true;
     loop {
@@ -147,15 +163,13 @@ pub(super) fn live(
             changed = false;
         }
         let wait = next.saturating_duration_since(Instant::now()).min(LOOK);
-        if event::poll(wait).map_err(|e| no_terminal(&e))? {
-            changed = true;
-            let event = event::read().map_err(|e| no_terminal(&e))?;
-            if let Event::Key(key) = event
-                && key.kind != KeyEventKind::Release
-            {
-                let action = app.model.key(key);
-                let quit = app.act(action, &mut screen);
-                if quit.map_err(|e| no_terminal(&e))? {
+        match keyboard.wait(wait).map_err(|e| no_terminal(&e))? {
+            Input::Nothing => {}
+            Input::Signal => changed = true,
+            Input::Gone => return Ok(Outcome(128 + libc::SIGHUP as u8)),
+            Input::Ready => {
+                changed = true;
+                if app.keys(&mut screen).map_err(|e| no_terminal(&e))? {
                     return Ok(Outcome::OK);
                 }
             }

@@ -58,7 +58,10 @@ pub(super) fn lines(
             let mut out: Vec<DetailLine> = keys.iter().map(line).collect();
             if tab == Tab::Callers {
                 out.push(remark(
-                    "Callers are found by frame pointers: in code built without them they are missing or one too far.",
+                    "Callers are found by frame pointers: where code is built without them",
+                ));
+                out.push(remark(
+                    "(as leaf functions often are), they are missing or one too far.",
                 ));
             }
             if keys.is_empty() {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::buffer::Cell;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::By;
@@ -107,8 +108,8 @@ impl Fixture {
         self.terminal.draw(|f| draw::draw(f, model)).unwrap();
         let buffer = self.terminal.backend().buffer();
         let width = usize::from(buffer.area.width);
-        let cells: Vec<&str> = buffer.content.iter().map(|c| c.symbol()).collect();
-        cells.chunks(width).map(|row| row.concat()).collect()
+        let cells: Vec<&str> = buffer.content.iter().map(Cell::symbol).collect();
+        cells.chunks(width).map(<[&str]>::concat).collect()
     }
 
     /// The line of the screen with this text.
