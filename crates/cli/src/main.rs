@@ -6,6 +6,8 @@
 mod cmd;
 mod env_record;
 mod failure;
+mod machine;
+mod metrics;
 mod model;
 mod output;
 mod render;

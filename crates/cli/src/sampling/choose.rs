@@ -1,6 +1,6 @@
 //! Which events are sampled, how often, and with which fields: from the command line and from what this kernel takes.
 
-use truecount_events::{Encoding, Machine};
+use truecount_events::Encoding;
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{
     Cause, Errno, Event as Counter, EventAttr, OpenOptions, SharedKernel, Target, linux,
@@ -37,6 +37,8 @@ pub(crate) enum Chains {
 pub(crate) struct Request<'a> {
     /// An expression as `-e` takes it; `None`: cycles, or what there is.
     pub(crate) event: Option<&'a str>,
+    /// A vendor's files with further names.
+    pub(crate) event_dir: Option<&'a std::path::Path>,
     /// A sample every so many events.
     pub(crate) period: Option<u64>,
     /// Samples a second.
@@ -76,7 +78,8 @@ pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Failure> {
     let mut events = Vec::new();
     match request.event {
         Some(expression) => {
-            let resolved = truecount_events::resolve(expression, &Machine::this())
+            let machine = crate::machine::this(request.event_dir)?;
+            let resolved = truecount_events::resolve(expression, &machine)
                 .map_err(|error| Failure::new(2, error.to_string()))?;
             for event in resolved.events() {
                 let Some(encoding) = event.encoding() else {

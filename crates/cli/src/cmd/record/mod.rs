@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Events to sample, separated by commas [default: cycles; cpu-clock where there is no PMU]
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     event: Option<String>,
+    /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
+    #[arg(long, value_name = "DIR")]
+    event_dir: Option<PathBuf>,
     /// A sample every N events
     #[arg(short = 'c', long, value_name = "N", conflicts_with = "frequency", value_parser = clap::value_parser!(u64).range(1..))]
     period: Option<u64>,
@@ -93,6 +96,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     }
     let chosen = choose(&Request {
         event: args.event.as_deref(),
+        event_dir: args.event_dir.as_deref(),
         period: args.period,
         frequency: args.frequency,
         branches: args.branches,
