@@ -7,10 +7,14 @@ mod once;
 #[path = "top/screen.rs"]
 mod screen;
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
 /// Set: be the program that is looked at, and nothing else.
 const WORKLOAD: &str = "TRUECOUNT_TEST_TOP";
+
+/// What it says when it begins.
+const RUNNING: &str = "the workload runs";
 
 /// No calls inside, so that a build without optimization spends its time here, too.
 #[inline(never)]
@@ -39,6 +43,7 @@ fn workload() {
     if std::env::var_os(WORKLOAD).is_none() {
         return;
     }
+    println!("{RUNNING}");
     let start = std::time::Instant::now();
     let mut x = 1;
     while start.elapsed().as_secs() < 120 {
@@ -58,10 +63,11 @@ impl Busy {
         command
             .args(["workload", "--exact", "--nocapture", "--test-threads=1"])
             .env(WORKLOAD, "1")
-            .stdout(Stdio::null());
-        let this = Self(command.spawn().unwrap());
-        // Until it runs its functions.
-        std::thread::sleep(std::time::Duration::from_millis(300));
+            .stdout(Stdio::piped());
+        let mut this = Self(command.spawn().unwrap());
+        let lines = BufReader::new(this.0.stdout.take().unwrap()).lines();
+        let started = lines.map_while(Result::ok).any(|l| l.contains(RUNNING));
+        assert!(started, "the workload did not start");
         this
     }
 

@@ -54,9 +54,8 @@ impl App {
         let Settings {
             mut about, by, pid, ..
         } = settings;
-        let namer = Namer::new();
-        let sees_kernel = chosen.events.iter().any(|e| !e.attr.get_exclude_kernel());
-        if let Some(why) = namer.no_kernel_names().filter(|_| sees_kernel) {
+        let namer = Namer::new(chosen.events.iter().any(|e| !e.attr.get_exclude_kernel()));
+        if let Some(why) = namer.no_kernel_names() {
             about
                 .notes
                 .push(format!("functions of the kernel have no names: {why}"));

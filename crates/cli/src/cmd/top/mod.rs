@@ -20,6 +20,7 @@ mod tally;
 mod tests;
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::CmdResult;
@@ -98,6 +99,9 @@ pub(crate) struct Args {
     /// [default: cycles; cpu-clock where there is no PMU]
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     event: Option<String>,
+    /// A vendor's event files (JSON), for names that are not built in
+    #[arg(long, value_name = "DIR")]
+    event_dir: Option<PathBuf>,
     /// Watch this process and its threads
     #[arg(short = 'p', long, value_name = "PID", conflicts_with_all = ["all_cpus", "cpus"])]
     pid: Option<i32>,
@@ -210,6 +214,7 @@ fn scope(args: &Args) -> Result<Scope, Failure> {
 fn chosen(args: &Args, scope: &Scope) -> Result<Chosen, Failure> {
     let mut chosen = choose(&Request {
         event: args.event.as_deref(),
+        event_dir: args.event_dir.as_deref(),
         period: args.period,
         frequency: args.frequency,
         chains: (!args.no_callers).then_some(Chains::Fp),

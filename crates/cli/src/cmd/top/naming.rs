@@ -40,10 +40,16 @@ pub(super) struct Namer {
 }
 
 impl Namer {
-    pub(super) fn new() -> Self {
+    /// `kernel`: there can be samples of the kernel.
+    pub(super) fn new(kernel: bool) -> Self {
         Self {
             symbols: Symbols::new(SearchPath::default()),
-            kernel: Kallsyms::of_this_machine(),
+            // More than a hundred thousand names: read only when they can be needed.
+            kernel: if kernel {
+                Kallsyms::of_this_machine()
+            } else {
+                Ok(Kallsyms::default())
+            },
             names: FxHashMap::default(),
             keys: FxHashMap::default(),
         }
@@ -159,7 +165,7 @@ mod tests {
 
     #[test]
     fn places_without_names_say_so() {
-        let mut n = Namer::new();
+        let mut n = Namer::new(false);
         let place = Place::Unknown(0x1234);
         assert_eq!(
             n.function(&place),
@@ -171,7 +177,7 @@ mod tests {
 
     #[test]
     fn memory_of_names_is_bounded() {
-        let mut n = Namer::new();
+        let mut n = Namer::new(false);
         for i in 0..MOST_NAMES as u64 * 3 {
             let _ = n.function(&Place::Unknown(i));
             assert!(n.names.len() <= MOST_NAMES);

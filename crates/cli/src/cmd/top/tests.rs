@@ -69,7 +69,7 @@ impl Fixture {
         Self {
             model: Model::new(about(events), by),
             sampled: Sampled::new(by, events.len()),
-            namer: Namer::new(),
+            namer: Namer::new(false),
             terminal: Terminal::new(TestBackend::new(110, 24)).unwrap(),
         }
     }
