@@ -1,12 +1,12 @@
 //! What to do when translated code comes back to the runtime.
 
-use crate::cache::{self, CACHE, NONE};
+use crate::cache::{CACHE, NONE};
 use crate::entry::{self, address, kind};
 use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BASE, state as slot_state};
 use crate::pages::PAGES;
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_plain_syscall};
-use crate::{check, report, signals, sys, syscalls};
+use crate::{cache_file, check, counts, report, signals, sys, syscalls};
 use core::sync::atomic::Ordering::*;
 
 /// Called by the crossing with the program's state in the context; leaves the
@@ -147,11 +147,13 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     let address_of_context = state::context_at(args.slot as u32);
     // SAFETY: just mapped; ours alone.
     let context = unsafe { &mut *(address_of_context as *mut Context) };
+    counts::init(args.slot as u32);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     CACHE.get().init();
     PAGES.get().init();
     signals::init(context);
+    cache_file::start(context, args.cache_fd, args.cache_effort);
     context.regs = args.regs;
     context.regs[4] = args.sp;
     context.rflags = args.rflags;
@@ -188,6 +190,7 @@ pub fn prepare(context: &mut Context, slot: u32) {
     if context.stack == 0 {
         context.stack = state::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
     }
+    context.space = counts::space();
     identify(context);
     set_gs(context);
     signals::set_stack(context);

@@ -1,9 +1,10 @@
 //! The files every process of a run maps: the totals, and the runtime's image.
 
 use super::LaunchError;
+use super::store::Store;
 use crate::layout::{
     BOOT_STACK, Context, Header, JUMP_TABLE, MAGIC, MAX_SLOTS, REGION, RET_TABLE, RUNTIME_BASE,
-    TABLE_BYTES,
+    TABLE_BYTES, option,
 };
 use std::fs::File;
 use std::io;
@@ -22,6 +23,8 @@ pub(super) struct Shared {
     totals: File,
     image: File,
     header: NonNull<Header>,
+    /// Translations of earlier runs.
+    pub store: Store,
     /// Bytes of code at the start of the image.
     pub text: u64,
 }
@@ -49,7 +52,7 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
 }
 
 impl Shared {
-    pub(super) fn new() -> Result<Self, LaunchError> {
+    pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let totals = memfd(c"truecount-totals")?;
         totals
             .set_len(u64::from(MAX_SLOTS) * REGION)
@@ -78,13 +81,19 @@ impl Shared {
             (*h).next_slot
                 .store(1, std::sync::atomic::Ordering::Relaxed);
             (*h).launcher = std::process::id();
+            (*h).saving.store(
+                u32::from(options.cache.is_some()),
+                std::sync::atomic::Ordering::Relaxed,
+            );
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
+            (*h).options = if options.per_block { option::BLOCKS } else { 0 };
         }
         Ok(Self {
             totals,
             image,
             header,
+            store: Store::new(options.cache.clone()),
             text,
         })
     }
@@ -106,6 +115,17 @@ impl Shared {
         self.totals
             .read_exact_at(bytes.as_mut_slice(), u64::from(slot) * REGION)?;
         Ok(bytes)
+    }
+
+    /// Words of a slot's region from `offset` on.
+    pub(super) fn words(&self, slot: u32, offset: u64, count: usize) -> io::Result<Vec<u64>> {
+        let mut bytes = vec![0u8; count * 8];
+        self.totals
+            .read_exact_at(&mut bytes, u64::from(slot) * REGION + offset)?;
+        Ok(bytes
+            .chunks_exact(8)
+            .map(|word| word.iter().rev().fold(0, |all, &b| all << 8 | u64::from(b)))
+            .collect())
     }
 
     /// Writes into a slot's context.
@@ -153,6 +173,21 @@ impl MappedContext {
     pub(super) fn exec(&self) -> &std::sync::atomic::AtomicU32 {
         // SAFETY: mapped as long as self lives; an atomic in shared memory.
         unsafe { &(*self.at.as_ptr()).exec }
+    }
+    /// The word of a process that offers its translations.
+    pub(super) fn save(&self) -> &std::sync::atomic::AtomicU32 {
+        // SAFETY: as above.
+        unsafe { &(*self.at.as_ptr()).save }
+    }
+    /// Where it describes them.
+    pub(super) fn save_request(&self) -> u64 {
+        // SAFETY: mapped; written before the request.
+        unsafe { (&raw const (*self.at.as_ptr()).save_request).read_volatile() }
+    }
+    /// The first slot of its image.
+    pub(super) fn leader(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.at.as_ptr()).leader).read_volatile() }
     }
     /// The thread id that made the request.
     pub(super) fn tid(&self) -> u32 {
