@@ -5,6 +5,7 @@ mod blocks;
 mod check;
 mod completions;
 mod events;
+pub(crate) mod exactness;
 mod man;
 mod profile;
 mod record;
@@ -26,6 +27,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Completions(completions::Args),
     Events(events::Args),
+    Exactness(exactness::Args),
     Man(man::Args),
     Stat(stat::Args),
     Top(top::Args),
@@ -44,6 +46,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
         Command::Events(args) => events::run(args),
+        Command::Exactness(args) => exactness::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Top(args) => top::run(args),
     }
