@@ -13,6 +13,7 @@ mod record;
 mod report;
 mod run;
 mod stat;
+mod top;
 
 use crate::CmdResult;
 
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Man(man::Args),
     Overhead(Box<overhead::Args>),
     Stat(stat::Args),
+    Top(top::Args),
 }
 
 /// Runs the subcommand that was asked for.
@@ -49,5 +51,6 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Events(args) => events::run(args),
         Command::Exactness(args) => exactness::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::Top(args) => top::run(args),
     }
 }
