@@ -87,7 +87,7 @@ fn every_cell_has_a_price_or_a_reason() {
     refuses(&document, |d| d["cells"][0]["event"] = "clock".into());
     refuses(&document, |d| d["model"]["label"] = "measured".into());
     refuses(&document, |d| {
-        d["model"]["inputs"]["wrmsr_ns"]["origin"] = "somewhere".into()
+        d["model"]["inputs"]["wrmsr_ns"]["origin"] = "somewhere".into();
     });
     refuses(&document, |d| d["reads"][0]["reason"] = 5.into());
     refuses(&document, |d| d["schema"] = "truecount.overhead/2".into());
