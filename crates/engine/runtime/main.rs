@@ -11,6 +11,7 @@
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
+//! | `perf` | `perf_event_open` and what is done with its descriptors |
 //! | `signals`, `frames` | signals in, frames out |
 //! | `report` | the end after a failed internal check |
 #![no_std]
@@ -21,6 +22,8 @@
 mod layout;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
+#[path = "../src/pmu/mod.rs"]
+mod pmu;
 
 mod cache;
 mod dispatch;
@@ -29,6 +32,7 @@ mod frames;
 mod images;
 mod memory_calls;
 mod pages;
+mod perf;
 mod report;
 mod signals;
 mod state;

@@ -23,6 +23,10 @@ pub const TOTALS_BASE: u64 = 0x4000_0000_0000;
 pub const REGION: u64 = 64 << 20;
 /// Slots a run can use (threads and processes together).
 pub const MAX_SLOTS: u32 = 65_536;
+/// Table of the events that programs opened (`pmu::table`), in region 0.
+pub const EVENT_TABLE: u64 = TOTALS_BASE + (1 << 20);
+/// Their pages, up to the end of region 0.
+pub const EVENT_PAGES: u64 = TOTALS_BASE + (32 << 20);
 /// The runtime's own memory (block descriptions, stacks).
 pub const ARENA_BASE: u64 = 0x4500_0000_0000;
 /// Stack of the first thread until it has its own; the start arguments above.
@@ -59,6 +63,12 @@ pub struct Header {
     pub ring: [AtomicU32; 256],
     /// Text of the first failure, zero-terminated.
     pub report: [u8; 1024],
+    /// Lock over the events that programs opened: thread id of who holds it.
+    pub events_lock: AtomicU32,
+    /// Not 0 once a program has opened an event of the engine's.
+    pub events_open: AtomicU32,
+    /// Device and inode of the totals file: by these an event's descriptor is known.
+    pub events_file: [AtomicU64; 2],
 }
 
 /// Bits of [`Header::options`].
@@ -177,6 +187,10 @@ pub struct Context {
     pub translated: u64,
     /// Entries into the runtime.
     pub entries: u64,
+    /// Slot that this thread had before `execve`, or 0.
+    pub previous: u32,
+    /// Nanoseconds the thread had run when it ended (0: it has not, or was killed).
+    pub ran: AtomicU64,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.
