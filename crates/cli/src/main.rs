@@ -6,10 +6,13 @@
 mod cmd;
 mod env_record;
 mod failure;
+mod machine;
+mod metrics;
 mod model;
 mod output;
 mod render;
 mod runner;
+mod sampling;
 mod session;
 mod source;
 mod wanted;

@@ -213,6 +213,37 @@ fn wrong_input_gets_one_line_and_a_status() {
 }
 
 #[test]
+fn a_program_that_cannot_be_executed_leaves_the_recording_before_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let program = File::new("no-program");
+    std::fs::write(&program.0, b"\x7fELF and nothing else").unwrap();
+    std::fs::set_permissions(&program.0, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let file = File::new("discarded");
+    let arguments = [
+        "record",
+        "-e",
+        "cpu-clock:u",
+        "-o",
+        file.name(),
+        "--",
+        program.name(),
+    ];
+    for before in [None, Some("the recording before")] {
+        if let Some(text) = before {
+            std::fs::write(&file.0, text).unwrap();
+        }
+        let output = truecount(&arguments);
+        if output.status.code() == Some(125) {
+            println!("skipped: {}", text(&output.stderr).trim());
+            return;
+        }
+        assert_eq!(output.status.code(), Some(126), "{}", text(&output.stderr));
+        assert_eq!(std::fs::read_to_string(&file.0).ok().as_deref(), before);
+        assert!(!Path::new(&format!("{}.old", file.name())).exists());
+    }
+}
+
+#[test]
 fn a_corrupted_recording_is_an_error_with_its_place() {
     let shared = std::env::var_os("TRUECOUNT_SHARED").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),

@@ -13,6 +13,7 @@
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
 //! | `signals`, `frames` | signals in, frames out |
+//! | `counts` | running totals or per-block counters, their log |
 //! | `report` | the end after a failed internal check |
 #![no_std]
 #![no_main]
@@ -20,12 +21,15 @@
 
 #[path = "../src/layout.rs"]
 mod layout;
+#[path = "../src/log.rs"]
+mod log;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
 #[path = "../src/pmu/mod.rs"]
 mod pmu;
 
 mod cache;
+mod counts;
 mod dispatch;
 mod entry;
 mod frames;

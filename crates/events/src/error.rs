@@ -49,6 +49,20 @@ pub enum ErrorKind {
     BadNumber(String),
     /// No catalogue knows the name.
     UnknownEvent(String),
+    /// The event is one of other CPUs.
+    OtherCpus {
+        /// The name asked for.
+        event: String,
+        /// Models that have it, as the event tables call them.
+        cpus: Vec<String>,
+    },
+    /// The CPU has the event, but the kernel shows no PMU that counts it.
+    NoPmuFor {
+        /// The name asked for.
+        event: String,
+        /// The PMU, as the tables call it.
+        pmu: String,
+    },
     /// The PMU is there, the event is not.
     UnknownPmuEvent {
         /// The PMU.
@@ -201,6 +215,15 @@ impl fmt::Display for Error {
                 )?;
             }
             ErrorKind::UnknownEvent(name) => write!(f, "unknown event {name:?}")?,
+            ErrorKind::OtherCpus { event, cpus } => write!(
+                f,
+                "this CPU has no event {event:?} (these have it: {})",
+                few(cpus)
+            )?,
+            ErrorKind::NoPmuFor { event, pmu } => write!(
+                f,
+                "event {event:?} is counted by the PMU {pmu}, which this machine's kernel does not show"
+            )?,
             ErrorKind::UnknownPmuEvent { pmu, event } => {
                 write!(f, "PMU {pmu} has no event or term {event:?}")?;
             }
@@ -232,6 +255,16 @@ impl fmt::Display for Error {
             [one] => write!(f, "; did you mean {one}?"),
             [head @ .., last] => write!(f, "; did you mean {} or {last}?", head.join(", ")),
         }
+    }
+}
+
+/// The first names of a list, and how many more there are.
+fn few(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let shown = names.get(..SHOWN).unwrap_or(names).join(", ");
+    match names.len().checked_sub(SHOWN) {
+        Some(more) if more > 0 => format!("{shown} and {more} more"),
+        _ => shown,
     }
 }
 

@@ -17,6 +17,12 @@ pub trait Catalogue: fmt::Debug + Send + Sync {
 
     /// All names (of one PMU), for did-you-mean and listings.
     fn names(&self, pmu: Option<&str>) -> Vec<String>;
+
+    /// Other CPUs that have an event of this name, where the catalogue knows of any.
+    fn elsewhere(&self, name: &str) -> Vec<String> {
+        let _ = name;
+        Vec::new()
+    }
 }
 
 /// An event as a catalogue describes it.

@@ -441,6 +441,19 @@ impl Resolver<'_> {
     }
 
     fn unknown_event(&self, name: &str) -> Error {
+        let error = |kind| Error::new(kind, self.text, self.event.head_span);
+        let here = self.machine.catalogues().flat_map(|c| c.find(name, None));
+        if let Some(definition) = here.into_iter().next() {
+            return error(ErrorKind::NoPmuFor {
+                event: definition.name,
+                pmu: definition.pmu,
+            });
+        }
+        let others = self.machine.catalogues().map(|c| c.elsewhere(name));
+        let cpus = others.fold(
+            Vec::new(),
+            |all, more| if all.is_empty() { more } else { all },
+        );
         let mut names = generic::names();
         names.extend(Special::names().into_iter().map(str::to_owned));
         if let Some(sysfs) = self.machine.sysfs() {
@@ -449,8 +462,15 @@ impl Resolver<'_> {
             }
         }
         names.extend(self.machine.catalogues().flat_map(|c| c.names(None)));
-        let kind = ErrorKind::UnknownEvent(name.to_owned());
-        Error::new(kind, self.text, self.event.head_span).near(did_you_mean(name, names))
+        let kind = if cpus.is_empty() {
+            ErrorKind::UnknownEvent(name.to_owned())
+        } else {
+            ErrorKind::OtherCpus {
+                event: name.to_owned(),
+                cpus,
+            }
+        };
+        error(kind).near(did_you_mean(name, names))
     }
 }
 

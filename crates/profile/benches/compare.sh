@@ -23,7 +23,8 @@ def run(arguments):
         if child.returncode:
             sys.exit(f"{arguments[:2]} failed")
         cpu = usage.ru_utime + usage.ru_stime
-        best = min(best or (cpu, 0), (cpu, usage.ru_maxrss * 1024))
+        this = (cpu, usage.ru_maxrss * 1024)
+        best = min(best or this, this)
     return best
 
 for name, what, pattern, wanted in [

@@ -8,6 +8,7 @@
 use crate::align::{Block, align};
 use crate::error::{Loss, ProfileError};
 use crate::file::Profile;
+use crate::huge;
 use crate::metadata::Unit;
 use crate::sequence::{
     Code, Descriptions, NO_PARENT, PointKind, Sequence, Sink, decode, sequences, walk,
@@ -74,10 +75,24 @@ pub struct Noise {
 struct Reference {
     thread: u32,
     codes: Arc<Vec<Code>>,
-    low: Vec<u64>,
-    high: Vec<u64>,
+    spans: Vec<Span>,
     /// Intervals that some run does not have; empty when every run has all.
     missing: Vec<bool>,
+}
+
+/// The smallest and the largest length of one interval.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    low: u64,
+    high: u64,
+}
+
+impl Span {
+    #[inline(always)]
+    fn book(&mut self, length: u64) {
+        self.low = self.low.min(length);
+        self.high = self.high.max(length);
+    }
 }
 
 type Stretches = BTreeMap<(usize, usize, usize), Vec<(usize, u64)>>;
@@ -173,8 +188,7 @@ pub fn aggregate(files: &[PathBuf]) -> Result<Noise, ProfileError> {
 struct Extreme {
     thread: u32,
     codes: Arc<Vec<Code>>,
-    low: Vec<u64>,
-    high: Vec<u64>,
+    spans: Vec<Span>,
 }
 
 struct Extremes(Vec<Extreme>);
@@ -185,8 +199,7 @@ struct Extremes(Vec<Extreme>);
 /// them again by way of [`State::add`] changes nothing.
 struct Compare<'r> {
     codes: &'r [Code],
-    low: &'r mut [u64],
-    high: &'r mut [u64],
+    spans: &'r mut [Span],
     next: usize,
     later: u64,
     differs: bool,
@@ -200,11 +213,9 @@ impl Sink for Compare<'_> {
             return;
         }
         if let Some(place) = self.next.checked_sub(1)
-            && let (Some(low), Some(high)) = (self.low.get_mut(place), self.high.get_mut(place))
+            && let Some(span) = self.spans.get_mut(place)
         {
-            let duration = self.later.saturating_sub(at);
-            *low = (*low).min(duration);
-            *high = (*high).max(duration);
+            span.book(self.later.saturating_sub(at));
         }
         self.later = at;
         self.next += 1;
@@ -216,8 +227,15 @@ impl Extremes {
         let extreme = |reference: &Reference| Extreme {
             thread: reference.thread,
             codes: Arc::clone(&reference.codes),
-            low: vec![u64::MAX; reference.low.len()],
-            high: vec![0; reference.high.len()],
+            spans: {
+                let mut spans = huge::with_capacity(reference.spans.len());
+                let none = Span {
+                    low: u64::MAX,
+                    high: 0,
+                };
+                spans.resize(reference.spans.len(), none);
+                spans
+            },
         };
         Self(references.iter().map(extreme).collect())
     }
@@ -235,20 +253,16 @@ impl Extremes {
             .map(|extreme| (extreme.thread, extreme))
             .collect();
         let walked = walk(profile, descriptions, |thread| match left.remove(&thread) {
-            Some(Extreme {
-                codes, low, high, ..
-            }) => Compare {
+            Some(Extreme { codes, spans, .. }) => Compare {
                 codes,
-                low,
-                high,
+                spans,
                 next: 0,
                 later: 0,
                 differs: false,
             },
             None => Compare {
                 codes: &[],
-                low: &mut [],
-                high: &mut [],
+                spans: &mut [],
                 next: 0,
                 later: 0,
                 differs: true,
@@ -263,17 +277,18 @@ impl Extremes {
 
 impl Reference {
     fn new((thread, sequence): (u32, Sequence)) -> Self {
-        // The lengths take the place of the times, which nobody needs any more.
-        let mut low = sequence.times;
-        for place in 1..low.len() {
-            low[place - 1] = low[place - 1].saturating_sub(low[place]);
-        }
-        low.pop();
+        let mut spans = huge::with_capacity(sequence.times.len().saturating_sub(1));
+        spans.extend(sequence.times.windows(2).map(|pair| {
+            let length = pair[0].saturating_sub(pair[1]);
+            Span {
+                low: length,
+                high: length,
+            }
+        }));
         Self {
             thread,
             codes: Arc::new(sequence.codes),
-            high: low.clone(),
-            low,
+            spans,
             missing: Vec::new(),
         }
     }
@@ -283,20 +298,17 @@ impl Reference {
         let Some(intervals) = block.len.checked_sub(1) else {
             return;
         };
-        let low = &mut self.low[block.a..block.a + intervals];
-        let high = &mut self.high[block.a..block.a + intervals];
+        let spans = &mut self.spans[block.a..block.a + intervals];
         let times = times[block.b..block.b + block.len].windows(2);
-        for ((low, high), pair) in low.iter_mut().zip(high).zip(times) {
-            let duration = pair[0].saturating_sub(pair[1]);
-            *low = (*low).min(duration);
-            *high = (*high).max(duration);
+        for (span, pair) in spans.iter_mut().zip(times) {
+            span.book(pair[0].saturating_sub(pair[1]));
         }
     }
 
     /// Marks the intervals that are in none of the blocks.
     fn miss(&mut self, blocks: &[Block]) {
         if self.missing.is_empty() {
-            self.missing = vec![false; self.low.len()];
+            self.missing = vec![false; self.spans.len()];
         }
         let mut from = 0;
         for block in blocks {
@@ -311,16 +323,10 @@ impl State {
     /// Takes over what a worker kept.
     fn merge(&mut self, extremes: &Extremes) {
         for (reference, extreme) in self.references.iter_mut().zip(&extremes.0) {
-            reference
-                .low
-                .iter_mut()
-                .zip(&extreme.low)
-                .for_each(|(low, other)| *low = (*low).min(*other));
-            reference
-                .high
-                .iter_mut()
-                .zip(&extreme.high)
-                .for_each(|(high, other)| *high = (*high).max(*other));
+            for (span, other) in reference.spans.iter_mut().zip(&extreme.spans) {
+                span.low = span.low.min(other.low);
+                span.high = span.high.max(other.high);
+            }
         }
     }
 
@@ -429,13 +435,13 @@ fn finish(
     let mut groups: FxHashMap<u64, Variation> = FxHashMap::default();
     let (mut intervals, mut unmatched) = (0, 0);
     for (thread, reference) in state.references.iter().enumerate() {
-        for (number, (low, high)) in reference.low.iter().zip(&reference.high).enumerate() {
+        for (number, span) in reference.spans.iter().enumerate() {
             if reference.missing.get(number) == Some(&true) {
                 unmatched += 1;
                 continue;
             }
             intervals += 1;
-            let range = high - low;
+            let range = span.high - span.low;
             groups
                 .entry(range)
                 .or_insert(Variation {

@@ -23,6 +23,7 @@ mod error;
 mod event;
 pub mod export;
 mod file;
+mod huge;
 mod labels;
 mod metadata;
 pub mod noise;

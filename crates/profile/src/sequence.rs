@@ -7,6 +7,7 @@
 use crate::error::ProfileError;
 use crate::event::{Event, Payload};
 use crate::file::Profile;
+use crate::huge;
 use crate::strings::StringTable;
 use crate::threads::Threads;
 use rustc_hash::FxHashMap;
@@ -202,8 +203,8 @@ pub(crate) fn sequences(
         // The first thread of most profiles has nearly all events. Untouched memory costs nothing.
         let capacity = std::mem::take(&mut left);
         Sequence {
-            codes: Vec::with_capacity(capacity),
-            times: Vec::with_capacity(capacity),
+            codes: huge::with_capacity(capacity),
+            times: huge::with_capacity(capacity),
         }
     })
 }

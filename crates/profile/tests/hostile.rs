@@ -211,8 +211,11 @@ fn cyclic_missing_and_exploding_strings_end() {
 }
 
 /// Everything that reads, on one file; of the exports one, by `turn`.
-fn exercise(bytes: Vec<u8>, turn: usize) {
+///
+/// `beside` holds `whole`, an unharmed profile, and takes the broken one for what wants files.
+fn exercise(bytes: Vec<u8>, turn: usize, beside: &Beside) {
     let size = bytes.len() as u64;
+    beside.compare(&bytes);
     let Ok(profile) = Profile::from_bytes(bytes, "mutated") else {
         return;
     };
@@ -220,6 +223,11 @@ fn exercise(bytes: Vec<u8>, turn: usize) {
     if let Some(row) = summary.labels.first() {
         let _ = truecount_profile::drill::drill(&profile, &row.label);
     }
+    let _ = truecount_profile::diff::diff(
+        std::slice::from_ref(&beside.summary),
+        &[summary.clone(), beside.summary.clone()],
+        &truecount_profile::diff::DiffOptions::default(),
+    );
     let _ = truecount_profile::noise::macro_noise(&[vec![summary]]);
     const FORMATS: [Format; 7] = [
         Format::Chrome,
@@ -239,6 +247,34 @@ fn exercise(bytes: Vec<u8>, turn: usize) {
         "{format:?}: {} bytes from {size}",
         sink.0
     );
+}
+
+/// An unharmed profile to compare with, as a file and as a summary.
+struct Beside {
+    folder: tempfile::TempDir,
+    summary: truecount_profile::Summary,
+}
+
+impl Beside {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = sample(9).file(4096);
+        std::fs::write(folder.path().join("whole.mm_profdata"), &bytes).unwrap();
+        let summary = summarize(&Profile::from_bytes(bytes, "whole").unwrap());
+        Self { folder, summary }
+    }
+
+    /// The micro noise between the unharmed file and the broken one.
+    fn compare(&self, broken: &[u8]) {
+        let path = |name| self.folder.path().join(name);
+        std::fs::write(path("broken.mm_profdata"), broken).unwrap();
+        let files = [path("whole.mm_profdata"), path("broken.mm_profdata")];
+        if let Ok(noise) = truecount_profile::aggregate::aggregate(&files) {
+            for variation in &noise.variations {
+                let _ = noise.place(variation);
+            }
+        }
+    }
 }
 
 struct Random(u64);
@@ -292,8 +328,9 @@ fn mutations(count: usize, seed: u64) {
         .flat_map(|&version| [16, 100, 4096].map(|page| sample(version).file(page)))
         .collect();
     let mut random = Random(seed);
+    let beside = Beside::new();
     for turn in 0..count {
-        exercise(mutate(&corpus, &mut random), turn);
+        exercise(mutate(&corpus, &mut random), turn, &beside);
     }
 }
 

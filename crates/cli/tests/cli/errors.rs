@@ -27,6 +27,50 @@ fn an_unknown_event_names_near_ones() {
     );
 }
 
+/// Names of the CPU's tables and of a vendor's folder are names for every command; what other CPUs have is said.
+#[test]
+fn events_of_tables_and_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = r#"[{"EventName":"OUR_OWN.EVENT","EventCode":"0xc0","UMask":"0x1"}]"#;
+    std::fs::write(folder.path().join("own.json"), row).unwrap();
+    let folder = folder.path().to_str().unwrap();
+    if cfg!(target_arch = "x86_64") {
+        let args = [
+            "stat",
+            "--event-dir",
+            folder,
+            "-e",
+            "our_own.event:u",
+            "--",
+            "true",
+        ];
+        let text = stderr(&run(&args));
+        assert!(text.contains("our_own.event:u"), "{text}");
+    }
+    for subcommand in ["stat", "bench", "record"] {
+        let args = [
+            subcommand,
+            "--event-dir",
+            "/nonexistent",
+            "-e",
+            "x",
+            "--",
+            "true",
+        ];
+        fails(&args, 1, &["--event-dir", "/nonexistent"]);
+        // No CPU has both.
+        let names = ["MEM_LOAD_RETIRED.L1_HIT", "ls_int_taken"];
+        let lines = names.map(|name| stderr(&run(&[subcommand, "-e", name, "--", "true"])));
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.contains("this CPU has no event")
+                    && (line.contains("skylake") || line.contains("amdzen2"))),
+            "{lines:?}"
+        );
+    }
+}
+
 #[test]
 fn a_missing_program_is_127_and_a_file_that_is_none_126() {
     let folder = tempfile::tempdir().unwrap();

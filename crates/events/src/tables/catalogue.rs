@@ -1,7 +1,7 @@
 //! A model's events as a [`Catalogue`] of the resolver.
 
 use super::{Model, TableEvent, Tables};
-use crate::{Catalogue, Definition, Machine};
+use crate::{Catalogue, Cpu, Definition, Machine};
 use std::sync::Arc;
 
 /// Whose tables.
@@ -46,12 +46,15 @@ impl ModelCatalogue {
         })
     }
 
-    fn model(&self) -> Option<Model<'_>> {
-        let tables = match &self.source {
+    fn tables(&self) -> &Tables {
+        match &self.source {
             Source::Embedded => Tables::embedded(),
             Source::Given(tables) => tables,
-        };
-        tables.model(&self.model)
+        }
+    }
+
+    fn model(&self) -> Option<Model<'_>> {
+        self.tables().model(&self.model)
     }
 }
 
@@ -75,37 +78,73 @@ fn definition(event: &TableEvent, pmu: Option<&str>) -> Definition {
     }
 }
 
+fn find(model: Option<Model<'_>>, name: &str, pmu: Option<&str>) -> Vec<Definition> {
+    let events = model.map(|m| m.find(name)).unwrap_or_default();
+    events
+        .into_iter()
+        .filter(|e| pmu.is_none_or(|asked| is_pmu(&e.pmu, asked)))
+        .map(|e| definition(e, pmu))
+        .collect()
+}
+
+fn names(model: Option<Model<'_>>, pmu: Option<&str>) -> Vec<String> {
+    let Some(model) = model else {
+        return Vec::new();
+    };
+    model
+        .events()
+        .filter(|e| pmu.is_none_or(|asked| is_pmu(&e.pmu, asked)))
+        .map(|e| e.name.clone())
+        .collect()
+}
+
+fn elsewhere(tables: &Tables, name: &str) -> Vec<String> {
+    tables.having(name).into_iter().map(str::to_owned).collect()
+}
+
 impl Catalogue for ModelCatalogue {
     fn find(&self, name: &str, pmu: Option<&str>) -> Vec<Definition> {
-        let events = self.model().map(|m| m.find(name)).unwrap_or_default();
-        events
-            .into_iter()
-            .filter(|e| pmu.is_none_or(|asked| is_pmu(&e.pmu, asked)))
-            .map(|e| definition(e, pmu))
-            .collect()
+        find(self.model(), name, pmu)
     }
 
     fn names(&self, pmu: Option<&str>) -> Vec<String> {
-        let Some(model) = self.model() else {
-            return Vec::new();
-        };
-        model
-            .events()
-            .filter(|e| pmu.is_none_or(|asked| is_pmu(&e.pmu, asked)))
-            .map(|e| e.name.clone())
-            .collect()
+        names(self.model(), pmu)
+    }
+
+    fn elsewhere(&self, name: &str) -> Vec<String> {
+        elsewhere(self.tables(), name)
     }
 }
 
-/// The machine with the built-in events of its CPU, if the tables know it.
+/// The built-in events of a CPU. The tables are decoded only when a name is asked for, which the resolver does only
+/// for names that nothing else knows: a program that counts `instructions:u` does not pay for them.
+#[derive(Debug, Clone, Copy)]
+struct OfCpu(Option<Cpu>);
+
+impl OfCpu {
+    fn model(self) -> Option<Model<'static>> {
+        Tables::embedded().model_of(self.0?)
+    }
+}
+
+impl Catalogue for OfCpu {
+    fn find(&self, name: &str, pmu: Option<&str>) -> Vec<Definition> {
+        find(self.model(), name, pmu)
+    }
+
+    fn names(&self, pmu: Option<&str>) -> Vec<String> {
+        names(self.model(), pmu)
+    }
+
+    fn elsewhere(&self, name: &str) -> Vec<String> {
+        elsewhere(Tables::embedded(), name)
+    }
+}
+
+/// The machine with the built-in events of its CPU. A CPU that the tables do not know has none, but an unknown event
+/// is then still told which CPUs have it.
 #[must_use]
 pub fn with_tables(machine: Machine) -> Machine {
-    let model = machine
-        .cpu()
-        .and_then(|cpu| Tables::embedded().model_of(cpu))
-        .and_then(|model| ModelCatalogue::embedded(model.name()));
-    match model {
-        Some(catalogue) => machine.with_catalogue(catalogue),
-        None => machine,
-    }
+    let catalogue = OfCpu(machine.cpu());
+    machine.with_catalogue(catalogue)
 }

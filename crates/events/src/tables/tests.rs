@@ -154,3 +154,44 @@ fn damaged_files_are_errors() {
         let _ = Tables::decode(&miniz_oxide::deflate::compress_to_vec_zlib(&bytes, 1));
     }
 }
+
+#[test]
+fn the_resolver_knows_the_events_of_the_cpu() {
+    let machine = |family, model| {
+        crate::tables::with_tables(crate::Machine::unknown().with_cpu(Cpu {
+            vendor: if family == 6 {
+                Vendor::Intel
+            } else {
+                Vendor::Amd
+            },
+            family,
+            model,
+            stepping: 0,
+        }))
+    };
+    let skylake = machine(6, 0x5e);
+    let resolved = crate::resolve("MEM_LOAD_RETIRED.L1_HIT:u", &skylake).unwrap();
+    let event = resolved.events().next().unwrap();
+    assert_eq!(event.name, "MEM_LOAD_RETIRED.L1_HIT:u");
+    let encoding = event.encoding().unwrap();
+    assert_eq!((encoding.config, encoding.user_only()), (0x01d1, true));
+    // Near names of this CPU; CPUs that have what it lacks; a PMU that is not there.
+    let error = |name: &str, machine| crate::resolve(name, machine).unwrap_err();
+    let near = error("MEM_LOAD_RETIRED.L1_HITT", &skylake);
+    assert_eq!(near.near[0], "MEM_LOAD_RETIRED.L1_HIT");
+    let text = error("TOPDOWN.SLOTS", &skylake).to_string();
+    assert!(
+        text.contains("this CPU has no event") && text.contains("icelake"),
+        "{text}"
+    );
+    let zen = machine(0x1a, 2);
+    let text = error("MEM_LOAD_RETIRED.L1_HIT", &zen).to_string();
+    assert!(text.contains("skylake"), "{text}");
+    let server = machine(6, 0x55);
+    let text = error("UNC_CHA_CLOCKTICKS", &server).to_string();
+    assert!(text.contains("PMU uncore_cha"), "{text}");
+    // A CPU that no table knows.
+    let unknown = machine(6, 1);
+    let text = error("MEM_LOAD_RETIRED.L1_HIT", &unknown).to_string();
+    assert!(text.contains("skylake"), "{text}");
+}

@@ -11,6 +11,7 @@ mod html;
 mod jobs;
 mod markdown;
 mod measure;
+mod metrics;
 mod params;
 mod plan;
 mod progress;
@@ -23,7 +24,6 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use truecount_events::Machine;
 use truecount_stats::Floors;
 
 use crate::CmdResult;
@@ -74,7 +74,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => Vec::new(),
     };
     let mut source = select(args.source)?;
-    let plan = plan::make(args, &mut *source, &Machine::this())?;
+    let machine = crate::machine::this(args.event_dir.as_deref())?;
+    let plan = plan::make(args, &mut *source, &machine)?;
     let setting = Setting {
         jobs: &jobs,
         prepare: Hook::new("--prepare", &args.prepare, written)?,
@@ -83,6 +84,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         sink: args.sink()?,
         input: args.input()?,
         cpus,
+        metrics: &plan.metrics,
         keep_aslr: args.aslr,
         timeout: args.timeout,
         capture: Capture::new()?,

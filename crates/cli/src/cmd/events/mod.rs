@@ -1,7 +1,7 @@
 //! `truecount events`: what this machine, or any CPU of the tables, can count, and how it is encoded.
 
 mod document;
-pub(crate) mod metrics;
+mod metrics;
 mod select;
 mod text;
 
@@ -60,11 +60,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let tables = match &args.event_dir {
         None => Tables::embedded(),
         Some(dir) => {
-            own = Tables::from_dir(dir).map_err(|error| {
-                Failure::new(1, format!("--event-dir: {error}")).mend(
-                    "give a folder of Intel's perfmon or of Linux' tools/perf/pmu-events/arch",
-                )
-            })?;
+            own = crate::machine::read_event_dir(dir)?;
             &own
         }
     };
@@ -117,7 +113,7 @@ fn list_metrics(
     machine: &Machine,
     out: &mut Output,
 ) -> CmdResult {
-    let metrics = metrics::load(&args.metrics_file)?;
+    let metrics = crate::metrics::load(&args.metrics_file)?;
     let mut names = match (&args.cpu, machine.cpu()) {
         (None, Some(cpu)) => truecount_events::metrics::names_of(cpu),
         (Some(asked), _) => vec![asked.to_ascii_lowercase()],

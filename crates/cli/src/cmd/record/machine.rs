@@ -3,7 +3,7 @@
 use truecount_perf::probe::{Root, cpu};
 use truecount_sample::writer::WriterFeatures;
 
-use super::choose::Chosen;
+use crate::sampling::Chosen;
 
 pub(super) fn describe(chosen: &Chosen, command_line: Vec<String>) -> WriterFeatures {
     let root = Root::system();

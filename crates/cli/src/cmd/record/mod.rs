@@ -1,9 +1,8 @@
 //! `truecount record`: samples a program, a process or the whole machine into a `perf.data` file.
 
-mod choose;
 mod existing;
 mod machine;
-mod rings;
+mod recorder;
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -17,9 +16,9 @@ use crate::output::cannot_write;
 use crate::render::number::grouped;
 use crate::runner::wait::{Ticker, wait_without_command};
 use crate::runner::{Hook, Launch, exec_failure, resolve};
+use crate::sampling::{Chains, Chosen, Request, Scope, choose};
 use crate::session::{Session, launch_failure};
-use choose::Chosen;
-use rings::{Recorder, Scope};
+use recorder::Recorder;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -33,17 +32,6 @@ EXAMPLES
 The file is a perf.data: `perf report`, `perf script` and hotspot read it too.
 Exits with the status of the program; 125 when nothing could be recorded.";
 
-/// How call chains are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Chains {
-    /// Frame pointers, followed by the kernel
-    Fp,
-    /// A copy of the stack, unwound later
-    Dwarf,
-    /// The branch stack's call-stack mode (Intel, since Haswell)
-    Lbr,
-}
-
 /// Sample a program into a perf.data file
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES, after_help = "Examples: truecount record --help")]
@@ -51,6 +39,9 @@ pub(crate) struct Args {
     /// Events to sample, separated by commas [default: cycles; cpu-clock where there is no PMU]
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     event: Option<String>,
+    /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
+    #[arg(long, value_name = "DIR")]
+    event_dir: Option<PathBuf>,
     /// A sample every N events
     #[arg(short = 'c', long, value_name = "N", conflicts_with = "frequency", value_parser = clap::value_parser!(u64).range(1..))]
     period: Option<u64>,
@@ -103,15 +94,23 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     if let Some(program) = program.as_deref().filter(|p| !p.exists()) {
         return Err(exec_failure(program, libc::ENOENT));
     }
-    let chosen = choose::choose(args)?;
+    let chosen = choose(&Request {
+        event: args.event.as_deref(),
+        event_dir: args.event_dir.as_deref(),
+        period: args.period,
+        frequency: args.frequency,
+        branches: args.branches,
+        chains: args.call_graph,
+        max_stack: 0,
+    })?;
     let mut err = anstream::stderr();
     for note in &chosen.notes {
         writeln!(err, "truecount record: {note}")?;
     }
-    keep_old(&args.output)?;
+    let kept = keep_old(&args.output)?;
     let recorder: RefCell<Option<Recorder>> = RefCell::new(None);
     let start = |scope: Scope| -> Result<(), Failure> {
-        let new = Recorder::open(&chosen, scope, args.ring, &args.output)?;
+        let new = Recorder::open(&chosen, &scope, args.ring, &args.output)?;
         recorder.replace(Some(new));
         Ok(())
     };
@@ -148,7 +147,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             let finished = session
                 .launcher
                 .run(&session.signals, &launch, program, hook, Some(ticker))
-                .map_err(|error| launch_failure(error, program, &args.command))?;
+                .map_err(|error| {
+                    if recorder.take().is_some() {
+                        discard(&args.output, kept.as_deref());
+                    }
+                    launch_failure(error, program, &args.command)
+                })?;
             match finished.interrupted {
                 Some(_) => Outcome(130),
                 None => Outcome(finished.exit.shell_code()),
@@ -172,16 +176,27 @@ pub(crate) fn run(args: &Args) -> CmdResult {
 }
 
 /// A file that is there becomes FILE.old, as perf does it.
-fn keep_old(path: &Path) -> Result<(), Failure> {
+fn keep_old(path: &Path) -> Result<Option<PathBuf>, Failure> {
     let Ok(meta) = std::fs::metadata(path) else {
-        return Ok(());
+        return Ok(None);
     };
     if !meta.is_file() || meta.len() == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let mut old = path.as_os_str().to_owned();
     old.push(".old");
-    std::fs::rename(path, &old).map_err(|e| cannot_write(path, &e))
+    std::fs::rename(path, &old).map_err(|e| cannot_write(path, &e))?;
+    Ok(Some(old.into()))
+}
+
+/// The program could not be started: the file as it was before. What fails here is told by the failure already.
+fn discard(path: &Path, kept: Option<&Path>) {
+    let is_file = std::fs::metadata(path).is_ok_and(|m| m.is_file());
+    let _ = match kept {
+        Some(old) => std::fs::rename(old, path),
+        None if is_file => std::fs::remove_file(path),
+        None => Ok(()),
+    };
 }
 
 fn command_line(args: &Args) -> Vec<String> {
@@ -200,7 +215,7 @@ fn report(
     err: &mut dyn std::io::Write,
     args: &Args,
     chosen: &Chosen,
-    s: &rings::Summary,
+    s: &recorder::Summary,
 ) -> Result<(), Failure> {
     let names: Vec<&str> = chosen.events.iter().map(|e| e.name.as_str()).collect();
     writeln!(

@@ -14,6 +14,11 @@ const LANES: u32 = 8;
 impl Builder<'_, '_> {
     /// Reads a counter; `pending` is what the sum of the lanes lacks here.
     pub(super) fn rdpmc(&mut self, item: &Item, pending: i32) {
+        if self.config.counter.is_some() {
+            // Counts a block: no page of ours says that the counter may be read.
+            self.copy(item);
+            return;
+        }
         let here = self.hot.here();
         let offsets = self.config.offsets;
         let first = (COUNTER as u8).wrapping_neg();

@@ -4,6 +4,7 @@
 //! Facts: Intel SDM volume 2 (encodings of the branches, `SYSCALL`); which calls
 //! need no care is decided in [`crate::xlate::entry`].
 
+use super::count::Added;
 use super::{Builder, End, Item, record};
 use crate::xlate::decode::{Kind, prefix};
 use crate::xlate::emit::{RAX, RCX, reaches};
@@ -11,7 +12,7 @@ use crate::xlate::entry::{is_descriptor_syscall, is_plain_syscall};
 
 impl Builder<'_, '_> {
     /// The instruction that ends the block.
-    pub(super) fn terminate(&mut self, item: &Item, counted: bool, total: i32) {
+    pub(super) fn terminate(&mut self, item: &Item, counted: bool, total: Added) {
         let offsets = self.config.offsets;
         let indirect = matches!(item.insn.kind, Kind::Ret | Kind::JmpInd | Kind::CallInd);
         if indirect {
@@ -19,7 +20,7 @@ impl Builder<'_, '_> {
             self.hot.store_gs(offsets.spill_rax, RAX);
             let mut mark = record::SPILLS_RAX;
             if !counted {
-                self.hot.count_through(RAX, offsets.count, total);
+                self.hot.count_through(RAX, total.offset, total.value);
                 if item.insn.kind != Kind::Ret {
                     self.hot.load_gs(offsets.spill_rax, RAX);
                 }
@@ -29,7 +30,7 @@ impl Builder<'_, '_> {
         } else if item.insn.kind == Kind::Syscall {
             if !counted {
                 let here = self.hot.here();
-                self.hot.count_through(RCX, offsets.count, total);
+                self.hot.count_through(RCX, total.offset, total.value);
                 self.record(here, record::COUNTS);
             }
         } else if !counted {

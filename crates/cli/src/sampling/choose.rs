@@ -1,13 +1,12 @@
 //! Which events are sampled, how often, and with which fields: from the command line and from what this kernel takes.
 
-use truecount_events::{Encoding, Machine};
+use truecount_events::Encoding;
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{
     Cause, Errno, Event as Counter, EventAttr, OpenOptions, SharedKernel, Target, linux,
 };
 use truecount_sample::abi::{branch as br, sample as st};
 
-use super::{Args, Chains};
 use crate::failure::Failure;
 use crate::render::number::grouped;
 
@@ -22,17 +21,47 @@ const HERTZ: u64 = 1000;
 /// Stack copied per sample for unwinding, as perf does.
 const STACK: u32 = 8192;
 
+/// How call chains are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Chains {
+    /// Frame pointers, followed by the kernel
+    Fp,
+    /// A copy of the stack, unwound later
+    Dwarf,
+    /// The branch stack's call-stack mode (Intel, since Haswell)
+    Lbr,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Request<'a> {
+    /// An expression as `-e` takes it; `None`: cycles, or what there is.
+    pub(crate) event: Option<&'a str>,
+    /// A vendor's files with further names.
+    pub(crate) event_dir: Option<&'a std::path::Path>,
+    /// A sample every so many events.
+    pub(crate) period: Option<u64>,
+    /// Samples a second.
+    pub(crate) frequency: Option<u64>,
+    /// Branch stacks.
+    pub(crate) branches: bool,
+    /// Call chains.
+    pub(crate) chains: Option<Chains>,
+    /// At most so many callers; 0: as many as the kernel gives.
+    pub(crate) max_stack: u16,
+}
+
 /// One event to be sampled.
-pub(super) struct ChosenEvent {
-    pub(super) name: String,
-    pub(super) attr: EventAttr,
+pub(crate) struct ChosenEvent {
+    pub(crate) name: String,
+    pub(crate) attr: EventAttr,
 }
 
 /// What will be recorded, and what the user should know of it.
-pub(super) struct Chosen {
-    pub(super) events: Vec<ChosenEvent>,
-    pub(super) notes: Vec<String>,
-    pub(super) branches: bool,
+pub(crate) struct Chosen {
+    pub(crate) events: Vec<ChosenEvent>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) branches: bool,
 }
 
 fn failure(error: &truecount_perf::Error) -> Failure {
@@ -40,13 +69,14 @@ fn failure(error: &truecount_perf::Error) -> Failure {
 }
 
 /// Resolves and tries the events on this thread.
-pub(super) fn choose(args: &Args) -> Result<Chosen, Failure> {
+pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Failure> {
     let kernel = linux();
     let mut notes = Vec::new();
     let mut events = Vec::new();
-    match &args.event {
+    match request.event {
         Some(expression) => {
-            let resolved = truecount_events::resolve(expression, &Machine::this())
+            let machine = crate::machine::this(request.event_dir)?;
+            let resolved = truecount_events::resolve(expression, &machine)
                 .map_err(|error| Failure::new(2, error.to_string()))?;
             for event in resolved.events() {
                 let Some(encoding) = event.encoding() else {
@@ -60,13 +90,13 @@ pub(super) fn choose(args: &Args) -> Result<Chosen, Failure> {
                     .mend("sample one of its parts"));
                 };
                 let attr = with_rate(
-                    args,
+                    request,
                     attribute(encoding),
                     Some(encoding),
                     &mut notes,
                     &event.name,
                 );
-                let attr = tried(&kernel, fields(args, attr), encoding.max_precise)
+                let attr = tried(&kernel, fields(request, attr), encoding.max_precise)
                     .map_err(|e| failure(&e))?;
                 events.push(ChosenEvent {
                     name: event.name.clone(),
@@ -74,7 +104,7 @@ pub(super) fn choose(args: &Args) -> Result<Chosen, Failure> {
                 });
             }
         }
-        None => events.push(default_event(args, &kernel, &mut notes)?),
+        None => events.push(default_event(request, &kernel, &mut notes)?),
     }
     // Only the first event writes what happens to processes; and all write the same fields, or records could
     // not be told apart.
@@ -91,13 +121,13 @@ pub(super) fn choose(args: &Args) -> Result<Chosen, Failure> {
     Ok(Chosen {
         events,
         notes,
-        branches: args.branches || args.call_graph == Some(Chains::Lbr),
+        branches: request.branches || request.chains == Some(Chains::Lbr),
     })
 }
 
 /// cycles; of user mode where the kernel is not to be seen; cpu-clock where there is no PMU.
 fn default_event(
-    args: &Args,
+    request: &Request<'_>,
     kernel: &SharedKernel,
     notes: &mut Vec<String>,
 ) -> Result<ChosenEvent, Failure> {
@@ -106,8 +136,11 @@ fn default_event(
         u64::from(abi::PERF_COUNT_HW_CPU_CYCLES),
     );
     let mut own = Vec::new();
-    let attr = fields(args, with_rate(args, cycles, None, &mut own, "cycles"));
-    let first = match tried(kernel, attr, !args.branches) {
+    let attr = fields(
+        request,
+        with_rate(request, cycles, None, &mut own, "cycles"),
+    );
+    let first = match tried(kernel, attr, !request.branches) {
         Ok(attr) => {
             notes.append(&mut own);
             return Ok(ChosenEvent {
@@ -121,7 +154,7 @@ fn default_event(
         && let Ok(attr) = tried(
             kernel,
             attr.exclude_kernel(true).exclude_hv(true),
-            !args.branches,
+            !request.branches,
         )
     {
         notes.append(&mut own);
@@ -131,14 +164,14 @@ fn default_event(
             attr,
         });
     }
-    if args.branches || args.call_graph == Some(Chains::Lbr) {
+    if request.branches || request.chains == Some(Chains::Lbr) {
         return Err(failure(&first));
     }
     let clock = EventAttr::new(
         abi::PERF_TYPE_SOFTWARE,
         u64::from(abi::PERF_COUNT_SW_CPU_CLOCK),
     );
-    let attr = fields(args, with_rate(args, clock, None, notes, "cpu-clock"));
+    let attr = fields(request, with_rate(request, clock, None, notes, "cpu-clock"));
     let with_kernel = tried(kernel, attr, false);
     let (name, attr) = match with_kernel {
         Ok(attr) => ("cpu-clock", attr),
@@ -178,16 +211,16 @@ fn attribute(e: &Encoding) -> EventAttr {
 
 /// How often: what was asked for, else a fixed period where the event's frequency is known.
 fn with_rate(
-    args: &Args,
+    request: &Request<'_>,
     attr: EventAttr,
     encoding: Option<&Encoding>,
     notes: &mut Vec<String>,
     name: &str,
 ) -> EventAttr {
-    if let Some(period) = args.period.or(encoding.and_then(|e| e.period)) {
+    if let Some(period) = request.period.or(encoding.and_then(|e| e.period)) {
         return attr.sample_every(period);
     }
-    if let Some(hertz) = args.frequency.or(encoding.and_then(|e| e.frequency)) {
+    if let Some(hertz) = request.frequency.or(encoding.and_then(|e| e.frequency)) {
         return attr.sample_frequency(hertz);
     }
     let (kind, config) = (attr.get_type(), attr.get_config());
@@ -201,7 +234,7 @@ fn with_rate(
         return attr.sample_every(CLOCK_NS);
     }
     if steady {
-        let period = if args.branches {
+        let period = if request.branches {
             CYCLES_BRANCHES
         } else {
             CYCLES
@@ -217,15 +250,15 @@ fn with_rate(
 }
 
 /// What each sample holds.
-fn fields(args: &Args, attr: EventAttr) -> EventAttr {
+fn fields(request: &Request<'_>, attr: EventAttr) -> EventAttr {
     let mut t = st::IDENTIFIER | st::IP | st::TID | st::TIME | st::CPU | st::PERIOD;
     let mut attr = attr;
     let user_only = attr.get_exclude_kernel();
-    if args.branches {
+    if request.branches {
         t |= st::BRANCH_STACK;
         attr = attr.branch_sample_type(br::ANY);
     }
-    match args.call_graph {
+    match request.chains {
         None => {}
         Some(Chains::Fp) => {
             t |= st::CALLCHAIN;
@@ -246,6 +279,7 @@ fn fields(args: &Args, attr: EventAttr) -> EventAttr {
         }
     }
     attr.sample_type(t)
+        .sample_max_stack(request.max_stack)
         .sample_id_all(true)
         .read_format(u64::from(abi::PERF_FORMAT_ID))
         .disabled(true)

@@ -1,0 +1,159 @@
+//! The open events and their rings.
+//!
+//! An inheriting event can have a ring only when it is bound to a CPU (`perf_mmap` in `kernel/events/core.c`), so
+//! each event is opened once per CPU (and thread), and all events of a CPU write into one ring.
+
+use truecount_perf::probe::Root;
+use truecount_perf::{Errno, Event as Counter, OpenOptions, Ring, Target, linux};
+
+use super::choose::Chosen;
+use crate::failure::Failure;
+
+/// What is sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// A process that stands before its `execve`.
+    NewProcess(i32),
+    /// A running process.
+    Process(i32),
+    /// Everything.
+    Machine,
+    /// Everything on these CPUs.
+    #[allow(dead_code)]
+    Cpus(Vec<u32>),
+}
+
+/// Open events, not yet enabled.
+pub(crate) struct Opened {
+    /// At least one; the first is of the first event.
+    pub(crate) counters: Vec<Counter>,
+    pub(crate) rings: Vec<Ring>,
+    /// Per event, the ids that its samples carry.
+    pub(crate) ids: Vec<Vec<u64>>,
+}
+
+pub(crate) fn refused(error: &truecount_perf::Error) -> Failure {
+    Failure::new(125, error.reason().to_owned()).mend(error.mend().to_owned())
+}
+
+impl Opened {
+    /// Opens all events on all CPUs of the scope.
+    pub(crate) fn open(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Failure> {
+        let kernel = linux();
+        let root = Root::system();
+        let cpus = match scope {
+            Scope::Cpus(cpus) => cpus.clone(),
+            _ => root
+                .online_cpus()
+                .filter(|c| !c.is_empty())
+                .unwrap_or_else(|| vec![0]),
+        };
+        let threads: Vec<i32> = match scope {
+            Scope::NewProcess(pid) => vec![*pid],
+            Scope::Process(pid) => {
+                root.threads_of(*pid)
+                    .filter(|t| !t.is_empty())
+                    .ok_or_else(|| {
+                        Failure::new(125, format!("there is no process {pid}"))
+                            .mend("look for it with `pgrep NAME`")
+                    })?
+            }
+            Scope::Machine | Scope::Cpus(_) => Vec::new(),
+        };
+        let mut counters: Vec<Counter> = Vec::new();
+        let mut rings = Vec::new();
+        let mut ids: Vec<Vec<u64>> = vec![Vec::new(); chosen.events.len()];
+        for &cpu in &cpus {
+            let mut with_ring: Option<usize> = None;
+            let targets: Vec<Target> = match scope {
+                Scope::Machine | Scope::Cpus(_) => vec![Target::Cpu(cpu)],
+                _ => threads
+                    .iter()
+                    .map(|&tid| Target::ThreadOnCpu { tid, cpu })
+                    .collect(),
+            };
+            for target in targets {
+                for (event, ids) in chosen.events.iter().zip(&mut ids) {
+                    let attr = match scope {
+                        Scope::NewProcess(_) => event.attr.enable_on_exec(true),
+                        Scope::Process(_) => event.attr,
+                        Scope::Machine | Scope::Cpus(_) => event.attr.inherit(false),
+                    };
+                    let counter =
+                        match Counter::open_with(&kernel, &attr, target, OpenOptions::default()) {
+                            Ok(counter) => counter,
+                            // A thread that has ended since the list was made.
+                            Err(error)
+                                if error.errno() == Some(Errno::ESRCH) && threads.len() > 1 =>
+                            {
+                                continue;
+                            }
+                            Err(error) => return Err(refused(&error)),
+                        };
+                    ids.push(counter.id().map_err(|e| refused(&e))?);
+                    match with_ring.and_then(|i| counters.get(i)) {
+                        Some(first) => counter.set_output(Some(first)).map_err(|e| refused(&e))?,
+                        None => {
+                            rings.push(ring(&counter, ring_mib)?);
+                            with_ring = Some(counters.len());
+                        }
+                    }
+                    counters.push(counter);
+                }
+            }
+        }
+        if counters.is_empty() {
+            return Err(Failure::new(
+                125,
+                "the process has ended before it could be sampled",
+            ));
+        }
+        Ok(Self {
+            counters,
+            rings,
+            ids,
+        })
+    }
+
+    pub(crate) fn enable(&self) -> Result<(), Failure> {
+        self.counters
+            .iter()
+            .try_for_each(Counter::enable)
+            .map_err(|e| refused(&e))
+    }
+
+    pub(crate) fn disable(&self) -> Result<(), Failure> {
+        self.counters
+            .iter()
+            .try_for_each(Counter::disable)
+            .map_err(|e| refused(&e))
+    }
+
+    /// Records lost until now: those that the rings tell of, or those that newer kernels tell on reading.
+    pub(crate) fn lost(&self) -> u64 {
+        let told: u64 = self
+            .rings
+            .iter()
+            .map(|r| r.lost().saturating_add(r.lost_samples()))
+            .sum();
+        // What was lost at the very end has no record that says so.
+        let read: u64 = self
+            .counters
+            .iter()
+            .filter_map(|c| c.read().ok()?.lost)
+            .sum();
+        told.max(read)
+    }
+}
+
+/// A ring of the wished size, or of less where the limit of locked memory is lower.
+fn ring(counter: &Counter, mib: u32) -> Result<Ring, Failure> {
+    let mut pages = (mib as usize * (1 << 20) / 4096).next_power_of_two();
+    loop {
+        match counter.ring(pages) {
+            Ok(ring) => return Ok(ring),
+            Err(error) if error.errno() == Some(Errno::EPERM) && pages > 8 => pages /= 2,
+            Err(error) => return Err(refused(&error)),
+        }
+    }
+}
