@@ -6,7 +6,9 @@ use super::{descriptor, events};
 use crate::pmu::attr::format;
 use crate::pmu::errno::*;
 use crate::pmu::page::BYTES;
+use super::events::Threads;
 use crate::pmu::reading::{MOST_MEMBERS, MOST_WORDS, Member, lay_out, words};
+use crate::pmu::table::Table;
 use crate::sys;
 
 /// The call `number` on a descriptor of ours (see `is_descriptor_syscall`).
@@ -16,17 +18,29 @@ pub fn call(number: u64, a: [u64; 6]) -> i64 {
         return unsafe { sys::call(number, a) };
     };
     let result = match number {
-        0 => read(event, a[1], a[2]),
-        19 => read_vector(event, a[1], a[2]),
-        327 if a[3] == u64::MAX => read_vector(event, a[1], a[2]),
-        16 => ioctl(event, a[1], a[2]),
+        0 => read(a[0], event, a[1], a[2]),
+        19 => read_vector(a[0], event, a[1], a[2]),
+        327 if a[3] == u64::MAX => read_vector(a[0], event, a[1], a[2]),
+        16 => ioctl(a[0], event, a[1], a[2]),
         // lseek, pread64, preadv: an event has no positions.
         _ => Err(ESPIPE),
     };
     result.map_or_else(|errno| -errno, |done| done as i64)
 }
 
-fn read(event: u32, buffer: u64, len: u64) -> Result<u64, i64> {
+/// Takes closed events out of the event's group: nothing tells when a program
+/// closes one, so whoever is about to use the group looks.
+fn tidy(fd: u64, event: u32, table: &mut Table, world: &Threads) {
+    let mut members = [0u32; MOST_MEMBERS];
+    let count = table.companions(event, &mut members);
+    for &member in members.iter().take(count) {
+        if !descriptor::is_open_beside(fd, member) {
+            table.close(member, world);
+        }
+    }
+}
+
+fn read(fd: u64, event: u32, buffer: u64, len: u64) -> Result<u64, i64> {
     let mut out = [0u64; MOST_WORDS];
     let count = events::with(|table, world| {
         let (read_format, _, removed) = table.about(event);
@@ -34,6 +48,9 @@ fn read(event: u32, buffer: u64, len: u64) -> Result<u64, i64> {
             return Ok(0);
         }
         let group = read_format & format::GROUP != 0;
+        if group {
+            tidy(fd, event, table, world);
+        }
         let members = if group { table.group_size(event) } else { 1 };
         if len / 8 < words(read_format, members) as u64 {
             return Err(ENOSPC);
@@ -50,14 +67,14 @@ fn read(event: u32, buffer: u64, len: u64) -> Result<u64, i64> {
 }
 
 /// One reading a buffer, as the kernel does for files that can only `read`.
-fn read_vector(event: u32, vector: u64, count: u64) -> Result<u64, i64> {
+fn read_vector(fd: u64, event: u32, vector: u64, count: u64) -> Result<u64, i64> {
     if count > 1024 {
         return Err(EINVAL);
     }
     let mut done = 0;
     for n in 0..count {
         let [base, len] = sys::read_program::<[u64; 2]>(vector + 16 * n).ok_or(EFAULT)?;
-        match read(event, base, len) {
+        match read(fd, event, base, len) {
             Ok(bytes) => {
                 done += bytes;
                 if bytes != len {
@@ -71,8 +88,11 @@ fn read_vector(event: u32, vector: u64, count: u64) -> Result<u64, i64> {
     Ok(done)
 }
 
-fn ioctl(event: u32, request: u64, argument: u64) -> Result<u64, i64> {
+fn ioctl(fd: u64, event: u32, request: u64, argument: u64) -> Result<u64, i64> {
     let group = argument & 1 != 0;
+    if matches!(request, 0x2400 | 0x2401 | 0x2403) {
+        events::with(|table, world| tidy(fd, event, table, world));
+    }
     match request as u32 {
         0x2400 => events::with(|table, world| table.enable(event, true, group, world)),
         0x2401 => events::with(|table, world| table.enable(event, false, group, world)),

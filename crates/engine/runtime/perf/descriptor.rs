@@ -132,6 +132,14 @@ pub fn identify(fd: u64) -> Option<u32> {
         .then_some(event as u32)
 }
 
+/// Whether an event other than the descriptor's own is open; in doubt it is.
+pub fn is_open_beside(fd: u64, event: u32) -> bool {
+    let mut lock = flock(1, event); // F_WRLCK
+    // SAFETY: a structure of ours.
+    let result = unsafe { sys::call(FCNTL, [fd, F_OFD_GETLK, &raw mut lock as u64, 0, 0, 0]) };
+    result != 0 || lock.kind != 2 // F_UNLCK
+}
+
 /// Asks which events are open.
 pub struct Probe(Option<u64>);
 
@@ -141,12 +149,7 @@ impl Probe {
     }
     /// In doubt they are.
     pub fn is_open(&self, event: u32) -> bool {
-        let Some(fd) = self.0 else { return true };
-        let mut lock = flock(1, event); // F_WRLCK
-        // SAFETY: a descriptor and a structure of ours.
-        let result =
-            unsafe { sys::call(FCNTL, [fd, F_OFD_GETLK, &raw mut lock as u64, 0, 0, 0]) };
-        result != 0 || lock.kind != 2 // F_UNLCK
+        self.0.is_none_or(|fd| is_open_beside(fd, event))
     }
 }
 

@@ -541,23 +541,37 @@ impl Table {
             if used && child && !lives(entry.slot) {
                 self.ended(entry.slot, world);
             } else if used && !child && !open(event) {
-                let mut members = [0u32; MOST_MEMBERS];
-                let mut count = 0;
-                self.group(event, |_, member| {
-                    if let Some(place) = members.get_mut(count) {
-                        *place = member;
-                        count += 1;
-                    }
-                });
-                while let Some(child) = self.at(event).next_child.checked_sub(1) {
-                    self.free(child);
-                }
-                self.free(event);
-                // Members of a group that lost its leader count by themselves.
-                for &member in members.iter().take(count).filter(|&&m| m != event) {
-                    self.settle(member, world);
-                }
+                self.close(event, world);
             }
+        }
+    }
+
+    /// Other members of the event's group into `members`; returns how many.
+    pub fn companions(&mut self, event: u32, members: &mut [u32; MOST_MEMBERS]) -> usize {
+        let mut count = 0;
+        self.group(event, |_, member| {
+            if let Some(place) = members.get_mut(count)
+                && member != event
+            {
+                *place = member;
+                count += 1;
+            }
+        });
+        count
+    }
+
+    /// Nobody has the event open any more: it goes, with what was inherited.
+    /// Members of a group that it led count by themselves from here on.
+    pub fn close(&mut self, event: u32, world: &impl World) {
+        let mut members = [0u32; MOST_MEMBERS];
+        let led = self.at(event).leader == event;
+        let count = if led { self.companions(event, &mut members) } else { 0 };
+        while let Some(child) = self.at(event).next_child.checked_sub(1) {
+            self.free(child);
+        }
+        self.free(event);
+        for &member in members.iter().take(count) {
+            self.family(member, |table, event| table.settle(event, world));
         }
     }
 }
