@@ -8,7 +8,8 @@ use super::descriptor::Probe;
 use crate::layout::{Context, EVENT_PAGES, EVENT_TABLE, TOTALS_BASE, state as slot_state};
 use crate::pmu::page::{BYTES, Page};
 use crate::pmu::table::{MOST, Table, World};
-use crate::{state, sys};
+use crate::xlate::facts::Event;
+use crate::{counts, state, sys};
 use core::sync::atomic::Ordering::*;
 
 const CLOCK_GETTIME: u64 = 228;
@@ -24,9 +25,11 @@ pub struct Threads;
 
 impl World for Threads {
     fn count(&self, slot: u32) -> u64 {
-        let context = context(slot);
-        let lanes = context.lanes.iter().map(|lane| lane.load(Relaxed));
-        lanes.fold(context.count.load(Relaxed), u64::wrapping_add)
+        counts::sum_events(context(slot))[Event::Instructions as usize]
+    }
+
+    fn registers(&self) -> bool {
+        !counts::per_block()
     }
 
     /// The thread's own CPU time. Of a thread in another process only the whole

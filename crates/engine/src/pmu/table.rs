@@ -25,6 +25,8 @@ pub trait World {
     fn count(&self, slot: u32) -> u64;
     /// Nanoseconds that a slot's thread has run.
     fn time(&self, slot: u32) -> u64;
+    /// Whether `rdpmc` reads counters (a running total is kept).
+    fn registers(&self) -> bool;
     /// Page of an event.
     fn page(&self, event: u32) -> &Page;
 }
@@ -260,10 +262,10 @@ impl Table {
         if entry.flags & flag::CHILD != 0 {
             return;
         }
-        let counting = entry.flags & flag::COUNTING != 0;
+        let shown = entry.flags & flag::COUNTING != 0 && world.registers();
         world.page(event).set(State {
-            index: if counting { COUNTER + 1 + entry.quantity } else { 0 },
-            offset: if counting { entry.count.wrapping_sub(entry.start) } else { entry.count },
+            index: if shown { COUNTER + 1 + entry.quantity } else { 0 },
+            offset: if shown { entry.count.wrapping_sub(entry.start) } else { entry.count },
             time: entry.time,
         });
     }

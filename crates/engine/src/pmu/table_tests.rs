@@ -16,6 +16,9 @@ impl World for Made {
     fn time(&self, slot: u32) -> u64 {
         self.count(slot) * 10
     }
+    fn registers(&self) -> bool {
+        true
+    }
     fn page(&self, event: u32) -> &Page {
         &self.pages[event as usize]
     }

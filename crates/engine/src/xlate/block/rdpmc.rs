@@ -30,13 +30,13 @@ impl Builder<'_, '_> {
         let nothing = self.jrcxz();
         self.hot.load_gs(offsets.spill_2, RCX);
         self.hot.put(item.code());
-        let native = self.jmp8();
+        let native = self.jmp();
 
         self.land(nothing);
         self.hot.mov_imm(RAX, 0);
         self.hot.mov_imm(RDX, 0);
         self.hot.load_gs(offsets.spill_2, RCX);
-        let zero = self.jmp8();
+        let zero = self.jmp();
 
         self.land(instructions);
         self.hot.load_gs(offsets.lanes, RAX);
@@ -53,8 +53,10 @@ impl Builder<'_, '_> {
         self.hot.put(&(offsets.spill_rax + 4).to_le_bytes());
         self.hot.put(&[0x89, 0xc0]); // mov eax, eax
         self.hot.load_gs(offsets.spill_2, RCX);
-        self.land(native);
-        self.land(zero);
+        for displacement in [native, zero] {
+            let distance = self.hot.here().wrapping_sub(displacement + 4) as u32;
+            self.hot.patch32(displacement, distance);
+        }
         self.record(here, item.insn.len);
     }
 
@@ -64,13 +66,13 @@ impl Builder<'_, '_> {
         self.hot.here() - 1
     }
 
-    /// A short `jmp` to where [`Self::land`] says.
-    fn jmp8(&mut self) -> u64 {
-        self.hot.put(&[0xeb, 0]);
-        self.hot.here() - 1
+    /// A `jmp` over what follows, more than a short one reaches.
+    fn jmp(&mut self) -> u64 {
+        self.hot.put(&[0xe9, 0, 0, 0, 0]);
+        self.hot.here() - 4
     }
 
-    /// The jump with this displacement comes here.
+    /// The `jrcxz` with this displacement comes here.
     fn land(&mut self, displacement: u64) {
         let distance = self.hot.here().wrapping_sub(displacement + 1) as u8;
         self.hot.patch8(displacement, distance);
