@@ -73,7 +73,10 @@ fn a_c_program_reads_its_counters() {
     // What it counted of the program its child became is the engine's own total.
     let counted: u64 = text.trim().parse().expect("a number");
     let last = outcome.totals.threads.iter().rev();
-    let last = last.filter(|t| t.name == "counters").map(|t| t.instructions).next();
+    let last = last
+        .filter(|t| t.name == "counters")
+        .map(|t| t.instructions)
+        .next();
     assert_eq!(Some(counted), last);
 }
 
@@ -118,8 +121,19 @@ fn perf_stat_counts_its_child() {
     }
     // With children of its own (a shell's), a group, and an event that is not there.
     let mut command = Command::new("perf");
-    command.args(["stat", "-x", ";", "-e", "{instructions:u,instructions:u},cycles:u,task-clock"]);
-    command.args(["--", "sh", "-c", "/bin/true; /bin/true & wait; exec /bin/true"]);
+    command.args([
+        "stat",
+        "-x",
+        ";",
+        "-e",
+        "{instructions:u,instructions:u},cycles:u,task-clock",
+    ]);
+    command.args([
+        "--",
+        "sh",
+        "-c",
+        "/bin/true; /bin/true & wait; exec /bin/true",
+    ]);
     if let Some((text, outcome)) = run(command, &virt::Options::default()) {
         let counts: Vec<&str> = text
             .lines()
@@ -128,7 +142,8 @@ fn perf_stat_counts_its_child() {
             .collect();
         let inside = outcome.totals.threads.iter().filter(|t| t.name != "perf");
         let total: u64 = inside.map(|t| t.instructions).sum();
-        assert_eq!(counts, [total.to_string(); 2], "{text}");
+        let total = total.to_string();
+        assert_eq!(counts, [total.as_str(); 2], "{text}");
         assert!(text.contains("<not supported>"), "{text}");
     }
 }
@@ -163,8 +178,14 @@ fn rdpmc_is_exact_at_every_place() {
                 // Taken.
                 4 => (format!("test %edi, %edi\njnz {label}\nnop\n{label}:\n"), 2),
                 5 => (format!("jmp {label}\nnop\n{label}:\n"), 1),
-                6 => (format!("call {label}\njmp {label}e\n{label}: ret\n{label}e:\n"), 3),
-                7 => (format!("mov $9, %esi\n{label}: dec %esi\njnz {label}\n"), 19),
+                6 => (
+                    format!("call {label}\njmp {label}e\n{label}: ret\n{label}e:\n"),
+                    3,
+                ),
+                7 => (
+                    format!("mov $9, %esi\n{label}: dec %esi\njnz {label}\n"),
+                    19,
+                ),
                 _ => ("adc $0, %ebx\n".to_owned(), 1),
             };
             code.push_str(&text);

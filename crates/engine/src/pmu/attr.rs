@@ -207,7 +207,11 @@ fn quantity(type_: u32, config: u64, cpu: Cpu) -> Option<Quantity> {
     }
     // What the kernel lets through of a raw configuration: event, unit mask,
     // edge, invert, threshold (and AMD's bits 32 to 35).
-    let extended = if matches!(cpu, Cpu::AmdOld | Cpu::Zen) { 0xf_0000_0000 } else { 0 };
+    let extended = if matches!(cpu, Cpu::AmdOld | Cpu::Zen) {
+        0xf_0000_0000
+    } else {
+        0
+    };
     match (cpu, config & (0xff84_ffff | extended)) {
         (Cpu::Intel | Cpu::AmdOld | Cpu::Zen, 0x00c0) => Some(Quantity::Instructions),
         (Cpu::Intel, 0x01cb)
@@ -222,7 +226,10 @@ fn quantity(type_: u32, config: u64, cpu: Cpu) -> Option<Quantity> {
 mod tests {
     use super::*;
 
-    const HERE: Machine = Machine { cpu: Cpu::Zen, paranoid: true };
+    const HERE: Machine = Machine {
+        cpu: Cpu::Zen,
+        paranoid: true,
+    };
 
     fn attr(type_: u32, config: u64, flags: u64) -> [u8; KNOWN] {
         let mut bytes = [0; KNOWN];
@@ -253,14 +260,24 @@ mod tests {
 
     #[test]
     fn interrupts_are_none_where_their_event_is_known() {
-        let of = |config, cpu| judge(&attr(4, config, 1 << 5), Machine { cpu, paranoid: true });
+        let of = |config, cpu| {
+            judge(
+                &attr(4, config, 1 << 5),
+                Machine {
+                    cpu,
+                    paranoid: true,
+                },
+            )
+        };
         for (config, cpu) in [
             (0x2c, Cpu::Zen),
             (0x420, Cpu::Zen),
             (0x1cb, Cpu::Intel),
             (0xcf, Cpu::AmdOld),
         ] {
-            assert!(matches!(of(config, cpu), Verdict::Count(r) if r.quantity == Quantity::Nothing));
+            assert!(
+                matches!(of(config, cpu), Verdict::Count(r) if r.quantity == Quantity::Nothing)
+            );
         }
         // The same numbers mean something else on other CPUs.
         assert_eq!(of(0x1cb, Cpu::Zen), Verdict::Refuse(ENOENT));
@@ -286,7 +303,10 @@ mod tests {
     #[test]
     fn the_kernel_is_not_counted() {
         assert_eq!(refused(&attr(0, 1, 0), HERE), EACCES);
-        let open = Machine { paranoid: false, ..HERE };
+        let open = Machine {
+            paranoid: false,
+            ..HERE
+        };
         assert_eq!(refused(&attr(0, 1, 0), open), EOPNOTSUPP);
     }
 

@@ -79,7 +79,8 @@ impl Page {
         self.offset.store(state.offset, Relaxed);
         self.time_enabled.store(state.time, Relaxed);
         self.time_running.store(state.time, Relaxed);
-        self.lock.store((lock.wrapping_add(1) | 1).wrapping_add(1), Release);
+        self.lock
+            .store((lock.wrapping_add(1) | 1).wrapping_add(1), Release);
     }
 }
 
@@ -91,12 +92,19 @@ mod tests {
     fn readers_find_what_the_header_says() {
         // SAFETY: a page is plain integers; all zero is valid.
         let page: Box<Page> = unsafe { Box::new(core::mem::zeroed()) };
-        page.init(State { index: 65, offset: 7, time: 9 });
-        page.set(State { index: 65, offset: 8, time: 10 });
+        page.init(State {
+            index: 65,
+            offset: 7,
+            time: 9,
+        });
+        page.set(State {
+            index: 65,
+            offset: 8,
+            time: 10,
+        });
         // SAFETY: reading the page's own bytes.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(std::ptr::from_ref(&*page).cast::<u8>(), 4096)
-        };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(std::ptr::from_ref(&*page).cast::<u8>(), 4096) };
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         assert_eq!(word(8), 65 << 32 | 4); // lock, even; index
         assert_eq!((word(16), word(24), word(32)), (8, 10, 10));

@@ -81,7 +81,11 @@ mod tests {
     #[test]
     fn every_format_has_the_length_announced() {
         for read_format in 0..=format::KNOWN {
-            let members = if read_format & format::GROUP != 0 { &TWO[..] } else { &TWO[..1] };
+            let members = if read_format & format::GROUP != 0 {
+                &TWO[..]
+            } else {
+                &TWO[..1]
+            };
             let mut out = [0; 16];
             let got = lay_out(read_format, members, 5, &mut out);
             assert_eq!(got, words(read_format, members.len()), "{read_format:#x}");

@@ -115,7 +115,9 @@ impl Table {
     fn of_slot(&mut self, slot: u32, mut each: impl FnMut(&mut Self, u32)) {
         let mut next = *self.head(slot);
         for _ in 0..MOST {
-            let Some(event) = next.checked_sub(1) else { return };
+            let Some(event) = next.checked_sub(1) else {
+                return;
+            };
             next = self.at(event).next;
             each(self, event);
         }
@@ -126,7 +128,9 @@ impl Table {
         let mut next = self.at(root).next_child;
         each(self, root);
         for _ in 0..MOST {
-            let Some(child) = next.checked_sub(1) else { return };
+            let Some(child) = next.checked_sub(1) else {
+                return;
+            };
             next = self.at(child).next_child;
             each(self, child);
         }
@@ -136,7 +140,9 @@ impl Table {
     fn group(&mut self, event: u32, mut each: impl FnMut(&mut Self, u32)) {
         let mut next = link(self.at(event).leader);
         for _ in 0..=MOST_MEMBERS {
-            let Some(member) = next.checked_sub(1) else { return };
+            let Some(member) = next.checked_sub(1) else {
+                return;
+            };
             next = self.at(member).next_member;
             each(self, member);
         }
@@ -158,7 +164,12 @@ impl Table {
                 *head = link(event);
                 self.last_id += 1;
                 let id = self.last_id;
-                *self.edit(event) = Entry { slot, next, id, ..fresh };
+                *self.edit(event) = Entry {
+                    slot,
+                    next,
+                    id,
+                    ..fresh
+                };
                 return Some(event);
             }
         }
@@ -236,7 +247,10 @@ impl Table {
             && !self.has(event, flag::REMOVED);
         self.pause(event, world);
         if counts {
-            let (now, time) = (self.thread_count(event, world), world.time(self.at(event).slot));
+            let (now, time) = (
+                self.thread_count(event, world),
+                world.time(self.at(event).slot),
+            );
             let entry = self.edit(event);
             entry.flags |= flag::COUNTING;
             entry.start = now;
@@ -264,8 +278,16 @@ impl Table {
         }
         let shown = entry.flags & flag::COUNTING != 0 && world.registers();
         world.page(event).set(State {
-            index: if shown { COUNTER + 1 + entry.quantity } else { 0 },
-            offset: if shown { entry.count.wrapping_sub(entry.start) } else { entry.count },
+            index: if shown {
+                COUNTER + 1 + entry.quantity
+            } else {
+                0
+            },
+            offset: if shown {
+                entry.count.wrapping_sub(entry.start)
+            } else {
+                entry.count
+            },
             time: entry.time,
         });
     }
@@ -278,7 +300,10 @@ impl Table {
         }
         let passed = world.time(entry.slot).saturating_sub(entry.time_start);
         let count = self.thread_count(event, world).wrapping_sub(entry.start);
-        (entry.count.wrapping_add(count), entry.time.wrapping_add(passed))
+        (
+            entry.count.wrapping_add(count),
+            entry.time.wrapping_add(passed),
+        )
     }
 
     /// Count and time of an event with everything inherited from it.
@@ -296,7 +321,11 @@ impl Table {
     /// The event's read format, id and whether it was removed.
     pub fn about(&self, event: u32) -> (u64, u64, bool) {
         let entry = self.at(event);
-        (entry.read_format, entry.id, entry.flags & flag::REMOVED != 0)
+        (
+            entry.read_format,
+            entry.id,
+            entry.flags & flag::REMOVED != 0,
+        )
     }
 
     /// Whether new threads or children inherit the event.
@@ -326,7 +355,10 @@ impl Table {
             let (value, time) = table.whole(event, world);
             first_time.get_or_insert(time);
             if let Some(place) = members.get_mut(seen) {
-                *place = Member { value, id: table.at(event).id };
+                *place = Member {
+                    value,
+                    id: table.at(event).id,
+                };
                 seen += 1;
             }
         };
@@ -503,7 +535,9 @@ impl Table {
             // Members go on alone.
             let mut next = entry.next_member;
             for _ in 0..MOST_MEMBERS {
-                let Some(member) = next.checked_sub(1) else { break };
+                let Some(member) = next.checked_sub(1) else {
+                    break;
+                };
                 let member_entry = self.edit(member);
                 next = core::mem::take(&mut member_entry.next_member);
                 member_entry.leader = member;
@@ -539,7 +573,10 @@ impl Table {
     ) {
         for event in 0..MOST as u32 {
             let entry = *self.at(event);
-            let (used, child) = (entry.flags & flag::USED != 0, entry.flags & flag::CHILD != 0);
+            let (used, child) = (
+                entry.flags & flag::USED != 0,
+                entry.flags & flag::CHILD != 0,
+            );
             if used && child && !lives(entry.slot) {
                 self.ended(entry.slot, world);
             } else if used && !child && !open(event) {
@@ -567,7 +604,11 @@ impl Table {
     pub fn close(&mut self, event: u32, world: &impl World) {
         let mut members = [0u32; MOST_MEMBERS];
         let led = self.at(event).leader == event;
-        let count = if led { self.companions(event, &mut members) } else { 0 };
+        let count = if led {
+            self.companions(event, &mut members)
+        } else {
+            0
+        };
         while let Some(child) = self.at(event).next_child.checked_sub(1) {
             self.free(child);
         }

@@ -40,7 +40,10 @@ fn zeroed<T>() -> Box<T> {
 
 fn setup() -> (Box<Table>, Made) {
     let pages = (0..64).map(|_| *zeroed::<Page>()).collect();
-    let made = Made { counts: RefCell::default(), pages };
+    let made = Made {
+        counts: RefCell::default(),
+        pages,
+    };
     (zeroed(), made)
 }
 
@@ -85,7 +88,10 @@ fn counts_while_enabled() {
 #[test]
 fn what_never_happens_is_zero() {
     let (mut table, made) = setup();
-    let request = Request { quantity: Quantity::Nothing, ..PLAIN };
+    let request = Request {
+        quantity: Quantity::Nothing,
+        ..PLAIN
+    };
     let event = table.open(&request, 1, None, &made).unwrap();
     made.run(1, 10);
     let mut members = [Member::default(); 1];
@@ -96,7 +102,10 @@ fn what_never_happens_is_zero() {
 #[test]
 fn a_leader_decides_for_its_group() {
     let (mut table, made) = setup();
-    let off = Request { disabled: true, ..PLAIN };
+    let off = Request {
+        disabled: true,
+        ..PLAIN
+    };
     let leader = table.open(&off, 1, None, &made).unwrap();
     let member = table.open(&PLAIN, 1, Some(leader), &made).unwrap();
     made.run(1, 10);
@@ -113,7 +122,13 @@ fn a_leader_decides_for_its_group() {
     assert_eq!(value(&mut table, member, &made), 10);
     table.enable(member, true, true, &made);
     made.run(1, 1);
-    assert_eq!((value(&mut table, leader, &made), value(&mut table, member, &made)), (12, 11));
+    assert_eq!(
+        (
+            value(&mut table, leader, &made),
+            value(&mut table, member, &made)
+        ),
+        (12, 11)
+    );
 }
 
 #[test]
@@ -123,14 +138,20 @@ fn groups_that_cannot_be() {
     let member = table.open(&PLAIN, 1, Some(leader), &made).unwrap();
     assert_eq!(table.open(&PLAIN, 1, Some(member), &made), Err(EINVAL));
     assert_eq!(table.open(&PLAIN, 2, Some(leader), &made), Err(EINVAL));
-    let alone = Request { alone: true, ..PLAIN };
+    let alone = Request {
+        alone: true,
+        ..PLAIN
+    };
     assert_eq!(table.open(&alone, 1, Some(leader), &made), Err(EINVAL));
 }
 
 #[test]
 fn children_inherit_and_give_back() {
     let (mut table, made) = setup();
-    let request = Request { inherit: true, ..PLAIN };
+    let request = Request {
+        inherit: true,
+        ..PLAIN
+    };
     let leader = table.open(&request, 1, None, &made).unwrap();
     let member = table.open(&request, 1, Some(leader), &made).unwrap();
     let own = table.open(&PLAIN, 1, None, &made).unwrap();
@@ -157,7 +178,11 @@ fn children_inherit_and_give_back() {
 #[test]
 fn threads_only() {
     let (mut table, made) = setup();
-    let request = Request { inherit: true, inherit_thread: true, ..PLAIN };
+    let request = Request {
+        inherit: true,
+        inherit_thread: true,
+        ..PLAIN
+    };
     let event = table.open(&request, 1, None, &made).unwrap();
     assert!(table.cloned(1, 2, false, &made));
     assert!(table.cloned(1, 3, true, &made));
@@ -169,7 +194,10 @@ fn threads_only() {
 #[test]
 fn a_failed_clone_leaves_nothing() {
     let (mut table, made) = setup();
-    let request = Request { inherit: true, ..PLAIN };
+    let request = Request {
+        inherit: true,
+        ..PLAIN
+    };
     let event = table.open(&request, 1, None, &made).unwrap();
     assert!(table.cloned(1, 2, false, &made));
     table.forget(2);
@@ -179,7 +207,12 @@ fn a_failed_clone_leaves_nothing() {
 #[test]
 fn exec_enables_and_goes_on() {
     let (mut table, made) = setup();
-    let request = Request { disabled: true, enable_on_exec: true, inherit: true, ..PLAIN };
+    let request = Request {
+        disabled: true,
+        enable_on_exec: true,
+        inherit: true,
+        ..PLAIN
+    };
     let event = table.open(&request, 1, None, &made).unwrap();
     let other = table.open(&PLAIN, 1, None, &made).unwrap();
     made.run(1, 1000);
@@ -201,17 +234,26 @@ fn exec_enables_and_goes_on() {
 #[test]
 fn removed_by_exec() {
     let (mut table, made) = setup();
-    let request = Request { remove_on_exec: true, ..PLAIN };
+    let request = Request {
+        remove_on_exec: true,
+        ..PLAIN
+    };
     let event = table.open(&request, 1, None, &made).unwrap();
     table.replaced(1, 2, &made);
     made.run(2, 10);
-    assert_eq!((table.about(event).2, value(&mut table, event, &made)), (true, 0));
+    assert_eq!(
+        (table.about(event).2, value(&mut table, event, &made)),
+        (true, 0)
+    );
 }
 
 #[test]
 fn a_full_table_is_swept() {
     let (mut table, made) = setup();
-    let request = Request { inherit: true, ..PLAIN };
+    let request = Request {
+        inherit: true,
+        ..PLAIN
+    };
     let leader = table.open(&request, 1, None, &made).unwrap();
     let member = table.open(&request, 1, Some(leader), &made).unwrap();
     let kept = table.open(&request, 1, None, &made).unwrap();
@@ -234,7 +276,13 @@ fn the_page_says_where_the_count_stands() {
     let event = table.open(&PLAIN, 1, None, &made).unwrap();
     let bytes = |at: usize| {
         // SAFETY: inside the page.
-        unsafe { std::ptr::from_ref(made.page(event)).cast::<u8>().add(at).cast::<u64>().read() }
+        unsafe {
+            std::ptr::from_ref(made.page(event))
+                .cast::<u8>()
+                .add(at)
+                .cast::<u64>()
+                .read()
+        }
     };
     assert_eq!(bytes(8) >> 32, 65);
     assert_eq!(bytes(16).wrapping_add(made.count(1)), 0);

@@ -121,11 +121,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     )?;
     step(
         "naming the slot's predecessor",
-        shared.write(
-            slot,
-            offset_of!(Context, previous),
-            &previous.to_ne_bytes(),
-        ),
+        shared.write(slot, offset_of!(Context, previous), &previous.to_ne_bytes()),
     )?;
     let args = StartArgs {
         pc: regs.rip,
