@@ -16,3 +16,5 @@ mod schemas;
 mod stat;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/system.rs"]
+mod system;

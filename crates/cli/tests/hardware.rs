@@ -7,3 +7,5 @@
 mod record;
 #[path = "hardware/stat.rs"]
 mod stat;
+#[path = "hardware/system.rs"]
+mod system;

@@ -11,6 +11,7 @@ mod record;
 mod report;
 mod run;
 mod stat;
+mod system;
 
 use crate::CmdResult;
 
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Events(events::Args),
     Man(man::Args),
     Stat(stat::Args),
+    System(system::Args),
 }
 
 /// Runs the subcommand that was asked for.
@@ -43,5 +45,6 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Man(args) => man::run(args),
         Command::Events(args) => events::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::System(args) => system::run(args),
     }
 }
