@@ -15,6 +15,7 @@ fn main() {
         "src/pmu",
         "src/layout.rs",
         "src/log.rs",
+        "src/snapshot.rs",
     ] {
         println!("cargo:rerun-if-changed={path}");
     }
