@@ -20,3 +20,5 @@ mod schemas;
 mod stat;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/system.rs"]
+mod system;

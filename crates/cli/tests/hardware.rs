@@ -11,3 +11,5 @@ mod overhead;
 mod record;
 #[path = "hardware/stat.rs"]
 mod stat;
+#[path = "hardware/system.rs"]
+mod system;

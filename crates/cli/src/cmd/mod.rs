@@ -13,6 +13,7 @@ mod record;
 mod report;
 mod run;
 mod stat;
+mod system;
 mod top;
 
 use crate::CmdResult;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Man(man::Args),
     Overhead(Box<overhead::Args>),
     Stat(stat::Args),
+    System(system::Args),
     Top(top::Args),
 }
 
@@ -51,6 +53,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Events(args) => events::run(args),
         Command::Exactness(args) => exactness::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::System(args) => system::run(args),
         Command::Top(args) => top::run(args),
     }
 }
