@@ -6,7 +6,7 @@ use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BA
 use crate::pages::PAGES;
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_plain_syscall};
-use crate::{cache_file, check, counts, report, signals, sys, syscalls};
+use crate::{cache_file, check, counts, proc_maps, report, signals, sys, syscalls};
 use core::sync::atomic::Ordering::*;
 
 /// Called by the crossing with the program's state in the context; leaves the
@@ -34,7 +34,8 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             state::unlock();
             let next = exit.target;
             context.pc = next.wrapping_sub(2);
-            if is_plain_syscall(context.regs[0]) {
+            let number = context.regs[0];
+            if is_plain_syscall(number) || !proc_maps::concerns(number, syscalls::arguments(context)) {
                 context.resume = resume;
                 context.start[2] = 1;
                 return;

@@ -12,6 +12,7 @@
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
+//! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `frames` | signals in, frames out |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `report` | the end after a failed internal check |
@@ -37,6 +38,7 @@ mod frames;
 mod images;
 mod memory_calls;
 mod pages;
+mod proc_maps;
 mod report;
 mod signals;
 mod state;
