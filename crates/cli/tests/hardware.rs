@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "hardware/exactness.rs"]
+mod exactness;
 #[path = "hardware/record.rs"]
 mod record;
 #[path = "hardware/stat.rs"]
 mod stat;
+#[path = "hardware/system.rs"]
+mod system;

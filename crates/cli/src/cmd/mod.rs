@@ -5,12 +5,15 @@ mod blocks;
 mod check;
 mod completions;
 mod events;
+pub(crate) mod exactness;
 mod man;
 mod profile;
 mod record;
 mod report;
 mod run;
 mod stat;
+mod system;
+mod top;
 
 use crate::CmdResult;
 
@@ -25,8 +28,11 @@ pub(crate) enum Command {
     Run(run::Args),
     Completions(completions::Args),
     Events(events::Args),
+    Exactness(exactness::Args),
     Man(man::Args),
     Stat(stat::Args),
+    System(system::Args),
+    Top(top::Args),
 }
 
 /// Runs the subcommand that was asked for.
@@ -42,6 +48,9 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
         Command::Events(args) => events::run(args),
+        Command::Exactness(args) => exactness::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::System(args) => system::run(args),
+        Command::Top(args) => top::run(args),
     }
 }
