@@ -12,7 +12,7 @@ mod links;
 pub use areas::{in_code, overlaps_engine};
 
 use crate::check;
-use crate::layout::{Context, JUMP_TABLE, RET_TABLE};
+use crate::layout::{Context, TABLES};
 use crate::pages;
 use crate::state::{self, Global, Table};
 use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Source};
@@ -26,21 +26,18 @@ pub const NONE: u32 = u32::MAX;
 
 pub const OFFSETS: Offsets = Offsets {
     count: offset_of!(Context, count) as u32,
-    spill_rax: offset_of!(Context, spill_rax) as u32,
+    spill: offset_of!(Context, spill) as u32,
     target: offset_of!(Context, target) as u32,
     spill_2: offset_of!(Context, spill_2) as u32,
     exit_id: offset_of!(Context, exit_id) as u32,
     vector_exit: offset_of!(Context, vector_exit) as u32,
     vector_syscall: offset_of!(Context, vector_syscall) as u32,
     vector_special: offset_of!(Context, vector_special) as u32,
-    vector_miss_ret: offset_of!(Context, vector_miss_ret) as u32,
-    vector_miss_jump: offset_of!(Context, vector_miss_jump) as u32,
 };
 
 const CONFIG: Config = Config {
     offsets: OFFSETS,
-    ret_table: RET_TABLE as u32,
-    jump_table: JUMP_TABLE as u32,
+    tables: TABLES as u32,
     force_far: false,
     limit: block::MAX_INSNS,
 };
@@ -52,12 +49,8 @@ pub struct Block {
     pub body: u64,
     pub host_end: u64,
     pub syscall: u64,
-    /// Entry addresses (0: none yet) for returns and jumps.
-    pub entries: [u64; 2],
-    /// Where each entry's way on to the next of its bucket is patched.
-    patches: [u64; 2],
-    /// Next block of the bucket.
-    chain: [u32; 2],
+    /// Its entries for indirect branches.
+    first_entry: u32,
     /// Exits that lead here.
     incoming: u32,
     pub first_exit: u32,
@@ -71,6 +64,21 @@ pub struct Block {
     pub live_in: u8,
     pub valid: bool,
     pub unsupported: bool,
+}
+
+/// A checked entry into a block for one way of indirect branches.
+#[derive(Clone, Copy)]
+struct Entry {
+    at: u64,
+    /// Where its way on to the next of its bucket is patched.
+    patch: u64,
+    block: u32,
+    /// Next entry of the block, of the bucket.
+    next: u32,
+    chain: u32,
+    way: u8,
+    /// It is in its bucket.
+    published: bool,
 }
 
 /// A direct exit.
@@ -94,7 +102,9 @@ pub struct Cache {
     hash: *mut u32,
     hash_bits: u32,
     hash_used: usize,
-    bucket: [Table<u32>; 2],
+    entries: Table<Entry>,
+    /// For each way, the first entry (number + 1) of each table slot.
+    bucket: [Table<u32>; Via::COUNT],
     live: [(u64, u8); 512],
 }
 
@@ -107,7 +117,8 @@ pub static CACHE: Global<Cache> = Global::new(Cache {
     hash: core::ptr::null_mut(),
     hash_bits: 0,
     hash_used: 0,
-    bucket: [Table::new(), Table::new()],
+    entries: Table::new(),
+    bucket: [const { Table::new() }; Via::COUNT],
     live: [(u64::MAX, 0); 512],
 });
 
@@ -116,11 +127,7 @@ impl Cache {
         self.blocks.init(8 << 20);
         self.exits.init(24 << 20);
         self.records.init(192 << 20);
-        for bucket in &mut self.bucket {
-            bucket.init(65_536);
-            // Lazily zero: entries are block number + 1.
-            bucket.claim(65_536);
-        }
+        self.entries.init(8 << 20);
         self.hash_bits = 14;
         self.hash = state::reserve(4 << self.hash_bits) as *mut u32;
     }
@@ -148,18 +155,14 @@ impl Cache {
             live: &mut self.live,
             pages,
         };
-        let mut entries = [0u64; 2];
-        let mut patches = [0u64; 2];
+        let mut entry = None;
         if let Some(via) = via {
             // The entry needs to know whether flags are live at the block's start:
             // the same look-ahead tells, cautiously.
             let live = reader.live_flags(pc) != 0;
-            let (slot, miss) = match via {
-                Via::Ret => (0, area.miss_ret),
-                Via::Jump => (1, area.miss_jump),
-            };
-            entries[slot] = hot.here();
-            patches[slot] = emit_entry(&mut hot, &OFFSETS, via, pc, live, miss);
+            let at = hot.here();
+            let patch = emit_entry(&mut hot, &OFFSETS, via, pc, live, area.miss(via.number()));
+            entry = Some((via, at, patch));
         }
         let built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
         check!(
@@ -195,9 +198,7 @@ impl Cache {
             body: built.body,
             host_end,
             syscall: built.syscall,
-            entries,
-            patches,
-            chain: [NONE; 2],
+            first_entry: NONE,
             incoming: NONE,
             first_exit,
             page_next: [NONE; 2],
@@ -210,6 +211,9 @@ impl Cache {
             valid: true,
             unsupported: built.end == End::Unsupported,
         });
+        if let Some((via, at, patch)) = entry {
+            self.add_entry(number, via, at, patch);
+        }
         if !once {
             self.insert(pc, number);
             pages::PAGES.get().note(self, number);

@@ -2,7 +2,7 @@
 
 use crate::cache::{self, CACHE, NONE};
 use crate::entry::{self, address, kind};
-use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BASE, state as slot_state};
+use crate::layout::{Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE, state as slot_state};
 use crate::pages::PAGES;
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_plain_syscall};
@@ -50,7 +50,8 @@ extern "C" fn rt_dispatch(context: *mut Context) {
         }
         kind::SPECIAL => unsupported(context),
         kind::MISS_RET => enter_via(context, Via::Ret),
-        kind::MISS_JUMP => enter_via(context, Via::Jump),
+        kind::MISS_MEMORY => enter_via(context, Via::Memory),
+        miss if miss & !3 == kind::MISS_REGISTER => enter_via(context, Via::Register(miss as u8 & 3)),
         kind::GOTO => {
             state::lock();
             let target = context.target;
@@ -183,8 +184,6 @@ pub fn prepare(context: &mut Context, slot: u32) {
     context.vector_exit = address(entry::rt_exit);
     context.vector_syscall = address(entry::rt_syscall);
     context.vector_special = address(entry::rt_special);
-    context.vector_miss_ret = address(entry::rt_miss_ret);
-    context.vector_miss_jump = address(entry::rt_miss_jump);
     if context.stack == 0 {
         context.stack = state::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
     }
@@ -209,5 +208,5 @@ pub fn set_gs(context: &Context) {
     check!(result == 0, "GS cannot be set (errno {})", -result);
 }
 
-const _: () = assert!(BOOT_STACK < RUNTIME_END && JUMP_TABLE > RUNTIME_END);
+const _: () = assert!(BOOT_STACK < RUNTIME_END && TABLES > RUNTIME_END);
 const _: () = assert!(core::mem::offset_of!(Context, xmm) % 16 == 0);

@@ -12,8 +12,8 @@ mod terminate;
 pub use copy::far_register;
 
 use super::decode::{Insn, Kind, MAX_LEN, decode, flag, prefix};
-use super::emit::{Buffer, RAX};
-use super::entry::Offsets;
+use super::emit::{Buffer, SCRATCH};
+use super::entry::{Offsets, Via};
 
 /// Most instructions in a block.
 pub const MAX_INSNS: usize = 64;
@@ -45,8 +45,8 @@ pub mod record {
     pub const LEN: u8 = 15;
     /// Once this is through, the block's count has been added.
     pub const COUNTS: u8 = 16;
-    /// From here on RAX is in the spill slot.
-    pub const SPILLS_RAX: u8 = 32;
+    /// From here on the scratch register is in the spill slot.
+    pub const SPILLS: u8 = 32;
     /// Uses a spilled register to reach far data: RSI, RDI or RBX.
     pub const FAR: u8 = 64;
 }
@@ -90,6 +90,8 @@ pub struct Block {
     pub end: End,
     /// Address of the copied `syscall`, or 0.
     pub syscall: u64,
+    /// The table that the indirect branch at its end uses.
+    pub via: Option<Via>,
     /// Direct exits.
     pub exits: [Exit; MAX_EXITS],
     /// How many.
@@ -105,10 +107,8 @@ pub struct Block {
 pub struct Config {
     /// Field offsets in the context.
     pub offsets: Offsets,
-    /// Table of return entries (an address below 2 GiB).
-    pub ret_table: u32,
-    /// Table of jump entries (an address below 2 GiB).
-    pub jump_table: u32,
+    /// Tables of entries, one a [`Via`] (an address below 2 GiB).
+    pub tables: u32,
     /// Treat every RIP-relative operand as out of reach (tests).
     pub force_far: bool,
     /// Most instructions in the next block (1 to step over one).
@@ -187,6 +187,7 @@ pub fn build<'b>(
             live_in: flag::ALL,
             end: End::Branch,
             syscall: 0,
+            via: None,
             exits: [Exit::default(); MAX_EXITS],
             exit_count: 0,
             records: [Record::default(); MAX_RECORDS],
@@ -349,9 +350,9 @@ impl Builder<'_, '_> {
         } else if live == 0 {
             self.cold.add_gs(offsets.count, value);
         } else {
-            self.cold.store_gs(offsets.spill_rax, RAX);
-            self.cold.count_through(RAX, offsets.count, value);
-            self.cold.load_gs(offsets.spill_rax, RAX);
+            self.cold.store_gs(offsets.spill, SCRATCH);
+            self.cold.count_through(SCRATCH, offsets.count, value);
+            self.cold.load_gs(offsets.spill, SCRATCH);
         }
     }
 
@@ -419,9 +420,9 @@ impl Builder<'_, '_> {
     fn count_spilling(&mut self, total: i32) {
         let offsets = self.config.offsets;
         let here = self.hot.here();
-        self.hot.store_gs(offsets.spill_rax, RAX);
-        self.hot.count_through(RAX, offsets.count, total);
-        self.hot.load_gs(offsets.spill_rax, RAX);
+        self.hot.store_gs(offsets.spill, SCRATCH);
+        self.hot.count_through(SCRATCH, offsets.count, total);
+        self.hot.load_gs(offsets.spill, SCRATCH);
         self.record(here, record::COUNTS);
     }
 }
