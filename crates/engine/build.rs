@@ -8,7 +8,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
-    for path in ["build.rs", "runtime", "src/xlate", "src/layout.rs"] {
+    for path in [
+        "build.rs",
+        "runtime",
+        "src/xlate",
+        "src/layout.rs",
+        "src/log.rs",
+    ] {
         println!("cargo:rerun-if-changed={path}");
     }
     let variable = |name: &str| env::var(name).unwrap_or_default();

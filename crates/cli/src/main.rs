@@ -7,6 +7,7 @@ mod cmd;
 mod env_record;
 mod failure;
 mod machine;
+mod metrics;
 mod model;
 mod output;
 mod render;

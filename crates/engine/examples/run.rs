@@ -11,7 +11,10 @@ fn main() {
     };
     let mut command = Command::new(program);
     command.args(args);
-    let running = match virt::launch(&mut command, &virt::Options::default()) {
+    // ENGINE_EVENTS=1: per-block counters, every event.
+    let per_block = std::env::var_os("ENGINE_EVENTS").is_some_and(|v| v == "1");
+    let options = virt::Options::default().per_block(per_block);
+    let running = match virt::launch(&mut command, &options) {
         Ok(running) => running,
         Err(error) => {
             eprintln!("truecount: {error}");
@@ -25,7 +28,11 @@ fn main() {
                     eprintln!("{thread:?}");
                 }
             }
-            eprintln!("{} instructions:u", outcome.totals.instructions());
+            for event in virt::Event::ALL {
+                if let Some(count) = outcome.totals.event(event) {
+                    eprintln!("{count} {}:u", event.name());
+                }
+            }
             use std::os::unix::process::ExitStatusExt;
             let status = outcome.status;
             std::process::exit(status.code().unwrap_or(128 + status.signal().unwrap_or(0)));

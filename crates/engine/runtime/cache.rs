@@ -11,8 +11,8 @@ mod links;
 
 pub use areas::{in_code, overlaps_engine};
 
-use crate::check;
 use crate::layout::{Context, TABLES};
+use crate::{check, counts};
 use crate::pages;
 use crate::state::{self, Global, Table};
 use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Source};
@@ -40,6 +40,7 @@ const CONFIG: Config = Config {
     tables: TABLES as u32,
     force_far: false,
     limit: block::MAX_INSNS,
+    counter: None,
 };
 
 /// A translated block.
@@ -60,6 +61,8 @@ pub struct Block {
     records: u32,
     pub record_count: u16,
     pub insns: u16,
+    /// With per-block counters: its own.
+    pub counter: u32,
     pub exit_count: u8,
     pub live_in: u8,
     pub valid: bool,
@@ -147,6 +150,7 @@ impl Cache {
         let mut cold = code(area.cold, 0x4000);
         let mut config = CONFIG;
         config.offsets.count += 8 * (self.blocks.len() as u32 & 7);
+        config.counter = counts::next();
         if once {
             config.limit = 1;
         }
@@ -172,6 +176,7 @@ impl Cache {
         if built.end == End::Unreadable {
             return None;
         }
+        counts::describe(pc, &built);
         let number = self.blocks.len() as u32;
         let records = self.records.len() as u32;
         for &record in built.records.iter().take(built.record_count) {
@@ -206,6 +211,7 @@ impl Cache {
             records,
             record_count: built.record_count as u16,
             insns: built.insns,
+            counter: config.counter.unwrap_or(0),
             exit_count: built.exit_count as u8,
             live_in: built.live_in,
             valid: true,

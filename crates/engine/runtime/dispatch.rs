@@ -6,7 +6,7 @@ use crate::layout::{Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE, 
 use crate::pages::PAGES;
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_plain_syscall};
-use crate::{check, report, signals, sys, syscalls};
+use crate::{check, counts, report, signals, sys, syscalls};
 use core::sync::atomic::Ordering::*;
 
 /// Called by the crossing with the program's state in the context; leaves the
@@ -148,6 +148,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     let address_of_context = state::context_at(args.slot as u32);
     // SAFETY: just mapped; ours alone.
     let context = unsafe { &mut *(address_of_context as *mut Context) };
+    counts::init(args.slot as u32);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     CACHE.get().init();
@@ -187,6 +188,7 @@ pub fn prepare(context: &mut Context, slot: u32) {
     if context.stack == 0 {
         context.stack = state::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
     }
+    context.space = counts::space();
     identify(context);
     set_gs(context);
     signals::set_stack(context);

@@ -12,6 +12,7 @@
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
 //! | `signals`, `frames` | signals in, frames out |
+//! | `counts` | running totals or per-block counters, their log |
 //! | `report` | the end after a failed internal check |
 #![no_std]
 #![no_main]
@@ -19,10 +20,13 @@
 
 #[path = "../src/layout.rs"]
 mod layout;
+#[path = "../src/log.rs"]
+mod log;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
 
 mod cache;
+mod counts;
 mod dispatch;
 mod entry;
 mod frames;

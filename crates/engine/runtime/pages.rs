@@ -171,6 +171,7 @@ impl Pages {
         }
         // SAFETY: our descriptor.
         unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
+        crate::counts::note_mappings();
     }
 
     fn mapped(&mut self, address: u64) -> u8 {

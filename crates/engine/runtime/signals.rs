@@ -7,6 +7,7 @@
 //! Faults map back to the instruction that caused them.
 
 use crate::cache::{self, CACHE};
+use crate::counts;
 use crate::entry::{self, address};
 use crate::frames::{self, Info, Ucontext};
 use crate::layout::Context;
@@ -425,9 +426,9 @@ fn roll(context: &mut Context, frame: &mut Ucontext) {
 
 fn at_boundary(context: &mut Context, frame: &Ucontext) -> bool {
     let mut copy = *frame;
-    let count = context.count.load(Relaxed);
+    context.probing = 1;
     let found = locate(context, &mut copy, false);
-    context.count.store(count, Relaxed);
+    context.probing = 0;
     matches!(found, Found::Program)
 }
 
@@ -443,7 +444,7 @@ fn locate(context: &mut Context, frame: &mut Ucontext, fault: bool) -> Found {
         frame.eflags = context.rflags;
         frame.rip = context.pc;
         if context.resume_counted() {
-            context.count.fetch_sub(1, Relaxed);
+            counts::uncount_call(context);
         }
         return Found::Program;
     }
@@ -462,7 +463,6 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
         return Found::Between;
     };
     let block = *cache.blocks.get(number as usize);
-    let total = i64::from(block.insns);
     if block.syscall != 0 && rip >= block.syscall - 5 {
         let next = block.pc + u64::from(block.guest_len);
         if rip > block.syscall {
@@ -472,12 +472,12 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
             // Not made, or made and to be made again: the kernel left its mark.
             frame.rip = next - 2;
             if frame.rcx() != block.syscall + 2 {
-                context.count.fetch_sub(1, Relaxed);
+                counts::correct(context, &block, block.insns.saturating_sub(1), true);
             }
         }
         return Found::Program;
     }
-    let (mut at, mut done, mut pc) = (block.body, 0i64, block.pc);
+    let (mut at, mut done, mut pc) = (block.body, 0u16, block.pc);
     let (mut counted, mut spilled) = (false, false);
     for record in cache.records(&block) {
         let end = at + u64::from(record.host);
@@ -497,8 +497,7 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
                 }
             }
             frame.rip = pc;
-            let correction = done - if counted { total } else { 0 };
-            context.count.fetch_add(correction as u64, Relaxed);
+            counts::correct(context, &block, done, counted);
             return Found::Program;
         }
         if length != 0 {

@@ -3,7 +3,7 @@
 
 use crate::dispatch;
 use crate::layout::{Context, MAX_SLOTS, REGION, TOTALS_BASE, state as slot_state};
-use crate::{check, entry, signals, state, sys};
+use crate::{check, counts, entry, signals, state, sys};
 use core::sync::atomic::Ordering::*;
 
 const CLONE_VM: u64 = 0x100;
@@ -191,6 +191,7 @@ extern "C" fn rt_child(context: *mut Context) {
     let context = unsafe { &mut *context };
     let slot = ((context as *const Context as u64 - TOTALS_BASE) / REGION) as u32;
     if context.start[0] != 0 {
+        counts::forked(slot);
         state::unlock();
     }
     dispatch::prepare(context, slot);

@@ -24,6 +24,13 @@ pub const TOTALS_BASE: u64 = 0x4000_0000_0000;
 pub const REGION: u64 = 64 << 20;
 /// Slots a run can use (threads and processes together).
 pub const MAX_SLOTS: u32 = 65_536;
+/// With [`option::BLOCKS`]: where a slot's execution counters (8 bytes each) are
+/// in its region.
+pub const COUNTERS: u32 = 0x1_0000;
+/// Where its log is, which says what each counter counts (`log`).
+pub const LOG: u64 = REGION / 2;
+/// Counters a process can have.
+pub const MAX_COUNTERS: u32 = ((LOG - COUNTERS as u64) / 8) as u32;
 /// The runtime's own memory (block descriptions, stacks).
 pub const ARENA_BASE: u64 = 0x4500_0000_0000;
 /// Stack of the first thread until it has its own; the start arguments above.
@@ -64,7 +71,8 @@ pub struct Header {
 
 /// Bits of [`Header::options`].
 pub mod option {
-    /// Reserve for block-counter mode (several events, profiles).
+    /// Blocks count their executions instead of adding to the running total:
+    /// several events, profiles.
     pub const BLOCKS: u32 = 1;
     /// Runtime writes a line a block and system call to stderr (debugging).
     pub const TRACE: u32 = 2;
@@ -94,6 +102,8 @@ pub mod state {
     pub const ENDED: u32 = 2;
     /// The process image was replaced by `execve`.
     pub const REPLACED: u32 = 3;
+    /// No thread: the region continues a log.
+    pub const LOG: u32 = 4;
 }
 
 /// XMM0 to XMM15, aligned for MOVAPS.
@@ -174,6 +184,23 @@ pub struct Context {
     pub translated: u64,
     /// Entries into the runtime.
     pub entries: u64,
+    /// With [`option::BLOCKS`]: the slot whose log describes this thread's counters
+    /// (that of the first thread of its memory).
+    pub space: u32,
+    /// In the slot of a space: counters described so far, those of `base` included.
+    pub counters: AtomicU32,
+    /// Space whose counters below `base_counters` this one took over by `fork`; 0: none.
+    pub base: u32,
+    /// See `base`.
+    pub base_counters: u32,
+    /// Where the log of `base` stood then: segment's slot, bytes.
+    pub base_log: [u32; 2],
+    /// Bytes of log in this slot's region.
+    pub log_len: AtomicU32,
+    /// Slot where the log goes on; 0: not yet.
+    pub log_more: AtomicU32,
+    /// Look where the program is without correcting the count.
+    pub probing: u32,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

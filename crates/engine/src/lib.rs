@@ -1,6 +1,7 @@
 //! Exact counts without a PMU.
 
 pub mod layout;
+pub mod log;
 pub mod step;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod virt;

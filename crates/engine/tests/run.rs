@@ -9,10 +9,14 @@ use truecount_engine::{step, virt};
 
 /// Runs without address randomisation; `None` (and a printed reason) where the
 /// machine forbids ptrace.
-fn count(mut command: Command) -> Option<virt::Outcome> {
+fn count(command: Command) -> Option<virt::Outcome> {
+    count_with(command, &virt::Options::default())
+}
+
+fn count_with(mut command: Command, options: &virt::Options) -> Option<virt::Outcome> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     fixed_layout(&mut command);
-    match virt::launch(&mut command, &virt::Options::default()) {
+    match virt::launch(&mut command, options) {
         Ok(running) => Some(running.wait().expect("the engine ends well")),
         Err(virt::LaunchError::PtraceForbidden { error }) => {
             println!("skipped: ptrace is not permitted: {error}");
@@ -56,11 +60,15 @@ fn by_hand(name: &str, body: &str, expected: u64) {
     let Some(program) = assemble(name, &source) else {
         return;
     };
-    let Some(outcome) = count(Command::new(program)) else {
-        return;
-    };
-    assert!(outcome.status.success(), "{name}: {}", outcome.status);
-    assert_eq!(outcome.totals.instructions(), expected, "{name}");
+    for per_block in [false, true] {
+        let options = virt::Options::default().per_block(per_block);
+        let Some(outcome) = count_with(Command::new(&program), &options) else {
+            return;
+        };
+        assert!(outcome.status.success(), "{name}: {}", outcome.status);
+        let counted = outcome.totals.instructions();
+        assert_eq!(counted, expected, "{name}, per block: {per_block}");
+    }
 }
 
 #[test]

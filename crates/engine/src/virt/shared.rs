@@ -3,7 +3,7 @@
 use super::LaunchError;
 use crate::layout::{
     BOOT_STACK, Context, Header, MAGIC, MAX_SLOTS, REGION, RUNTIME_BASE, TABLE_BYTES, TABLES,
-    TABLES_END,
+    TABLES_END, option,
 };
 use std::fs::File;
 use std::io;
@@ -49,7 +49,7 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
 }
 
 impl Shared {
-    pub(super) fn new() -> Result<Self, LaunchError> {
+    pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let totals = memfd(c"truecount-totals")?;
         totals
             .set_len(u64::from(MAX_SLOTS) * REGION)
@@ -80,6 +80,7 @@ impl Shared {
             (*h).launcher = std::process::id();
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
+            (*h).options = if options.per_block { option::BLOCKS } else { 0 };
         }
         Ok(Self {
             totals,
@@ -106,6 +107,17 @@ impl Shared {
         self.totals
             .read_exact_at(bytes.as_mut_slice(), u64::from(slot) * REGION)?;
         Ok(bytes)
+    }
+
+    /// Words of a slot's region from `offset` on.
+    pub(super) fn words(&self, slot: u32, offset: u64, count: usize) -> io::Result<Vec<u64>> {
+        let mut bytes = vec![0u8; count * 8];
+        self.totals
+            .read_exact_at(&mut bytes, u64::from(slot) * REGION + offset)?;
+        Ok(bytes
+            .chunks_exact(8)
+            .map(|word| word.iter().rev().fold(0, |all, &b| all << 8 | u64::from(b)))
+            .collect())
     }
 
     /// Writes into a slot's context.

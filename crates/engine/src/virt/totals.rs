@@ -1,8 +1,10 @@
 //! The counts of a run, read from the shared file: they are there whatever
 //! became of the program.
 
+use super::blocks::{Blocks, Reader};
 use super::shared::Shared;
-use crate::layout::{Context, state};
+use crate::layout::{Context, option, state};
+use crate::xlate::facts::{Counts, Event};
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
@@ -24,6 +26,8 @@ pub struct ThreadTotals {
     pub name: String,
     /// User-mode instructions retired: exact.
     pub instructions: u64,
+    /// With per-block counters: every event.
+    pub events: Option<Counts>,
     /// Times that translated code came back to the runtime (a cost, not a count of the program's).
     pub entries: u64,
     /// The thread ended by itself (`exit`, `execve`), not by a signal.
@@ -47,6 +51,17 @@ impl Totals {
     pub fn instructions(&self) -> u64 {
         self.threads.iter().map(|t| t.instructions).sum()
     }
+
+    /// The sum of an event over the run; `None` where it was not counted.
+    pub fn event(&self, event: Event) -> Option<u64> {
+        match event {
+            Event::Instructions => Some(self.instructions()),
+            event => self.threads.iter().try_fold(0u64, |sum, thread| {
+                let counts = thread.events.as_ref()?;
+                Some(sum.wrapping_add(*counts.get(event as usize)?))
+            }),
+        }
+    }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -54,7 +69,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..end).unwrap_or(&[])).into_owned()
 }
 
-fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+pub(super) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut value = [0u8; N];
     if let Some(found) = bytes.get(at..at + N) {
         value.copy_from_slice(found);
@@ -62,8 +77,9 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     value
 }
 
-pub(super) fn read(shared: &Shared) -> Totals {
+pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
     let header = shared.header();
+    let mut blocks = (header.options & option::BLOCKS != 0).then(|| Reader::new(shared));
     let mut totals = Totals {
         uncounted: header.uncounted.load(Ordering::Acquire),
         ..Totals::default()
@@ -81,25 +97,32 @@ pub(super) fn read(shared: &Shared) -> Totals {
         };
         let word = |at| u32::from_le_bytes(field(page.as_slice(), at));
         let status = word(offset_of!(Context, state));
-        if status == state::FREE {
+        if status == state::FREE || status == state::LOG {
             continue;
         }
+        let leader = word(offset_of!(Context, leader));
+        let events = blocks
+            .as_mut()
+            .map(|blocks| blocks.thread(slot, leader, page.as_slice()));
         totals.threads.push(ThreadTotals {
             slot,
-            leader: word(offset_of!(Context, leader)),
+            leader,
             pid: word(offset_of!(Context, pid)),
             parent: word(offset_of!(Context, parent)),
             tid: word(offset_of!(Context, tid)),
             name: text(&field::<64>(page.as_slice(), offset_of!(Context, name))),
-            instructions: (0..8)
-                .map(|lane| {
-                    let at = offset_of!(Context, count) + 8 * lane;
-                    u64::from_le_bytes(field(page.as_slice(), at))
-                })
-                .fold(0, u64::wrapping_add),
+            instructions: events.map_or(0, |events| events[0]).wrapping_add(
+                (0..8)
+                    .map(|lane| {
+                        let at = offset_of!(Context, count) + 8 * lane;
+                        u64::from_le_bytes(field(page.as_slice(), at))
+                    })
+                    .fold(0, u64::wrapping_add),
+            ),
+            events,
             entries: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, entries))),
             ended: status != state::LIVE,
         });
     }
-    totals
+    (totals, blocks.map(Reader::finish))
 }

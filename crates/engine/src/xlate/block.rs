@@ -7,18 +7,23 @@
 //! landed, so that any fault or signal maps back to the program exactly.
 
 mod copy;
+mod count;
 mod terminate;
 
 pub use copy::far_register;
+pub use count::Part;
 
 use super::decode::{Insn, Kind, MAX_LEN, decode, flag, prefix};
-use super::emit::{Buffer, SCRATCH};
+use super::emit::Buffer;
 use super::entry::{Offsets, Via};
+use super::facts::Facts;
 
 /// Most instructions in a block.
 pub const MAX_INSNS: usize = 64;
 /// Most exits of a block.
 pub const MAX_EXITS: usize = 20;
+/// Most counters of a block beside its own: one an early exit.
+pub const MAX_PARTS: usize = MAX_EXITS;
 /// Most records of a block.
 pub const MAX_RECORDS: usize = MAX_INSNS + 4;
 
@@ -100,6 +105,12 @@ pub struct Block {
     pub records: [Record; MAX_RECORDS],
     /// How many.
     pub record_count: usize,
+    /// With per-block counters: facts of the instructions …
+    pub facts: [Facts; MAX_INSNS],
+    /// … and what the counters behind the block's own correct, in order.
+    pub parts: [Part; MAX_PARTS],
+    /// How many.
+    pub part_count: usize,
 }
 
 /// Fixed facts of a run.
@@ -113,6 +124,9 @@ pub struct Config {
     pub force_far: bool,
     /// Most instructions in the next block (1 to step over one).
     pub limit: usize,
+    /// The block's counter (those of its early exits follow); `None` adds the
+    /// instructions to the running total at `offsets.count`.
+    pub counter: Option<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -192,6 +206,9 @@ pub fn build<'b>(
             exit_count: 0,
             records: [Record::default(); MAX_RECORDS],
             record_count: 0,
+            facts: [Facts(0); MAX_INSNS],
+            parts: [Part::default(); MAX_PARTS],
+            part_count: 0,
         },
     };
     builder.block.body = builder.hot.here();
@@ -246,6 +263,11 @@ impl Builder<'_, '_> {
             let item = Item { insn, bytes, pc };
             if let Some(place) = self.items.get_mut(self.count) {
                 *place = Some(item);
+            }
+            if self.config.counter.is_some()
+                && let Some(place) = self.block.facts.get_mut(self.count)
+            {
+                *place = Facts::of(&insn);
             }
             self.count += 1;
             pc = item.next();
@@ -343,19 +365,6 @@ impl Builder<'_, '_> {
         self.exit(target, patch, stub);
     }
 
-    /// Adds `value` in the cold part, keeping whatever is alive.
-    fn cold_count(&mut self, value: i32, live: u8) {
-        let offsets = self.config.offsets;
-        if value == 0 {
-        } else if live == 0 {
-            self.cold.add_gs(offsets.count, value);
-        } else {
-            self.cold.store_gs(offsets.spill, SCRATCH);
-            self.cold.count_through(SCRATCH, offsets.count, value);
-            self.cold.load_gs(offsets.spill, SCRATCH);
-        }
-    }
-
     fn emit(&mut self, source: &mut dyn Source, start: u64) {
         let offsets = self.config.offsets;
         let next = start.wrapping_add(u64::from(self.block.guest_len));
@@ -367,14 +376,14 @@ impl Builder<'_, '_> {
             self.exit(start, 0, 0);
             return;
         }
-        let total = self.count as i32;
+        let total = self.whole();
         let point = self.place_count(source, next);
         let mut counted = false;
         for at in 0..self.count {
             let Some(item) = self.item(at) else { return };
             if point == Some(at) {
                 let here = self.hot.here();
-                self.hot.add_gs(offsets.count, total);
+                self.hot.add_gs(total.offset, total.value);
                 self.record(here, record::COUNTS);
                 counted = true;
             }
@@ -393,10 +402,10 @@ impl Builder<'_, '_> {
                     }
                 }
                 Kind::Jcc if !last => {
-                    let done = at as i32 + 1;
                     let live = source.live_flags(item.target());
                     let stub = self.cold.here();
-                    self.cold_count(if counted { done - total } else { done }, live);
+                    let added = self.early(at + 1, counted);
+                    self.cold_count(added, live);
                     let unlinked_jump = self.cold.here();
                     if unlinked_jump == stub {
                         self.exit_jcc(item.insn.opcode, item.target());
@@ -414,15 +423,5 @@ impl Builder<'_, '_> {
                 _ => self.terminate(&item, counted, total),
             }
         }
-    }
-
-    /// The count where flags are alive and no register is free.
-    fn count_spilling(&mut self, total: i32) {
-        let offsets = self.config.offsets;
-        let here = self.hot.here();
-        self.hot.store_gs(offsets.spill, SCRATCH);
-        self.hot.count_through(SCRATCH, offsets.count, total);
-        self.hot.load_gs(offsets.spill, SCRATCH);
-        self.record(here, record::COUNTS);
     }
 }

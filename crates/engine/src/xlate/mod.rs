@@ -7,5 +7,6 @@ mod classify;
 pub mod decode;
 pub mod emit;
 pub mod entry;
+pub mod facts;
 mod insn;
 mod table;

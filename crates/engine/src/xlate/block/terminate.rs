@@ -4,6 +4,7 @@
 //! Facts: Intel SDM volume 2 (encodings of the branches, `SYSCALL`); which calls
 //! need no care is decided in [`crate::xlate::entry`].
 
+use super::count::Added;
 use super::{Builder, End, Item, record};
 use crate::xlate::decode::{Kind, prefix};
 use crate::xlate::emit::{RAX, RCX, SCRATCH, reaches};
@@ -11,7 +12,7 @@ use crate::xlate::entry::{TABLE_BYTES, Via};
 
 impl Builder<'_, '_> {
     /// The instruction that ends the block.
-    pub(super) fn terminate(&mut self, item: &Item, counted: bool, total: i32) {
+    pub(super) fn terminate(&mut self, item: &Item, counted: bool, total: Added) {
         let offsets = self.config.offsets;
         self.block.via = Via::of(&item.insn);
         if let Some(Via::Register(reg)) = self.block.via {
@@ -23,7 +24,7 @@ impl Builder<'_, '_> {
             self.hot.store_gs(offsets.spill, SCRATCH);
             let mut mark = record::SPILLS;
             if !counted {
-                self.hot.count_through(SCRATCH, offsets.count, total);
+                self.hot.count_through(SCRATCH, total.offset, total.value);
                 if item.insn.kind != Kind::Ret {
                     self.hot.load_gs(offsets.spill, SCRATCH);
                 }
@@ -33,7 +34,7 @@ impl Builder<'_, '_> {
         } else if item.insn.kind == Kind::Syscall {
             if !counted {
                 let here = self.hot.here();
-                self.hot.count_through(RCX, offsets.count, total);
+                self.hot.count_through(RCX, total.offset, total.value);
                 self.record(here, record::COUNTS);
             }
         } else if !counted {
@@ -143,7 +144,7 @@ impl Builder<'_, '_> {
 
     /// `jmp reg`, `call reg`: the register itself indexes the table. Its value is
     /// the address of the block it leads to, so the entry there knows it.
-    fn by_register(&mut self, item: &Item, reg: u8, counted: bool, total: i32) {
+    fn by_register(&mut self, item: &Item, reg: u8, counted: bool, total: Added) {
         let offsets = self.config.offsets;
         let here = self.hot.here();
         if item.insn.kind == Kind::CallInd {
@@ -153,7 +154,7 @@ impl Builder<'_, '_> {
         if counted {
             self.hot.low_word(reg);
         } else {
-            self.hot.count_through(reg, offsets.count, total);
+            self.hot.count_through(reg, total.offset, total.value);
             self.hot.load_gs16(offsets.target, reg);
         }
         self.table_jump(reg);

@@ -1,0 +1,381 @@
+//! Where counts go: the running total of a thread, or per-block counters with
+//! their log (`option::BLOCKS`; format in `log`).
+//!
+//! All threads of a memory share one log (a *space*, named by the slot of its
+//! first thread); each has its own counters in its own region. A forked child
+//! keeps the counters it was born with and goes on in a log of its own.
+
+use crate::cache::{Block, CACHE};
+use crate::layout::{
+    COUNTERS, Context, LOG, MAX_COUNTERS, REGION, option, state as slot_state,
+};
+use crate::log::{self, Entry};
+use crate::state::{self, Global, Table};
+use crate::xlate::block;
+use crate::xlate::facts::{Counts, Event};
+use crate::{check, sys, threads};
+use core::sync::atomic::{AtomicBool, Ordering::*};
+
+static BLOCKS: AtomicBool = AtomicBool::new(false);
+
+/// Blocks have counters of their own.
+pub fn per_block() -> bool {
+    BLOCKS.load(Relaxed)
+}
+
+struct Log {
+    /// Slot of the space.
+    space: u32,
+    /// Slot whose region is being written.
+    segment: u32,
+    /// Bytes used there.
+    used: u32,
+    /// Next unused counter.
+    next: u32,
+    /// Counters of block beginnings: (block's counter, instructions, counter).
+    beginnings: [(u32, u8, u32); 256],
+    /// Fingerprints of the executable mappings known, and those before.
+    maps: [Table<u64>; 2],
+    current: usize,
+}
+
+static LOG_STATE: Global<Log> = Global::new(Log {
+    space: 0,
+    segment: 0,
+    used: 0,
+    next: 0,
+    beginnings: [(u32::MAX, 0, 0); 256],
+    maps: [Table::new(), Table::new()],
+    current: 0,
+});
+
+fn context_of(slot: u32) -> &'static mut Context {
+    // SAFETY: the totals file is mapped; fields used here are atomics, or are
+    // written under the lock (or before the slot's thread runs).
+    unsafe { &mut *(state::context_at(slot) as *mut Context) }
+}
+
+/// A new image in `slot`: decides how it counts.
+pub fn init(slot: u32) {
+    let on = state::header().options & option::BLOCKS != 0;
+    BLOCKS.store(on, Relaxed);
+    if on {
+        let log = LOG_STATE.get();
+        (log.space, log.segment) = (slot, slot);
+        for table in &mut log.maps {
+            table.init(MAPS);
+        }
+    }
+}
+
+/// In a forked child, with the lock held: its own log from here on.
+pub fn forked(slot: u32) {
+    if !per_block() {
+        return;
+    }
+    let log = LOG_STATE.get();
+    let context = context_of(slot);
+    context.base = log.space;
+    context.base_counters = log.next;
+    context.base_log = [log.segment, log.used];
+    context.counters.store(log.next, Release);
+    (log.space, log.segment, log.used) = (slot, slot, 0);
+}
+
+/// The space that new threads of this memory count in.
+pub fn space() -> u32 {
+    LOG_STATE.get().space
+}
+
+impl Log {
+    fn append(&mut self, words: &[u64]) {
+        let bytes = words.len() as u64 * 8;
+        if LOG + u64::from(self.used) + bytes > REGION {
+            let slot = threads::new_slot();
+            context_of(slot).state.store(slot_state::LOG, Release);
+            context_of(self.segment).log_more.store(slot, Release);
+            (self.segment, self.used) = (slot, 0);
+        }
+        let at = state::context_at(self.segment) + LOG + u64::from(self.used);
+        for (number, &word) in words.iter().enumerate() {
+            // SAFETY: inside the log of a region that is ours.
+            unsafe { (at as *mut u64).add(number).write(word) };
+        }
+        self.used += bytes as u32;
+        context_of(self.segment).log_len.store(self.used, Release);
+    }
+
+    fn take(&mut self) -> u32 {
+        check!(
+            self.next < MAX_COUNTERS,
+            "more than {MAX_COUNTERS} translated blocks in one process"
+        );
+        self.next += 1;
+        context_of(self.space).counters.store(self.next, Release);
+        self.next - 1
+    }
+}
+
+/// The counter of the next block (and those of its parts behind it).
+pub fn next() -> Option<u32> {
+    per_block().then(|| {
+        let next = LOG_STATE.get().next;
+        check!(
+            next + (block::MAX_PARTS as u32) < MAX_COUNTERS,
+            "more than {MAX_COUNTERS} translated blocks in one process"
+        );
+        next
+    })
+}
+
+/// Describes a block that was just translated with [`next`]'s counter.
+pub fn describe(pc: u64, built: &block::Block) {
+    if !per_block() || built.insns == 0 {
+        return;
+    }
+    let log = LOG_STATE.get();
+    let counter = log.take();
+    let facts = built.facts.get(..usize::from(built.insns)).unwrap_or(&[]);
+    let mut words = [0u64; 20];
+    let len = log::write_block(&mut words, counter, pc, facts);
+    log.append(words.get(..len).unwrap_or(&[]));
+    for part in built.parts.iter().take(built.part_count) {
+        let number = log.take();
+        let words = log::write_part(number, counter, (part.from, part.to), part.add, facts);
+        log.append(&words);
+    }
+}
+
+/// A counter of this thread.
+fn counter(context: &Context, number: u32) -> *mut u64 {
+    (context.this + u64::from(COUNTERS) + u64::from(number) * 8) as *mut u64
+}
+
+fn add(context: &Context, number: u32, value: u64) {
+    // SAFETY: the thread's own region; only this thread writes there.
+    unsafe {
+        let place = counter(context, number);
+        place.write_volatile(place.read_volatile().wrapping_add(value));
+    }
+}
+
+/// Makes the count exact for a thread that left `block` after `done` instructions;
+/// `counted`: the whole block has been counted already. The lock is held.
+pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
+    if context.probing != 0 {
+        return;
+    }
+    if !per_block() {
+        let whole = if counted { block.insns } else { 0 };
+        let correction = i64::from(done) - i64::from(whole);
+        context.count.fetch_add(correction as u64, Relaxed);
+        return;
+    }
+    if counted {
+        add(context, block.counter, u64::MAX);
+    }
+    if done != 0 {
+        let number = beginning(block, done as u8);
+        add(context, number, 1);
+    }
+}
+
+/// The counter for the first `done` instructions of a block.
+fn beginning(block: &Block, done: u8) -> u32 {
+    let log = LOG_STATE.get();
+    let at = (block.counter as usize).wrapping_mul(31).wrapping_add(usize::from(done)) & 255;
+    if let Some(&(of, length, number)) = log.beginnings.get(at)
+        && (of, length) == (block.counter, done)
+    {
+        return number;
+    }
+    let number = log.take();
+    let mut facts = [Default::default(); block::MAX_INSNS];
+    each(log.space, &mut |entry| {
+        if let Entry::Block { counter, facts: found, .. } = entry
+            && counter == block.counter
+        {
+            for (to, from) in facts.iter_mut().zip(found.iter()) {
+                *to = from;
+            }
+        }
+    });
+    let words = log::write_part(number, block.counter, (0, done), true, &facts);
+    log.append(&words);
+    if let Some(place) = log.beginnings.get_mut(at) {
+        *place = (block.counter, done, number);
+    }
+    number
+}
+
+/// Calls `f` for every entry that is valid in a space, oldest log first.
+fn each(space: u32, f: &mut dyn FnMut(Entry<'_>)) {
+    // A space and those it was forked from, youngest first.
+    let (mut slot, mut below) = (space, u32::MAX);
+    while slot != 0 {
+        let context = context_of(slot);
+        let mut segment = slot;
+        while segment != 0 {
+            let len = context_of(segment).log_len.load(Acquire) as usize / 8;
+            let start = (state::context_at(segment) + LOG) as *const u64;
+            // SAFETY: written before the length was.
+            let mut words = unsafe { core::slice::from_raw_parts(start, len) };
+            while let Some((entry, used)) = log::entry(words) {
+                if let Entry::Block { counter, .. } | Entry::Part { counter, .. } = entry
+                    && counter < below
+                {
+                    f(entry);
+                }
+                words = words.get(used..).unwrap_or(&[]);
+            }
+            segment = context_of(segment).log_more.load(Acquire);
+        }
+        below = below.min(context.base_counters);
+        slot = context.base;
+    }
+}
+
+/// All events of a thread so far, at an instruction boundary: what `read` of a
+/// virtual counter needs. Takes the lock; costs about 10 ns a translated block
+/// in per-block mode. In running-total mode only [`Event::Instructions`] is known.
+pub fn sum_events(context: &Context) -> Counts {
+    let mut sums = Counts::default();
+    if !per_block() {
+        sums[Event::Instructions as usize] = context
+            .lanes
+            .iter()
+            .fold(context.count.load(Relaxed), |sum, lane| {
+                sum.wrapping_add(lane.load(Relaxed))
+            });
+        return sums;
+    }
+    state::lock();
+    each(context.space, &mut |entry| {
+        if let Entry::Block { counter: number, .. } | Entry::Part { counter: number, .. } = entry {
+            // SAFETY: the thread's own region.
+            let value = unsafe { counter(context, number).read_volatile() };
+            entry.add(value, &mut sums);
+        }
+    });
+    state::unlock();
+    sums
+}
+
+/// The call that a thread resumes in front of was counted already.
+pub fn uncount_call(context: &Context) {
+    state::lock();
+    let cache = CACHE.get();
+    let exit = *cache.exits.get(context.exit_id as usize);
+    let block = *cache.blocks.get(exit.block as usize);
+    correct(context, &block, block.insns.saturating_sub(1), true);
+    state::unlock();
+}
+
+/// Mappings remembered at once.
+const MAPS: usize = 16_384;
+
+/// Notes the executable mappings that are new since the last look (the lock is
+/// held). Source: proc(5), `/proc/self/maps`.
+pub fn note_mappings() {
+    if !per_block() {
+        return;
+    }
+    let path = b"/proc/self/maps\0";
+    // SAFETY: open with our own path.
+    let fd = unsafe { sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
+    check!(fd >= 0, "/proc/self/maps cannot be opened (errno {})", -fd);
+    let log = LOG_STATE.get();
+    log.current ^= 1;
+    let current = log.current;
+    log.maps[current].claim(0);
+    let mut buffer = [0u8; 4096];
+    let mut line = [0u8; 4096 + 128];
+    let (mut len, mut hint) = (0, 0);
+    loop {
+        // SAFETY: read into our buffer.
+        let got = unsafe { sys::call(0, [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0]) };
+        if got <= 0 {
+            break;
+        }
+        for &byte in buffer.iter().take(got as usize) {
+            if byte != b'\n' {
+                if let Some(place) = line.get_mut(len) {
+                    *place = byte;
+                    len += 1;
+                }
+                continue;
+            }
+            log.note_line(line.get(..len).unwrap_or(&[]), &mut hint);
+            len = 0;
+        }
+    }
+    // SAFETY: our descriptor.
+    unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
+}
+
+impl Log {
+    /// One line: `start-end perms offset major:minor inode   path`.
+    fn note_line(&mut self, line: &[u8], hint: &mut usize) {
+        let mut fields = [&[] as &[u8]; 5];
+        let mut rest = line;
+        for field in &mut fields {
+            let end = rest.iter().position(|&b| b == b' ').unwrap_or(rest.len());
+            *field = rest.get(..end).unwrap_or(&[]);
+            rest = rest.get(end + 1..).unwrap_or(&[]);
+        }
+        let [range, permissions, offset, device, inode] = fields;
+        if permissions.get(2) != Some(&b'x') {
+            return;
+        }
+        let fingerprint = line.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        let (before, now) = (self.current ^ 1, self.current);
+        if self.maps[now].len() < MAPS {
+            self.maps[now].push(fingerprint);
+        }
+        let known = self.maps[before].slice();
+        let found = match known.get(*hint) {
+            Some(&same) if same == fingerprint => Some(*hint),
+            _ => known.iter().position(|&other| other == fingerprint),
+        };
+        if let Some(at) = found {
+            *hint = at + 1;
+            return;
+        }
+        let skip = rest.iter().take_while(|&&b| b == b' ').count();
+        let path = rest.get(skip..).unwrap_or(&[]);
+        let mut words = [0u64; 6 + 512];
+        let used = 6 + path.len().min(4095).div_ceil(8);
+        let dash = range.iter().position(|&b| b == b'-').unwrap_or(0);
+        let header = [
+            log::head(log::MAP, used, 0, 0),
+            number(range.get(..dash).unwrap_or(&[]), 16),
+            number(range.get(dash + 1..).unwrap_or(&[]), 16),
+            number(offset, 16),
+            number(device, 16),
+            number(inode, 10),
+        ];
+        for (to, from) in words.iter_mut().zip(header) {
+            *to = from;
+        }
+        for (at, &byte) in path.iter().take(4095).enumerate() {
+            if let Some(word) = words.get_mut(6 + at / 8) {
+                *word |= u64::from(byte) << (at % 8 * 8);
+            }
+        }
+        self.append(words.get(..used).unwrap_or(&[]));
+    }
+}
+
+/// Digits of a base; others (the colon of a device) are passed over.
+fn number(digits: &[u8], base: u64) -> u64 {
+    digits.iter().fold(0, |value: u64, &digit| {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return value,
+        };
+        value.wrapping_mul(base).wrapping_add(u64::from(digit))
+    })
+}

@@ -1,0 +1,366 @@
+//! Per-block counts of a run, read from the shared file: sums of every event for
+//! each thread, and the executed blocks with where their code came from.
+//!
+//! The format is in [`crate::log`]. The file was writable by the program, so
+//! nothing in it is believed without a check of its bounds.
+
+use super::shared::Shared;
+use super::totals::field;
+use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, MAX_SLOTS, REGION};
+use crate::log::{self, Entry};
+use crate::xlate::facts::{Counts, Facts};
+use std::collections::{BTreeMap, HashMap};
+use std::mem::offset_of;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// Executable memory of a process image at some time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+    /// Where `start` is in the file, bytes.
+    pub offset: u64,
+    /// Device number as in `/proc/PID/maps`, the colon left out.
+    pub device: u64,
+    /// Inode; 0 where no file is mapped (`[vdso]`, memory of a JIT).
+    pub inode: u64,
+    /// Path as the kernel showed it; empty for anonymous memory.
+    pub path: PathBuf,
+}
+
+/// A block, or an early exit's part of one, and how often it was executed.
+#[derive(Clone, Copy, Debug)]
+pub struct Executed<'a> {
+    /// The process image: slot of its first thread (`ThreadTotals::leader`).
+    pub image: u32,
+    /// Where the code is mapped from, where that is known.
+    pub mapping: Option<&'a Mapping>,
+    /// Address of the first instruction.
+    pub pc: u64,
+    /// One an instruction, in order.
+    pub facts: &'a [Facts],
+    /// Executions; modulo 2⁶⁴, as parts that were counted too much are negative.
+    pub times: u64,
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy)]
+struct Described {
+    /// Place of the entry in the space's words.
+    at: usize,
+    /// Number of the mapping, in a block's entry.
+    mapping: Option<u32>,
+}
+
+#[derive(Clone, Default)]
+struct Space {
+    base: u32,
+    base_counters: u32,
+    counters: u32,
+    words: Vec<u64>,
+    /// Of the counters from `base_counters` on.
+    described: Vec<Described>,
+    /// Live mappings when the log began; then those it tells: (place, number).
+    before: BTreeMap<u64, u32>,
+    maps: Vec<(usize, u32)>,
+    /// Slot, first word and words of each segment.
+    segments: Vec<(u32, usize, usize)>,
+}
+
+/// Counts of one process image in one space.
+#[derive(Clone)]
+struct Counted {
+    image: u32,
+    space: u32,
+    values: Vec<u64>,
+}
+
+/// Every block that a run executed.
+#[derive(Clone)]
+pub struct Blocks {
+    mappings: Vec<Mapping>,
+    spaces: HashMap<u32, Space>,
+    counted: Vec<Counted>,
+}
+
+impl std::fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Blocks {{ images: {}, mappings: {} }}",
+            self.counted.len(),
+            self.mappings.len()
+        )
+    }
+}
+
+/// Reads threads one after the other, in the order of their slots.
+pub(super) struct Reader<'a> {
+    shared: &'a Shared,
+    blocks: Blocks,
+}
+
+fn word32(page: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(field(page, at))
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        Self {
+            shared,
+            blocks: Blocks {
+                mappings: Vec::new(),
+                spaces: HashMap::new(),
+                counted: Vec::new(),
+            },
+        }
+    }
+
+    pub(super) fn finish(self) -> Blocks {
+        self.blocks
+    }
+
+    /// Events of the thread in `slot`, whose context is `page`.
+    pub(super) fn thread(&mut self, slot: u32, image: u32, page: &[u8]) -> Counts {
+        let mut sums = Counts::default();
+        let number = word32(page, offset_of!(Context, space));
+        if number == 0 || number > slot {
+            return sums;
+        }
+        if !self.blocks.spaces.contains_key(&number) {
+            let space = self.space(number);
+            self.blocks.spaces.insert(number, space);
+        }
+        let blocks = &mut self.blocks;
+        let Some(space) = blocks.spaces.get(&number) else {
+            return sums;
+        };
+        let count = space.counters.min(MAX_COUNTERS) as usize;
+        let Ok(values) = self.shared.words(slot, u64::from(COUNTERS), count) else {
+            return sums;
+        };
+        for (counter, &value) in values.iter().enumerate() {
+            if value != 0
+                && let Some((entry, _)) = blocks.entry(number, counter as u32)
+            {
+                entry.add(value, &mut sums);
+            }
+        }
+        match blocks
+            .counted
+            .iter_mut()
+            .find(|counted| (counted.image, counted.space) == (image, number))
+        {
+            Some(known) => {
+                let len = known.values.len().max(values.len());
+                known.values.resize(len, 0);
+                for (sum, value) in known.values.iter_mut().zip(values) {
+                    *sum = sum.wrapping_add(value);
+                }
+            }
+            None => blocks.counted.push(Counted {
+                image,
+                space: number,
+                values,
+            }),
+        }
+        sums
+    }
+
+    /// Reads the log that begins in `slot`.
+    fn space(&mut self, slot: u32) -> Space {
+        let mut space = Space::default();
+        let Ok(page) = self.shared.context(slot) else {
+            return space;
+        };
+        let page = page.as_slice();
+        space.counters = word32(page, offset_of!(Context, counters));
+        // A parent's slot is older than its child's.
+        space.base = match word32(page, offset_of!(Context, base)) {
+            base if base < slot => base,
+            _ => 0,
+        };
+        if space.base != 0 {
+            space.base_counters = word32(page, offset_of!(Context, base_counters));
+            let at = offset_of!(Context, base_log);
+            let log = (word32(page, at), word32(page, at + 4));
+            if !self.blocks.spaces.contains_key(&space.base) {
+                let base = self.space(space.base);
+                self.blocks.spaces.insert(space.base, base);
+            }
+            if let Some(base) = self.blocks.spaces.get(&space.base) {
+                space.before = base.mapped_at(log, &self.blocks.mappings);
+            }
+        }
+        let mut segment = slot;
+        loop {
+            let Ok(page) = self.shared.context(segment) else {
+                break;
+            };
+            let len = word32(page.as_slice(), offset_of!(Context, log_len));
+            let len = u64::from(len).min(REGION - LOG) as usize / 8;
+            let Ok(words) = self.shared.words(segment, LOG, len) else {
+                break;
+            };
+            space.segments.push((segment, space.words.len(), len));
+            space.words.extend(words);
+            let more = word32(page.as_slice(), offset_of!(Context, log_more));
+            if more <= segment || more >= MAX_SLOTS {
+                break;
+            }
+            segment = more;
+        }
+        space.index(&mut self.blocks.mappings);
+        space
+    }
+}
+
+/// Puts a mapping in the place of those that it covers.
+fn map(live: &mut BTreeMap<u64, u32>, mappings: &[Mapping], number: u32) {
+    let of = |number: u32| mappings.get(number as usize);
+    let Some(new) = of(number) else { return };
+    let covered: Vec<u64> = live
+        .range(..new.end)
+        .rev()
+        .take_while(|&(&start, &old)| {
+            start >= new.start || of(old).is_some_and(|old| old.end > new.start)
+        })
+        .map(|(&start, _)| start)
+        .collect();
+    for start in covered {
+        live.remove(&start);
+    }
+    live.insert(new.start, number);
+}
+
+impl Space {
+    /// The mappings live when the log was at (segment, bytes).
+    fn mapped_at(&self, log: (u32, u32), mappings: &[Mapping]) -> BTreeMap<u64, u32> {
+        let end = self
+            .segments
+            .iter()
+            .find(|&&(slot, ..)| slot == log.0)
+            .map_or(usize::MAX, |&(_, first, _)| first + log.1 as usize / 8);
+        let mut live = self.before.clone();
+        for &(_, number) in self.maps.iter().take_while(|&&(at, _)| at < end) {
+            map(&mut live, mappings, number);
+        }
+        live
+    }
+
+    /// Finds the entries in the words.
+    fn index(&mut self, mappings: &mut Vec<Mapping>) {
+        let mut live = self.before.clone();
+        for &(_, first, len) in &self.segments {
+            let mut at = first;
+            while let Some((entry, used)) = self.words.get(at..first + len).and_then(log::entry) {
+                let (counter, mapping) = match entry {
+                    Entry::Map {
+                        start,
+                        end,
+                        offset,
+                        device,
+                        inode,
+                        path,
+                    } => {
+                        let mut bytes: Vec<u8> =
+                            path.iter().flat_map(|word| word.to_le_bytes()).collect();
+                        bytes.truncate(bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len()));
+                        let number = mappings.len() as u32;
+                        mappings.push(Mapping {
+                            start,
+                            end,
+                            offset,
+                            device,
+                            inode,
+                            path: PathBuf::from(std::ffi::OsString::from_vec(bytes)),
+                        });
+                        map(&mut live, mappings, number);
+                        self.maps.push((at, number));
+                        at += used;
+                        continue;
+                    }
+                    Entry::Block { counter, pc, .. } => {
+                        let found = live.range(..=pc).next_back().map(|(_, &number)| number);
+                        let holds = |&number: &u32| {
+                            mappings.get(number as usize).is_some_and(|m| pc < m.end)
+                        };
+                        (counter, found.filter(holds))
+                    }
+                    Entry::Part { counter, .. } => (counter, None),
+                };
+                // The runtime numbers them in the order of the log.
+                if counter as usize == self.base_counters as usize + self.described.len() {
+                    self.described.push(Described { at, mapping });
+                }
+                at += used;
+            }
+        }
+    }
+}
+
+impl Blocks {
+    /// What a counter of a space counts, and the mapping of a block.
+    fn entry(&self, space: u32, counter: u32) -> Option<(Entry<'_>, Option<u32>)> {
+        let mut space = self.spaces.get(&space)?;
+        // Bases are older and older slots: this ends.
+        while counter < space.base_counters {
+            space = self.spaces.get(&space.base)?;
+        }
+        let at = counter.checked_sub(space.base_counters)?;
+        let described = space.described.get(at as usize)?;
+        let (entry, _) = log::entry(space.words.get(described.at..)?)?;
+        Some((entry, described.mapping))
+    }
+
+    /// Calls `see` for every block and part of one that was executed.
+    pub fn each(&self, see: &mut dyn FnMut(Executed<'_>)) {
+        let mut facts = Vec::new();
+        for counted in &self.counted {
+            for (counter, &value) in counted.values.iter().enumerate() {
+                if value == 0 {
+                    continue;
+                }
+                let Some((entry, mapping)) = self.entry(counted.space, counter as u32) else {
+                    continue;
+                };
+                let (block, range, times) = match entry {
+                    Entry::Block { .. } => (Some((entry, mapping)), 0..usize::MAX, value),
+                    Entry::Part {
+                        of, from, to, add, ..
+                    } => {
+                        let times = if add { value } else { value.wrapping_neg() };
+                        let range = usize::from(from)..usize::from(to);
+                        (self.entry(counted.space, of), range, times)
+                    }
+                    Entry::Map { .. } => continue,
+                };
+                let Some((Entry::Block { pc, facts: all, .. }, mapping)) = block else {
+                    continue;
+                };
+                facts.clear();
+                facts.extend(all.iter());
+                let end = range.end.min(facts.len());
+                let Some(executed) = facts.get(range.start..end) else {
+                    continue;
+                };
+                let skipped: u64 = facts
+                    .iter()
+                    .take(range.start)
+                    .map(|facts| facts.len())
+                    .sum();
+                see(Executed {
+                    image: counted.image,
+                    mapping: mapping.and_then(|number| self.mappings.get(number as usize)),
+                    pc: pc.wrapping_add(skipped),
+                    facts: executed,
+                    times,
+                });
+            }
+        }
+    }
+}
