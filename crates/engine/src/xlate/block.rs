@@ -217,6 +217,14 @@ pub fn build<'b>(
     builder.block
 }
 
+/// Where a block's count goes: in front of instruction `at`.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    /// The register that the instruction sets anyway; `None`: flags are dead.
+    through: Option<u8>,
+}
+
 struct Builder<'a, 'b> {
     config: &'a Config,
     first_exit: u32,
@@ -291,8 +299,9 @@ impl Builder<'_, '_> {
         self.items.get(at).copied().flatten()
     }
 
-    /// Where the count can go: the last point with dead flags, if any.
-    fn place_count(&mut self, source: &mut dyn Source, next: u64) -> Option<usize> {
+    /// Where the count can go: the last point with dead flags, if any, else in
+    /// front of the last instruction that overwrites a register.
+    fn place_count(&mut self, source: &mut dyn Source, next: u64) -> Option<Place> {
         let mut live = match self.item(self.count.wrapping_sub(1)) {
             Some(last) => match last.insn.kind {
                 Kind::Jmp | Kind::Call | Kind::Xbegin => source.live_flags(last.target()),
@@ -312,11 +321,17 @@ impl Builder<'_, '_> {
             }
             live = (live & !item.insn.flags_written()) | item.insn.flags_read();
             if live == 0 && point.is_none() {
-                point = Some(at);
+                point = Some(Place { at, through: None });
             }
         }
         self.block.live_in = live;
-        point
+        point.or_else(|| {
+            (0..self.count).rev().find_map(|at| {
+                let through = self.item(at)?.insn.sets_register()?;
+                let through = Some(through);
+                Some(Place { at, through })
+            })
+        })
     }
 
     fn record(&mut self, start: u64, guest: u8) {
@@ -381,17 +396,31 @@ impl Builder<'_, '_> {
         let mut counted = false;
         for at in 0..self.count {
             let Some(item) = self.item(at) else { return };
-            if point == Some(at) {
-                let here = self.hot.here();
-                self.hot.add_gs(total.offset, total.value);
-                self.record(here, record::COUNTS);
-                counted = true;
+            let here = self.hot.here();
+            let mut mark = 0;
+            match point {
+                Some(place) if place.at != at => {}
+                Some(Place { through: None, .. }) => {
+                    self.hot.add_gs(total.offset, total.value);
+                    self.record(here, record::COUNTS);
+                    counted = true;
+                }
+                Some(Place {
+                    through: Some(reg), ..
+                }) => {
+                    // One record with the instruction: in between the register
+                    // is not the program's.
+                    self.hot.count_through(reg, total.offset, total.value);
+                    mark = record::COUNTS;
+                    counted = true;
+                }
+                None => {}
             }
             let last = at + 1 == self.count;
-            let here = self.hot.here();
+            let here = if mark == 0 { self.hot.here() } else { here };
             match item.insn.kind {
                 Kind::Plain | Kind::Rdpmc => {
-                    self.copy(&item);
+                    self.copy(&item, here, mark);
                     if last && !counted {
                         self.count_spilling(total);
                     }

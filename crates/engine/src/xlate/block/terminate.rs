@@ -96,7 +96,7 @@ impl Builder<'_, '_> {
                 return;
             }
             _ => {
-                self.copy(item);
+                self.copy(item, here, 0);
                 let here = self.hot.here();
                 self.exit_jmp(item.next());
                 self.record(here, 0);
