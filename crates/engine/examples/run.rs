@@ -23,13 +23,14 @@ fn main() {
     };
     match running.wait() {
         Ok(outcome) => {
+            let quiet = std::env::var_os("ENGINE_QUIET").is_some();
             if std::env::var_os("ENGINE_THREADS").is_some() {
                 for thread in &outcome.totals.threads {
                     eprintln!("{thread:?}");
                 }
             }
             for event in virt::Event::ALL {
-                if let Some(count) = outcome.totals.event(event) {
+                if let Some(count) = outcome.totals.event(event).filter(|_| !quiet) {
                     eprintln!("{count} {}:u", event.name());
                 }
             }

@@ -15,7 +15,8 @@ use crate::layout::{Context, TABLES};
 use crate::{check, counts};
 use crate::pages;
 use crate::state::{self, Global, Table};
-use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Source};
+use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side, Source};
+use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use ahead::Reader;
 use areas::{AREA, Area, MAX_AREAS, code};
@@ -92,6 +93,10 @@ pub struct Exit {
     stub: u64,
     pub block: u32,
     next: u32,
+    /// The branch to its correction of the count, if it has one.
+    side: Option<Side>,
+    /// `side` leads straight to a copy of the correction in front of the target.
+    direct: bool,
     /// It is linked: two threads may take it before either sees the link.
     linked: bool,
 }
@@ -136,8 +141,10 @@ impl Cache {
     }
 
     /// Translates the block at `pc`. `via` asks for an entry in front of it;
-    /// `once` makes a block of one instruction that nothing will find again.
-    pub fn translate(&mut self, pc: u64, via: Option<Via>, once: bool) -> Option<u32> {
+    /// `once` makes a block of one instruction that nothing will find again. `exit`
+    /// is the exit that asked: if it corrects the count on its way, its correction
+    /// is put in front and it is linked.
+    pub fn translate(&mut self, pc: u64, via: Option<Via>, once: bool, exit: u32) -> Option<u32> {
         let pages = pages::PAGES.get();
         if !pages.readable(pc) {
             return None;
@@ -155,6 +162,7 @@ impl Cache {
             config.limit = 1;
         }
         let first_exit = self.exits.len() as u32;
+        let side = self.side_of(exit).filter(|side| reaches(side.branch + 4, hot.here()));
         let mut reader = Reader {
             live: &mut self.live,
             pages,
@@ -167,6 +175,10 @@ impl Cache {
             let at = hot.here();
             let patch = emit_entry(&mut hot, &OFFSETS, via, pc, live, area.miss(via.number()));
             entry = Some((via, at, patch));
+        }
+        let correction = hot.here();
+        if let Some(side) = side {
+            block::count_keeping(&mut hot, &OFFSETS, side.added, side.live);
         }
         let built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
         check!(
@@ -187,6 +199,8 @@ impl Cache {
                 target: exit.target,
                 patch: if once { 0 } else { exit.patch },
                 stub: exit.stub,
+                side: exit.side.filter(|_| !once),
+                direct: false,
                 block: number,
                 next: NONE,
                 linked: false,
@@ -217,6 +231,9 @@ impl Cache {
             valid: true,
             unsupported: built.end == End::Unsupported,
         });
+        if side.is_some() {
+            self.link_directly(exit, number, correction);
+        }
         if let Some((via, at, patch)) = entry {
             self.add_entry(number, via, at, patch);
         }

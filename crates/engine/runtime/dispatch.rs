@@ -63,7 +63,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             let target = context.target;
             context.pc = target;
             PAGES.get().unwatched = true;
-            let block = CACHE.get().translate(target, None, true);
+            let block = CACHE.get().translate(target, None, true, NONE);
             PAGES.get().unwatched = false;
             match block {
                 Some(block) => context.resume = CACHE.get().blocks.get(block as usize).body,
@@ -97,7 +97,7 @@ fn goto(context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
         Some(block) => Some(block),
         None => {
             context.translated += 1;
-            cache.translate(pc, via, false)
+            cache.translate(pc, via, false, exit)
         }
     };
     let Some(block) = block else {

@@ -5,6 +5,7 @@ use super::areas::code;
 use super::{Cache, Entry, NONE, OFFSETS};
 use crate::entry::{self, address};
 use crate::layout::{TABLE_BYTES, TABLES};
+use crate::xlate::block::Side;
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Via, emit_entry};
 
@@ -26,6 +27,26 @@ impl Cache {
         let exits = self.exits.get(exit as usize);
         (exits.next, exits.linked) = (head, true);
         self.blocks.get(block as usize).incoming = exit;
+    }
+
+    /// The correcting branch of an exit that can still be linked.
+    pub(super) fn side_of(&mut self, exit: u32) -> Option<Side> {
+        if exit == NONE {
+            return None;
+        }
+        let exit = *self.exits.get(exit as usize);
+        let side = exit.side?;
+        (!exit.linked && self.blocks.get(exit.block as usize).valid).then_some(side)
+    }
+
+    /// Links an exit with a correction of its own to one that leads on to `block`.
+    pub(super) fn link_directly(&mut self, exit: u32, block: u32, correction: u64) {
+        let head = self.blocks.get(block as usize).incoming;
+        let info = self.exits.get(exit as usize);
+        let Some(side) = info.side else { return };
+        (info.next, info.linked, info.direct) = (head, true, true);
+        self.blocks.get(block as usize).incoming = exit;
+        patch(side.branch, correction);
     }
 
     pub(super) fn add_entry(&mut self, block: u32, via: Via, at: u64, patch: u64) -> u32 {
@@ -102,8 +123,12 @@ impl Cache {
         let mut exit = info.incoming;
         while exit != NONE {
             let e = *self.exits.get(exit as usize);
-            patch(e.patch, e.stub);
-            self.exits.get(exit as usize).linked = false;
+            match e.side {
+                Some(side) if e.direct => patch(side.branch, side.cold),
+                _ => patch(e.patch, e.stub),
+            }
+            let info = self.exits.get(exit as usize);
+            (info.linked, info.direct) = (false, false);
             exit = e.next;
         }
         let mut number = info.first_entry;

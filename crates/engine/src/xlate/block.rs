@@ -11,7 +11,7 @@ mod count;
 mod terminate;
 
 pub use copy::far_register;
-pub use count::Part;
+pub use count::{Added, Part, count_keeping};
 
 use super::decode::{Insn, Kind, MAX_LEN, decode, flag, prefix};
 use super::emit::Buffer;
@@ -65,6 +65,22 @@ pub struct Exit {
     pub patch: u64,
     /// Where it goes while it is not linked.
     pub stub: u64,
+    /// A conditional branch to a cold correction of the count, which jumps on.
+    pub side: Option<Side>,
+}
+
+/// The hot part of an exit that corrects the count: a block translated for it
+/// can have the correction in front and be branched to directly.
+#[derive(Clone, Copy, Debug)]
+pub struct Side {
+    /// Address of the branch's displacement.
+    pub branch: u64,
+    /// Where it leads: the cold correction.
+    pub cold: u64,
+    /// The correction.
+    pub added: Added,
+    /// Flags alive there.
+    pub live: u8,
 }
 
 /// What ends a block, for the runtime.
@@ -349,12 +365,13 @@ impl Builder<'_, '_> {
     }
 
     /// A stub for an exit to `target`, whose displacement is at `patch`.
-    fn exit(&mut self, target: u64, patch: u64, stub: u64) {
+    fn exit(&mut self, target: u64, patch: u64, stub: u64, side: Option<Side>) {
         if let Some(place) = self.block.exits.get_mut(self.block.exit_count) {
             *place = Exit {
                 target,
                 patch,
                 stub,
+                side,
             };
             self.block.exit_count += 1;
         }
@@ -371,13 +388,13 @@ impl Builder<'_, '_> {
     fn exit_jmp(&mut self, target: u64) {
         let stub = self.stub();
         let patch = self.hot.jmp(stub);
-        self.exit(target, patch, stub);
+        self.exit(target, patch, stub, None);
     }
 
     fn exit_jcc(&mut self, condition: u8, target: u64) {
         let stub = self.stub();
         let patch = self.hot.jcc(condition, stub);
-        self.exit(target, patch, stub);
+        self.exit(target, patch, stub, None);
     }
 
     fn emit(&mut self, source: &mut dyn Source, start: u64) {
@@ -388,7 +405,7 @@ impl Builder<'_, '_> {
             let number = self.first_exit;
             self.hot.set_gs32(offsets.exit_id, number);
             self.hot.jump_gs(offsets.vector_special);
-            self.exit(start, 0, 0);
+            self.exit(start, 0, 0, None);
             return;
         }
         let total = self.whole();
@@ -434,7 +451,7 @@ impl Builder<'_, '_> {
                     let live = source.live_flags(item.target());
                     let stub = self.cold.here();
                     let added = self.early(at + 1, counted);
-                    self.cold_count(added, live);
+                    count_keeping(self.cold, &offsets, added, live);
                     let unlinked_jump = self.cold.here();
                     if unlinked_jump == stub {
                         self.exit_jcc(item.insn.opcode, item.target());
@@ -444,8 +461,13 @@ impl Builder<'_, '_> {
                         let unlinked = jump + 5;
                         let patch = self.cold.jmp(unlinked);
                         let unlinked = self.stub();
-                        self.hot.jcc(item.insn.opcode, stub);
-                        self.exit(item.target(), patch, unlinked);
+                        let side = Side {
+                            branch: self.hot.jcc(item.insn.opcode, stub),
+                            cold: stub,
+                            added,
+                            live,
+                        };
+                        self.exit(item.target(), patch, unlinked, Some(side));
                     }
                     self.record(here, item.insn.len);
                 }
