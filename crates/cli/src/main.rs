@@ -15,6 +15,7 @@ mod runner;
 mod sampling;
 mod session;
 mod source;
+mod state;
 mod wanted;
 
 use clap::Parser;

@@ -39,6 +39,16 @@ impl Cache {
         (!exit.linked && self.blocks.get(exit.block as usize).valid).then_some(side)
     }
 
+    /// Sends an exit back to the runtime.
+    pub(super) fn unlink(&mut self, exit: u32) {
+        let info = self.exits.get(exit as usize);
+        match info.side {
+            Some(side) if info.direct => patch(side.branch, side.cold),
+            _ => patch(info.patch, info.stub),
+        }
+        (info.linked, info.direct) = (false, false);
+    }
+
     /// Links an exit with a correction of its own to one that leads on to `block`.
     pub(super) fn link_directly(&mut self, exit: u32, block: u32, correction: u64) {
         let head = self.blocks.get(block as usize).incoming;
@@ -50,12 +60,6 @@ impl Cache {
     }
 
     pub(super) fn add_entry(&mut self, block: u32, via: Via, at: u64, patch: u64) -> u32 {
-        let bucket = &mut self.bucket[via.number()];
-        if bucket.len() == 0 {
-            bucket.init(65_536);
-            // Lazily zero: entries are numbers + 1.
-            bucket.claim(65_536);
-        }
         let next = self.blocks.get(block as usize).first_entry;
         let number = self.entries.push(Entry {
             at,
@@ -73,6 +77,12 @@ impl Cache {
     /// Makes `block` reachable by indirect branches of one sort.
     pub fn publish(&mut self, block: u32, via: Via) {
         let way = via.number();
+        let bucket = &mut self.bucket[way];
+        if bucket.len() == 0 {
+            bucket.init(65_536);
+            // Lazily zero: entries are numbers + 1.
+            bucket.claim(65_536);
+        }
         let info = *self.blocks.get(block as usize);
         let mut number = info.first_entry;
         while number != NONE && usize::from(self.entries.get(number as usize).way) != way {
@@ -123,12 +133,7 @@ impl Cache {
         let mut exit = info.incoming;
         while exit != NONE {
             let e = *self.exits.get(exit as usize);
-            match e.side {
-                Some(side) if e.direct => patch(side.branch, side.cold),
-                _ => patch(e.patch, e.stub),
-            }
-            let info = self.exits.get(exit as usize);
-            (info.linked, info.direct) = (false, false);
+            self.unlink(exit);
             exit = e.next;
         }
         let mut number = info.first_entry;
@@ -175,7 +180,7 @@ impl Cache {
 }
 
 /// Redirects a branch: one aligned-enough store of its displacement.
-fn patch(at: u64, to: u64) {
+pub(super) fn patch(at: u64, to: u64) {
     let displacement = to.wrapping_sub(at + 4) as u32;
     // SAFETY: emission keeps the four bytes inside a cache line, so that
     // threads that run there see the old or the new branch.
@@ -193,7 +198,7 @@ pub(super) fn default_entry(way: usize) -> u64 {
     }
 }
 
-fn set_table(way: usize, index: usize, value: u64) {
+pub(super) fn set_table(way: usize, index: usize, value: u64) {
     let base = TABLES + way as u64 * TABLE_BYTES;
     // SAFETY: index < 65536, the table is mapped; one aligned word.
     unsafe { ((base as *mut u64).add(index)).write_volatile(value) };

@@ -8,6 +8,7 @@
 
 mod copy;
 mod count;
+mod rdpmc;
 mod terminate;
 
 pub use copy::far_register;
@@ -136,6 +137,9 @@ pub struct Config {
     pub offsets: Offsets,
     /// Tables of entries, one a [`Via`] (an address below 2 GiB).
     pub tables: u32,
+    /// Address of the word that is not 0 once a program has opened an event of
+    /// the engine's: until then calls on descriptors need no look.
+    pub events_word: u64,
     /// Treat every RIP-relative operand as out of reach (tests).
     pub force_far: bool,
     /// Most instructions in the next block (1 to step over one).
@@ -437,7 +441,13 @@ impl Builder<'_, '_> {
             let here = if mark == 0 { self.hot.here() } else { here };
             match item.insn.kind {
                 Kind::Plain | Kind::Rdpmc => {
-                    self.copy(&item, here, mark);
+                    if item.insn.kind == Kind::Rdpmc {
+                        // What is added already, or not yet, for this block.
+                        let added = if counted { self.count } else { 0 };
+                        self.rdpmc(&item, at as i32 - added as i32);
+                    } else {
+                        self.copy(&item, here, mark);
+                    }
                     if last && !counted {
                         self.count_spilling(total);
                     }

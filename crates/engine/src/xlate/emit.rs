@@ -14,6 +14,8 @@ pub struct Buffer<'a> {
 pub const RAX: u8 = 0;
 /// RCX in encodings.
 pub const RCX: u8 = 1;
+/// RDX in encodings.
+pub const RDX: u8 = 2;
 /// R11 in encodings.
 pub const R11: u8 = 11;
 /// The register that translated code borrows where it needs one. It passes
