@@ -148,7 +148,7 @@ impl<'a> Buffer<'a> {
         if reg >= 8 {
             self.put(&[0x45]);
         }
-        self.put(&[0x0f, 0xb7, 0xc0 | (reg & 7) * 9]);
+        self.put(&[0x0f, 0xb7, 0xc0 | ((reg & 7) * 9)]);
     }
     /// `jmp qword [reg*8+table]`; `reg` is not RSP.
     pub fn jump_table(&mut self, reg: u8, table: u32) {
