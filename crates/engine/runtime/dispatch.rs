@@ -35,7 +35,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             let next = exit.target;
             context.pc = next.wrapping_sub(2);
             let number = context.regs[0];
-            let for_event = is_descriptor_syscall(number) && perf::concerns(context.regs[7]);
+            let for_event = is_descriptor_syscall(number) && perf::concerns(context);
             if is_plain_syscall(number) && !for_event {
                 context.resume = resume;
                 context.start[2] = 1;
