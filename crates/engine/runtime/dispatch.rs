@@ -1,9 +1,9 @@
 //! What to do when translated code comes back to the runtime.
 
-use crate::cache::{self, CACHE, NONE};
+use crate::cache::{CACHE, NONE};
 use crate::entry::{self, address, kind};
 use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BASE, state as slot_state};
-use crate::pages::PAGES;
+use crate::pages::{PAGES, WATCHED};
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_plain_syscall};
 use crate::{check, counts, report, signals, sys, syscalls};
@@ -34,6 +34,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             state::unlock();
             let next = exit.target;
             context.pc = next.wrapping_sub(2);
+            open_pages(context);
             if is_plain_syscall(context.regs[0]) {
                 context.resume = resume;
                 context.start[2] = 1;
@@ -61,16 +62,23 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             state::lock();
             let target = context.target;
             context.pc = target;
-            PAGES.get().unwatched = true;
-            let block = CACHE.get().translate(target, None, true);
-            PAGES.get().unwatched = false;
-            match block {
+            match CACHE.get().step_over(target) {
                 Some(block) => context.resume = CACHE.get().blocks.get(block as usize).body,
                 None => native(context, target),
             }
             state::unlock();
         }
         other => report::fail(format_args!("unknown exit kind {other}")),
+    }
+}
+
+/// Lets the kernel write where the call about to be made may want to.
+fn open_pages(context: &Context) {
+    if WATCHED.load(Relaxed) != 0 {
+        state::lock();
+        let number = context.regs[0];
+        PAGES.get().open_for(CACHE.get(), number, syscalls::arguments(context));
+        state::unlock();
     }
 }
 

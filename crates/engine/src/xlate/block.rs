@@ -120,6 +120,8 @@ pub struct Config {
     pub ret_table: u32,
     /// Table of jump entries (an address below 2 GiB).
     pub jump_table: u32,
+    /// Where the number of watched pages is kept (an address below 2 GiB).
+    pub watched: u32,
     /// Treat every RIP-relative operand as out of reach (tests).
     pub force_far: bool,
     /// Most instructions in the next block (1 to step over one).

@@ -74,12 +74,18 @@ impl Builder<'_, '_> {
             }
             Kind::Syscall => {
                 self.block.end = End::Syscall;
-                if !self.known_plain_syscall() {
-                    let number = self.first_exit + self.block.exit_count as u32;
-                    self.hot.set_gs32(offsets.exit_id, number);
-                    self.hot.jump_gs(offsets.vector_syscall);
-                    self.record(here, item.insn.len);
+                let skip = self.known_plain_syscall().then(|| {
+                    // Straight on, unless pages are watched (`jrcxz` over the way out).
+                    self.hot.load32(RCX, self.config.watched);
+                    self.hot.jrcxz()
+                });
+                let number = self.first_exit + self.block.exit_count as u32;
+                self.hot.set_gs32(offsets.exit_id, number);
+                self.hot.jump_gs(offsets.vector_syscall);
+                if let Some(displacement) = skip {
+                    self.hot.land(displacement);
                 }
+                self.record(here, item.insn.len);
                 let here = self.hot.here();
                 // RCX = 0 tells a call not yet made from one to be restarted.
                 self.hot.put(&[0xb9, 0, 0, 0, 0]);
