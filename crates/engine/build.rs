@@ -12,8 +12,10 @@ fn main() {
         "build.rs",
         "runtime",
         "src/xlate",
+        "src/pmu",
         "src/layout.rs",
         "src/log.rs",
+        "src/snapshot.rs",
     ] {
         println!("cargo:rerun-if-changed={path}");
     }

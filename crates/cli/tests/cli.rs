@@ -8,6 +8,10 @@ mod bench;
 mod check;
 #[path = "cli/errors.rs"]
 mod errors;
+#[path = "cli/exactness.rs"]
+mod exactness;
+#[path = "cli/overhead.rs"]
+mod overhead;
 #[path = "cli/run.rs"]
 mod run;
 #[path = "cli/schemas.rs"]
@@ -16,3 +20,5 @@ mod schemas;
 mod stat;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/system.rs"]
+mod system;

@@ -3,7 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "hardware/exactness.rs"]
+mod exactness;
+#[path = "hardware/overhead.rs"]
+mod overhead;
 #[path = "hardware/record.rs"]
 mod record;
 #[path = "hardware/stat.rs"]
 mod stat;
+#[path = "hardware/system.rs"]
+mod system;

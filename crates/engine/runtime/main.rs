@@ -8,9 +8,11 @@
 //! | `sys` | raw system calls, fault-safe access to program memory |
 //! | `state` | the process-wide state, its lock, memory |
 //! | `cache` | code areas, blocks, linking, indirect-branch tables |
+//! | `cache_file` | translations on disk: taken over, followed, offered |
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
+//! | `perf` | `perf_event_open` and what is done with its descriptors |
 //! | `signals`, `frames` | signals in, frames out |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `report` | the end after a failed internal check |
@@ -20,12 +22,17 @@
 
 #[path = "../src/layout.rs"]
 mod layout;
+#[path = "../src/snapshot.rs"]
+mod snapshot;
 #[path = "../src/log.rs"]
 mod log;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
+#[path = "../src/pmu/mod.rs"]
+mod pmu;
 
 mod cache;
+mod cache_file;
 mod counts;
 mod dispatch;
 mod entry;
@@ -33,6 +40,7 @@ mod frames;
 mod images;
 mod memory_calls;
 mod pages;
+mod perf;
 mod report;
 mod signals;
 mod state;

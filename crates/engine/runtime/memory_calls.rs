@@ -3,7 +3,7 @@
 
 use crate::cache::{self, CACHE};
 use crate::pages::{EXEC, PAGES, WRITE};
-use crate::{state, sys};
+use crate::{cache_file, perf, state, sys};
 
 const EINVAL: i64 = 22;
 const ENOMEM: i64 = 12;
@@ -30,12 +30,13 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
             return -ENOMEM;
         }
     }
+    let of_event = if number == 9 { perf::mapping(a) } else { None };
     state::lock();
     let (pages, cache) = (PAGES.get(), CACHE.get());
     let result = match number {
         10 | 329 => pages.protected(cache, number, a),
         // SAFETY: passed through as the program made it; checked against our memory.
-        _ => unsafe { sys::call(number, a) },
+        _ => of_event.unwrap_or_else(|| unsafe { sys::call(number, a) }),
     };
     let failed = (-4095..0).contains(&result);
     match number {
@@ -58,6 +59,9 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
         }
         30 | 67 if !failed => pages.forget(cache, 0, 1 << 47),
         _ => {}
+    }
+    if !failed || number == 10 {
+        cache_file::after(number, a, result);
     }
     state::unlock();
     result

@@ -23,6 +23,10 @@ pub const TOTALS_BASE: u64 = 0x4000_0000_0000;
 pub const REGION: u64 = 64 << 20;
 /// Slots a run can use (threads and processes together).
 pub const MAX_SLOTS: u32 = 65_536;
+/// Table of the events that programs opened (`pmu::table`), in region 0.
+pub const EVENT_TABLE: u64 = TOTALS_BASE + (1 << 20);
+/// Their pages, up to the end of region 0.
+pub const EVENT_PAGES: u64 = TOTALS_BASE + (32 << 20);
 /// With [`option::BLOCKS`]: where a slot's execution counters (8 bytes each) are
 /// in its region.
 pub const COUNTERS: u32 = 0x1_0000;
@@ -60,12 +64,20 @@ pub struct Header {
     pub failed: AtomicU32,
     /// Options: see [`option`].
     pub options: u32,
+    /// The launcher takes translations to be saved.
+    pub saving: AtomicU32,
     /// Requests written so far.
     pub next_request: AtomicU32,
     /// Slots whose thread wants to `execve`; entry `n % 256` for doorbell `n`.
     pub ring: [AtomicU32; 256],
     /// Text of the first failure, zero-terminated.
     pub report: [u8; 1024],
+    /// Lock over the events that programs opened: thread id of who holds it.
+    pub events_lock: AtomicU32,
+    /// Not 0 once a program has opened an event of the engine's.
+    pub events_open: AtomicU32,
+    /// Device and inode of the totals file: by these an event's descriptor is known.
+    pub events_file: [AtomicU64; 2],
 }
 
 /// Bits of [`Header::options`].
@@ -89,6 +101,18 @@ pub mod exec {
     pub const FAILED: u32 = 3;
     /// The launcher cannot watch it.
     pub const REFUSED: u32 = 4;
+}
+
+/// States of [`Context::save`].
+pub mod save {
+    /// Nothing asked.
+    pub const NONE: u32 = 0;
+    /// The process waits for its translations to be copied.
+    pub const WANTED: u32 = 1;
+    /// Its memory has been read; the file is being put in place.
+    pub const COPIED: u32 = 2;
+    /// Kept, or not wanted: it can go on.
+    pub const DONE: u32 = 3;
 }
 
 /// What became of a slot: values of [`Context::state`].
@@ -187,6 +211,16 @@ pub struct Context {
     pub translated: u64,
     /// Entries into the runtime.
     pub entries: u64,
+    /// Slot that this thread had before `execve`, or 0.
+    pub previous: u32,
+    /// Nanoseconds the thread had run when it ended (0: it has not, or was killed).
+    pub ran: AtomicU64,
+    /// Blocks taken over from disk.
+    pub cached: u64,
+    /// Where a [`crate::snapshot::Request`] is.
+    pub save_request: u64,
+    /// See [`save`]. A futex.
+    pub save: AtomicU32,
     /// With [`option::BLOCKS`]: the slot whose log describes this thread's counters
     /// (that of the first thread of its memory).
     pub space: u32,
@@ -222,4 +256,9 @@ pub struct StartArgs {
     pub regs: [u64; 16],
     /// Totals file descriptor opened in the target.
     pub totals_fd: u64,
+    /// Descriptor of a snapshot of translations (`u64::MAX`: none).
+    pub cache_fd: u64,
+    /// How much must be new before it is worth saving, as a binary logarithm;
+    /// `u64::MAX`: save nothing.
+    pub cache_effort: u64,
 }

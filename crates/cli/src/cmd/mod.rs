@@ -5,12 +5,16 @@ mod blocks;
 mod check;
 mod completions;
 mod events;
+pub(crate) mod exactness;
 mod man;
+mod overhead;
 mod profile;
 mod record;
 mod report;
 mod run;
 mod stat;
+mod system;
+mod top;
 
 use crate::CmdResult;
 
@@ -25,8 +29,12 @@ pub(crate) enum Command {
     Run(run::Args),
     Completions(completions::Args),
     Events(events::Args),
+    Exactness(exactness::Args),
     Man(man::Args),
+    Overhead(Box<overhead::Args>),
     Stat(stat::Args),
+    System(system::Args),
+    Top(top::Args),
 }
 
 /// Runs the subcommand that was asked for.
@@ -41,7 +49,11 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Run(args) => run::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
+        Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),
+        Command::Exactness(args) => exactness::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::System(args) => system::run(args),
+        Command::Top(args) => top::run(args),
     }
 }

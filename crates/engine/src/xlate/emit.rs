@@ -14,6 +14,10 @@ pub struct Buffer<'a> {
 pub const RAX: u8 = 0;
 /// RCX in encodings.
 pub const RCX: u8 = 1;
+/// RDX in encodings.
+pub const RDX: u8 = 2;
+/// R11 in encodings.
+pub const R11: u8 = 11;
 
 impl<'a> Buffer<'a> {
     /// An empty buffer over `bytes` that will run at `address`.
