@@ -77,9 +77,11 @@ impl Pages {
             }
         }
         if result != 0 {
-            // A part may have been done.
+            // It fails, perhaps having done a part: let it, with nothing watched.
             self.forget(cache, start, end);
-            return result;
+            self.dirty = true;
+            // SAFETY: as the program made it.
+            return unsafe { sys::call(number, a) };
         }
         let matters = prot & EXEC != 0 || prot & WRITE != 0 && self.any_shared;
         self.changed(cache, start, end, matters);
