@@ -154,6 +154,9 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 fn word(bytes: &[u8]) -> u64 {
+    if let Some(whole) = bytes.first_chunk() {
+        return u64::from_le_bytes(*whole);
+    }
     let mut value = [0u8; 8];
     for (to, from) in value.iter_mut().zip(bytes) {
         *to = *from;
