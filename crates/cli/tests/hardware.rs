@@ -9,3 +9,5 @@ mod exactness;
 mod record;
 #[path = "hardware/stat.rs"]
 mod stat;
+#[path = "hardware/top.rs"]
+mod top;
