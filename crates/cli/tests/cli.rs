@@ -18,3 +18,5 @@ mod schemas;
 mod stat;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/system.rs"]
+mod system;

@@ -9,5 +9,7 @@ mod exactness;
 mod record;
 #[path = "hardware/stat.rs"]
 mod stat;
+#[path = "hardware/system.rs"]
+mod system;
 #[path = "hardware/top.rs"]
 mod top;

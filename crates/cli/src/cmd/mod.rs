@@ -12,6 +12,7 @@ mod record;
 mod report;
 mod run;
 mod stat;
+mod system;
 mod top;
 
 use crate::CmdResult;
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Exactness(exactness::Args),
     Man(man::Args),
     Stat(stat::Args),
+    System(system::Args),
     Top(top::Args),
 }
 
@@ -48,6 +50,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Events(args) => events::run(args),
         Command::Exactness(args) => exactness::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::System(args) => system::run(args),
         Command::Top(args) => top::run(args),
     }
 }

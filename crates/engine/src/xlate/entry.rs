@@ -11,6 +11,8 @@ use super::emit::{Buffer, RAX, RCX};
 pub struct Offsets {
     /// The count.
     pub count: u32,
+    /// The eight words whose sum is the count, for `rdpmc`.
+    pub lanes: u32,
     /// RAX's place.
     pub spill_rax: u32,
     /// Target in flight.
@@ -92,6 +94,12 @@ pub fn emit_entry(
         code.load_gs(offsets.spill_rax, RAX);
         patch
     }
+}
+
+/// System calls that mean something to an event's descriptor: read, lseek,
+/// ioctl, pread64, readv, preadv, preadv2. Plain ones on any other.
+pub fn is_descriptor_syscall(number: u64) -> bool {
+    matches!(number, 0 | 8 | 16 | 17 | 19 | 295 | 327)
 }
 
 /// System calls that pass through untouched: none of those that the runtime
