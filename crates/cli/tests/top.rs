@@ -46,7 +46,7 @@ fn workload() {
     println!("{RUNNING}");
     let start = std::time::Instant::now();
     let mut x = 1;
-    while start.elapsed().as_secs() < 120 {
+    while start.elapsed().as_secs() < 700 {
         for _ in 0..100 {
             x = top_test_warm(top_test_hot(x));
         }
