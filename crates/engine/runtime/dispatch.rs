@@ -6,7 +6,7 @@ use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BA
 use crate::pages::PAGES;
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_descriptor_syscall, is_plain_syscall};
-use crate::{cache_file, check, counts, perf, report, signals, sys, syscalls};
+use crate::{cache_file, check, counts, perf, proc_maps, report, signals, sys, syscalls};
 use core::sync::atomic::Ordering::*;
 
 /// Called by the crossing with the program's state in the context; leaves the
@@ -36,7 +36,9 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             context.pc = next.wrapping_sub(2);
             let number = context.regs[0];
             let for_event = is_descriptor_syscall(number) && perf::concerns(context.regs[7]);
-            if is_plain_syscall(number) && !for_event {
+            let plain = is_plain_syscall(number)
+                || !proc_maps::concerns(number, syscalls::arguments(context));
+            if plain && !for_event {
                 context.resume = resume;
                 context.start[2] = 1;
                 return;
