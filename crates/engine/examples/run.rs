@@ -29,7 +29,12 @@ fn main() {
     };
     match running.wait() {
         Ok(outcome) => {
-            let quiet = std::env::var_os("ENGINE_QUIET").is_some();
+            use std::os::unix::process::ExitStatusExt;
+            let status = outcome.status;
+            let code = status.code().unwrap_or(128 + status.signal().unwrap_or(0));
+            if std::env::var_os("ENGINE_QUIET").is_some() {
+                std::process::exit(code);
+            }
             if std::env::var_os("ENGINE_THREADS").is_some() {
                 for thread in &outcome.totals.threads {
                     eprintln!("{thread:?}");
@@ -45,13 +50,11 @@ fn main() {
                 sum(|t| t.cached)
             );
             for event in virt::Event::ALL {
-                if let Some(count) = outcome.totals.event(event).filter(|_| !quiet) {
+                if let Some(count) = outcome.totals.event(event) {
                     eprintln!("{count} {}:u", event.name());
                 }
             }
-            use std::os::unix::process::ExitStatusExt;
-            let status = outcome.status;
-            std::process::exit(status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
+            std::process::exit(code);
         }
         Err(error) => {
             eprintln!("truecount: {error}");

@@ -13,6 +13,7 @@
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
+//! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `frames` | signals in, frames out |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `report` | the end after a failed internal check |
@@ -41,6 +42,7 @@ mod images;
 mod memory_calls;
 mod pages;
 mod perf;
+mod proc_maps;
 mod report;
 mod signals;
 mod state;

@@ -105,31 +105,41 @@ impl Cache {
         }
         let index = (info.pc & 0xffff) as usize;
         let head = *self.bucket[way].get(index);
-        if head != 0 {
-            let onward = self.entries.get(head as usize - 1).at;
-            self.redirect(entry.patch, onward);
-            self.entries.get(number as usize).chain = head - 1;
-        }
-        self.entries.get(number as usize).published = true;
+        let (chain, onward) = match head {
+            0 => (NONE, self.miss(entry.at, way)),
+            head => (head - 1, self.entries.get(head as usize - 1).at),
+        };
+        self.redirect(entry.patch, onward);
+        let info = self.entries.get(number as usize);
+        (info.chain, info.published) = (chain, true);
         *self.bucket[way].get(index) = number + 1;
         set_table(way, index, entry.at);
     }
 
-    /// Points a branch of translated code at an address, however far.
+    /// Where an entry goes that is the last of its bucket.
+    pub(super) fn miss(&self, host: u64, way: usize) -> u64 {
+        let area = self.areas.get(self.area_of(host)).copied().flatten();
+        area.map_or(0, |a| a.miss(way))
+    }
+
+    /// Patches a branch to go to `to`, through a longer one if need be.
     fn redirect(&mut self, from: u64, to: u64) {
         let to = if reaches(from + 4, to) { to } else { self.far_jump(from, to) };
         patch(from, to);
     }
 
-    /// Takes a block out of every table and unlinks what leads to it.
+    /// Takes a block out of every table and unlinks what leads to it. It stays
+    /// findable where its bytes can be compared: it may be *dormant* only.
     pub fn invalidate(&mut self, number: u32) {
         let info = *self.blocks.get(number as usize);
         if !info.valid {
             return;
         }
         self.blocks.get(number as usize).valid = false;
-        self.forget(info.pc);
-        self.live = [(u64::MAX, 0); 512];
+        if info.copy == 0 {
+            self.forget(info.pc);
+        }
+        self.blocks.get(number as usize).incoming = NONE;
         let mut exit = info.incoming;
         while exit != NONE {
             let e = *self.exits.get(exit as usize);
@@ -167,7 +177,7 @@ impl Cache {
             let before = *self.entries.get(at as usize);
             if before.chain == number {
                 let onward = match next {
-                    NONE => self.areas[self.area_of(before.at)].map_or(0, |a| a.miss(way)),
+                    NONE => self.miss(before.at, way),
                     next => self.entries.get(next as usize).at,
                 };
                 self.redirect(before.patch, onward);
@@ -182,7 +192,7 @@ impl Cache {
 /// Redirects a branch: one aligned-enough store of its displacement.
 pub(super) fn patch(at: u64, to: u64) {
     let displacement = to.wrapping_sub(at + 4) as u32;
-    // SAFETY: emission keeps the four bytes inside a cache line, so that
+    // SAFETY: emission keeps the four bytes in an aligned quadword, so that
     // threads that run there see the old or the new branch.
     unsafe { (at as *mut u32).write_volatile(displacement) };
 }

@@ -85,8 +85,8 @@ impl Cache {
                 while at != 0 {
                     let entry = *self.entries.get(at as usize - 1);
                     if entry.chain != NONE {
-                        let area = self.areas.get(self.area_of(entry.at)).copied().flatten();
-                        patch(entry.patch, area.map_or(0, |a| a.miss(way)));
+                        let miss = self.miss(entry.at, way);
+                        patch(entry.patch, miss);
                     }
                     let info = self.entries.get(at as usize - 1);
                     (info.chain, info.published) = (NONE, false);

@@ -150,7 +150,8 @@ pub fn is_descriptor_syscall(number: u64) -> bool {
 pub fn is_plain_syscall(number: u64) -> bool {
     !matches!(
         number,
-        9 | 10 | 11 | 12 | 13 | 14 | 15 | 25 // mmap mprotect munmap brk rt_sig* mremap
+        2 | 5 | 257 | 262 // open fstat openat newfstatat: the list of mappings
+            | 9 | 10 | 11 | 12 | 13 | 14 | 15 | 25 // mmap mprotect munmap brk rt_sig* mremap
             | 29..=31 | 67                   // shmat shmget shmctl shmdt
             | 56..=60                        // clone fork vfork execve exit
             | 131                            // sigaltstack
