@@ -2,8 +2,8 @@
 
 use crate::cache::{CACHE, NONE};
 use crate::entry::{self, address, kind};
-use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BASE, state as slot_state};
-use crate::pages::PAGES;
+use crate::layout::{Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE, state as slot_state};
+use crate::pages::{PAGES, WATCHED};
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_descriptor_syscall, is_plain_syscall};
 use crate::{cache_file, check, counts, perf, proc_maps, report, signals, sys, syscalls};
@@ -34,8 +34,9 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             state::unlock();
             let next = exit.target;
             context.pc = next.wrapping_sub(2);
+            open_pages(context);
             let number = context.regs[0];
-            let for_event = is_descriptor_syscall(number) && perf::concerns(context.regs[7]);
+            let for_event = is_descriptor_syscall(number) && perf::concerns(context);
             let plain = is_plain_syscall(number)
                 || !proc_maps::concerns(number, syscalls::arguments(context));
             if plain && !for_event {
@@ -54,7 +55,8 @@ extern "C" fn rt_dispatch(context: *mut Context) {
         }
         kind::SPECIAL => unsupported(context),
         kind::MISS_RET => enter_via(context, Via::Ret),
-        kind::MISS_JUMP => enter_via(context, Via::Jump),
+        kind::MISS_MEMORY => enter_via(context, Via::Memory),
+        miss if miss & !3 == kind::MISS_REGISTER => enter_via(context, Via::Register(miss as u8 & 3)),
         kind::GOTO => {
             state::lock();
             let target = context.target;
@@ -65,16 +67,23 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             state::lock();
             let target = context.target;
             context.pc = target;
-            PAGES.get().unwatched = true;
-            let block = CACHE.get().translate(target, None, true);
-            PAGES.get().unwatched = false;
-            match block {
+            match CACHE.get().step_over(target) {
                 Some(block) => context.resume = CACHE.get().blocks.get(block as usize).body,
                 None => native(context, target),
             }
             state::unlock();
         }
         other => report::fail(format_args!("unknown exit kind {other}")),
+    }
+}
+
+/// Lets the kernel write where the call about to be made may want to.
+fn open_pages(context: &Context) {
+    if WATCHED.load(Relaxed) != 0 {
+        state::lock();
+        let number = context.regs[0];
+        PAGES.get().open_for(CACHE.get(), number, syscalls::arguments(context));
+        state::unlock();
     }
 }
 
@@ -100,7 +109,7 @@ fn goto(context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
         Some(block) => Some(block),
         None => {
             context.translated += 1;
-            cache.translate(pc, via, false)
+            cache.translate(pc, via, false, exit)
         }
     };
     let Some(block) = block else {
@@ -191,8 +200,6 @@ pub fn prepare(context: &mut Context, slot: u32) {
     context.vector_exit = address(entry::rt_exit);
     context.vector_syscall = address(entry::rt_syscall);
     context.vector_special = address(entry::rt_special);
-    context.vector_miss_ret = address(entry::rt_miss_ret);
-    context.vector_miss_jump = address(entry::rt_miss_jump);
     if context.stack == 0 {
         context.stack = state::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
     }
@@ -218,5 +225,5 @@ pub fn set_gs(context: &Context) {
     check!(result == 0, "GS cannot be set (errno {})", -result);
 }
 
-const _: () = assert!(BOOT_STACK < RUNTIME_END && JUMP_TABLE > RUNTIME_END);
+const _: () = assert!(BOOT_STACK < RUNTIME_END && TABLES > RUNTIME_END);
 const _: () = assert!(core::mem::offset_of!(Context, xmm) % 16 == 0);

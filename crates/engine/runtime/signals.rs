@@ -15,6 +15,7 @@ use crate::pages::{Fault, PAGES};
 use crate::state::{self, SIGNAL_STACK, STACK};
 use crate::xlate::block::record;
 use crate::xlate::decode::decode;
+use crate::xlate::emit::SCRATCH;
 use crate::{check, report, sys};
 use core::sync::atomic::Ordering::*;
 
@@ -254,6 +255,8 @@ pub fn sigreturn(context: &mut Context) -> i64 {
     if frame.stack[1] & 1 == 0 && frame.stack[2] >= 2048 && frame.stack[1] & 2 == 0 {
         context.altstack = [frame.stack[0], frame.stack[1] & 0x8000_0000, frame.stack[2]];
     }
+    // A signal between here and the return would note a mask that is no longer so.
+    sys::set_mask(!OPEN);
     frame.stack = [context.stack - STACK - SIGNAL_STACK, 0, SIGNAL_STACK];
     context.target = frame.rip;
     frame.rip = address(entry::rt_goto);
@@ -309,20 +312,26 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
     }
     if signal == SIGSEGV && fault && frame.trap == 14 && frame.error & 2 != 0 {
         let code = cache::in_code(rip);
-        if code {
+        // A page that a protection key forbids to write is the program's affair.
+        if code && frame.error & 0x20 == 0 {
             state::lock();
+            let own = writes_own_code(rip, info.address);
             let watched = PAGES.get().write_fault(CACHE.get(), info.address);
             state::unlock();
-            if watched == Fault::Again {
+            if watched == Fault::Again || watched == Fault::Watched && !own {
                 return;
             }
             if watched == Fault::Watched {
+                end_roll(context, frame);
                 locate(context, frame, true);
                 context.target = frame.rip;
                 frame.rip = address(entry::rt_once);
                 return;
             }
         }
+    }
+    if fault && cache::in_code(rip) {
+        end_roll(context, frame);
     }
     let saved = frame.registers();
     let saved_rip = rip;
@@ -332,7 +341,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             queue_again(signal, info);
             context.rolling = 1;
             context.pending_mask = frame.mask;
-            frame.mask = !OPEN;
+            frame.mask = !OPEN | queued(signal);
             frame.eflags |= TF;
             return;
         }
@@ -344,6 +353,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             );
             queue_again(signal, info);
             defer(context, frame);
+            frame.mask |= queued(signal);
             return;
         }
     }
@@ -378,6 +388,29 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
         info.address = frame.rip;
     }
     frames::deliver(context, signal, &action, info, frame);
+}
+
+/// A signal that was queued again must not arrive before its time, not even one
+/// that is open for faults.
+fn queued(signal: u32) -> u64 {
+    if signal == SIGTRAP { 0 } else { 1 << (signal - 1) }
+}
+
+/// Whether the block at `rip` lies on the page that it is about to write.
+fn writes_own_code(rip: u64, address: u64) -> bool {
+    let cache = CACHE.get();
+    let Some(number) = cache.block_at(rip) else { return true };
+    let block = *cache.blocks.get(number as usize);
+    PAGES.get().is_written(block.pc, u64::from(block.guest_len), address)
+}
+
+/// A fault while stepping to a boundary: the step is over, the signal comes later.
+fn end_roll(context: &mut Context, frame: &mut Ucontext) {
+    if context.rolling != 0 {
+        context.rolling = 0;
+        frame.eflags &= !TF;
+        frame.mask = context.pending_mask;
+    }
 }
 
 /// Goes on in the runtime with everything blocked until it is done.
@@ -417,7 +450,6 @@ fn roll(context: &mut Context, frame: &mut Ucontext) {
         frame.mask = context.pending_mask;
     } else {
         context.pending = 1;
-        frame.mask = !OPEN;
     }
     context.rolling = 0;
     frame.eflags &= !TF;
@@ -470,7 +502,9 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
         } else {
             // Not made, or made and to be made again: the kernel left its mark.
             frame.rip = next - 2;
-            if frame.rcx() != block.syscall + 2 {
+            if frame.rcx() == block.syscall + 2 {
+                frame.regs_rcx(next);
+            } else {
                 counts::correct(context, &block, block.insns.saturating_sub(1), true);
             }
         }
@@ -486,13 +520,13 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
                 return Found::Between;
             }
             if spilled {
-                frame.set_rax(context.spill_rax);
+                frame.set_register(SCRATCH, context.spill);
             }
             if rip != at && record.guest & record::FAR != 0 && length != 0 {
                 let mut bytes = [0u8; 15];
                 PAGES.get().fetch(pc, &mut bytes);
                 if let Ok(insn) = decode(&bytes) {
-                    frame.set_low_register(crate::xlate::block::far_register(&insn), context.spill_2);
+                    frame.set_register(crate::xlate::block::far_register(&insn), context.spill_2);
                 }
             }
             frame.rip = pc;
@@ -504,7 +538,7 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
             pc += u64::from(length);
         }
         counted |= record.guest & record::COUNTS != 0;
-        spilled |= record.guest & record::SPILLS_RAX != 0;
+        spilled |= record.guest & record::SPILLS != 0;
         at = end;
     }
     Found::Between

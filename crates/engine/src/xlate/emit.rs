@@ -16,6 +16,13 @@ pub const RAX: u8 = 0;
 pub const RCX: u8 = 1;
 /// RDX in encodings.
 pub const RDX: u8 = 2;
+/// R11 in encodings.
+pub const R11: u8 = 11;
+/// The register that translated code borrows where it needs one. It passes
+/// through memory then, which nobody must wait for: return values and base
+/// pointers are elsewhere, and programs set RCX afresh all the time, so the
+/// trips do not form a chain (with R11 they do, with RAX results wait).
+pub const SCRATCH: u8 = RCX;
 
 impl<'a> Buffer<'a> {
     /// An empty buffer over `bytes` that will run at `address`.
@@ -111,12 +118,71 @@ impl<'a> Buffer<'a> {
         ]);
         self.put32(offset);
     }
-    /// The count through a register that is free, flags untouched.
+    /// The count through a register that is free (not RSP), flags untouched.
     pub fn count_through(&mut self, reg: u8, offset: u32, value: i32) {
         self.load_gs(offset, reg);
-        self.put(&[0x48 | ((reg >> 3) * 5), 0x8d, 0x80 | ((reg & 7) * 9)]);
-        self.put32(value as u32);
+        // lea reg, [reg+value]; R12 as a base needs a SIB byte.
+        let small = i8::try_from(value);
+        let form = if small.is_ok() { 0x40 } else { 0x80 };
+        self.put(&[0x48 | ((reg >> 3) * 5), 0x8d, form | ((reg & 7) * 9)]);
+        if reg & 7 == 4 {
+            self.put(&[0x24]);
+        }
+        match small {
+            Ok(small) => self.put(&[small as u8]),
+            Err(_) => self.put32(value as u32),
+        }
         self.store_gs(offset, reg);
+    }
+    /// `movzx reg32, word gs:[offset]`.
+    pub fn load_gs16(&mut self, offset: u32, reg: u8) {
+        self.put(&[0x65]);
+        if reg >= 8 {
+            self.put(&[0x44]);
+        }
+        self.put(&[0x0f, 0xb7, 0x04 | (reg & 7) << 3, 0x25]);
+        self.put32(offset);
+    }
+    /// `movzx reg32, reg16`.
+    pub fn low_word(&mut self, reg: u8) {
+        if reg >= 8 {
+            self.put(&[0x45]);
+        }
+        self.put(&[0x0f, 0xb7, 0xc0 | ((reg & 7) * 9)]);
+    }
+    /// `jmp qword [reg*8+table]`; `reg` is not RSP.
+    pub fn jump_table(&mut self, reg: u8, table: u32) {
+        if reg >= 8 {
+            self.put(&[0x42]);
+        }
+        self.put(&[0xff, 0x24, 0xc5 | (reg & 7) << 3]);
+        self.put32(table);
+    }
+    /// `cmp gs:[offset], reg` (64 bits).
+    pub fn compare_gs(&mut self, offset: u32, reg: u8) {
+        self.put(&[
+            0x65,
+            0x48 | (reg >> 3) << 2,
+            0x39,
+            0x04 | (reg & 7) << 3,
+            0x25,
+        ]);
+        self.put32(offset);
+    }
+    /// `mov reg32, [address]` for an address below 2 GiB.
+    pub fn load32(&mut self, reg: u8, address: u32) {
+        self.put(&[0x8b, 0x04 | (reg & 7) << 3, 0x25]);
+        self.put32(address);
+    }
+    /// `jrcxz` to where [`Buffer::land`] says.
+    pub fn jrcxz(&mut self) -> u64 {
+        self.put(&[0xe3, 0]);
+        self.here().wrapping_sub(1)
+    }
+    /// The jump with its displacement at `displacement` lands here.
+    pub fn land(&mut self, displacement: u64) {
+        let distance = self.here().wrapping_sub(displacement + 1);
+        self.patch8(displacement, distance as u8);
     }
     /// `mov dword gs:[offset], value`.
     pub fn set_gs32(&mut self, offset: u32, value: u32) {
@@ -145,15 +211,15 @@ impl<'a> Buffer<'a> {
             self.put(&value.to_le_bytes());
         }
     }
-    /// Pads with no-operations so that four bytes that follow after `skip` more
-    /// do not cross a cache line: they can be patched while others run them.
+    /// Pads the branch that follows with prefixes that mean nothing to it (CS), so
+    /// that the four bytes after `skip` more lie in one aligned quadword: they can
+    /// be patched while others run them (AMD APM volume 2, 7.6.1, asynchronous
+    /// cross-modification).
     pub fn align_patch(&mut self, skip: u64) {
-        let at = (self.here() + skip) & 63;
-        match at {
-            61 => self.put(&[0x0f, 0x1f, 0x00]),
-            62 => self.put(&[0x66, 0x90]),
-            63 => self.put(&[0x90]),
-            _ => {}
+        let at = (self.here() + skip) & 7;
+        if at > 4 {
+            let pad = [0x2e; 3];
+            self.put(pad.get(..8 - at as usize).unwrap_or(&[]));
         }
     }
     /// `jmp rel32`; returns the address of the displacement.
@@ -205,12 +271,12 @@ mod tests {
     }
 
     #[test]
-    fn patchable_displacements_stay_in_a_cache_line() {
+    fn patchable_displacements_stay_in_a_quadword() {
         for start in 0..64 {
             let mut bytes = [0u8; 32];
             let mut buffer = Buffer::new(&mut bytes, 0x4000 + start);
             let at = buffer.jmp(0x4000);
-            assert_eq!(at >> 6, (at + 3) >> 6, "start {start}");
+            assert_eq!(at >> 3, (at + 3) >> 3, "start {start}");
         }
     }
 
