@@ -71,7 +71,6 @@ pub struct Block {
     /// With per-block counters: its own.
     pub counter: u32,
     pub exit_count: u8,
-    pub live_in: u8,
     /// Its bytes were copied behind its cold code, to compare (0: they cannot change).
     copy: u64,
     /// Reachable; else *dormant* until its page is executed again unchanged.
@@ -186,11 +185,8 @@ impl Cache {
         };
         let mut entry = None;
         if let Some(via) = via {
-            // The entry needs to know whether flags are live at the block's start:
-            // the same look-ahead tells, cautiously.
-            let live = reader.live_flags(pc) != 0;
             let at = hot.here();
-            let patch = emit_entry(&mut hot, &OFFSETS, via, pc, live, area.miss(via.number()));
+            let patch = emit_entry(&mut hot, &OFFSETS, via, pc, area.miss(via.number()));
             entry = Some((via, at, patch));
         }
         let correction = hot.here();
@@ -256,7 +252,6 @@ impl Cache {
             insns: built.insns,
             counter: config.counter.unwrap_or(0),
             exit_count: built.exit_count as u8,
-            live_in: built.live_in,
             copy,
             valid: true,
             unsupported: built.end == End::Unsupported,

@@ -94,7 +94,7 @@ impl Cache {
             let mut cold = code(area.cold, 256);
             let start = cold.here();
             let miss = area.miss(way);
-            let patch = emit_entry(&mut cold, &OFFSETS, via, info.pc, info.live_in != 0, miss);
+            let patch = emit_entry(&mut cold, &OFFSETS, via, info.pc, miss);
             cold.jmp(info.body);
             area.cold = cold.here();
             number = self.add_entry(block, via, start, patch);

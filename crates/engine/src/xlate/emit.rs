@@ -118,6 +118,15 @@ impl<'a> Buffer<'a> {
         ]);
         self.put32(offset);
     }
+    /// `mov reg32, gs:[offset]`, for the low eight registers.
+    pub fn load_gs32(&mut self, offset: u32, reg: u8) {
+        self.put(&[0x65, 0x8b, 0x04 | (reg & 7) << 3, 0x25]);
+        self.put32(offset);
+    }
+    /// `mov to, from` (64 bits), for the low eight registers.
+    pub fn move_register(&mut self, to: u8, from: u8) {
+        self.put(&[0x48, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
+    }
     /// The count through a register that is free (not RSP), flags untouched.
     pub fn count_through(&mut self, reg: u8, offset: u32, value: i32) {
         self.load_gs(offset, reg);
@@ -157,17 +166,6 @@ impl<'a> Buffer<'a> {
         }
         self.put(&[0xff, 0x24, 0xc5 | (reg & 7) << 3]);
         self.put32(table);
-    }
-    /// `cmp gs:[offset], reg` (64 bits).
-    pub fn compare_gs(&mut self, offset: u32, reg: u8) {
-        self.put(&[
-            0x65,
-            0x48 | (reg >> 3) << 2,
-            0x39,
-            0x04 | (reg & 7) << 3,
-            0x25,
-        ]);
-        self.put32(offset);
     }
     /// `mov reg32, [address]` for an address below 2 GiB.
     pub fn load32(&mut self, reg: u8, address: u32) {

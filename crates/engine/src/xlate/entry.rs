@@ -5,7 +5,7 @@
 //! bucket where it differs. So a table slot is one word and needs no lock.
 
 use super::decode::{Insn, Kind};
-use super::emit::{Buffer, R11, RCX, SCRATCH};
+use super::emit::{Buffer, RCX, SCRATCH};
 
 /// Offsets of context fields that translated code uses.
 #[derive(Clone, Copy, Debug)]
@@ -80,61 +80,44 @@ impl Via {
 }
 
 /// Writes an entry that checks for `pc`; where it differs, it goes to `miss`
-/// with the register as it came. Returns the address of the displacement to
-/// `miss`.
-pub fn emit_entry(
-    code: &mut Buffer<'_>,
-    offsets: &Offsets,
-    via: Via,
-    pc: u64,
-    flags_live: bool,
-    miss: u64,
-) -> u64 {
-    let reg = match via {
-        Via::Ret | Via::Memory => SCRATCH,
-        Via::Register(reg) => reg,
+/// with the register spoilt as it came. Returns the address of the displacement
+/// to `miss`.
+///
+/// Flags stay as they are: after a miss they are those of a block that may want
+/// them. The table's index was the low word of the target, so the 32 bits above
+/// it decide; what is above bit 48 is zero in any address that can be executed.
+pub fn emit_entry(code: &mut Buffer<'_>, offsets: &Offsets, via: Via, pc: u64, miss: u64) -> u64 {
+    // Where RCX is not the register that was spoilt on the way, that one keeps it.
+    let keeper = match via {
+        Via::Register(reg) if reg != RCX => Some(reg),
+        _ => None,
     };
-    if flags_live {
-        // RCX decides; where it is the register itself, R11 carries the target.
-        let (kept, carrier) = if reg == RCX { (R11, R11) } else { (RCX, reg) };
-        code.store_gs(offsets.spill_2, kept);
-        match via {
-            // mov r11, [rsp-8]
-            Via::Ret => code.put(&[0x4c, 0x8b, 0x5c, 0x24, 0xf8]),
-            _ => code.load_gs(offsets.target, carrier),
-        }
-        code.mov_imm(RCX, pc.wrapping_neg());
-        // lea rcx, [rcx+carrier]
-        code.put(&[
-            0x48 | (carrier >> 3) << 1,
-            0x8d,
-            0x0c,
-            0x01 | (carrier & 7) << 3,
-        ]);
-        code.put(&[0xe3]); // jrcxz found
-        let displacement = code.here();
-        code.put(&[0]);
-        code.load_gs(offsets.spill_2, kept);
-        let patch = code.jmp(miss);
-        let found = code.here().wrapping_sub(displacement + 1) as u8;
-        code.patch8(displacement, found);
-        code.load_gs(offsets.spill_2, kept);
-        match via {
-            Via::Ret | Via::Memory => code.load_gs(offsets.spill, SCRATCH),
-            Via::Register(RCX) => code.mov_imm(RCX, pc),
-            // It holds what was compared.
-            Via::Register(_) => {}
-        }
-        return patch;
+    if let Some(keeper) = keeper {
+        code.move_register(keeper, RCX);
     }
-    code.mov_imm(reg, pc);
     match via {
-        Via::Ret => code.put(&[0x48, 0x39, 0x4c, 0x24, 0xf8]), // cmp [rsp-8], rcx
-        _ => code.compare_gs(offsets.target, reg),
+        Via::Ret => code.put(&[0x8b, 0x4c, 0x24, 0xfa]), // mov ecx, [rsp-6]
+        _ => code.load_gs32(offsets.target + 2, RCX),
     }
-    let patch = code.jcc(5, miss); // jne
-    if !matches!(via, Via::Register(_)) {
-        code.load_gs(offsets.spill, SCRATCH);
+    code.put(&[0x8d, 0x89]); // lea ecx, [rcx+displacement]
+    code.put(&((pc >> 16) as u32).wrapping_neg().to_le_bytes());
+    code.put(&[0xe3]); // jrcxz found
+    let displacement = code.here();
+    code.put(&[0]);
+    if let Some(keeper) = keeper {
+        code.move_register(RCX, keeper);
+    }
+    let patch = code.jmp(miss);
+    let found = code.here().wrapping_sub(displacement + 1) as u8;
+    code.patch8(displacement, found);
+    match via {
+        Via::Ret | Via::Memory => code.load_gs(offsets.spill, SCRATCH),
+        Via::Register(reg) => {
+            if let Some(keeper) = keeper {
+                code.move_register(RCX, keeper);
+            }
+            code.mov_imm(reg, pc);
+        }
     }
     patch
 }

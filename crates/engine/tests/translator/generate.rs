@@ -4,7 +4,7 @@
 use super::case::{AREA, CODE, Case, MIDDLE, SCRATCH, WAY_OUT};
 use iced_x86::{
     CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
-    Mnemonic, OpAccess, Register,
+    Mnemonic, OpAccess, OpKind, Register,
 };
 
 /// A small generator of random numbers (SplitMix64), so that a seed says everything.
@@ -296,6 +296,24 @@ impl Generator {
         if i.is_ip_rel_memory_operand() && !area.contains(&i.ip_rel_memory_address()) {
             return false;
         }
+        // Random bases would reach it, too.
+        let based = matches!(
+            i.memory_base(),
+            Register::None
+                | Register::RIP
+                | Register::RSP
+                | Register::RBX
+                | Register::RBP
+                | Register::RSI
+                | Register::RDI
+        );
+        let memory = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
+        let near = i.memory_base() == Register::RIP
+            || (i.memory_displacement64() as i64).unsigned_abs() < AREA as u64;
+        let plain = i.memory_index() == Register::None && i.memory_base() != Register::None;
+        if memory && !(based && near && plain) {
+            return false;
+        }
         if matches!(i.segment_prefix(), Register::FS | Register::GS) {
             return false;
         }
@@ -494,7 +512,7 @@ fn forbidden(mnemonic: Mnemonic) -> bool {
         M::Rdtsc | M::Rdtscp | M::Rdrand | M::Rdseed | M::Rdpid | M::Rdpmc | M::Cpuid | M::Rdpru
         // Segments: GS belongs to the engine, FS to the process's own library.
         | M::Rdfsbase | M::Wrfsbase | M::Rdgsbase | M::Wrgsbase | M::Swapgs | M::Lfs | M::Lgs | M::Lss
-        | M::Sgdt | M::Sidt | M::Sldt | M::Str | M::Smsw
+        | M::Lsl | M::Lar | M::Verr | M::Verw | M::Sgdt | M::Sidt | M::Sldt | M::Str | M::Smsw
         // They store the address of the last x87 instruction, which is that of its copy.
         | M::Fnstenv | M::Fstenv | M::Fnsave | M::Fsave | M::Fldenv | M::Frstor
         | M::Fxsave | M::Fxsave64 | M::Fxrstor | M::Fxrstor64
