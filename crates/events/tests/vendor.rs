@@ -100,10 +100,7 @@ fn perfmon_is_read() {
         "one list, two CPUs"
     );
     let perf = |name: &str| skylake.find(name)[0].perf();
-    assert_eq!(
-        perf("br_misp_retired.all_branches"),
-        "cpu/event=0xc5/"
-    );
+    assert_eq!(perf("br_misp_retired.all_branches"), "cpu/event=0xc5/");
     assert_eq!(
         perf("IDQ_UOPS_NOT_DELIVERED.CYCLES_0_UOPS_DELIV.CORE"),
         "cpu/event=0x9c,umask=0x1,cmask=4/"
