@@ -14,6 +14,7 @@ fn main() {
         "src/xlate",
         "src/layout.rs",
         "src/log.rs",
+        "src/snapshot.rs",
     ] {
         println!("cargo:rerun-if-changed={path}");
     }

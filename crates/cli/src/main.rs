@@ -7,6 +7,7 @@ mod cmd;
 mod env_record;
 mod failure;
 mod machine;
+mod metrics;
 mod model;
 mod output;
 mod render;
@@ -14,6 +15,7 @@ mod runner;
 mod sampling;
 mod session;
 mod source;
+mod state;
 mod wanted;
 
 use clap::Parser;

@@ -173,6 +173,8 @@ impl Wanted {
 #[derive(Debug, Clone)]
 pub(crate) struct WantedGroup {
     pub(crate) members: Vec<Wanted>,
+    /// The number of the group of `-M` that this is; `None`: it was asked for by itself.
+    pub(crate) metric: Option<usize>,
 }
 
 impl WantedGroup {
@@ -185,7 +187,7 @@ impl WantedGroup {
                 .map(|wanted| wanted.name.clone())
                 .collect()
         };
-        names(self) == names(other)
+        self.metric == other.metric && names(self) == names(other)
     }
 }
 
@@ -206,6 +208,7 @@ pub(crate) fn resolve(
         if let Some(event) = static_event(&group)? {
             groups.push(WantedGroup {
                 members: vec![Wanted::static_event(event)],
+                metric: None,
             });
             continue;
         }
@@ -222,6 +225,7 @@ pub(crate) fn resolve(
         if let Some(resource) = own {
             groups.push(WantedGroup {
                 members: vec![Wanted::resource(resource)],
+                metric: None,
             });
             continue;
         }
@@ -233,6 +237,7 @@ pub(crate) fn resolve(
         for group in resolved.groups {
             groups.push(WantedGroup {
                 members: group.events.into_iter().map(of_event).collect(),
+                metric: None,
             });
         }
     }
@@ -297,7 +302,7 @@ fn static_event(group: &GroupExpr) -> Result<Option<StaticEvent>, Failure> {
 }
 
 /// Clocks among the special kinds are resources.
-fn of_event(event: Event) -> Wanted {
+pub(crate) fn of_event(event: Event) -> Wanted {
     match event.kind {
         Kind::Special(Special::WallTime) => Wanted::resource(Resource::Wall),
         Kind::Special(Special::UserTime) => Wanted::resource(Resource::User),

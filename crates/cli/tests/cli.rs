@@ -8,6 +8,8 @@ mod bench;
 mod check;
 #[path = "cli/errors.rs"]
 mod errors;
+#[path = "cli/exactness.rs"]
+mod exactness;
 #[path = "cli/run.rs"]
 mod run;
 #[path = "cli/schemas.rs"]

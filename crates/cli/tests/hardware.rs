@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "hardware/exactness.rs"]
+mod exactness;
 #[path = "hardware/record.rs"]
 mod record;
 #[path = "hardware/stat.rs"]

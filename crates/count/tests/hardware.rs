@@ -2,6 +2,9 @@
 //! `CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=…/rig-x86.sh cargo test -p truecount --test hardware -- --test-threads=1`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "support/regions.rs"]
+mod regions;
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use truecount::known_loop;

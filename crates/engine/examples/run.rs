@@ -13,7 +13,13 @@ fn main() {
     command.args(args);
     // ENGINE_EVENTS=1: per-block counters, every event.
     let per_block = std::env::var_os("ENGINE_EVENTS").is_some_and(|v| v == "1");
-    let options = virt::Options::default().per_block(per_block);
+    let mut options = virt::Options::default().per_block(per_block);
+    if let Some(folder) = std::env::var_os("ENGINE_CACHE") {
+        match virt::Cache::open(folder.as_ref()) {
+            Ok(cache) => options.cache = Some(cache),
+            Err(error) => eprintln!("no cache: {error}"),
+        }
+    }
     let running = match virt::launch(&mut command, &options) {
         Ok(running) => running,
         Err(error) => {
@@ -28,6 +34,15 @@ fn main() {
                     eprintln!("{thread:?}");
                 }
             }
+            let sum = |f: fn(&virt::ThreadTotals) -> u64| -> u64 {
+                outcome.totals.threads.iter().map(f).sum()
+            };
+            eprintln!(
+                "{} instructions:u, {} blocks translated, {} from disk",
+                outcome.totals.instructions(),
+                sum(|t| t.translated),
+                sum(|t| t.cached)
+            );
             for event in virt::Event::ALL {
                 if let Some(count) = outcome.totals.event(event) {
                     eprintln!("{count} {}:u", event.name());

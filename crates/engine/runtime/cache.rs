@@ -8,6 +8,7 @@ mod ahead;
 mod areas;
 mod index;
 mod links;
+mod saved;
 
 pub use areas::{in_code, overlaps_engine};
 

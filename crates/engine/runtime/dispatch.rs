@@ -1,12 +1,12 @@
 //! What to do when translated code comes back to the runtime.
 
-use crate::cache::{self, CACHE, NONE};
+use crate::cache::{CACHE, NONE};
 use crate::entry::{self, address, kind};
 use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BASE, state as slot_state};
 use crate::pages::PAGES;
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_plain_syscall};
-use crate::{check, counts, report, signals, sys, syscalls};
+use crate::{cache_file, check, counts, report, signals, sys, syscalls};
 use core::sync::atomic::Ordering::*;
 
 /// Called by the crossing with the program's state in the context; leaves the
@@ -153,6 +153,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     CACHE.get().init();
     PAGES.get().init();
     signals::init(context);
+    cache_file::start(context, args.cache_fd, args.cache_effort);
     context.regs = args.regs;
     context.regs[4] = args.sp;
     context.rflags = args.rflags;

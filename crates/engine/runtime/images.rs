@@ -1,7 +1,7 @@
 //! `execve`: the launcher is asked to follow, then the call is made natively.
 
 use crate::layout::{Context, exec, state as slot_state};
-use crate::{signals, state, sys};
+use crate::{cache_file, signals, state, sys};
 use core::sync::atomic::Ordering::*;
 
 /// execve and execveat.
@@ -14,6 +14,9 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     // SAFETY: faccessat2(directory, path, X_OK, flags): reads the path only.
     let access = unsafe { sys::call(439, [directory, path, 1, flags & 0x1100, 0, 0]) };
     let followed = access >= 0 && !is_privileged(directory, path, flags) && ask(context);
+    if followed {
+        cache_file::save(context);
+    }
     let mask = signals::real_mask(context);
     let old = sys::set_mask(mask);
     signals::before_exec(context);
@@ -61,15 +64,8 @@ fn ask(context: &mut Context) -> bool {
         header.uncounted.fetch_add(1, Relaxed);
         return false;
     }
-    // Where the kernel asks for it (Yama): this process lets the launcher trace it.
-    // SAFETY: PR_SET_PTRACER; an error does no harm.
-    unsafe { sys::call(157, [0x5961_6d61, launcher, 0, 0, 0, 0]) };
     context.exec.store(exec::WANTED, Release);
-    context.tid = sys::gettid();
-    let place = header.next_request.fetch_add(1, AcqRel);
-    header.ring[place as usize % header.ring.len()].store(state::slot_of(context), Release);
-    header.doorbell.fetch_add(1, AcqRel);
-    sys::futex_wake(&header.doorbell);
+    announce(context);
     loop {
         match context.exec.load(Acquire) {
             exec::WANTED => sys::futex_wait(&context.exec, exec::WANTED, 1000),
@@ -85,6 +81,19 @@ fn ask(context: &mut Context) -> bool {
             return false;
         }
     }
+}
+
+/// Puts this thread's slot into the launcher's queue.
+pub fn announce(context: &mut Context) {
+    let header = state::header();
+    // Where the kernel asks for it (Yama): this process lets the launcher trace it.
+    // SAFETY: PR_SET_PTRACER; an error does no harm.
+    unsafe { sys::call(157, [0x5961_6d61, u64::from(header.launcher), 0, 0, 0, 0]) };
+    context.tid = sys::gettid();
+    let place = header.next_request.fetch_add(1, AcqRel);
+    header.ring[place as usize % header.ring.len()].store(state::slot_of(context), Release);
+    header.doorbell.fetch_add(1, AcqRel);
+    sys::futex_wake(&header.doorbell);
 }
 
 /// The call failed: stops for the launcher, which lets go.

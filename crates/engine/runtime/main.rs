@@ -8,6 +8,7 @@
 //! | `sys` | raw system calls, fault-safe access to program memory |
 //! | `state` | the process-wide state, its lock, memory |
 //! | `cache` | code areas, blocks, linking, indirect-branch tables |
+//! | `cache_file` | translations on disk: taken over, followed, offered |
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
@@ -20,12 +21,15 @@
 
 #[path = "../src/layout.rs"]
 mod layout;
+#[path = "../src/snapshot.rs"]
+mod snapshot;
 #[path = "../src/log.rs"]
 mod log;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
 
 mod cache;
+mod cache_file;
 mod counts;
 mod dispatch;
 mod entry;

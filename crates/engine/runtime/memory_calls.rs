@@ -3,7 +3,7 @@
 
 use crate::cache::{self, CACHE};
 use crate::pages::{EXEC, PAGES};
-use crate::{state, sys};
+use crate::{cache_file, state, sys};
 
 const EINVAL: i64 = 22;
 const ENOMEM: i64 = 12;
@@ -55,6 +55,9 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
         }
         30 | 67 if !failed => pages.changed(),
         _ => {}
+    }
+    if !failed || number == 10 {
+        cache_file::after(number, a, result);
     }
     state::unlock();
     result

@@ -353,6 +353,34 @@ impl Pages {
         }
     }
 
+    /// Entries there are.
+    pub fn count(&self) -> usize {
+        self.used
+    }
+
+    /// Takes over a page of code that may run, with the blocks on it.
+    pub fn adopt(&mut self, number: u64, prot: u8, head: u32) {
+        let page = self.entry(number);
+        page.head = head;
+        page.prot = prot;
+        page.known = true;
+        page.watched = false;
+        self.last = (0, 0);
+    }
+
+    /// Calls `f(number, protection, first block)` for pages of the range that
+    /// were looked at since they were mapped.
+    pub fn each_known(&mut self, start: u64, end: u64, mut f: impl FnMut(u64, u8, u32)) {
+        self.each(start, end, |pages, number| {
+            if let Some(page) = pages.existing(number)
+                && page.known
+            {
+                let prot = if page.watched { page.prot | WRITE } else { page.prot };
+                f(number, prot, page.head);
+            }
+        });
+    }
+
     /// Mappings in the range went away or were replaced.
     pub fn forget(&mut self, cache: &mut Cache, start: u64, end: u64) {
         self.dirty = true;

@@ -86,6 +86,13 @@ impl<T: Copy> Table<T> {
     pub fn claim(&mut self, n: usize) {
         self.len = n.min(self.capacity);
     }
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+    /// Where the first element is.
+    pub fn address(&self) -> u64 {
+        self.base as u64
+    }
     pub fn len(&self) -> usize {
         self.len
     }
@@ -116,6 +123,17 @@ pub fn header() -> &'static Header {
 /// Address of a slot's context.
 pub fn context_at(slot: u32) -> u64 {
     TOTALS_BASE + u64::from(slot) * crate::layout::REGION
+}
+
+/// This thread's context.
+pub fn current() -> *mut Context {
+    let context: u64;
+    // SAFETY: every thread of ours has GS at its context.
+    unsafe {
+        core::arch::asm!("mov {}, gs:[{}]", out(reg) context,
+            const core::mem::offset_of!(Context, this), options(nostack, readonly));
+    }
+    context as *mut Context
 }
 
 /// The slot of a context.

@@ -1,7 +1,7 @@
 //! System calls that mean something to the engine. The rest never comes here.
 
 use crate::layout::{Context, state as slot_state};
-use crate::{images, memory_calls, signals, sys, threads};
+use crate::{cache_file, images, memory_calls, signals, state, sys, threads};
 use core::sync::atomic::Ordering::*;
 
 /// Executes the call that the program is about to make. Its registers are in
@@ -33,6 +33,9 @@ pub fn arguments(context: &Context) -> [u64; 6] {
 }
 
 fn end(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
+    if number == 231 || u64::from(state::slot_of(context)) == u64::from(context.leader) {
+        cache_file::save(context);
+    }
     context.state.store(slot_state::ENDED, Release);
     if number == 60 {
         threads::leave(context);

@@ -60,6 +60,8 @@ pub struct Header {
     pub failed: AtomicU32,
     /// Options: see [`option`].
     pub options: u32,
+    /// The launcher takes translations to be saved.
+    pub saving: AtomicU32,
     /// Requests written so far.
     pub next_request: AtomicU32,
     /// Slots whose thread wants to `execve`; entry `n % 256` for doorbell `n`.
@@ -89,6 +91,18 @@ pub mod exec {
     pub const FAILED: u32 = 3;
     /// The launcher cannot watch it.
     pub const REFUSED: u32 = 4;
+}
+
+/// States of [`Context::save`].
+pub mod save {
+    /// Nothing asked.
+    pub const NONE: u32 = 0;
+    /// The process waits for its translations to be copied.
+    pub const WANTED: u32 = 1;
+    /// Its memory has been read; the file is being put in place.
+    pub const COPIED: u32 = 2;
+    /// Kept, or not wanted: it can go on.
+    pub const DONE: u32 = 3;
 }
 
 /// What became of a slot: values of [`Context::state`].
@@ -187,6 +201,12 @@ pub struct Context {
     pub translated: u64,
     /// Entries into the runtime.
     pub entries: u64,
+    /// Blocks taken over from disk.
+    pub cached: u64,
+    /// Where a [`crate::snapshot::Request`] is.
+    pub save_request: u64,
+    /// See [`save`]. A futex.
+    pub save: AtomicU32,
     /// With [`option::BLOCKS`]: the slot whose log describes this thread's counters
     /// (that of the first thread of its memory).
     pub space: u32,
@@ -222,4 +242,9 @@ pub struct StartArgs {
     pub regs: [u64; 16],
     /// Totals file descriptor opened in the target.
     pub totals_fd: u64,
+    /// Descriptor of a snapshot of translations (`u64::MAX`: none).
+    pub cache_fd: u64,
+    /// How much must be new before it is worth saving, as a binary logarithm;
+    /// `u64::MAX`: save nothing.
+    pub cache_effort: u64,
 }

@@ -28,6 +28,7 @@ pub mod code;
 pub mod elf;
 mod error;
 mod file;
+pub mod live;
 #[cfg(feature = "symbols")]
 pub mod profile;
 mod record;

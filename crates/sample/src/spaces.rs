@@ -35,12 +35,13 @@ impl MappedFile {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Mapping {
-    start: u64,
-    end: u64,
-    pgoff: u64,
-    file: u32,
+/// Addresses that show a part of a file (its number, or the file itself).
+#[derive(Debug, Clone)]
+pub(crate) struct Mapping<F> {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) pgoff: u64,
+    pub(crate) file: F,
 }
 
 /// Number of an address space: one state of one process's mappings.
@@ -61,7 +62,7 @@ pub fn is_kernel_address(address: u64) -> bool {
 /// All address spaces of a recording.
 #[derive(Debug, Default)]
 pub struct AddressSpaces {
-    spaces: Vec<Arc<Vec<Mapping>>>,
+    spaces: Vec<Arc<Vec<Mapping<u32>>>>,
     /// Per process: since when which space, in the order of time.
     by_pid: FxHashMap<u32, Vec<(u64, SpaceId)>>,
     files: Vec<MappedFile>,
@@ -160,10 +161,8 @@ impl AddressSpaces {
         } else {
             space
         };
-        let maps = self.spaces.get(space as usize)?;
-        let after = maps.partition_point(|m| m.start <= address);
-        let map = maps.get(after.checked_sub(1)?)?;
-        (address < map.end).then(|| (map.file, (address - map.start).wrapping_add(map.pgoff)))
+        let (map, offset) = find(self.spaces.get(space as usize)?, address)?;
+        Some((map.file, offset))
     }
 
     /// What a space maps: address range, offset in the file, number of the file.
@@ -211,7 +210,7 @@ impl Builder<'_> {
         })
     }
 
-    fn switch_to(&mut self, pid: u32, time: u64, maps: Arc<Vec<Mapping>>) {
+    fn switch_to(&mut self, pid: u32, time: u64, maps: Arc<Vec<Mapping<u32>>>) {
         let id = self.out.spaces.len() as SpaceId;
         self.out.spaces.push(maps);
         self.out.by_pid.entry(pid).or_default().push((time, id));
@@ -233,10 +232,7 @@ impl Builder<'_> {
     }
 
     fn mmap(&mut self, time: u64, misc: u16, map: &Mmap<'_>) {
-        /// `PERF_RECORD_MISC_MMAP_DATA`.
-        const DATA: u16 = 1 << 13;
-        const EXECUTABLE: u32 = 4;
-        if misc & DATA != 0 || map.prot.is_some_and(|p| p & EXECUTABLE == 0) {
+        if !is_code(misc, map) {
             return;
         }
         let Some(end) = map.addr.checked_add(map.len) else {
@@ -285,32 +281,49 @@ impl Builder<'_> {
         }
     }
 
-    /// Puts a mapping in; what it covers of older ones is cut away.
-    fn insert(&mut self, space: SpaceId, new: Mapping) {
-        let Some(maps) = self.out.spaces.get_mut(space as usize) else {
-            return;
-        };
-        let maps = Arc::make_mut(maps);
-        let first = maps.partition_point(|m| m.end <= new.start);
-        let last = maps.partition_point(|m| m.start < new.end);
-        let mut pieces = Vec::with_capacity(3);
-        for old in maps.get(first..last.max(first)).unwrap_or_default() {
-            if old.start < new.start {
-                pieces.push(Mapping {
-                    end: new.start,
-                    ..*old
-                });
-            }
-            if old.end > new.end {
-                pieces.push(Mapping {
-                    start: new.end,
-                    pgoff: old.pgoff.wrapping_add(new.end - old.start),
-                    ..*old
-                });
-            }
+    fn insert(&mut self, space: SpaceId, new: Mapping<u32>) {
+        if let Some(maps) = self.out.spaces.get_mut(space as usize) {
+            insert(Arc::make_mut(maps), new);
         }
-        pieces.push(new);
-        pieces.sort_by_key(|m| m.start);
-        maps.splice(first..last.max(first), pieces);
     }
+}
+
+/// Whether a mapping record is of executable memory.
+pub(crate) fn is_code(misc: u16, map: &Mmap<'_>) -> bool {
+    /// `PERF_RECORD_MISC_MMAP_DATA`.
+    const DATA: u16 = 1 << 13;
+    const EXECUTABLE: u32 = 4;
+    misc & DATA == 0 && map.prot.is_none_or(|p| p & EXECUTABLE != 0)
+}
+
+/// The mapping of an address among those sorted by start, and the offset in its file.
+pub(crate) fn find<F>(maps: &[Mapping<F>], address: u64) -> Option<(&Mapping<F>, u64)> {
+    let after = maps.partition_point(|m| m.start <= address);
+    let map = maps.get(after.checked_sub(1)?)?;
+    (address < map.end).then(|| (map, (address - map.start).wrapping_add(map.pgoff)))
+}
+
+/// Puts a mapping in; what it covers of older ones is cut away.
+pub(crate) fn insert<F: Clone>(maps: &mut Vec<Mapping<F>>, new: Mapping<F>) {
+    let first = maps.partition_point(|m| m.end <= new.start);
+    let last = maps.partition_point(|m| m.start < new.end);
+    let mut pieces = Vec::with_capacity(3);
+    for old in maps.get(first..last.max(first)).unwrap_or_default() {
+        if old.start < new.start {
+            pieces.push(Mapping {
+                end: new.start,
+                ..old.clone()
+            });
+        }
+        if old.end > new.end {
+            pieces.push(Mapping {
+                start: new.end,
+                pgoff: old.pgoff.wrapping_add(new.end - old.start),
+                ..old.clone()
+            });
+        }
+    }
+    pieces.push(new);
+    pieces.sort_by_key(|m| m.start);
+    maps.splice(first..last.max(first), pieces);
 }

@@ -5,12 +5,14 @@ mod blocks;
 mod check;
 mod completions;
 mod events;
+pub(crate) mod exactness;
 mod man;
 mod profile;
 mod record;
 mod report;
 mod run;
 mod stat;
+mod top;
 
 use crate::CmdResult;
 
@@ -25,8 +27,10 @@ pub(crate) enum Command {
     Run(run::Args),
     Completions(completions::Args),
     Events(events::Args),
+    Exactness(exactness::Args),
     Man(man::Args),
     Stat(stat::Args),
+    Top(top::Args),
 }
 
 /// Runs the subcommand that was asked for.
@@ -42,6 +46,8 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
         Command::Events(args) => events::run(args),
+        Command::Exactness(args) => exactness::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::Top(args) => top::run(args),
     }
 }

@@ -58,6 +58,25 @@ pub(crate) fn size(bytes: f64) -> String {
     }
 }
 
+/// An estimate in four characters and a unit: `812`, `1.23 k`, `45.6 M`, `7.89 G`.
+pub(crate) fn compact(value: f64) -> String {
+    const UNITS: [&str; 6] = ["", " k", " M", " G", " T", " P"];
+    let mut value = value;
+    let mut unit = 0;
+    // 999.5 would be rounded to four digits.
+    while value.abs() >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let name = UNITS.get(unit).copied().unwrap_or_default();
+    match value.abs() {
+        _ if unit == 0 => format!("{value:.0}"),
+        v if v < 9.995 => format!("{value:.2}{name}"),
+        v if v < 99.95 => format!("{value:.1}{name}"),
+        _ => format!("{value:.0}{name}"),
+    }
+}
+
 /// `value * scale` in `unit`, as a person reads it.
 pub(crate) fn quantity(value: f64, scale: f64, unit: &str) -> String {
     let value = value * scale;
@@ -132,6 +151,22 @@ mod tests {
         assert_eq!(size(1_064_960.0), "1.016 MiB");
         assert_eq!(quantity(3.5, 1.0, "count"), "3.5");
         assert_eq!(quantity(2.0, 0.5, "Joules"), "1.000 Joules");
+    }
+
+    #[test]
+    fn estimates_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (999.0, "999"),
+            (999.6, "1.00 k"),
+            (9_996.0, "10.0 k"),
+            (99_960.0, "100 k"),
+            (1_234_567.0, "1.23 M"),
+            (7.89e9, "7.89 G"),
+            (1e30, "1000000000000000 P"),
+        ] {
+            assert_eq!(compact(value), text);
+        }
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub(crate) struct Request<'a> {
     pub(crate) chains: Option<Chains>,
     /// At most so many callers; 0: as many as the kernel gives.
     pub(crate) max_stack: u16,
+    /// Notes only on what is not as it was asked for: neither on how often samples are taken, nor on what could be
+    /// done.
+    pub(crate) brief: bool,
 }
 
 /// One event to be sampled.
@@ -184,7 +187,7 @@ fn default_event(
         "sampling {name}, a timer, instead of cycles: {}",
         first.reason()
     ));
-    if first.cause() != Cause::Unknown && !first.mend().is_empty() {
+    if !request.brief && first.cause() != Cause::Unknown && !first.mend().is_empty() {
         notes.push(first.mend().to_owned());
     }
     Ok(ChosenEvent {
@@ -239,13 +242,17 @@ fn with_rate(
         } else {
             CYCLES
         };
-        notes.push(format!(
-            "a sample every {} {name} (a fixed period costs less per sample than a frequency, which the kernel must keep adjusting; -c and -F change it)",
-            grouped(period)
-        ));
+        if !request.brief {
+            notes.push(format!(
+                "a sample every {} {name} (a fixed period costs less per sample than a frequency, which the kernel must keep adjusting; -c and -F change it)",
+                grouped(period)
+            ));
+        }
         return attr.sample_every(period);
     }
-    notes.push(format!("{HERTZ} samples of {name} a second (how often it occurs is not known; -c gives a fixed period)"));
+    if !request.brief {
+        notes.push(format!("{HERTZ} samples of {name} a second (how often it occurs is not known; -c gives a fixed period)"));
+    }
     attr.sample_frequency(HERTZ)
 }
 

@@ -19,7 +19,6 @@ pub(crate) enum Scope {
     /// Everything.
     Machine,
     /// Everything on these CPUs.
-    #[allow(dead_code)]
     Cpus(Vec<u32>),
 }
 

@@ -78,11 +78,14 @@ impl Source for Automatic {
     ) -> Result<Measurement, Failure> {
         let engine = run.target == Target::Command
             && interval.is_none()
-            && run
-                .groups
-                .iter()
-                .flat_map(|group| &group.members)
-                .any(|wanted| event_of(wanted).is_ok());
+            && run.groups.iter().any(|group| {
+                let mut members = group.members.iter().map(|wanted| event_of(wanted).is_ok());
+                // A metric is told only where all of its events are counted.
+                match group.metric {
+                    Some(_) => members.all(|counted| counted),
+                    None => members.any(|counted| counted),
+                }
+            });
         let Some((_, launch)) = run.launch.as_ref().filter(|_| engine) else {
             let reason = self.no_hardware.clone();
             return self.natively(reason, session, run, interval);

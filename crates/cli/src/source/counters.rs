@@ -95,6 +95,19 @@ pub(crate) fn hardware_available() -> Result<(), Reason> {
     Err(first.map_or_else(|| Reason::new("no PMU"), |error| reason(&error)))
 }
 
+/// Whether this user may count the kernel's part of a program too (perf_event_paranoid, capabilities): by trying.
+pub(crate) fn kernel_mode_allowed() -> bool {
+    // PERF_COUNT_SW_DUMMY: every kernel has it, and asks for the same right as for any event.
+    let attr = EventAttr::new(generic::TYPE_SOFTWARE, 9);
+    Counter::open_with(
+        &linux(),
+        &attr,
+        Where::CallingThread,
+        OpenOptions::default(),
+    )
+    .is_ok()
+}
+
 fn reason(error: &truecount_perf::Error) -> Reason {
     Reason::new(error.reason()).mend(error.mend())
 }
@@ -382,7 +395,11 @@ impl Slot {
 
 /// Whether these events can be on the PMU at the same time: by trying on this thread.
 pub(crate) fn fits(groups: &[WantedGroup]) -> bool {
-    let kernel = linux();
+    fits_on(&linux(), groups)
+}
+
+/// As [`fits`], on any kernel.
+pub(crate) fn fits_on(kernel: &SharedKernel, groups: &[WantedGroup]) -> bool {
     let mut counters: Vec<Counter> = Vec::new();
     for (_, event) in groups.iter().flat_map(events) {
         let Ok((plus, minus)) = parts(event) else {
@@ -396,7 +413,7 @@ pub(crate) fn fits(groups: &[WantedGroup]) -> bool {
                 leader: counters.first(),
                 ..OpenOptions::default()
             };
-            match Counter::try_open(&kernel, &attr, Where::CallingThread, options) {
+            match Counter::try_open(kernel, &attr, Where::CallingThread, options) {
                 Ok(counter) => counters.push(counter),
                 // Unknown alone is no question of room; the run will say why.
                 Err(_) if counters.is_empty() => {}

@@ -20,7 +20,9 @@ use crate::runner::{Exit, Launch};
 use crate::session::Session;
 use crate::wanted::{Wanted, WantedGroup};
 
-pub(crate) use counters::{hardware_available, needs_hardware};
+#[cfg(test)]
+pub(crate) use counters::fits_on;
+pub(crate) use counters::{hardware_available, kernel_mode_allowed, needs_hardware};
 pub(crate) use native::Native;
 
 /// `--source`.

@@ -316,3 +316,68 @@ fn a_budget_and_a_precision_end_a_bench() {
     let document = json(&["bench", "--until", "20%", "--json", "sleep 0.005"]);
     assert!(document["rounds"].as_u64().unwrap() >= 10);
 }
+
+/// A metric has a sample of every run, from that run's counts; what cannot be counted says why.
+#[test]
+fn metrics_are_samples_of_every_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    let text = "[[pack]]\nname = \"own\"\ncpus = [\"*\"]\nsource = \"test\"\n\
+        events = { F = \"page-faults\" }\n\
+        [[pack.metric]]\nname = \"dozens\"\nformula = \"F / 12\"\nunit = \"dozens\"\nabout = \"x\"\n";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let document = json(&[
+        "bench",
+        "-n",
+        "7",
+        "-M",
+        "own,ipc",
+        "--metrics-file",
+        file,
+        "--json",
+        "true",
+        "ls",
+    ]);
+    for command in document["commands"].as_array().unwrap() {
+        let metrics = command["metrics"].as_object().unwrap();
+        let (_, dozens) = metrics
+            .iter()
+            .find(|(n, _)| n.starts_with("dozens"))
+            .unwrap();
+        assert_eq!(dozens["samples"].as_array().unwrap().len(), 7, "{dozens}");
+        let value = dozens["median"].as_f64().unwrap() * dozens["scale"].as_f64().unwrap();
+        let faults = metrics["page-faults"]["median"].as_f64().unwrap();
+        assert!(
+            (1.0..faults / 11.0).contains(&value),
+            "{value}, {faults} faults"
+        );
+        let (_, ipc) = metrics.iter().find(|(n, _)| n.starts_with("ipc")).unwrap();
+        if ipc["samples"].as_array().unwrap().is_empty() {
+            assert!(ipc["reason"].as_str().unwrap().contains("PMU"), "{ipc}");
+        }
+    }
+    let compared = document["comparisons"].as_array().unwrap();
+    assert!(
+        compared
+            .iter()
+            .any(|c| c["metric"].as_str().unwrap().starts_with("dozens")),
+        "{document}"
+    );
+    let args = [
+        "bench",
+        "-n",
+        "2",
+        "--only",
+        "-M",
+        "own",
+        "--metrics-file",
+        file,
+    ];
+    let text = stdout(&run(&[&args[..], &["true"]].concat()));
+    assert!(
+        text.contains("dozens") && !text.contains("wall-time"),
+        "{text}"
+    );
+    fails(&["bench", "--only", "true"], 2, &["--only", "-M"]);
+}

@@ -107,14 +107,107 @@ fn processes_and_threads_add_up_to_the_total() {
 }
 
 #[test]
+fn every_event_is_counted_in_one_run_and_functions_add_up() {
+    if skipped() {
+        return;
+    }
+    let events = "instructions:u,branches:u,conditional-branches:u,indirect-branches:u,calls:u,\
+        returns:u,loads:u,stores:u,locked:u,vector-instructions:u";
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("flame.svg");
+    let document = document(&[
+        "-e",
+        events,
+        "--functions",
+        "--flamegraph",
+        picture.to_str().unwrap(),
+        "--per-process",
+        "--",
+        "sh",
+        "-c",
+        "/bin/ls / >/dev/null; exit 3",
+    ]);
+    let counters = document["counters"].as_array().unwrap();
+    assert_eq!(counters.len(), 10);
+    for counter in counters {
+        let name = counter["event"].as_str().unwrap();
+        let total = counter["value"].as_u64().unwrap();
+        assert!(total > 0 && counter["precision"] == "exact", "{counter}");
+        for list in ["functions", "processes"] {
+            let rows = document[list].as_array().unwrap();
+            let sum: u64 = rows
+                .iter()
+                .map(|row| row["events"][name].as_u64().unwrap())
+                .sum();
+            assert_eq!(sum, total, "{name} in {list}");
+        }
+    }
+    let functions = document["functions"].as_array().unwrap();
+    assert!(
+        functions
+            .iter()
+            .any(|f| f["program"] == "ls" && f["module"].as_str().unwrap().contains("libc")),
+        "{functions:?}"
+    );
+    let drawn = std::fs::read_to_string(picture).unwrap();
+    assert!(drawn.starts_with("<svg") && drawn.contains(">ls<"));
+}
+
+#[test]
+fn auto_takes_it_where_there_is_no_pmu_and_falls_back() {
+    if skipped() || crate::support::hardware() {
+        return;
+    }
+    let automatic = json(&["stat", "--json", "--", "true"]);
+    assert_eq!(automatic["source"], "virtual");
+    assert_eq!(automatic["counters"][0]["event"], "instructions:u");
+    assert_eq!(automatic["counters"][0]["precision"], "exact");
+    assert_eq!(automatic["under_engine"], true);
+    // Only the kernel's events: a native run.
+    let native = json(&["stat", "--json", "-e", "page-faults", "--", "true"]);
+    assert_eq!(native["source"], "software");
+    assert_eq!(native["under_engine"], false);
+    assert!(native["counters"][0]["value"].as_u64().unwrap() > 0);
+    let bench = json(&["bench", "-n", "2", "--json", "true"]);
+    let metrics = &bench["commands"][0]["metrics"];
+    assert_eq!(metrics["instructions:u"]["source"], "virtual");
+    assert_eq!(metrics["wall-time"]["source"], "software");
+}
+
+#[test]
+fn a_program_that_the_engine_ends_is_measured_natively() {
+    if skipped() || crate::support::hardware() {
+        return;
+    }
+    // `swapgs`-like use of GS: the engine refuses it, the program itself dies of it or not.
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = gs_user(folder.path()) else {
+        return;
+    };
+    let document = json(&["stat", "--json", "--", &program]);
+    assert_eq!(document["exit"]["code"], 0);
+    assert_eq!(document["source"], "software");
+    let reason = document["counters"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("the virtual PMU cannot run it"), "{reason}");
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("a second time, natively"), "{notes}");
+    assert!(!document["resources"].as_array().unwrap().is_empty());
+}
+
+#[test]
 fn what_it_cannot_do_is_one_line() {
     if skipped() {
         return;
     }
     fails(
-        &["run", "-e", "branches:u", "--", "true"],
+        &["run", "-e", "cycles:u", "--", "true"],
         2,
-        &["branches:u", "not available from this engine yet"],
+        &["cycles:u", "needs a PMU", "loads"],
+    );
+    fails(
+        &["run", "-e", "loads", "--", "true"],
+        2,
+        &["user mode", "loads:u"],
     );
     fails(&["run", "--", "no-such-program"], 127, &["not found"]);
     fails(&["run", "--", "/etc/passwd"], 126, &["not executable"]);
@@ -129,7 +222,8 @@ fn what_it_cannot_do_is_one_line() {
         "true",
     ])["counters"][0];
     assert!(row["value"].is_null(), "{row}");
-    assert!(row["reason"].as_str().unwrap().contains("not available"));
+    let reason = row["reason"].as_str().unwrap();
+    assert!(reason.contains("with the virtual PMU in it"), "{reason}");
     fails(
         &["stat", "--source", "virtual", "-I", "10", "--", "true"],
         2,

@@ -57,6 +57,12 @@ fn stat_follows_its_schema() {
         wrong["counters"][0]["value"] = serde_json::Value::Null;
         wrong["counters"][0]["reason"] = serde_json::Value::Null;
     });
+    let metrics = json(&["stat", "--json", "-M", "ipc,cpus-utilized", "--", "true"]);
+    check("stat.json", &metrics);
+    refuses("stat.json", &metrics, |wrong| {
+        wrong["metrics"][0]["value"] = serde_json::Value::Null;
+        wrong["metrics"][0]["reason"] = serde_json::Value::Null;
+    });
     let killed = run(&["stat", "--json", "--", "sh", "-c", "kill -9 $$"]);
     check(
         "stat.json",

@@ -204,3 +204,63 @@ fn a_running_process_and_the_machine() {
     let document = json(&["stat", "-a", "--json", "-e", "cpu-clock", "--", "true"]);
     assert_eq!(document["target"], "machine");
 }
+
+/// A metric of what every kernel counts, from a user's file, and one that needs the CPU's counters.
+#[test]
+fn metrics_have_values_or_reasons() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    let text = "[[pack]]\nname = \"own\"\ncpus = [\"*\"]\nsource = \"test\"\n\
+        events = { F = \"page-faults\", T = \"task-clock\" }\n\
+        [[pack.metric]]\nname = \"faults-per-ms\"\nformula = \"1e6 * F / T\"\nunit = \"per ms\"\n\
+        above = 0.000001\nabout = \"Faults.\"\nnext = \"what allocates\"\n";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let args = ["stat", "-M", "own,IPC", "--metrics-file", file];
+    let document = json(&[&args[..], &["--json", "--", "true"]].concat());
+    let [faults, ipc] = document["metrics"].as_array().unwrap().as_slice() else {
+        panic!("{document}");
+    };
+    let count = |event: &str| {
+        let rows = document["counters"].as_array().unwrap().iter();
+        let mut named = rows.filter(|c| c["event"].as_str().unwrap().starts_with(event));
+        named.next().unwrap()["value"].as_f64().unwrap()
+    };
+    let expected = 1e6 * count("page-faults") / count("task-clock");
+    let value = faults["value"].as_f64().unwrap();
+    assert!((value / expected - 1.0).abs() < 1e-9, "{faults}");
+    assert_eq!(faults["threshold"], 0.000001);
+    assert_eq!(faults["next"], "what allocates");
+    assert_eq!(faults["source"], "software");
+    if hardware() {
+        assert!(ipc["value"].as_f64().unwrap() > 0.0, "{ipc}");
+    } else {
+        assert!(ipc["value"].is_null(), "{ipc}");
+        assert!(ipc["reason"].as_str().unwrap().contains("PMU"), "{ipc}");
+    }
+    let text = stderr(&run(&[&args[..], &["--", "true"]].concat()));
+    assert!(
+        text.contains("faults-per-ms") && text.contains("> 0.000001: what allocates"),
+        "{text}"
+    );
+    let csv = stdout(&run(&[&args[..], &["--csv", "--", "true"]].concat()));
+    assert!(
+        csv.lines().any(|line| line.starts_with("faults-per-ms,")),
+        "{csv}"
+    );
+    let lines = stdout(&run(&[
+        &args[..],
+        &["-I", "30", "--json", "--", "sleep", "0.1"],
+    ]
+    .concat()));
+    assert!(lines.lines().count() >= 3, "{lines}");
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["metrics"][0]["metric"], "faults-per-ms", "{line}");
+    }
+    crate::support::fails(
+        &["stat", "-M", "ipcc", "--", "true"],
+        2,
+        &["no metric ipcc", "ipc"],
+    );
+}

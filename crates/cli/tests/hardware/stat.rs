@@ -239,3 +239,54 @@ fn a_group_is_counted_at_once_and_children_are_included() {
     );
     let _ = fs::remove_dir_all(&folder);
 }
+
+#[test]
+fn a_metric_is_counted_in_one_group() {
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
+    }
+    let folder = folder("metric");
+    let (path, known) = program(&folder);
+    let output = truecount()
+        .args(["stat", "--json", "-M", "IPC:u", "--"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counters = document["counters"].as_array().unwrap();
+    let names: Vec<_> = counters
+        .iter()
+        .map(|c| c["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["cycles:u", "instructions:u"], "{document}");
+    assert_eq!(counters[0]["enabled_ns"], counters[1]["enabled_ns"]);
+    assert_eq!(counters[0]["running_ns"], counters[1]["running_ns"]);
+    let (cycles, instructions) = (value(&document, 0).unwrap(), value(&document, 1).unwrap());
+    assert!(
+        instructions >= known && instructions < known + 1_000,
+        "{document}"
+    );
+    let ipc = &document["metrics"][0];
+    println!("{ipc}");
+    assert_eq!(ipc["together"], true);
+    assert_eq!(ipc["source"], "hardware");
+    assert_eq!(
+        ipc["value"].as_f64().unwrap(),
+        instructions as f64 / cycles as f64
+    );
+    // More than the PMU has counters for: groups in turns, each labelled.
+    let output = truecount()
+        .args(["stat", "--json", "-M", "general:u", "--"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metrics = document["metrics"].as_array().unwrap();
+    assert_eq!(metrics.len(), 8, "{document}");
+    for metric in metrics.iter().filter(|m| m["value"].is_number()) {
+        assert!(metric["precision"].is_string(), "{metric}");
+    }
+    let ipc = &metrics[0];
+    assert!(ipc["value"].as_f64().unwrap() > 0.0, "{ipc}");
+    let _ = fs::remove_dir_all(&folder);
+}

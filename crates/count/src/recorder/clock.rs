@@ -12,6 +12,7 @@ use crate::clocks::wall_ns;
 use crate::counter::Reader;
 use crate::geometry::Geometry;
 use crate::{Counter, Options, PerThread, Stamp};
+use std::ptr::NonNull;
 
 /// The wall clock, the same on all threads.
 #[derive(Debug, Clone, Copy)]
@@ -207,16 +208,9 @@ pub(super) enum Clock {
     Counter { counter: Counter, start: Stamp },
 }
 
-/// A recorder's only clock, chosen once a thread, so that a region asks one question at each end.
-///
-/// Points are raw values; [`Hot::offset`] makes offsets since the thread's start of them.
+/// A recorder's only clock where it is not read from registers, chosen once a thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Hot {
-    /// Two registers: instructions minus interrupts.
-    Difference {
-        state: *mut arch::Difference,
-        points: Points,
-    },
     /// Wall time by the time stamp counter or the system call.
     Wall(Wall),
     /// Several clocks, or one that is read by the kernel.
@@ -224,33 +218,12 @@ pub(super) enum Hot {
 }
 
 impl Hot {
-    /// The clock of a recorder with this one only. It must not outlive the clock.
-    pub(super) fn of(clock: &Clock) -> (Option<Register>, Self) {
+    pub(super) fn of(clock: &Clock) -> Self {
         match clock {
-            Clock::Wall(wall) => (None, Self::Wall(*wall)),
-            Clock::Counter { counter, start } => {
-                let points = Points::new(start.raw(), counter.core.geometry);
-                match &counter.core.reader {
-                    Reader::Single { index } => {
-                        let index = *index;
-                        (Some(Register { index, points }), Self::Other)
-                    }
-                    Reader::Difference(state) => {
-                        let state = state.get();
-                        (None, Self::Difference { state, points })
-                    }
-                    _ => (None, Self::Other),
-                }
-            }
+            Clock::Wall(wall) => Self::Wall(*wall),
+            Clock::Counter { .. } => Self::Other,
         }
     }
-}
-
-/// A counter that is read by one register.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Register {
-    pub(super) index: u32,
-    pub(super) points: Points,
 }
 
 /// From raw points of a counter to offsets since the thread's start.
@@ -264,7 +237,12 @@ pub(super) struct Points {
 }
 
 impl Points {
-    fn new(start: u64, geometry: Geometry) -> Self {
+    /// Of a counter; a clock of another kind has no raw points.
+    pub(super) fn of(clock: &Clock) -> Self {
+        let (start, geometry) = match clock {
+            Clock::Wall(_) => (0, Geometry::PLAIN),
+            Clock::Counter { counter, start } => (start.raw(), counter.core.geometry),
+        };
         Self {
             start,
             mask: geometry.mask(),
@@ -293,6 +271,18 @@ impl Wall {
 }
 
 impl Clock {
+    /// What the counter is read from: the one register, or the state of two. They must not outlive the clock.
+    pub(super) fn registers(&self) -> (Option<u32>, Option<NonNull<arch::Difference>>) {
+        match self {
+            Self::Wall(_) => (None, None),
+            Self::Counter { counter, .. } => match &counter.core.reader {
+                Reader::Single { index } => (Some(*index), None),
+                Reader::Difference(state) => (None, NonNull::new(state.get())),
+                _ => (None, None),
+            },
+        }
+    }
+
     #[inline(always)]
     pub(super) fn now(&self) -> u64 {
         match self {

@@ -1,11 +1,12 @@
 //! What a thread keeps for each recorder: its clocks, its buffers and the labels it has met.
 
 use super::buffer::{Buffer, event};
-use super::clock::{Clock, Hot, Points, Register};
+use super::clock::{Clock, Hot, Points};
 use super::{Label, MOST_COUNTERS, Recorder, RecorderError, Shared};
 use crate::arch;
 use crate::policy::Fence;
 use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
@@ -29,7 +30,12 @@ pub struct Local {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Open {
-    single: Option<Register>,
+    /// The register of a counter that is read by one.
+    single: Option<u32>,
+    /// The state of a counter that is read by two, instructions minus interrupts; `first` keeps it.
+    difference: Option<NonNull<arch::Difference>>,
+    /// For the raw points of either.
+    points: Points,
     hot: Hot,
     thread: u32,
     shared: Arc<Shared>,
@@ -209,13 +215,13 @@ impl Open {
         let thread = output.register(buffers.map(|lane| Arc::clone(&lane.buffer)).collect());
         let kinds = output.kinds();
         drop(output);
-        let (single, hot) = if more.is_empty() {
-            Hot::of(&first.clock)
-        } else {
-            (None, Hot::Other)
-        };
+        let only = more.is_empty().then_some(&first.clock);
+        let (single, difference) = only.map_or((None, None), Clock::registers);
+        let hot = only.map_or(Hot::Other, Hot::of);
         Ok(Self {
             single,
+            difference,
+            points: Points::of(&first.clock),
             hot,
             labels: std::array::from_fn(|_| Cell::new((0, 0, 0))),
             shared: Arc::clone(shared),
@@ -244,11 +250,13 @@ impl Open {
     pub(super) fn begin(&self) -> u64 {
         if let Some(single) = &self.single {
             // SAFETY: opening the counter verified index and policy; `first` keeps it open.
-            return unsafe { arch::read_one::<Fence>(single.index) };
+            return unsafe { arch::read_one::<Fence>(*single) };
+        }
+        if let Some(state) = &self.difference {
+            // SAFETY: as above; `first` keeps the state, and `Open` stays on its thread.
+            return unsafe { arch::read_difference::<Fence>(state.as_ptr()) };
         }
         match &self.hot {
-            // SAFETY: as above; `first` keeps the state, and `Open` stays on its thread.
-            Hot::Difference { state, .. } => unsafe { arch::read_difference::<Fence>(*state) },
             Hot::Wall(wall) => wall.read(),
             Hot::Other => self.begin_other(),
         }
@@ -273,15 +281,15 @@ impl Open {
     pub(super) unsafe fn end(&self, label: Label, begin: u64) {
         if let Some(single) = &self.single {
             // SAFETY: as in `begin`.
-            let end = unsafe { arch::read_one::<Fence>(single.index) };
-            return self.points(label, &single.points, begin, end);
+            let end = unsafe { arch::read_one::<Fence>(*single) };
+            return self.points(label, begin, end);
+        }
+        if let Some(state) = &self.difference {
+            // SAFETY: as in `begin`.
+            let end = unsafe { arch::read_difference::<Fence>(state.as_ptr()) };
+            return self.points(label, begin, end);
         }
         match &self.hot {
-            Hot::Difference { state, points } => {
-                // SAFETY: as in `begin`.
-                let end = unsafe { arch::read_difference::<Fence>(*state) };
-                self.points(label, points, begin, end);
-            }
             Hot::Wall(wall) => self.interval(&self.first, label, begin, wall.read()),
             // SAFETY: the caller's promise.
             Hot::Other => unsafe { self.end_other(label, begin) },
@@ -308,19 +316,18 @@ impl Open {
 
     /// Records the interval between two raw points of the only counter.
     #[inline(always)]
-    fn points(&self, label: Label, points: &Points, begin: u64, end: u64) {
-        let (start, stop) = (points.plain(begin), points.plain(end));
-        // One question for both: the limit has all bits below its highest.
-        if (start | stop) > points.limit || start > stop {
-            return self.points_far(label, points, begin, end);
+    fn points(&self, label: Label, begin: u64, end: u64) {
+        let (start, stop) = (self.points.plain(begin), self.points.plain(end));
+        if start > stop || stop > self.points.limit {
+            return self.points_far(label, begin, end);
         }
         self.push(&self.first, label, start, stop);
     }
 
     #[cold]
     #[inline(never)]
-    fn points_far(&self, label: Label, points: &Points, begin: u64, end: u64) {
-        let (start, end) = (points.elapsed(begin), points.elapsed(end));
+    fn points_far(&self, label: Label, begin: u64, end: u64) {
+        let (start, end) = (self.points.elapsed(begin), self.points.elapsed(end));
         self.interval(&self.first, label, start, end);
     }
 

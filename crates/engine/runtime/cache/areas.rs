@@ -10,7 +10,7 @@ use crate::xlate::emit::Buffer;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 pub(super) const AREA: u64 = 256 << 20;
-const HOT: u64 = 160 << 20;
+pub(super) const HOT: u64 = 160 << 20;
 pub(super) const MAX_AREAS: usize = 64;
 
 /// One code area. `hot` and `cold` are the next free addresses.
@@ -68,24 +68,14 @@ impl Cache {
         let low = if pc < 0x6000_0000 { 0x6000_0000 } else { 0 };
         let near = [-4i64, -5, -3, -6, -2, 4, 5, 3, 6, 2]
             .map(|steps| around.wrapping_add_signed(steps * AREA as i64));
-        // PROT_READ|WRITE|EXEC; PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE
-        let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
         for at in core::iter::once(low).chain(near) {
             if at == 0 || at >> 47 != 0 || at < 0x1000_0000 {
                 continue;
             }
-            // SAFETY: a fresh mapping or an error.
-            let got = unsafe { sys::call(sys::MMAP, [at, AREA, 7, flags, u64::MAX, 0]) };
-            if got < 0 {
-                continue;
-            }
-            if got as u64 != at {
-                // SAFETY: a kernel without MAP_FIXED_NOREPLACE put it elsewhere: give it back.
-                unsafe { sys::call(11, [got as u64, AREA, 0, 0, 0, 0]) };
-                continue;
-            }
             let number = self.area_count;
-            check!(number < MAX_AREAS, "too many code areas");
+            if !self.map_area(at) {
+                continue;
+            }
             let mut area = Area {
                 base: at,
                 hot: at,
@@ -102,12 +92,52 @@ impl Cache {
             if let Some(place) = self.areas.get_mut(number) {
                 *place = Some(area);
             }
-            self.area_count += 1;
-            AREA_BASES[number].store(at, Relaxed);
-            AREA_COUNT.store(self.area_count as u32, Release);
             return number;
         }
         crate::report::fail(format_args!("no room for translated code near {pc:#x}"))
+    }
+
+    /// Maps and registers an empty area; false where its place is taken.
+    pub(super) fn map_area(&mut self, at: u64) -> bool {
+        // PROT_READ|WRITE|EXEC; PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE
+        let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
+        // SAFETY: a fresh mapping or an error.
+        let got = unsafe { sys::call(sys::MMAP, [at, AREA, 7, flags, u64::MAX, 0]) };
+        if got < 0 {
+            return false;
+        }
+        if got as u64 != at {
+            // SAFETY: a kernel without MAP_FIXED_NOREPLACE put it elsewhere: give it back.
+            unsafe { sys::call(11, [got as u64, AREA, 0, 0, 0, 0]) };
+            return false;
+        }
+        let number = self.area_count;
+        check!(number < MAX_AREAS, "too many code areas");
+        if let Some(place) = self.areas.get_mut(number) {
+            *place = Some(Area {
+                base: at,
+                hot: at,
+                cold: at + HOT,
+                miss_ret: 0,
+                miss_jump: 0,
+            });
+        }
+        self.area_count += 1;
+        AREA_BASES[number].store(at, Relaxed);
+        AREA_COUNT.store(self.area_count as u32, Release);
+        true
+    }
+
+    /// Gives all areas back: nothing runs in them yet.
+    pub(super) fn drop_areas(&mut self) {
+        for area in self.areas.iter_mut() {
+            if let Some(area) = area.take() {
+                // SAFETY: ours, and unused.
+                unsafe { sys::call(11, [area.base, AREA, 0, 0, 0, 0]) };
+            }
+        }
+        self.area_count = 0;
+        AREA_COUNT.store(0, Release);
     }
 
     /// `jmp [rip+0]` with the address behind it, in the area of `from`.

@@ -19,7 +19,7 @@ impl Cache {
         loop {
             let entry = self.slot(at);
             if entry == 0 {
-                return None;
+                return crate::cache_file::find(self, pc);
             }
             if entry != NONE && self.blocks.get(entry as usize - 1).pc == pc {
                 return Some(entry - 1);

@@ -136,18 +136,18 @@ impl Cache {
 }
 
 /// Redirects a branch: one aligned-enough store of its displacement.
-fn patch(at: u64, to: u64) {
+pub(super) fn patch(at: u64, to: u64) {
     let displacement = to.wrapping_sub(at + 4) as u32;
     // SAFETY: emission keeps the four bytes inside a cache line, so that
     // threads that run there see the old or the new branch.
     unsafe { (at as *mut u32).write_volatile(displacement) };
 }
 
-fn default_entry(way: usize) -> u64 {
+pub(super) fn default_entry(way: usize) -> u64 {
     address(if way == 0 { entry::rt_miss_ret } else { entry::rt_miss_jump })
 }
 
-fn set_table(way: usize, index: usize, value: u64) {
+pub(super) fn set_table(way: usize, index: usize, value: u64) {
     let base = if way == 0 { RET_TABLE } else { JUMP_TABLE };
     // SAFETY: index < 65536; one aligned word.
     unsafe { ((base as *mut u64).add(index)).write_volatile(value) };

@@ -8,7 +8,7 @@ use super::LaunchError;
 use super::inject::{InjectError, inject};
 use super::ptrace::{self, Event};
 use super::shared::Shared;
-use crate::layout::exec;
+use crate::layout::{exec, save};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -157,6 +157,7 @@ impl Service {
 
     pub(super) fn stop(&mut self) {
         self.stop.store(true, Ordering::Release);
+        self.shared.header().saving.store(0, Ordering::Release);
         let bell = &self.shared.header().doorbell;
         bell.fetch_add(1, Ordering::AcqRel);
         futex_wake(bell);
@@ -196,6 +197,11 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     let Ok(context) = shared.map(slot) else {
         return;
     };
+    if context.save().load(Ordering::Acquire) == save::WANTED {
+        shared.store.save(&context);
+        futex_wake(context.save());
+        return;
+    }
     let (Ok(tid), Ok(pid)) = (i32::try_from(context.tid()), i32::try_from(context.pid())) else {
         return;
     };

@@ -4,9 +4,11 @@
 
 use super::ptrace::{self, Event, Regs};
 use super::shared::{FLAT, Shared};
+use super::store::Plan;
 use crate::layout::{BOOT_STACK, Context, RET_TABLE, RUNTIME_BASE, StartArgs, TABLE_BYTES};
 use std::io;
 use std::mem::offset_of;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
 /// What went wrong, and where.
@@ -95,13 +97,14 @@ fn try_inject(shared: &Shared, tid: i32) -> Result<(), InjectError> {
     // it by running into the breakpoint first.
     let mut leave = regs;
     leave.rip = regs.rip + 2;
+    let plan = shared.store.plan(tid, shared.header().options);
     let outcome = remote
         .run("leaving execve", &leave)
-        .and_then(|()| map_all(shared, &remote));
+        .and_then(|()| map_all(shared, &remote, &plan));
     step("restoring code", ptrace::poke(tid, regs.rip, original))?;
     let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
-    let totals_fd = match outcome {
-        Ok(fd) => fd,
+    let (totals_fd, cache_fd) = match outcome {
+        Ok(fds) => fds,
         Err(error) => {
             let _ = ptrace::set_mask(tid, mask);
             return Err(error);
@@ -128,7 +131,10 @@ fn try_inject(shared: &Shared, tid: i32) -> Result<(), InjectError> {
             regs.r8, regs.r9, regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
         ],
         totals_fd,
+        cache_fd,
+        cache_effort: plan.effort.unwrap_or(u64::MAX),
     };
+    shared.store.note(slot, plan);
     // SAFETY: plain integers without padding.
     let args = unsafe {
         std::slice::from_raw_parts(
@@ -148,8 +154,9 @@ fn try_inject(shared: &Shared, tid: i32) -> Result<(), InjectError> {
     step("letting go", ptrace::detach(tid, 0))
 }
 
-/// Maps image and tables; returns the totals file's descriptor in the target.
-fn map_all(shared: &Shared, remote: &Remote) -> Result<u64, InjectError> {
+/// Maps image and tables; returns the descriptors in the target of the totals
+/// file and of translations to use (`u64::MAX`: none).
+fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), InjectError> {
     let [totals, image] = shared.paths();
     let scratch = (remote.regs.rsp - 1024) & !15;
     let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
@@ -164,6 +171,23 @@ fn map_all(shared: &Shared, remote: &Remote) -> Result<u64, InjectError> {
             libc::SYS_open as u64,
             [scratch, flags, 0, 0, 0, 0],
         )?;
+    }
+    let mut cache_fd = u64::MAX;
+    if let Some(file) = &plan.file {
+        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+        step(
+            "writing a path",
+            ptrace::write(remote.tid, scratch, path.as_bytes()),
+        )?;
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+        // Refused (another user's process): it runs without.
+        cache_fd = remote
+            .call(
+                "opening translations",
+                libc::SYS_open as u64,
+                [scratch, flags, 0, 0, 0, 0],
+            )
+            .unwrap_or(u64::MAX);
     }
     step(
         "clearing a path",
@@ -198,7 +222,7 @@ fn map_all(shared: &Shared, remote: &Remote) -> Result<u64, InjectError> {
         libc::SYS_close as u64,
         [image_fd, 0, 0, 0, 0, 0],
     )?;
-    Ok(totals_fd)
+    Ok((totals_fd, cache_fd))
 }
 
 fn program_name(tid: i32) -> String {

@@ -10,11 +10,13 @@ mod follow;
 mod inject;
 mod ptrace;
 mod shared;
+mod store;
 mod totals;
 
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
 pub use blocks::{Blocks, Executed, Mapping};
 pub use error::LaunchError;
+pub use store::{Cache, CacheError};
 pub use totals::{ThreadTotals, Totals};
 
 use std::process::{Child, Command, ExitStatus};
@@ -24,6 +26,10 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
+    /// Where translations are kept for later runs. `None`: every run translates
+    /// afresh. Counts are the same either way. It is used for programs without
+    /// address randomisation only (see `personality(2)`).
+    pub cache: Option<Cache>,
     /// Count the executions of every block instead of one running total: every
     /// [`Event`] and profiles follow from them. Takes more memory (some 30 bytes
     /// a block and process) and no more time, but reading a counter inside the
@@ -32,6 +38,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// With `cache` set.
+    #[must_use]
+    pub fn cache(mut self, cache: Option<Cache>) -> Self {
+        self.cache = cache;
+        self
+    }
     /// With `per_block` set.
     #[must_use]
     pub fn per_block(mut self, on: bool) -> Self {

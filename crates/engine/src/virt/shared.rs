@@ -1,6 +1,7 @@
 //! The files every process of a run maps: the totals, and the runtime's image.
 
 use super::LaunchError;
+use super::store::Store;
 use crate::layout::{
     BOOT_STACK, Context, Header, JUMP_TABLE, MAGIC, MAX_SLOTS, REGION, RET_TABLE, RUNTIME_BASE,
     TABLE_BYTES, option,
@@ -22,6 +23,8 @@ pub(super) struct Shared {
     totals: File,
     image: File,
     header: NonNull<Header>,
+    /// Translations of earlier runs.
+    pub store: Store,
     /// Bytes of code at the start of the image.
     pub text: u64,
 }
@@ -78,6 +81,10 @@ impl Shared {
             (*h).next_slot
                 .store(1, std::sync::atomic::Ordering::Relaxed);
             (*h).launcher = std::process::id();
+            (*h).saving.store(
+                u32::from(options.cache.is_some()),
+                std::sync::atomic::Ordering::Relaxed,
+            );
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).options = if options.per_block { option::BLOCKS } else { 0 };
@@ -86,6 +93,7 @@ impl Shared {
             totals,
             image,
             header,
+            store: Store::new(options.cache.clone()),
             text,
         })
     }
@@ -165,6 +173,21 @@ impl MappedContext {
     pub(super) fn exec(&self) -> &std::sync::atomic::AtomicU32 {
         // SAFETY: mapped as long as self lives; an atomic in shared memory.
         unsafe { &(*self.at.as_ptr()).exec }
+    }
+    /// The word of a process that offers its translations.
+    pub(super) fn save(&self) -> &std::sync::atomic::AtomicU32 {
+        // SAFETY: as above.
+        unsafe { &(*self.at.as_ptr()).save }
+    }
+    /// Where it describes them.
+    pub(super) fn save_request(&self) -> u64 {
+        // SAFETY: mapped; written before the request.
+        unsafe { (&raw const (*self.at.as_ptr()).save_request).read_volatile() }
+    }
+    /// The first slot of its image.
+    pub(super) fn leader(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.at.as_ptr()).leader).read_volatile() }
     }
     /// The thread id that made the request.
     pub(super) fn tid(&self) -> u32 {

@@ -30,6 +30,10 @@ pub struct ThreadTotals {
     pub events: Option<Counts>,
     /// Times that translated code came back to the runtime (a cost, not a count of the program's).
     pub entries: u64,
+    /// Blocks that this thread had translated: a cost, too.
+    pub translated: u64,
+    /// Blocks taken over from disk when this thread mapped their files.
+    pub cached: u64,
     /// The thread ended by itself (`exit`, `execve`), not by a signal.
     pub ended: bool,
 }
@@ -121,6 +125,8 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             ),
             events,
             entries: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, entries))),
+            translated: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, translated))),
+            cached: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, cached))),
             ended: status != state::LIVE,
         });
     }

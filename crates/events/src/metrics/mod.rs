@@ -18,9 +18,11 @@
 
 mod expr;
 mod pack;
+mod place;
 
 pub use expr::{Expr, NoValue, Op, ParseError};
 pub use pack::{Context, Flag, Metric, Pack, SumCheck, Value};
+pub use place::Placed;
 
 use crate::{Cpu, Vendor, did_you_mean};
 use std::fmt;

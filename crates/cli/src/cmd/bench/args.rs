@@ -19,6 +19,7 @@ EXAMPLES
   truecount bench -n 30 --warmup 3 --prepare 'sync' 'cp a b'
   truecount bench -P level 1..9:4 'gzip -{level} -kf file'   a parameter
   truecount bench --source step -n 10 true ls        exact instructions without a PMU
+  truecount bench -M ipc,topdown-1 ./old ./new       metrics of every run (truecount events --metrics)
   truecount bench --budget 30s --html out.html './old' './new'
   truecount bench --save base.json -- ./prog         and later:
   truecount bench --baseline base.json --fail-above instructions:u=0.5% -- ./prog
@@ -58,11 +59,17 @@ pub(crate) struct Args {
     /// Events to count beside the default metrics, separated by commas
     #[arg(short, long = "event", value_name = "EVENTS")]
     pub(super) event: Vec<String>,
+    /// Metrics, separated by commas: ipc, branch-mpki, topdown-1, a pack; with :u of user mode only
+    #[arg(short = 'M', long = "metric", value_name = "METRICS")]
+    pub(super) metric: Vec<String>,
+    /// A file with further metrics (TOML; see truecount events --metrics)
+    #[arg(long, value_name = "FILE")]
+    pub(super) metrics_file: Vec<PathBuf>,
     /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
     #[arg(long, value_name = "DIR")]
     pub(super) event_dir: Option<PathBuf>,
-    /// Measure only what -e names
-    #[arg(long, requires = "event")]
+    /// Measure only what -e and -M name
+    #[arg(long)]
     pub(super) only: bool,
     /// Who counts events
     #[arg(long, value_enum, default_value_t = Choice::Auto)]

@@ -32,22 +32,27 @@ impl Collected {
     pub(super) fn new<'w>(wanted: impl IntoIterator<Item = &'w Wanted>) -> Self {
         let mut all = Self::default();
         for wanted in wanted {
-            if all.metrics.iter().any(|metric| metric.name == wanted.name) {
-                continue;
-            }
-            all.metrics.push(Growing {
-                name: wanted.name.clone(),
-                unit: wanted.unit.clone(),
-                scale: wanted.scale,
-                source: None,
-                precision: None,
-                samples: Vec::new(),
-                rounds: Vec::new(),
-                reason: None,
-                mend: None,
-            });
+            all.room_for(&wanted.name, &wanted.unit, wanted.scale);
         }
         all
+    }
+
+    /// Room for a metric that is computed.
+    pub(super) fn room_for(&mut self, name: &str, unit: &str, scale: f64) {
+        if self.metrics.iter().any(|metric| metric.name == name) {
+            return;
+        }
+        self.metrics.push(Growing {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            scale,
+            source: None,
+            precision: None,
+            samples: Vec::new(),
+            rounds: Vec::new(),
+            reason: None,
+            mend: None,
+        });
     }
 
     /// Adds what one run told. A reading without value is no sample.

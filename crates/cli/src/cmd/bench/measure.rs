@@ -9,6 +9,7 @@ use super::capture::Capture;
 use super::collect::Collected;
 use super::hooks::{Hook, shown};
 use super::jobs::Job;
+use super::metrics::Metrics;
 use super::progress::Progress;
 use super::stop::Rule;
 use crate::failure::Failure;
@@ -58,6 +59,7 @@ pub(super) struct Setting<'a> {
     pub(super) sink: Sink,
     pub(super) input: OwnedFd,
     pub(super) cpus: Vec<usize>,
+    pub(super) metrics: &'a Metrics,
     pub(super) keep_aslr: bool,
     pub(super) timeout: Option<Duration>,
     pub(super) capture: Capture,
@@ -141,7 +143,8 @@ fn one(
         .mend("mend the command, or add --ignore-failure"));
     }
     setting.conclude.run(session, job)?;
-    Ok((measurement.readings, failed, finished.aslr_refused))
+    let readings = setting.metrics.of_run(groups, measurement.readings);
+    Ok((readings, failed, finished.aslr_refused))
 }
 
 fn interrupted(signal: i32) -> Failure {

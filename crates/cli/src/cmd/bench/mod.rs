@@ -11,6 +11,7 @@ mod html;
 mod jobs;
 mod markdown;
 mod measure;
+mod metrics;
 mod params;
 mod plan;
 mod progress;
@@ -83,6 +84,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         sink: args.sink()?,
         input: args.input()?,
         cpus,
+        metrics: &plan.metrics,
         keep_aslr: args.aslr,
         timeout: args.timeout,
         capture: Capture::new()?,

@@ -6,7 +6,9 @@ use truecount_stats::plan_batches;
 
 use super::args::Args;
 use super::collect::Collected;
+use super::metrics::Metrics;
 use crate::failure::Failure;
+use crate::metrics::Asked;
 use crate::model::{Reading, SourceKind};
 use crate::source::{Native, Source, needs_hardware};
 use crate::wanted::{self, Resource, Wanted, WantedGroup};
@@ -36,6 +38,8 @@ pub(super) struct Plan {
     missing: Vec<Reading>,
     pub(super) notes: Vec<String>,
     kind: SourceKind,
+    /// What `-M` asks for.
+    pub(super) metrics: Metrics,
 }
 
 impl Plan {
@@ -43,6 +47,9 @@ impl Plan {
     pub(super) fn collected(&self) -> Collected {
         let mut collected = Collected::new(&self.wanted);
         collected.add(0, &self.missing);
+        let batches = self.batches.iter().map(Vec::as_slice);
+        let runs: Vec<&[WantedGroup]> = batches.chain([self.engine.as_slice()]).collect();
+        self.metrics.announce(&mut collected, &runs);
         collected
     }
 
@@ -61,7 +68,12 @@ pub(super) fn make(
     source: &mut dyn Source,
     machine: &Machine,
 ) -> Result<Plan, Failure> {
+    if args.only && args.event.is_empty() && args.metric.is_empty() {
+        return Err(Failure::new(2, "--only: nothing to measure").mend("name it with -e or -M"));
+    }
     let kind = source.kind();
+    let asked = Asked::new(&args.metric, &args.metrics_file, machine, &*source)?;
+    let metrics = Metrics::new(asked);
     let given = args.event.join(",");
     let asked = if args.event.is_empty() {
         Vec::new()
@@ -97,9 +109,11 @@ pub(super) fn make(
             groups.push(group);
         }
     }
-    let (resources, events): (Vec<_>, Vec<_>) = groups
-        .into_iter()
-        .partition(|group| group.members.iter().all(|wanted| !wanted.is_event()));
+    // Counted in groups of their own, whatever else counts the same events.
+    groups.extend(metrics.groups());
+    let (resources, events): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| {
+        group.metric.is_none() && group.members.iter().all(|wanted| !wanted.is_event())
+    });
     let mut fixed: Vec<Wanted> = if args.only {
         Vec::new()
     } else {
@@ -116,12 +130,14 @@ pub(super) fn make(
         engine: Vec::new(),
         wanted: events
             .iter()
+            .filter(|group| group.metric.is_none())
             .flat_map(|group| group.members.iter().cloned())
             .chain(fixed.iter().cloned())
             .collect(),
         missing: Vec::new(),
         notes: Vec::new(),
         kind,
+        metrics,
     };
     let mut native = Vec::new();
     for group in events {
@@ -139,14 +155,19 @@ pub(super) fn make(
                 native.push(group);
             }
             Some(reason) => {
-                for wanted in &group.members {
-                    plan.missing
-                        .push(reason.missing(&wanted.name, &wanted.unit));
+                let members = group.members.iter();
+                let missing = members.map(|wanted| reason.missing(&wanted.name, &wanted.unit));
+                match group.metric {
+                    Some(number) => plan.metrics.refuse(number, missing.collect()),
+                    None => plan.missing.extend(missing),
                 }
             }
         }
     }
-    let fixed = WantedGroup { members: fixed };
+    let fixed = WantedGroup {
+        members: fixed,
+        metric: None,
+    };
     let batches = if args.multiplex || native.is_empty() {
         vec![native]
     } else {

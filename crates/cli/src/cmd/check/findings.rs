@@ -6,6 +6,10 @@ use truecount_perf::probe::{self, BranchTrial, Root};
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{Event, EventAttr, Facts, OpenOptions, Target, linux};
 
+use truecount_lab::exact::Status as LockStatus;
+
+use crate::cmd::exactness::profile::Profile;
+use crate::env_record::Environment;
 use crate::source::{Reason, hardware_available, step_available, virtual_available};
 
 /// How it stands with one thing.
@@ -77,7 +81,7 @@ impl Finding {
 }
 
 /// Whether a program started from here has its addresses randomised.
-pub(super) fn aslr_is_on() -> bool {
+pub(crate) fn aslr_is_on() -> bool {
     let facts = Facts::gather(&Root::system());
     !facts.aslr_off_here && facts.randomize_va_space != Some(0)
 }
@@ -417,5 +421,51 @@ fn software() -> Finding {
             ),
         )
         .mend(error.mend()),
+    }
+}
+
+/// What `truecount exactness` found on this machine, where it was run.
+pub(super) fn exactness() -> Finding {
+    let environment = Environment::gather(aslr_is_on(), &[]);
+    let Some(profile) = Profile::load(&environment) else {
+        return Finding::new(
+            "exactness",
+            Status::Info,
+            "not measured on this machine yet",
+        )
+        .mend("truecount exactness");
+    };
+    let verdicts: Vec<String> = profile
+        .counters
+        .iter()
+        .map(|kept| {
+            format!(
+                "{} ({}) {}, measured {}",
+                kept.event,
+                kept.source,
+                kept.verdict.text,
+                crate::state::ago(kept.measured)
+            )
+        })
+        .collect();
+    let mut detail = verdicts.join("; ");
+    let lock = profile
+        .spec_lock_map
+        .filter(|lock| lock.status == LockStatus::On);
+    if let Some(lock) = &lock {
+        detail = format!("{detail}; {}", lock.detail);
+    }
+    let finding = Finding::new(
+        "exactness",
+        if lock.is_some() {
+            Status::Limited
+        } else {
+            Status::Info
+        },
+        detail,
+    );
+    match lock.and_then(|lock| lock.mend) {
+        Some(mend) => finding.mend(mend),
+        None => finding,
     }
 }

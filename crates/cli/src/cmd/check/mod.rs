@@ -13,6 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::render::style::{BAD, DIM, GOOD, WARN};
 use crate::render::table::{Align, Cell, Table};
+pub(super) use findings::aslr_is_on;
 use findings::{Finding, Status};
 
 const EXAMPLES: &str = "\
@@ -47,7 +48,8 @@ struct Document<'a> {
 
 /// Runs `truecount check`.
 pub(crate) fn run(args: &Args) -> CmdResult {
-    let findings = findings::all();
+    let mut findings = findings::all();
+    findings.push(findings::exactness());
     let required = requirements(&args.require, &findings)?;
     let missing: Vec<&Finding> = required
         .iter()

@@ -2,28 +2,12 @@
 //! (`docs/schemas/metrics.json`).
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use serde::Serialize;
 use truecount_events::metrics::{Context, Metrics, Pack};
 
-use crate::failure::Failure;
 use crate::render::style::{DIM, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
-
-/// The built-in metrics and those of the user's files.
-pub(crate) fn load(files: &[PathBuf]) -> Result<Metrics, Failure> {
-    let mut metrics = Metrics::embedded().clone();
-    for file in files {
-        let name = file.display().to_string();
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Failure::new(1, format!("--metrics-file {name}: {error}")))?;
-        let own = Metrics::parse(&text, &name)
-            .map_err(|error| Failure::new(1, format!("--metrics-file {error}")))?;
-        metrics = metrics.with(own);
-    }
-    Ok(metrics)
-}
 
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
@@ -193,7 +177,10 @@ impl PackRow<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+    use crate::metrics::load;
 
     #[test]
     fn a_cpu_has_its_metrics() {

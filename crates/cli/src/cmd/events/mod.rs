@@ -1,7 +1,7 @@
 //! `truecount events`: what this machine, or any CPU of the tables, can count, and how it is encoded.
 
 mod document;
-pub(crate) mod metrics;
+mod metrics;
 mod select;
 mod text;
 
@@ -113,7 +113,7 @@ fn list_metrics(
     machine: &Machine,
     out: &mut Output,
 ) -> CmdResult {
-    let metrics = metrics::load(&args.metrics_file)?;
+    let metrics = crate::metrics::load(&args.metrics_file)?;
     let mut names = match (&args.cpu, machine.cpu()) {
         (None, Some(cpu)) => truecount_events::metrics::names_of(cpu),
         (Some(asked), _) => vec![asked.to_ascii_lowercase()],

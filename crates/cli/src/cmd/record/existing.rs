@@ -7,6 +7,8 @@ use std::io;
 
 use truecount_sample::writer::{PerfDataWriter, SideRecords};
 
+use crate::sampling::procfs::mapping;
+
 /// Writes the records of one process (all its threads).
 pub(super) fn process<W: io::Write + io::Seek>(
     out: &mut PerfDataWriter<W>,
@@ -38,24 +40,6 @@ pub(super) fn process<W: io::Write + io::Seek>(
         }
     }
     Ok(())
-}
-
-/// An executable line of `maps`: `start-end perms offset dev inode path`.
-fn mapping(line: &str) -> Option<(std::ops::Range<u64>, u64, &str)> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let hex = |t: &str| u64::from_str_radix(t, 16).ok();
-    if !words.next()?.contains('x') {
-        return None;
-    }
-    let pgoff = hex(words.next()?)?;
-    let path = words.nth(2).map_or("", str::trim_start);
-    let path = if path.is_empty() { "//anon" } else { path };
-    Some((
-        hex(start)?..hex(end)?,
-        pgoff,
-        path.strip_suffix(" (deleted)").unwrap_or(path),
-    ))
 }
 
 /// All processes.
@@ -129,24 +113,4 @@ pub(super) fn kernel<W: io::Write + io::Seek>(
         ))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::mapping;
-
-    #[test]
-    fn lines_of_maps() {
-        let line = "55d0a000-55d0b000 r-xp 00001000 08:01 1234                       /usr/bin/a b (deleted)";
-        assert_eq!(
-            mapping(line),
-            Some((0x55d0_a000..0x55d0_b000, 0x1000, "/usr/bin/a b"))
-        );
-        assert_eq!(mapping("7f00-7f10 rw-p 00000000 00:00 0 [heap]"), None);
-        assert_eq!(
-            mapping("7f00-7f10 r-xp 00000000 00:00 0 "),
-            Some((0x7f00..0x7f10, 0, "//anon"))
-        );
-        assert_eq!(mapping("garbage"), None);
-    }
 }

@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         frequency: args.frequency,
         branches: args.branches,
         chains: args.call_graph,
-        max_stack: 0,
+        ..Request::default()
     })?;
     let mut err = anstream::stderr();
     for note in &chosen.notes {

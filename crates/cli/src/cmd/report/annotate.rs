@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use truecount_sample::code;
-use truecount_sample::spaces::MappedFile;
-
-use super::view::{View, base_name, short};
+use super::view::View;
 use crate::failure::Failure;
 use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, WARN, paint};
+use crate::sampling::listing::{self, CodeLine, Function, is_it};
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View, function: &str) -> Result<(), Failure> {
     let entries: Vec<_> = view
@@ -29,7 +27,7 @@ pub(super) fn print(out: &mut dyn Write, view: &mut View, function: &str) -> Res
         let is_it = view
             .named(place)
             .last()
-            .is_some_and(|n| n.function == function || short(&n.function) == function);
+            .is_some_and(|n| is_it(&n.function, function));
         let Some(file) = place.file.filter(|_| is_it) else {
             continue;
         };
@@ -67,93 +65,37 @@ pub(super) fn print(out: &mut dyn Write, view: &mut View, function: &str) -> Res
         mapped.path
     )?;
     let last = samples.keys().next_back().copied().unwrap_or(start);
-    let instructions = instructions(view, &mapped, function, start, last)?;
-    let mut source = None;
-    for (address, text) in &instructions {
-        let at = view.symbols.locate(&mapped, *address);
-        let now = at
-            .frames
-            .first()
-            .and_then(|f| Some((f.file.clone()?, f.line?, f.function.clone())));
-        if now.is_some() && now != source {
-            if let Some((file, line, inner)) = &now {
-                let text = line_of(file, *line).unwrap_or_default();
-                let head = format!("{}:{line}", base_name(file));
-                let inner = if inner == function || short(inner) == function {
+    let code = Function {
+        file: &mapped,
+        name: function,
+        start,
+        last,
+    };
+    let lines = listing::listing(&mut view.symbols, code)
+        .map_err(|why| Failure::new(1, why).mend("give --binary or --symfs"))?;
+    for line in &lines {
+        match line {
+            CodeLine::Source { place, text } => {
+                writeln!(out, "                  {}  {text}", paint(DIM, place))?;
+            }
+            CodeLine::Instruction { address, text } => {
+                let n = samples.get(address).copied().unwrap_or(0);
+                let share = 100.0 * n as f64 / total.max(1) as f64;
+                let margin = if n == 0 {
                     String::new()
                 } else {
-                    format!(" {} (inlined)", short(inner))
+                    format!("{share:.1} %")
                 };
-                writeln!(
-                    out,
-                    "                  {}  {text}",
-                    paint(DIM, &format!("{head}{inner}"))
-                )?;
+                let margin = format!("{margin:>8}");
+                let margin = if share >= 10.0 {
+                    paint(WARN, &margin)
+                } else {
+                    margin
+                };
+                let n = if n == 0 { String::new() } else { grouped(n) };
+                writeln!(out, "  {margin} {n:>7} │ {address:#8x}  {text}")?;
             }
-            source = now;
         }
-        let n = samples.get(address).copied().unwrap_or(0);
-        let share = 100.0 * n as f64 / total.max(1) as f64;
-        let margin = if n == 0 {
-            String::new()
-        } else {
-            format!("{share:.1} %")
-        };
-        let margin = format!("{margin:>8}");
-        let margin = if share >= 10.0 {
-            paint(WARN, &margin)
-        } else {
-            margin
-        };
-        let n = if n == 0 { String::new() } else { grouped(n) };
-        writeln!(out, "  {margin} {n:>7} │ {address:#8x}  {text}")?;
     }
     Ok(())
-}
-
-/// Instructions from a function's start to its end: to the next symbol, at least past the last sample.
-fn instructions(
-    view: &mut View,
-    mapped: &MappedFile,
-    function: &str,
-    start: u64,
-    last: u64,
-) -> Result<Vec<(u64, String)>, Failure> {
-    /// Longer functions are shown to their last sample.
-    const MOST: u64 = 1 << 16;
-    let found = view.symbols.find(mapped).map_err(|why| {
-        Failure::new(1, format!("the code of {function} is not available: {why}"))
-            .mend("give --binary or --symfs")
-    })?;
-    if found.elf.machine != 62 {
-        return Err(Failure::new(1, "only x86-64 code can be annotated"));
-    }
-    let first = usize::try_from(start).unwrap_or(usize::MAX);
-    let limit = last.saturating_sub(start).saturating_add(MOST);
-    let bytes = found.elf.bytes().get(first..).unwrap_or_default();
-    let bytes: Vec<u8> = bytes
-        .get(..bytes.len().min(limit as usize))
-        .unwrap_or_default()
-        .to_vec();
-    let mut out = Vec::new();
-    for instruction in code::listing(&bytes, start) {
-        let here = view.symbols.locate(mapped, instruction.address);
-        if instruction.address > last
-            && here
-                .frames
-                .last()
-                .is_none_or(|f| f.function != function && short(&f.function) != function)
-        {
-            break;
-        }
-        out.push((instruction.address, instruction.text));
-    }
-    Ok(out)
-}
-
-/// A line of a source file, where it is on this machine.
-fn line_of(path: &str, line: u32) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let line = text.lines().nth(line.checked_sub(1)? as usize)?;
-    Some(line.trim_end().to_owned())
 }

@@ -11,17 +11,9 @@ use truecount_sample::{Features, Recording};
 use super::By;
 use crate::cmd::blocks::unreadable;
 use crate::failure::Failure;
-
-/// A function at a place; several at one place are inlined into each other, innermost first.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Named {
-    pub(super) function: String,
-    pub(super) file: Option<String>,
-    pub(super) line: Option<u32>,
-    pub(super) dso: String,
-    /// Not the function of the symbol table, but inlined into it.
-    pub(super) inlined: bool,
-}
+use crate::sampling::kallsyms::Kallsyms;
+use crate::sampling::names;
+pub(super) use crate::sampling::names::{Named, base_name, short};
 
 pub(super) struct View {
     pub(super) path: PathBuf,
@@ -29,7 +21,7 @@ pub(super) struct View {
     pub(super) features: Features,
     pub(super) truncated: bool,
     pub(super) symbols: Symbols,
-    kernel: Option<KernelSymbols>,
+    kernel: Option<Kallsyms>,
     names: HashMap<CodePlace, Rc<[Named]>>,
 }
 
@@ -53,7 +45,11 @@ impl View {
         let mut symbols = Symbols::new(search.clone());
         let profile =
             profile::collect(&recording, &mut symbols).map_err(|e| unreadable(path, &e))?;
-        let kernel = profile.kernel_text.and_then(KernelSymbols::of_this_machine);
+        let kernel = profile.kernel_text.and_then(|text| {
+            // Only when its text is where the recording had it.
+            let kernel = Kallsyms::of_this_machine().ok()?;
+            (kernel.start() == Some(text)).then_some(kernel)
+        });
         Ok(Self {
             path: path.to_owned(),
             profile,
@@ -84,43 +80,27 @@ impl View {
             None if place.kernel => "[kernel]".to_owned(),
             None => "[unknown]".to_owned(),
         };
-        let plain = |function: String| {
-            vec![Named {
-                function,
-                file: None,
-                line: None,
-                dso: dso.clone(),
-                inlined: false,
-            }]
-        };
+        let plain = |function: String| vec![Named::plain(function, &dso)];
         if place.kernel {
             let address = match (place.file, self.profile.kernel_text) {
                 (Some(_), Some(text)) if dso == "[kernel]" => text.wrapping_add(place.offset),
                 _ => place.offset,
             };
-            let name = self.kernel.as_ref().and_then(|k| k.find(address));
-            return plain(name.map_or_else(|| format!("{dso}+{:#x}", place.offset), str::to_owned));
+            let kernel = self.kernel.as_ref();
+            let named = kernel.and_then(|k| names::in_kernel(k, address));
+            return named.map_or_else(
+                || plain(format!("{dso}+{:#x}", place.offset)),
+                |n| plain(n.function),
+            );
         }
         let Some(file) = file.cloned() else {
             return plain(format!("{:#x}", place.offset));
         };
-        let found = self.symbols.locate(&file, place.offset);
-        if found.frames.is_empty() {
+        let found = names::in_file(&mut self.symbols, &file, place.offset);
+        if found.is_empty() {
             return plain(format!("{dso}+{:#x}", place.offset));
         }
-        let last = found.frames.len() - 1;
         found
-            .frames
-            .into_iter()
-            .enumerate()
-            .map(|(i, f)| Named {
-                function: f.function,
-                file: f.file,
-                line: f.line,
-                dso: dso.clone(),
-                inlined: i < last,
-            })
-            .collect()
     }
 
     /// The names of a whole chain, innermost first.
@@ -228,7 +208,7 @@ impl View {
                 .map(|n| symbol(&n))
                 .collect(),
             By::Dso => self.chain(context).into_iter().map(|n| n.dso).collect(),
-            By::Line => self.chain(context).iter().map(line).collect(),
+            By::Line => self.chain(context).iter().map(Named::source_line).collect(),
             By::Caller => {
                 let chain = self.chain(context);
                 let pairs = chain.windows(2).filter_map(|w| {
@@ -264,116 +244,5 @@ impl View {
 
 /// `function  [dso]`.
 fn symbol(n: &Named) -> String {
-    let inlined = if n.inlined { " (inlined)" } else { "" };
-    format!(
-        "{}{inlined} [{}]",
-        n.function,
-        n.dso.trim_matches(['[', ']'])
-    )
-}
-
-fn line(n: &Named) -> String {
-    match (&n.file, n.line) {
-        (Some(file), Some(line)) => format!("{}:{line} {}", base_name(file), n.function),
-        _ => format!("(no source line) {}", n.function),
-    }
-}
-
-pub(super) fn base_name(path: &str) -> &str {
-    path.rsplit('/').find(|p| !p.is_empty()).unwrap_or(path)
-}
-
-/// Names of the running kernel, for recordings of it.
-pub(super) struct KernelSymbols(Vec<(u64, String)>);
-
-impl KernelSymbols {
-    /// Reads `/proc/kallsyms`, when its text is where the recording had it.
-    fn of_this_machine(text: u64) -> Option<Self> {
-        let all = std::fs::read_to_string("/proc/kallsyms").ok()?;
-        let mut out = Vec::new();
-        let mut same = false;
-        for row in all.lines() {
-            let mut words = row.split([' ', '\t']);
-            let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
-            let address = u64::from_str_radix(address, 16).ok()?;
-            same |= address == text && matches!(name, "_text" | "_stext");
-            if matches!(kind, "t" | "T" | "w" | "W") {
-                out.push((address, name.to_owned()));
-            }
-        }
-        out.sort_unstable();
-        (same && text != 0).then_some(Self(out))
-    }
-
-    fn find(&self, address: u64) -> Option<&str> {
-        let after = self.0.partition_point(|s| s.0 <= address);
-        self.0.get(after.checked_sub(1)?).map(|s| s.1.as_str())
-    }
-}
-
-/// A C++ or Rust name without template arguments and parameter lists, for people: the full one is in the JSON.
-pub(super) fn short(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut depth = 0usize;
-    let mut closing = Vec::new();
-    for c in name.chars() {
-        let after_word = out
-            .chars()
-            .next_back()
-            .is_some_and(|l| l.is_alphanumeric() || l == '_')
-            || out.ends_with("operator()");
-        match c {
-            _ if depth > 0 => {
-                // Inside of what is left out; `->` closes nothing.
-                if c == '<' || c == '(' {
-                    closing.push(if c == '<' { '>' } else { ')' });
-                    depth += 1;
-                } else if closing.last() == Some(&c) {
-                    closing.pop();
-                    depth -= 1;
-                }
-            }
-            '<' | '(' if after_word && !out.ends_with("operator") => {
-                closing.push(if c == '<' { '>' } else { ')' });
-                depth = 1;
-            }
-            '<' if out.ends_with("::") => {
-                out.truncate(out.len() - 2);
-                closing.push('>');
-                depth = 1;
-            }
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::short;
-
-    #[test]
-    fn names_are_shortened_where_nothing_is_lost() {
-        assert_eq!(
-            short("void std::sort<int*, Less<int> >(int*, int*, Less<int>) [a.out]"),
-            "void std::sort [a.out]"
-        );
-        assert_eq!(
-            short("std::vector<int>::operator[](unsigned long)"),
-            "std::vector::operator[](unsigned long)"
-        );
-        assert_eq!(
-            short("<u8 as core::fmt::Debug>::fmt"),
-            "<u8 as core::fmt::Debug>::fmt"
-        );
-        assert_eq!(
-            short("core::mem::swap::<u8> (inlined) [x]"),
-            "core::mem::swap (inlined) [x]"
-        );
-        assert_eq!(
-            short("(anonymous namespace)::f(int) ← main"),
-            "(anonymous namespace)::f ← main"
-        );
-        assert_eq!(short("f(unclosed"), "f");
-    }
+    format!("{} [{}]", n.title(), n.dso.trim_matches(['[', ']']))
 }

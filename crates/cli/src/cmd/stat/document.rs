@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use serde::Serialize;
 
 use crate::env_record::Environment;
+use crate::metrics::{SumRow, Values};
 use crate::model::{Reading, SourceKind};
 use crate::runner::Exit;
 use crate::source::{Measurement, Source, Target};
@@ -13,6 +14,9 @@ use crate::source::{Measurement, Source, Target};
 #[derive(Serialize)]
 pub(crate) struct Document {
     schema: &'static str,
+    /// What -M asked for; none otherwise.
+    #[serde(flatten)]
+    pub(crate) values: Values,
     /// The command and its arguments; empty when a running process or the machine was counted.
     pub(crate) command: Vec<String>,
     /// What was counted: `command`, `process` or `machine`.
@@ -50,6 +54,7 @@ impl Document {
         }
         Self {
             schema: "truecount.stat/1",
+            values: Values::default(),
             command: command
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
@@ -65,6 +70,13 @@ impl Document {
             notes: measurement.notes,
             environment,
         }
+    }
+
+    /// Adds the metrics; a sum that is off is said.
+    pub(crate) fn set_metrics(&mut self, values: Values) {
+        let warnings = values.metric_sums.iter().filter_map(SumRow::warning);
+        self.notes.extend(warnings);
+        self.values = values;
     }
 
     /// The program's own status, 124 after a time limit, 130 when Ctrl-C ended a count without one.

@@ -1,22 +1,55 @@
 //! The forms in which `stat` writes its result: text, JSON, CSV; whole runs and intervals.
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::document::Document;
+use crate::metrics::{Asked, MetricRow, Values};
 use crate::model::Reading;
 use crate::output::Output;
 use crate::render::csv;
+use crate::wanted::WantedGroup;
 
 /// Writes in one of the forms.
 pub(super) struct Form<'o> {
     json: bool,
     csv: bool,
     output: &'o mut Output,
+    metrics: &'o Metrics<'o>,
     headed: bool,
     before: Vec<Reading>,
+    since: Duration,
+}
+
+/// The metrics of `-M`, and where the readings of their groups stand among all readings.
+pub(super) struct Metrics<'a> {
+    asked: &'a Asked,
+    places: Vec<(usize, Range<usize>)>,
+}
+
+impl<'a> Metrics<'a> {
+    pub(super) fn new(asked: &'a Asked, groups: &[WantedGroup]) -> Self {
+        let mut places = Vec::new();
+        let mut start: usize = 0;
+        for group in groups {
+            let end = start.saturating_add(group.members.len());
+            places.extend(group.metric.map(|number| (number, start..end)));
+            start = end;
+        }
+        Self { asked, places }
+    }
+
+    /// The values from these readings, which follow the groups.
+    pub(super) fn of(&self, readings: &[Reading], wall_ns: u64) -> Values {
+        let group = |number: usize| {
+            let place = self.places.iter().find(|(its, _)| *its == number)?;
+            readings.get(place.1.clone())
+        };
+        self.asked.values(&group, wall_ns)
+    }
 }
 
 /// One interval in JSON: a line of its own.
@@ -25,14 +58,23 @@ struct IntervalLine<'a> {
     schema: &'static str,
     since_ns: u64,
     counters: &'a [Reading],
+    #[serde(flatten)]
+    values: &'a Values,
 }
 
 impl<'o> Form<'o> {
-    pub(super) fn new(json: bool, csv: bool, output: &'o mut Output) -> Self {
+    pub(super) fn new(
+        json: bool,
+        csv: bool,
+        output: &'o mut Output,
+        metrics: &'o Metrics<'o>,
+    ) -> Self {
         Self {
             json,
             csv,
             output,
+            metrics,
+            since: Duration::ZERO,
             headed: false,
             before: Vec::new(),
         }
@@ -42,11 +84,16 @@ impl<'o> Form<'o> {
     pub(super) fn interval(&mut self, since: Duration, now: Vec<Reading>) -> io::Result<()> {
         let parts = differences(&self.before, &now);
         self.before = now;
+        let wall = since.saturating_sub(self.since);
+        self.since = since;
+        let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+        let values = self.metrics.of(&parts, wall);
         if self.json {
             let line = IntervalLine {
                 schema: "truecount.stat-interval/1",
                 since_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
                 counters: &parts,
+                values: &values,
             };
             serde_json::to_writer(&mut *self.output, &line)?;
             writeln!(self.output)?;
@@ -55,8 +102,11 @@ impl<'o> Form<'o> {
             for reading in &parts {
                 csv_row(self.output, Some(since), reading)?;
             }
+            for row in &values.metrics {
+                csv_metric(self.output, Some(since), row)?;
+            }
         } else {
-            super::text::interval(self.output, since, &parts, !self.headed)?;
+            super::text::interval(self.output, since, &parts, &values, !self.headed)?;
             self.headed = true;
         }
         self.output.flush()
@@ -95,6 +145,9 @@ impl<'o> Form<'o> {
                 for reading in document.counters.iter().chain(&document.resources) {
                     csv_row(self.output, None, reading)?;
                 }
+                for row in &document.values.metrics {
+                    csv_metric(self.output, None, row)?;
+                }
             }
         } else if !intervals {
             super::text::document(self.output, document)?;
@@ -119,6 +172,25 @@ fn csv_row(out: &mut dyn Write, since: Option<Duration>, reading: &Reading) -> i
         text(reading.enabled_ns),
         text(reading.running_ns),
         reading.reason.clone().unwrap_or_default(),
+    ];
+    csv::row(out, since.iter().chain(&cells))
+}
+
+/// A metric in the columns of an event.
+fn csv_metric(out: &mut dyn Write, since: Option<Duration>, row: &MetricRow) -> io::Result<()> {
+    let since = since.map(|since| format!("{:.9}", since.as_secs_f64()));
+    let cells = [
+        row.metric.clone(),
+        row.value.map(|value| value.to_string()).unwrap_or_default(),
+        row.unit.clone(),
+        "1".to_owned(),
+        row.source.map_or("", |source| source.name()).to_owned(),
+        row.precision
+            .map_or("", |precision| precision.name())
+            .to_owned(),
+        String::new(),
+        String::new(),
+        row.reason.clone().unwrap_or_default(),
     ];
     csv::row(out, since.iter().chain(&cells))
 }

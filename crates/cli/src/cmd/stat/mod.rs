@@ -12,13 +12,14 @@ use std::time::Duration;
 use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
+use crate::metrics::Asked;
 use crate::output::Output;
 use crate::runner::{Launch, resolve};
 use crate::session::{Session, open_input, parse_cpus, parse_duration};
 use crate::source::{Choice, Interval, Run, Target, select};
 use crate::wanted;
 use document::Document;
-use form::Form;
+use form::{Form, Metrics};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -26,6 +27,7 @@ EXAMPLES
   truecount stat -e instructions:u,branch-misses:u -- ./prog
   truecount stat -e '{cycles,instructions}:u' -- ./prog     both at the same time
   truecount stat -e r01cb:u -- ./prog       a raw event number of the CPU
+  truecount stat -M ipc,topdown-1 -- ./prog  metrics of this CPU (truecount events --metrics)
   truecount stat --source virtual -- ./prog  exact instructions without a PMU (experimental)
   truecount stat --source step -- true      exact instructions without a PMU (slow)
   truecount stat -I 1000 -p 1234            a running process, every second
@@ -43,6 +45,12 @@ pub(crate) struct Args {
     /// Events, separated by commas: names, rNNN, pmu/term=…/, {groups}, modifiers such as :u
     #[arg(short, long = "event", value_name = "EVENTS")]
     event: Vec<String>,
+    /// Metrics, separated by commas: ipc, branch-mpki, topdown-1, a pack; with :u of user mode only
+    #[arg(short = 'M', long = "metric", value_name = "METRICS")]
+    metric: Vec<String>,
+    /// A file with further metrics (TOML; see truecount events --metrics)
+    #[arg(long, value_name = "FILE")]
+    metrics_file: Vec<PathBuf>,
     /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
     #[arg(long, value_name = "DIR")]
     event_dir: Option<PathBuf>,
@@ -114,7 +122,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         given.as_str()
     };
-    let groups = wanted::resolve(expression, &machine, false)?;
+    let asked = Asked::new(&args.metric, &args.metrics_file, &machine, &*source)?;
+    // As perf stat: metrics instead of the default events.
+    let mut groups = if args.event.is_empty() && !asked.is_empty() {
+        Vec::new()
+    } else {
+        wanted::resolve(expression, &machine, false)?
+    };
+    groups.extend(asked.groups());
     let program = match args.command.first() {
         Some(program) => Some(resolve(program)?),
         None => None,
@@ -128,7 +143,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     let mut environment = Environment::gather(args.aslr, &cpus);
     environment.add_command(&args.command, program.as_deref());
-    let mut form = Form::new(args.json, args.csv, &mut output);
+    let metrics = Metrics::new(&asked, &groups);
+    let mut form = Form::new(args.json, args.csv, &mut output, &metrics);
     let run = Run {
         launch: program.as_deref().map(|program| {
             (
@@ -165,7 +181,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         let end = Duration::from_nanos(measurement.wall_ns);
         form.interval(end, measurement.readings.clone())?;
     }
-    let document = Document::new(&args.command, target, &*source, measurement, environment);
+    let values = metrics.of(&measurement.readings, measurement.wall_ns);
+    let mut document = Document::new(&args.command, target, &*source, measurement, environment);
+    document.set_metrics(values);
     form.finish(&document, args.interval.is_some())?;
     Ok(Outcome(document.exit_code()))
 }

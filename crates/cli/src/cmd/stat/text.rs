@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::derived;
 use super::document::Document;
+use crate::metrics::{MetricRow, SumRow, Values};
 use crate::model::{Precision, Reading};
-use crate::render::number::{exact, time};
+use crate::render::number::{exact, significant, time};
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 
@@ -53,6 +54,54 @@ fn table() -> Table {
     ])
 }
 
+/// The metrics with what they say, in a table of their own.
+fn metrics(out: &mut dyn Write, values: &Values) -> io::Result<()> {
+    if values.metrics.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new([
+        ("value", Align::Right),
+        ("metric", Align::Left),
+        ("unit", Align::Left),
+        ("", Align::Left),
+        ("look at next", Align::Left),
+    ]);
+    for row in &values.metrics {
+        let value = match row.value {
+            Some(value) if row.threshold.is_some() => Cell::styled(WARN, significant(value)),
+            Some(value) => significant(value).into(),
+            None => Cell::styled(WARN, "not counted"),
+        };
+        let remark = match (row.precision, row.together, &row.reason) {
+            (_, _, Some(reason)) => reason.clone(),
+            (Some(Precision::Scaled), true, _) => "scaled".to_owned(),
+            (_, false, _) => "events in turns".to_owned(),
+            _ => String::new(),
+        };
+        table.row(vec![
+            value,
+            Cell::styled(HEAD, row.metric.clone()),
+            row.unit.clone().into(),
+            Cell::styled(DIM, remark),
+            past(row).into(),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out)
+}
+
+/// `> 15: topdown-2`, for a value past its threshold.
+fn past(row: &MetricRow) -> String {
+    let (Some(value), Some(threshold)) = (row.value, row.threshold) else {
+        return String::new();
+    };
+    let sign = if value > threshold { '>' } else { '<' };
+    match &row.next {
+        Some(next) => format!("{sign} {threshold}: {next}"),
+        None => format!("{sign} {threshold}"),
+    }
+}
+
 /// Prints the whole run.
 pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     let subject = match document.target {
@@ -78,6 +127,7 @@ pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<(
     );
     table.write(out)?;
     writeln!(out)?;
+    metrics(out, &document.values)?;
     if document.timed_out {
         writeln!(out, "{}", paint(WARN, "ended by --timeout"))?;
     }
@@ -125,6 +175,7 @@ pub(super) fn interval(
     out: &mut dyn Write,
     since: Duration,
     readings: &[Reading],
+    values: &Values,
     first: bool,
 ) -> io::Result<()> {
     if first {
@@ -150,6 +201,22 @@ pub(super) fn interval(
             time(since.as_nanos() as f64),
             reading.event
         )?;
+    }
+    let at = time(since.as_nanos() as f64);
+    for row in &values.metrics {
+        let value = row.value.map_or("not counted".to_owned(), significant);
+        let more = match (&row.reason, past(row)) {
+            (Some(reason), _) if first => reason.clone(),
+            (_, past) => past,
+        };
+        writeln!(
+            out,
+            "{at:>14} {value:>20}  {}, {}  {more}",
+            row.metric, row.unit
+        )?;
+    }
+    for warning in values.metric_sums.iter().filter_map(SumRow::warning) {
+        writeln!(out, "{}", paint(WARN, &warning))?;
     }
     Ok(())
 }

@@ -1,0 +1,103 @@
+//! `-M` in a bench: every run gives a value of each metric, computed from that run's own counts.
+//!
+//! Samples are whole numbers, so a value is kept in millionths of its unit (the metric's `scale`).
+
+use std::collections::BTreeMap;
+
+use super::collect::Collected;
+use crate::metrics::{Asked, MetricRow};
+use crate::model::{Precision, Reading};
+use crate::wanted::WantedGroup;
+
+/// A sample is the value times this.
+const PARTS: f64 = 1e6;
+
+/// The metrics that were asked for, and what cannot be counted of them.
+#[derive(Default)]
+pub(super) struct Metrics {
+    asked: Asked,
+    /// Readings of groups that the source refuses: all missing, with the reason.
+    refused: BTreeMap<usize, Vec<Reading>>,
+}
+
+impl Metrics {
+    pub(super) fn new(asked: Asked) -> Self {
+        Self {
+            asked,
+            refused: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn groups(&self) -> Vec<WantedGroup> {
+        self.asked.groups()
+    }
+
+    pub(super) fn refuse(&mut self, number: usize, readings: Vec<Reading>) {
+        self.refused.insert(number, readings);
+    }
+
+    /// Makes room for every metric; those whose groups are never counted in one run say so.
+    pub(super) fn announce(&self, collected: &mut Collected, runs: &[&[WantedGroup]]) {
+        for (name, unit, groups) in self.asked.metrics() {
+            collected.room_for(&name, unit, 1.0 / PARTS);
+            let has = |run: &[WantedGroup]| {
+                groups.iter().all(|&number| {
+                    self.refused.contains_key(&number)
+                        || run.iter().any(|group| group.metric == Some(number))
+                })
+            };
+            if !runs.iter().any(|run| has(run)) {
+                let mut missing =
+                    Reading::missing(&name, unit, "its events do not fit the counters of one run");
+                missing.mend = Some("add --multiplex, which scales them".to_owned());
+                collected.add(0, &[missing]);
+            }
+        }
+    }
+
+    /// The readings of a run, with values of metrics in place of the counts behind them.
+    pub(super) fn of_run(&self, groups: &[WantedGroup], readings: Vec<Reading>) -> Vec<Reading> {
+        if self.asked.is_empty() {
+            return readings;
+        }
+        let mut own = Vec::new();
+        let mut behind: BTreeMap<usize, Vec<Reading>> = self.refused.clone();
+        let mut left = readings.into_iter();
+        for group in groups {
+            let members = left.by_ref().take(group.members.len());
+            match group.metric {
+                Some(number) => {
+                    behind.insert(number, members.collect());
+                }
+                None => own.extend(members),
+            }
+        }
+        own.extend(left);
+        let wall = own.iter().find(|reading| reading.event == "wall-time");
+        let wall_ns = wall.and_then(|reading| reading.value).unwrap_or(0);
+        let readings = |number: usize| behind.get(&number).map(Vec::as_slice);
+        let values = self.asked.values(&readings, wall_ns);
+        own.extend(values.metrics.iter().map(sample));
+        own
+    }
+}
+
+fn sample(row: &MetricRow) -> Reading {
+    let missing = |reason: &str| Reading::missing(&row.metric, &row.unit, reason);
+    match row.value {
+        // A part of a sum may come out a little below nothing; a sample cannot.
+        Some(value) if value < 0.0 => missing(&format!("below 0 in a run: {value}")),
+        Some(value) if value * PARTS >= 1.8e19 => missing("too large for a sample"),
+        Some(value) => Reading {
+            scale: 1.0 / PARTS,
+            source: row.source,
+            precision: row.precision.or(Some(Precision::Counted)),
+            // Not negative and below 2^64, as the arms above see to.
+            ..Reading::software(&row.metric, &row.unit, (value * PARTS).round() as u64)
+        },
+        None => Reading {
+            mend: row.mend.clone(),
+            ..missing(row.reason.as_deref().unwrap_or("no value"))
+        },
+    }
+}

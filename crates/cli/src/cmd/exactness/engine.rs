@@ -1,0 +1,297 @@
+//! Where there is no PMU: truecount measures itself under the engine.
+//!
+//! A child of truecount opens its counters there as it would on hardware. Where the engine does not give counters to
+//! the program itself, whole runs are compared instead: one that runs a loop minus one that runs a loop of nothing, both
+//! the same but for that.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::path::Path;
+use std::time::Instant;
+
+use truecount_lab::exact::{
+    BARS, Missing, OnCounter, Outcome, Plan, Quantity, Sample, Tally, of_counter, on_loop,
+};
+use truecount_lab::loops::{self, Arena, Loop, Needs};
+
+use truecount_engine::xlate::facts::Event as StaticEvent;
+
+use crate::CmdResult;
+use crate::failure::{Failure, Outcome as Ended};
+use crate::runner::{Launch, Signals};
+use crate::session::dev_null;
+use crate::source::virtual_pmu;
+
+/// Pages of the loop of page faults.
+const PAGES: usize = 128;
+
+fn set_up(error: &std::io::Error) -> Failure {
+    Failure::new(125, format!("cannot start the measuring child: {error}"))
+}
+
+/// A file in memory for the child's standard output.
+fn memory_file() -> Result<File, Failure> {
+    // SAFETY: a literal name; the descriptor is new and ours.
+    let fd = unsafe { libc::memfd_create(c"truecount".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(set_up(&std::io::Error::last_os_error()));
+    }
+    // SAFETY: just opened, owned by nobody else.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Runs truecount itself under the engine; gives its standard output and what the engine counted.
+fn child(
+    program: &Path,
+    arguments: Vec<OsString>,
+    signals: &Signals,
+) -> Result<(String, virtual_pmu::Ran), Failure> {
+    let mut argv = vec![OsString::from("truecount"), OsString::from("exactness")];
+    argv.extend(arguments);
+    let null = dev_null()?;
+    let mut file = memory_file()?;
+    let out = OwnedFd::from(file.try_clone().map_err(|error| set_up(&error))?);
+    let launch = Launch {
+        argv: &argv,
+        stdio: [Some(&null), Some(&out), Some(&null)],
+        cpus: &[],
+        keep_aslr: false,
+        own_group: false,
+        timeout: None,
+    };
+    let ran = virtual_pmu::execute(signals, program, &launch, false)?;
+    let mut text = String::new();
+    file.rewind()
+        .and_then(|()| file.read_to_string(&mut text))
+        .map_err(|error| set_up(&error))?;
+    Ok((text, ran))
+}
+
+/// Measures the plan under the engine.
+///
+/// # Errors
+/// 125 and the engine's own (123, 126).
+pub(super) fn measure(
+    plan: &Plan,
+    signals: &Signals,
+    stop: &mut dyn FnMut() -> bool,
+    notes: &mut Vec<String>,
+) -> Result<Outcome, Failure> {
+    let program = std::env::current_exe().map_err(|error| set_up(&error))?;
+    let mut arguments: Vec<OsString> = ["--inside", "--seed"].map(OsString::from).into();
+    arguments.push(plan.seed.to_string().into());
+    arguments.push("--seconds".into());
+    arguments.push(format!("{}", plan.time.as_secs_f64()).into());
+    if plan.stress {
+        arguments.push("--stress".into());
+    }
+    if let Some(cpu) = plan.cpu {
+        arguments.extend(["--cpu".into(), cpu.to_string().into()]);
+    }
+    for target in &plan.targets {
+        arguments.push("--events".into());
+        arguments.push(format!("{}={}", target.event, target.truth.name()).into());
+    }
+    let (text, ran) = child(&program, arguments, signals)?;
+    // A program that does not end by itself or prints nothing has no counters in it.
+    let inside: Option<Outcome> = serde_json::from_str(&text).ok();
+    if let Some(outcome) = inside
+        && outcome
+            .counters
+            .iter()
+            .any(|counter| counter.source == "virtual")
+    {
+        if ran.interrupted.is_some() {
+            let _ = stop();
+        }
+        return Ok(outcome);
+    }
+    notes.push(
+        "Whole runs under the engine were compared (a loop minus a loop of nothing): programs do not read counters \
+         inside it yet."
+            .to_owned(),
+    );
+    whole_runs(plan, &program, signals, stop)
+}
+
+/// Whether whole runs can stand for this event.
+fn counted_whole(event: &str) -> bool {
+    event == "instructions:u"
+}
+
+fn whole_runs(
+    plan: &Plan,
+    program: &Path,
+    signals: &Signals,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<Outcome, Failure> {
+    let begun = Instant::now();
+    let mut outcome = Outcome::default();
+    let (mut counted, mut events) = (Vec::new(), Vec::new());
+    for target in &plan.targets {
+        if counted_whole(&target.event) {
+            events.push(target.event.clone());
+        } else {
+            outcome.unavailable.push(Missing {
+                name: target.event.clone(),
+                reason: "whole runs under the engine give instructions:u only".to_owned(),
+                mend: None,
+            });
+        }
+    }
+    if events.is_empty() {
+        return Ok(outcome);
+    }
+    for (index, each) in loops::all().enumerate() {
+        let reason = (each.unavailable)().map(str::to_owned).or_else(|| {
+            (each.needs == Needs::Contender)
+                .then(|| "a whole run counts the other thread, too".to_owned())
+        });
+        match reason {
+            None => counted.push((index, each, Tally::default())),
+            Some(reason) => outcome.missing_loops.push(Missing {
+                name: each.name.to_owned(),
+                reason,
+                mend: None,
+            }),
+        }
+    }
+    'rounds: loop {
+        for (index, each, tally) in &mut counted {
+            if stop() {
+                outcome.partial = outcome.rounds == 0;
+                break 'rounds;
+            }
+            if outcome.rounds > 0 && begun.elapsed() >= plan.time {
+                break 'rounds;
+            }
+            let start = Instant::now();
+            let real = one_run(program, *index, each, true, signals)?;
+            let empty = one_run(program, *index, each, false, signals)?;
+            let (Some(real), Some(empty)) = (real, empty) else {
+                // Interrupted: the next question says so.
+                continue;
+            };
+            tally.add(Sample {
+                deviation: deviation(real, empty, each),
+                interrupts: None,
+                ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            });
+        }
+        outcome.rounds += 1;
+    }
+    let loops: Vec<_> = counted
+        .iter()
+        .filter_map(|(_, each, tally)| {
+            let truth = each.instructions.of(each.times)?;
+            Some(on_loop(
+                each,
+                each.times,
+                truth,
+                tally.summed(BARS, None)?,
+                None,
+            ))
+        })
+        .collect();
+    for event in events {
+        outcome.counters.push(OnCounter {
+            event,
+            truth: Quantity::Instructions,
+            source: "virtual".to_owned(),
+            method: "whole runs".to_owned(),
+            verdict: of_counter(&loops, None),
+            loops: loops.clone(),
+        });
+    }
+    outcome.seconds = begun.elapsed().as_secs_f64();
+    Ok(outcome)
+}
+
+/// The loop's instructions by two runs, minus the truth: both runs hold one return.
+fn deviation(real: u64, empty: u64, each: &Loop) -> i64 {
+    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let truth = each.instructions.of(each.times).unwrap_or(u64::MAX);
+    signed(real)
+        .saturating_sub(signed(empty))
+        .saturating_sub(signed(truth).saturating_sub(1))
+}
+
+/// Instructions of a run; `None` where the user stopped it.
+fn one_run(
+    program: &Path,
+    index: usize,
+    each: &Loop,
+    real: bool,
+    signals: &Signals,
+) -> Result<Option<u64>, Failure> {
+    // Always as many digits: the same instructions read them.
+    let spec = format!("{index:03},{:09},{}", each.times, u8::from(real));
+    let (_, ran) = child(program, vec!["--one-loop".into(), spec.into()], signals)?;
+    if ran.interrupted.is_some() {
+        return Ok(None);
+    }
+    if !ran.ended.exit.success() {
+        return Err(Failure::new(
+            125,
+            format!("the measured child ended with {}", ran.ended.exit),
+        ));
+    }
+    Ok(ran.event(StaticEvent::Instructions))
+}
+
+/// The child of a whole run: everything the same whether the loop is real or one of nothing.
+pub(super) fn one_loop(spec: &str) -> CmdResult {
+    let wrong = || Failure::new(2, "--one-loop takes INDEX,TIMES,REAL");
+    let mut words = spec.split(',').map(str::parse::<u64>);
+    let (Some(Ok(index)), Some(Ok(times)), Some(Ok(real)), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(wrong());
+    };
+    let index = usize::try_from(index).map_err(|_| wrong())?;
+    let each = loops::all().nth(index).ok_or_else(wrong)?;
+    let empty = loops::empty().ok_or_else(wrong)?;
+    let fits = each.needs != Needs::FreshPages || times <= PAGES as u64;
+    if (each.unavailable)().is_some() || !fits || times == 0 || each.needs == Needs::Contender {
+        return Err(wrong());
+    }
+    let memory = |error: std::io::Error| Failure::new(125, format!("no memory: {error}"));
+    let mut arena = Arena::new(PAGES).map_err(memory)?;
+    arena.prepare(each).map_err(memory)?;
+    let bodies = [empty.body, each.body];
+    let Some(body) = bodies.get(usize::from(real != 0)) else {
+        return Err(wrong());
+    };
+    // SAFETY: the arena was prepared for this loop, and has a page for each turn that takes one.
+    unsafe { std::hint::black_box(*body)(times, arena.memory(), arena.stride()) };
+    Ok(Ended::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_measured_child_takes_what_its_parent_gives() {
+        for (index, each) in loops::all().enumerate() {
+            if each.needs == Needs::Contender || (each.unavailable)().is_some() {
+                continue;
+            }
+            for real in [0, 1] {
+                let spec = format!("{index:03},{:09},{real}", each.times);
+                assert!(one_loop(&spec).is_ok(), "{spec}");
+            }
+            assert_eq!(
+                deviation(1000 + each.instructions.of(each.times).unwrap(), 1001, each),
+                0
+            );
+        }
+        for bad in [
+            "", "1", "0,1", "999,1,1", "0,0,1", "0,1,1,1", "x,1,1", "-1,1,1",
+        ] {
+            assert_eq!(one_loop(bad).unwrap_err().code, 2, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! `truecount exactness`: counters held against loops of known length.
+
+mod document;
+mod engine;
+pub(crate) mod profile;
+mod text;
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use truecount_lab::exact::{self, Outcome, Plan, Target};
+
+use crate::CmdResult;
+use crate::env_record::Environment;
+use crate::failure::{Failure, Outcome as Ended};
+use crate::output::Output;
+use crate::runner::Signals;
+use crate::session::parse_duration;
+use crate::source::{Reason, hardware_available, virtual_available};
+use document::Document;
+
+const HELP: &str = "\
+WHAT THE NUMBERS MEAN
+  Each counter runs on loops written in assembly, whose instructions, branches and page faults are
+  known by construction. A measurement is the count between two reads around one loop, minus what
+  the same two reads count around a loop of nothing (the least of 200 tries).
+  deviation      a measurement minus the truth; the histogram says how many measurements deviate by
+                 how much (under: too few, exact, over: too many)
+  +k/irq         the whole number that one interrupt adds, where the interrupts were counted beside
+                 (r01cb on Intel, r002c on AMD Zen); `explained` is the share of measurements that
+                 the truth plus k per interrupt gives to the count
+  per turn       what remains when interrupts are subtracted, per page fault, system call, ...
+  per second     sum of the deviations over the time measured: beside CONFIG_HZ, the timer's rate
+  ordering       what a read needs so that it does not miss instructions still in flight: short
+                 loops that end in slow instructions, read with nothing, lfence, serialize, cpuid
+                 (x86) or isb (Arm), and what one read costs with each
+  SpecLockMap    AMD Zen: r0825 around locked instructions; when it counts, counts around locks may
+                 be too high
+Without a PMU the virtual source is measured, in a child of truecount under the engine.
+
+EXAMPLES
+  truecount exactness                              the default counters, 5 seconds
+  truecount exactness -e instructions:u --stress   with threads that disturb
+  truecount exactness -e r00c0:u=instructions      say what an event ought to count
+  truecount exactness --json -o exactness.json";
+
+/// Measure how exact this machine's counters are
+#[derive(clap::Args)]
+#[command(after_long_help = HELP, after_help = "What the numbers mean, and examples: truecount exactness --help")]
+pub(crate) struct Args {
+    /// Counters, separated by commas; EVENT=QUANTITY says what it ought to count: instructions, branches, page-faults
+    #[arg(
+        short = 'e',
+        long = "events",
+        value_name = "EVENTS",
+        value_delimiter = ','
+    )]
+    events: Vec<String>,
+    /// How long; every counter is measured on every loop at least once
+    #[arg(long, value_name = "TIME", default_value = "5", value_parser = parse_duration)]
+    seconds: Duration,
+    /// With a thread on the same CPU, and one that changes the address space
+    #[arg(long)]
+    stress: bool,
+    /// Who counts: hardware, virtual (the engine), or the best there is
+    #[arg(long, value_enum, default_value_t = Choice::Auto)]
+    source: Choice,
+    /// The CPU to measure on [default: the last one allowed]
+    #[arg(long, value_name = "N")]
+    cpu: Option<usize>,
+    /// Seed of the order of rounds [default: from the clock; it is printed]
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Do not keep the verdicts for `truecount check`
+    #[arg(long)]
+    no_save: bool,
+    /// Print one JSON document (schema truecount.exactness/1)
+    #[arg(long)]
+    json: bool,
+    /// Write to a file
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<std::path::PathBuf>,
+    /// The measuring child under the engine: prints its outcome and nothing else
+    #[arg(long, hide = true)]
+    inside: bool,
+    /// The measured program under the engine: runs one loop, `INDEX,TIMES,REAL`, and ends
+    #[arg(long, hide = true, value_name = "SPEC")]
+    one_loop: Option<String>,
+}
+
+/// `--source`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Choice {
+    /// Hardware if there is one, else the virtual PMU
+    Auto,
+    /// The CPU's counters
+    Hardware,
+    /// The virtual PMU
+    Virtual,
+}
+
+/// What is measured when nothing is named.
+const DEFAULT: [&str; 4] = [
+    "instructions:u",
+    "instructions-minus-irqs:u",
+    "branches:u",
+    "page-faults",
+];
+
+fn targets(args: &Args) -> Result<Vec<Target>, Failure> {
+    let mut targets: Vec<Target> = Vec::new();
+    let named: Vec<&str> = if args.events.is_empty() {
+        DEFAULT.to_vec()
+    } else {
+        args.events.iter().map(|event| event.trim()).collect()
+    };
+    for text in named {
+        let target = Target::parse(text).map_err(|reason| Failure::new(2, reason))?;
+        truecount_events::resolve(&target.event, &truecount_events::Machine::this())
+            .map_err(|error| Failure::new(2, error.to_string()))?;
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    Ok(targets)
+}
+
+fn broken(error: &std::io::Error) -> Failure {
+    Failure::new(125, format!("cannot measure: {error}"))
+}
+
+/// Runs `truecount exactness`.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    if let Some(spec) = &args.one_loop {
+        return engine::one_loop(spec);
+    }
+    let targets = targets(args)?;
+    let signals = Signals::block()
+        .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
+    let seed = args.seed.unwrap_or_else(|| {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
+    });
+    let plan = Plan {
+        targets,
+        time: args.seconds,
+        seed,
+        stress: args.stress,
+        cpu: args.cpu,
+    };
+    let mut interrupted = None;
+    let mut stop = || {
+        if interrupted.is_none() {
+            interrupted = signals.stop_requested();
+        }
+        interrupted.is_some()
+    };
+    if args.inside {
+        let outcome = exact::run(&plan, &mut stop).map_err(|error| broken(&error))?;
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer(&mut out, &outcome).map_err(std::io::Error::from)?;
+        out.flush()?;
+        return Ok(Ended(u8::from(interrupted.is_some()) * 130));
+    }
+    // Opened before the measurement: a wrong path must not cost one.
+    let mut output = Output::open(args.output.as_deref(), false)?;
+    let hardware = match args.source {
+        Choice::Auto => hardware_available(),
+        Choice::Hardware => {
+            hardware_available().map_err(|reason| Failure::new(1, reason.to_string()))?;
+            Ok(())
+        }
+        Choice::Virtual => Err(Reason::new("--source virtual")),
+    };
+    let progress = spinner(args.seconds);
+    let mut notes = Vec::new();
+    let outcome = match hardware {
+        Ok(()) => exact::run(&plan, &mut stop).map_err(|error| broken(&error))?,
+        Err(reason) => {
+            if args.source == Choice::Virtual {
+                virtual_available().map_err(|reason| Failure::new(1, reason.to_string()))?;
+            }
+            without_hardware(&plan, &reason, &signals, &mut stop, &mut notes)?
+        }
+    };
+    progress.finish_and_clear();
+    let environment = Environment::gather(crate::cmd::check::aslr_is_on(), outcome.cpu.as_slice());
+    if !args.no_save {
+        notes.extend(profile::keep(&outcome, &environment));
+    }
+    let document = Document::new(args, seed, outcome, interrupted, notes, environment);
+    if args.json {
+        document::write(&mut output, &document)?;
+    } else {
+        text::write(&mut output, &document)?;
+    }
+    match interrupted {
+        Some(_) => Ok(Ended(130)),
+        None if document.measured_nothing() => Err(Failure::new(
+            1,
+            "no counter could be measured: the reasons are above",
+        )),
+        None => Ok(Ended::OK),
+    }
+}
+
+/// The kernel's events natively, the CPU's under the engine.
+fn without_hardware(
+    plan: &Plan,
+    reason: &Reason,
+    signals: &Signals,
+    stop: &mut dyn FnMut() -> bool,
+    notes: &mut Vec<String>,
+) -> Result<Outcome, Failure> {
+    let software = |target: &Target| target.truth == exact::Quantity::PageFaults;
+    let part = |take_software: bool, share: u32| Plan {
+        targets: plan
+            .targets
+            .iter()
+            .filter(|target| software(target) == take_software)
+            .cloned()
+            .collect(),
+        time: plan.time / 5 * share,
+        ..plan.clone()
+    };
+    let (kernel, cpu) = (part(true, 1), part(false, 4));
+    let mut outcome = exact::run(&kernel, stop).map_err(|error| broken(&error))?;
+    if cpu.targets.is_empty() {
+        return Ok(outcome);
+    }
+    if let Err(why) = virtual_available() {
+        let missing = cpu.targets.iter().map(|target| exact::Missing {
+            name: target.event.clone(),
+            reason: format!("{}; {}", reason.cause, why.cause),
+            mend: reason.mend.clone(),
+        });
+        outcome.unavailable.extend(missing);
+        return Ok(outcome);
+    }
+    notes.push(format!(
+        "no hardware counters: {reason}. Measured was the virtual PMU, which no interrupt reaches."
+    ));
+    let counted = engine::measure(&cpu, signals, stop, notes)?;
+    outcome.partial |= counted.partial;
+    outcome.seconds += counted.seconds;
+    outcome.rounds = counted.rounds;
+    outcome.counters.splice(0..0, counted.counters);
+    outcome.unavailable.extend(counted.unavailable);
+    for missing in counted.missing_loops {
+        if !outcome.missing_loops.contains(&missing) {
+            outcome.missing_loops.push(missing);
+        }
+    }
+    Ok(outcome)
+}
+
+fn spinner(time: Duration) -> indicatif::ProgressBar {
+    use std::io::IsTerminal as _;
+    if time < Duration::from_secs(1) || !std::io::stderr().is_terminal() {
+        return indicatif::ProgressBar::hidden();
+    }
+    let bar = indicatif::ProgressBar::new_spinner();
+    bar.set_message(format!(
+        "measuring for {:.0} s (Ctrl-C ends it early)",
+        time.as_secs_f64()
+    ));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

@@ -1,0 +1,134 @@
+//! The machine's profile: the verdicts of `exactness`, kept for `truecount check`.
+
+use serde::{Deserialize, Serialize};
+use truecount_lab::exact::{Kind, Outcome, SpecLockMap, Verdict};
+
+use crate::env_record::Environment;
+use crate::state;
+
+const SCHEMA: &str = "truecount.exactness-profile/1";
+
+/// One counter's verdict, and when it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) event: String,
+    pub(crate) source: String,
+    pub(crate) verdict: Verdict,
+    /// Seconds since 1970.
+    pub(crate) measured: u64,
+}
+
+/// All that is kept of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Profile {
+    schema: String,
+    pub(crate) counters: Vec<Kept>,
+    #[serde(default)]
+    pub(crate) ordering: Option<String>,
+    #[serde(default)]
+    pub(crate) spec_lock_map: Option<SpecLockMap>,
+}
+
+impl Profile {
+    /// What is known of this machine; `None` where nothing was measured, or the file is not understood.
+    pub(crate) fn load(environment: &Environment) -> Option<Self> {
+        let text = state::read(&state::path("exactness", environment)?)?;
+        let profile: Self = serde_json::from_str(&text).ok()?;
+        (profile.schema == SCHEMA).then_some(profile)
+    }
+
+    /// Puts in what was found; what was not measured this time stays as it was.
+    fn merge(&mut self, outcome: &Outcome, now: u64) {
+        SCHEMA.clone_into(&mut self.schema);
+        for counter in &outcome.counters {
+            if counter.verdict.kind == Kind::Unmeasured {
+                continue;
+            }
+            self.counters
+                .retain(|kept| kept.event != counter.event || kept.source != counter.source);
+            self.counters.push(Kept {
+                event: counter.event.clone(),
+                source: counter.source.clone(),
+                verdict: counter.verdict.clone(),
+                measured: now,
+            });
+        }
+        // The file is small whatever was tried: the oldest go first.
+        let excess = self.counters.len().saturating_sub(64);
+        self.counters.drain(..excess);
+        if outcome.ordering_verdict.is_some() {
+            self.ordering.clone_from(&outcome.ordering_verdict);
+        }
+        if outcome.spec_lock_map.is_some() {
+            self.spec_lock_map.clone_from(&outcome.spec_lock_map);
+        }
+    }
+}
+
+/// Keeps the verdicts; a note where that was not possible. A run that was cut short is not kept.
+pub(super) fn keep(outcome: &Outcome, environment: &Environment) -> Option<String> {
+    if outcome.partial || outcome.counters.is_empty() {
+        return None;
+    }
+    let Some(path) = state::path("exactness", environment) else {
+        return Some(
+            "not kept for truecount check: neither XDG_STATE_HOME nor HOME is set".to_owned(),
+        );
+    };
+    let mut profile = Profile::load(environment).unwrap_or_default();
+    profile.merge(outcome, state::now());
+    let text = match serde_json::to_string_pretty(&profile) {
+        Ok(text) => text,
+        Err(error) => return Some(format!("not kept for truecount check: {error}")),
+    };
+    match state::write(&path, &text) {
+        Ok(()) => None,
+        Err(error) => Some(format!(
+            "not kept for truecount check: {}: {error}",
+            path.display()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use truecount_lab::exact::{OnCounter, Quantity};
+
+    fn outcome(event: &str, kind: Kind) -> Outcome {
+        Outcome {
+            counters: vec![OnCounter {
+                event: event.into(),
+                truth: Quantity::Instructions,
+                source: "hardware".into(),
+                method: "register".into(),
+                loops: Vec::new(),
+                verdict: Verdict {
+                    kind,
+                    text: format!("{kind:?}"),
+                },
+            }],
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn newer_verdicts_replace_older_ones_and_leave_the_others() {
+        let mut profile = Profile::default();
+        profile.merge(&outcome("a:u", Kind::Exact), 1);
+        profile.merge(&outcome("b:u", Kind::Exact), 2);
+        profile.merge(&outcome("a:u", Kind::PerInterrupt), 3);
+        profile.merge(&outcome("b:u", Kind::Unmeasured), 4);
+        let found: Vec<_> = profile
+            .counters
+            .iter()
+            .map(|k| (k.event.as_str(), k.verdict.kind, k.measured))
+            .collect();
+        assert_eq!(
+            found,
+            [("b:u", Kind::Exact, 2), ("a:u", Kind::PerInterrupt, 3)]
+        );
+        let text = serde_json::to_string(&profile).unwrap();
+        assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile);
+    }
+}

@@ -1,0 +1,187 @@
+//! From places to the keys of the table: functions, lines, processes, threads, CPUs.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use truecount_sample::symbols::{SearchPath, Symbols};
+
+use super::By;
+use super::collect::{Hit, Interval, Place};
+use crate::sampling::kallsyms::Kallsyms;
+use crate::sampling::names::{self, Named, base_name};
+
+/// Names that are kept; when there are more, all are looked up anew.
+const MOST_NAMES: usize = 1 << 16;
+
+/// What a row is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// Function, line, name of the process or thread, CPU.
+    pub(super) name: Arc<str>,
+    /// File, or the numbers of the process and the thread.
+    pub(super) of: Arc<str>,
+}
+
+impl Key {
+    pub(super) fn new(name: &str, of: &str) -> Self {
+        Self {
+            name: name.into(),
+            of: of.into(),
+        }
+    }
+}
+
+/// Looks names up.
+pub(super) struct Namer {
+    symbols: Symbols,
+    kernel: Result<Kallsyms, String>,
+    names: FxHashMap<Place, Arc<Named>>,
+    keys: FxHashMap<(By, Arc<Named>), Key>,
+}
+
+impl Namer {
+    /// `kernel`: there can be samples of the kernel.
+    pub(super) fn new(kernel: bool) -> Self {
+        Self {
+            symbols: Symbols::new(SearchPath::default()),
+            // More than a hundred thousand names: read only when they can be needed.
+            kernel: if kernel {
+                Kallsyms::of_this_machine()
+            } else {
+                Ok(Kallsyms::default())
+            },
+            names: FxHashMap::default(),
+            keys: FxHashMap::default(),
+        }
+    }
+
+    /// Why functions of the kernel have no names.
+    pub(super) fn no_kernel_names(&self) -> Option<&str> {
+        self.kernel.as_ref().err().map(String::as_str)
+    }
+
+    pub(super) fn symbols(&mut self) -> &mut Symbols {
+        &mut self.symbols
+    }
+
+    /// The innermost function at a place.
+    pub(super) fn named(&mut self, place: &Place) -> Arc<Named> {
+        if let Some(known) = self.names.get(place) {
+            return Arc::clone(known);
+        }
+        if self.names.len() >= MOST_NAMES {
+            self.names.clear();
+            self.keys.clear();
+            // It keeps what it has read for ever.
+            self.symbols = Symbols::new(SearchPath::default());
+        }
+        let named = Arc::new(self.find(place));
+        self.names.insert(place.clone(), Arc::clone(&named));
+        named
+    }
+
+    fn find(&mut self, place: &Place) -> Named {
+        match place {
+            Place::File(file, offset) => {
+                let found = names::in_file(&mut self.symbols, file, *offset);
+                let dso = base_name(&file.path);
+                let nothing = || Named::plain("(no symbol)".to_owned(), dso);
+                found.into_iter().next().unwrap_or_else(nothing)
+            }
+            Place::Kernel(address) => {
+                let found = self.kernel.as_ref().ok();
+                found
+                    .and_then(|k| names::in_kernel(k, *address))
+                    .unwrap_or_else(|| Named::plain("(no symbol)".to_owned(), "[kernel]"))
+            }
+            Place::Unknown(_) => Named::plain("(no mapping known)".to_owned(), "[unknown]"),
+        }
+    }
+
+    /// The function of a place as a key.
+    pub(super) fn function(&mut self, place: &Place) -> Key {
+        self.code(By::Symbol, place)
+    }
+
+    fn code(&mut self, by: By, place: &Place) -> Key {
+        let named = self.named(place);
+        let make = |named: &Named| match by {
+            By::Line => Key::new(&named.source_line(), &named.dso),
+            _ => Key::new(&named.title(), &named.dso),
+        };
+        let entry = self.keys.entry((by, Arc::clone(&named)));
+        entry.or_insert_with(|| make(&named)).clone()
+    }
+
+    /// The row that a sample belongs to.
+    pub(super) fn key(&mut self, by: By, hit: &Hit, interval: &Interval) -> Key {
+        let name = |id: u32| match interval.names.get(&id) {
+            Some(name) => Arc::clone(name),
+            None => "(ended)".into(),
+        };
+        match by {
+            By::Symbol | By::Line => self.code(by, &hit.place),
+            By::Process => Key {
+                name: name(hit.pid),
+                of: hit.pid.to_string().into(),
+            },
+            By::Thread => Key {
+                name: name(hit.tid),
+                of: format!("{}/{}", hit.pid, hit.tid).into(),
+            },
+            By::Cpu => Key::new(&format!("CPU {}", hit.cpu), ""),
+        }
+    }
+
+    /// The start of a place's function in its file, and the function's name; `None` where it has no code to show.
+    pub(super) fn function_start(&mut self, place: &Place) -> Option<(u64, String)> {
+        let Place::File(file, offset) = place else {
+            return None;
+        };
+        let location = self.symbols.locate(file, *offset);
+        let name = location.frames.last()?.function.clone();
+        Some((offset.saturating_sub(location.offset), name))
+    }
+
+    /// A place as an address a person can look up.
+    pub(super) fn address(&self, place: &Place) -> String {
+        match place {
+            Place::File(file, offset) => format!("{}+{offset:#x}", base_name(&file.path)),
+            Place::Unknown(address) => format!("{address:#x}"),
+            Place::Kernel(address) => {
+                let found = self.kernel.as_ref().ok().and_then(|k| k.find(*address));
+                match found {
+                    Some(f) => format!("{}+{:#x}", f.name, f.offset),
+                    None => format!("{address:#x}"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_without_names_say_so() {
+        let mut n = Namer::new(false);
+        let place = Place::Unknown(0x1234);
+        assert_eq!(
+            n.function(&place),
+            Key::new("(no mapping known)", "[unknown]")
+        );
+        assert_eq!(n.address(&place), "0x1234");
+        assert!(n.function_start(&place).is_none());
+    }
+
+    #[test]
+    fn memory_of_names_is_bounded() {
+        let mut n = Namer::new(false);
+        for i in 0..MOST_NAMES as u64 * 3 {
+            let _ = n.function(&Place::Unknown(i));
+            assert!(n.names.len() <= MOST_NAMES);
+        }
+        assert_eq!(n.keys.len(), 1);
+    }
+}

@@ -1,0 +1,202 @@
+//! The terminal: taken over on start, given back however the program ends (quit, error, panic, signal).
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Stdout};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::crossterm::{cursor, execute};
+
+/// The alternate screen in raw mode.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    pub(super) fn open() -> io::Result<Self> {
+        // A panic must be readable on the normal screen.
+        static HOOK: std::sync::Once = std::sync::Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                restore();
+                before(info);
+            }));
+        });
+        enter()?;
+        // From here on dropping gives it back.
+        match Terminal::new(CrosstermBackend::new(io::stdout())) {
+            Ok(terminal) => Ok(Self { terminal }),
+            Err(error) => {
+                restore();
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn draw(&mut self, draw: impl FnOnce(&mut ratatui::Frame<'_>)) -> io::Result<()> {
+        self.terminal.draw(draw).map(|_| ())
+    }
+
+    /// Ctrl-Z: gives the terminal back and stops; takes it over again when the shell continues the program.
+    pub(super) fn suspend(&mut self) -> io::Result<()> {
+        restore();
+        // SAFETY: raise has no requirements; this process stops here until it is continued.
+        unsafe { libc::raise(libc::SIGSTOP) };
+        enter()?;
+        self.terminal.clear()
+    }
+}
+
+/// What the keyboard has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Input {
+    Nothing,
+    /// Something can be read.
+    Ready,
+    /// A signal came: perhaps another size of the window.
+    Signal,
+    /// The terminal was closed.
+    Gone,
+}
+
+/// Waits for keys. Crossterm's own waiting never returns once the terminal is closed (it reads the end of the input
+/// again and again), so it is asked only when there is something.
+pub(super) struct Keyboard {
+    /// Where stdin is no terminal, crossterm reads this one.
+    tty: Option<OwnedFd>,
+}
+
+impl Keyboard {
+    pub(super) fn open() -> io::Result<Self> {
+        let tty = if io::stdin().is_terminal() {
+            None
+        } else {
+            Some(File::open("/dev/tty")?.into())
+        };
+        Ok(Self { tty })
+    }
+
+    pub(super) fn wait(&self, limit: Duration) -> io::Result<Input> {
+        let fd = match &self.tty {
+            Some(tty) => tty.as_raw_fd(),
+            None => io::stdin().as_raw_fd(),
+        };
+        let mut watched = libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let limit = libc::c_int::try_from(limit.as_millis()).unwrap_or(libc::c_int::MAX);
+        // SAFETY: one valid entry; the descriptor outlives the call.
+        let found = unsafe { libc::poll(&raw mut watched, 1, limit) };
+        if found < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::Interrupted => Ok(Input::Signal),
+                _ => Err(error),
+            };
+        }
+        let gone = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
+        Ok(match watched.revents {
+            0 => Input::Nothing,
+            r if r & gone != 0 => Input::Gone,
+            _ => Input::Ready,
+        })
+    }
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    execute!(io::stdout(), EnterAlternateScreen, cursor::Hide).inspect_err(|_| restore())
+}
+
+/// Whether the terminal is taken over.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Gives the terminal back, once: a second time would move the cursor over what was written since. One that is gone
+/// cannot be given back, so errors do not matter.
+fn restore() {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
+    let _ = disable_raw_mode();
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Set: panic with the screen up. Run by the test below inside a terminal.
+    const PANIC: &str = "TRUECOUNT_TEST_PANIC";
+
+    #[test]
+    fn panics_with_the_screen_up() {
+        if std::env::var_os(PANIC).is_some() {
+            let _screen = Screen::open().unwrap();
+            panic!("a defect to be read");
+        }
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_and_can_be_read() {
+        let socket = format!("truecount-panic-{}", std::process::id());
+        let tmux = |arguments: &[&str]| {
+            let mut tmux = std::process::Command::new("tmux");
+            tmux.args(["-L", &socket]).args(arguments).output()
+        };
+        let program = std::env::current_exe().unwrap();
+        let name = "cmd::top::screen::tests::panics_with_the_screen_up";
+        let script = format!(
+            "stty -a | md5sum; {PANIC}=1 RUST_BACKTRACE=0 '{}' --exact {name} --nocapture; stty -a | md5sum; echo 'all done'; sleep 60",
+            program.display()
+        );
+        let started = tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "150",
+            "-y",
+            "40",
+            &script,
+        ]);
+        match started {
+            Ok(output) if output.status.success() => {}
+            other => {
+                println!("skipped: tmux {other:?}");
+                return;
+            }
+        }
+        let screen = (0..300).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            let screen = tmux(&["capture-pane", "-p"]).unwrap().stdout;
+            let screen = String::from_utf8_lossy(&screen).into_owned();
+            screen.contains("all done").then_some(screen)
+        });
+        let _ = tmux(&["kill-server"]);
+        let screen = screen.unwrap();
+        assert!(screen.contains("a defect to be read"), "{screen}");
+        let settings: Vec<&str> = screen.lines().filter(|l| l.ends_with("  -")).collect();
+        assert!(
+            settings.len() == 2 && settings[0] == settings[1],
+            "{screen}"
+        );
+    }
+}

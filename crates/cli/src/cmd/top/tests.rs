@@ -1,0 +1,295 @@
+//! The screen without a terminal: made-up samples, keys, and what is drawn.
+
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Cell;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::By;
+use super::collect::{Hit, Interval, Place, Weight};
+use super::detail::{self, CodeCache};
+use super::draw;
+use super::model::{About, Action, EventInfo, Model, Tab};
+use super::naming::Namer;
+use super::sampled::Sampled;
+
+fn event(name: &str) -> EventInfo {
+    EventInfo {
+        name: name.to_owned(),
+        rate: "a sample every 1,000".to_owned(),
+        is_time: name == "cpu-clock",
+    }
+}
+
+fn about(events: &[&str]) -> About {
+    About {
+        scope: "all processes".to_owned(),
+        events: events.iter().map(|e| event(e)).collect(),
+        notes: vec!["sampling cpu-clock, a timer, instead of cycles: no PMU".to_owned()],
+    }
+}
+
+/// Samples of threads of some processes, by event.
+fn interval(hits: &[(u8, u32, u64)]) -> Interval {
+    let mut out = Interval {
+        time: Duration::from_secs(1),
+        crowded: vec![Weight::default(); 2],
+        ..Interval::default()
+    };
+    for (event, pid, samples) in hits {
+        let hit = Hit {
+            event: *event,
+            pid: *pid,
+            tid: *pid,
+            cpu: 0,
+            place: Place::Unknown(u64::from(*pid)),
+            caller: None,
+        };
+        let weight = Weight {
+            samples: *samples,
+            events: samples * 1000,
+        };
+        out.hits.insert(hit, weight);
+        out.names.insert(*pid, format!("proc{pid}").into());
+    }
+    out
+}
+
+struct Fixture {
+    model: Model,
+    sampled: Sampled,
+    namer: Namer,
+    terminal: Terminal<TestBackend>,
+}
+
+impl Fixture {
+    fn new(events: &[&str], by: By) -> Self {
+        Self {
+            model: Model::new(about(events), by),
+            sampled: Sampled::new(by, events.len()),
+            namer: Namer::new(false),
+            terminal: Terminal::new(TestBackend::new(110, 24)).unwrap(),
+        }
+    }
+
+    fn sample(&mut self, hits: &[(u8, u32, u64)]) {
+        self.sampled.add(&interval(hits), &mut self.namer);
+        self.model.update(&self.sampled);
+    }
+
+    fn press(&mut self, code: KeyCode) -> Action {
+        let action = self.model.key(KeyEvent::new(code, KeyModifiers::NONE));
+        if action == Action::Restart {
+            let events = self.model.about.events.len();
+            self.sampled.restart(self.model.by, events);
+        }
+        self.model.update(&self.sampled);
+        let shown = (self.model.sort, self.model.span());
+        if let Some(detail) = &mut self.model.detail {
+            let (sampled, namer) = (&self.sampled, &mut self.namer);
+            let mut cache = CodeCache::default();
+            detail.lines =
+                detail::lines(sampled, namer, &mut cache, &detail.key, detail.tab, shown);
+        }
+        action
+    }
+
+    /// Types characters.
+    fn keys(&mut self, text: &str) {
+        for c in text.chars() {
+            self.press(KeyCode::Char(c));
+        }
+    }
+
+    fn screen(&mut self) -> Vec<String> {
+        let model = &mut self.model;
+        self.terminal.draw(|f| draw::draw(f, model)).unwrap();
+        let buffer = self.terminal.backend().buffer();
+        let width = usize::from(buffer.area.width);
+        let cells: Vec<&str> = buffer.content.iter().map(Cell::symbol).collect();
+        cells.chunks(width).map(<[&str]>::concat).collect()
+    }
+
+    /// The line of the screen with this text.
+    fn line(&mut self, text: &str) -> String {
+        let screen = self.screen();
+        let found = screen.iter().find(|l| l.contains(text)).cloned();
+        found.unwrap_or_else(|| panic!("no {text:?} in\n{}", screen.join("\n")))
+    }
+
+    fn shows(&mut self, text: &str) -> bool {
+        self.screen().iter().any(|l| l.contains(text))
+    }
+}
+
+#[test]
+fn the_last_interval_and_all_since_the_start() {
+    let mut f = Fixture::new(&["cpu-clock"], By::Process);
+    f.sample(&[(0, 11, 900), (0, 12, 100)]);
+    f.sample(&[(0, 11, 50), (0, 12, 150)]);
+    assert!(f.line("proc12").contains("75.00 %"));
+    assert!(
+        f.line("proc12").contains("150.0 µs"),
+        "{}",
+        f.line("proc12")
+    );
+    assert!(f.line("truecount top").contains("last 1.0 s"));
+    assert!(f.shows("instead of cycles"));
+    f.keys("a");
+    assert!(f.line("proc12").contains("20.83 %"));
+    assert!(f.line("truecount top").contains("since the start, 2 s"));
+    // What has not run in the last interval is not in it.
+    f.keys("a");
+    f.sample(&[(0, 11, 1)]);
+    assert!(!f.shows("proc12"));
+}
+
+#[test]
+fn two_events_and_their_ratio() {
+    let mut f = Fixture::new(&["stalls", "instructions"], By::Process);
+    f.sample(&[
+        (0, 1, 300),
+        (1, 1, 100),
+        (0, 2, 100),
+        (1, 2, 800),
+        (1, 3, 100),
+    ]);
+    let line = f.line("proc1 ");
+    for part in ["75.00 %", "300 k", "10.00 %", "3.000"] {
+        assert!(line.contains(part), "no {part} in {line}");
+    }
+    assert!(
+        f.line("proc3 ").contains("–"),
+        "without samples there is no ratio"
+    );
+    let order = |f: &mut Fixture| -> Vec<String> {
+        f.model
+            .rows
+            .iter()
+            .map(|r| r.key.name.to_string())
+            .collect()
+    };
+    assert_eq!(order(&mut f), ["proc1", "proc2", "proc3"]);
+    f.keys("n");
+    assert_eq!(order(&mut f), ["proc2", "proc1", "proc3"]);
+    assert!(f.line("proc2 ").contains("8.000"));
+}
+
+#[test]
+fn the_filter_hides_rows_and_keeps_shares() {
+    let mut f = Fixture::new(&["cycles"], By::Process);
+    f.sample(&[(0, 7, 10), (0, 8, 30)]);
+    f.keys("/OC7q");
+    assert!(f.shows("filter: OC7q"), "letters are text while typing");
+    assert!(f.shows("no row matches the filter"));
+    f.press(KeyCode::Backspace);
+    assert!(f.line("proc7").contains("25.00 %") && !f.shows("proc8"));
+    f.press(KeyCode::Enter);
+    assert!(f.shows("Esc clears it"));
+    f.press(KeyCode::Esc);
+    assert!(f.shows("proc8"));
+}
+
+#[test]
+fn the_cursor_follows_its_row() {
+    let mut f = Fixture::new(&["cycles"], By::Process);
+    f.sample(&[(0, 1, 30), (0, 2, 20), (0, 3, 10)]);
+    f.press(KeyCode::Down);
+    assert_eq!(f.model.cursor(), 1);
+    f.sample(&[(0, 1, 3), (0, 2, 2), (0, 3, 1), (0, 4, 50), (0, 5, 40)]);
+    assert_eq!(f.model.rows[f.model.cursor()].key.name.as_ref(), "proc2");
+    assert_eq!(f.model.cursor(), 3);
+    f.press(KeyCode::End);
+    assert_eq!(f.model.cursor(), 4);
+    f.press(KeyCode::Home);
+    assert_eq!(f.model.cursor(), 0);
+    // A row that vanished leaves the cursor at the first.
+    f.press(KeyCode::Down);
+    f.sample(&[]);
+    assert_eq!(f.model.cursor(), 0);
+    assert!(f.shows("no sample in this time"));
+    f.press(KeyCode::Enter);
+    assert!(f.model.detail.is_none());
+}
+
+#[test]
+fn looking_into_a_row_and_back() {
+    let mut f = Fixture::new(&["cycles"], By::Process);
+    f.sample(&[(0, 1, 30), (0, 2, 20)]);
+    assert_eq!(f.press(KeyCode::Enter), Action::Detail);
+    assert!(f.line("proc1").contains("functions"));
+    assert!(f.line("(no mapping known)").contains("100.0 %"));
+    assert_eq!(f.press(KeyCode::Char('q')), Action::None);
+    assert!(f.model.detail.is_none());
+    assert_eq!(f.press(KeyCode::Char('q')), Action::Quit);
+    // Functions: code and callers.
+    f.keys("bbbbb");
+    assert_eq!(f.model.by, By::Process, "around the circle");
+    f.keys("bbbb");
+    f.sample(&[(0, 1, 30)]);
+    f.press(KeyCode::Enter);
+    assert_eq!(f.model.detail.as_ref().unwrap().tab, Tab::Code);
+    assert!(f.shows("0x1"));
+    f.press(KeyCode::Tab);
+    assert!(f.shows("(no caller recorded)"));
+}
+
+#[test]
+fn restart_pause_help_and_control_keys() {
+    let mut f = Fixture::new(&["cycles"], By::Cpu);
+    f.sample(&[(0, 1, 30)]);
+    assert!(f.line("CPU 0").contains("100.00 %"));
+    f.keys(" ");
+    assert!(f.model.paused && f.shows("PAUSED"));
+    f.keys("?");
+    assert!(f.shows("begin anew"));
+    f.keys("q");
+    assert!(
+        !f.model.help,
+        "any key leaves the help, without doing anything else"
+    );
+    assert_eq!(f.press(KeyCode::Char('z')), Action::Restart);
+    assert!(f.model.rows.is_empty());
+    f.model.typing = true;
+    for (key, action) in [('c', Action::Quit), ('z', Action::Suspend)] {
+        let key = KeyEvent::new(KeyCode::Char(key), KeyModifiers::CONTROL);
+        assert_eq!(f.model.key(key), action);
+    }
+}
+
+#[test]
+fn losses_and_throttling_are_shown() {
+    let mut f = Fixture::new(&["cycles"], By::Process);
+    let mut i = interval(&[(0, 1, 1)]);
+    (i.lost, i.throttled, i.broken) = (1234, 5, 6);
+    i.crowded[0] = Weight {
+        samples: 9,
+        events: 9000,
+    };
+    f.sampled.add(&i, &mut f.namer);
+    f.model.update(&f.sampled);
+    let line = f.line("1,234 lost");
+    assert!(line.contains("throttled 5 times") && line.contains("6 records not understood"));
+    assert!(f.line("(others)").contains("90.00 %"));
+}
+
+#[test]
+fn every_size_of_the_terminal_can_be_drawn() {
+    let mut f = Fixture::new(&["cycles", "instructions"], By::Symbol);
+    f.sample(&[(0, 1, 30), (1, 1, 20)]);
+    for help in [false, true] {
+        f.model.help = help;
+        for width in [1, 2, 5, 20, 60, 300] {
+            for height in [1, 2, 3, 5, 8, 60] {
+                f.terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+                let _ = f.screen();
+            }
+        }
+    }
+    f.model.help = false;
+    f.press(KeyCode::Enter);
+    f.terminal = Terminal::new(TestBackend::new(3, 2)).unwrap();
+    let _ = f.screen();
+}

@@ -1,0 +1,86 @@
+//! `exactness` on a machine with a PMU. The x86 rig's counters add one to `instructions:u` per interrupt in user mode
+//! (unless that is switched off); the arm64 rig's add nothing.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn truecount() -> Command {
+    let built = std::env::var_os("TRUECOUNT_BIN");
+    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
+}
+
+fn skip(reason: &str) {
+    assert!(
+        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
+        "must not be skipped here: {reason}"
+    );
+    println!("skipped: {reason}");
+}
+
+fn counter<'d>(document: &'d Value, event: &str) -> Option<&'d Value> {
+    let counters = document["counters"].as_array().unwrap();
+    counters.iter().find(|counter| counter["event"] == event)
+}
+
+#[test]
+fn what_an_interrupt_adds_is_found_and_subtracted() {
+    let check = truecount()
+        .args(["check", "--require", "hardware"])
+        .output()
+        .unwrap();
+    if !check.status.success() {
+        return skip(String::from_utf8_lossy(&check.stderr).trim());
+    }
+    let state = std::env::temp_dir().join(format!("truecount-state-{}", std::process::id()));
+    let output = truecount()
+        .args(["exactness", "--json", "--seconds", "2"])
+        .env("XDG_STATE_HOME", &state)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let plain = counter(&document, "instructions:u").expect("instructions:u opens");
+    println!("instructions:u: {}", plain["verdict"]["text"]);
+    assert_eq!(plain["source"], "hardware");
+    match counter(&document, "instructions-minus-irqs:u") {
+        // It opens only where an interrupt adds one.
+        Some(minus) => {
+            println!("instructions-minus-irqs:u: {}", minus["verdict"]["text"]);
+            assert_eq!(plain["verdict"]["kind"], "per-interrupt", "{plain}");
+            assert_eq!(minus["verdict"]["kind"], "exact", "{minus}");
+            let tell = |value: &Value| -> Vec<i64> {
+                let loops = value["loops"].as_array().unwrap().iter();
+                loops
+                    .filter_map(|each| each["per_interrupt"].as_i64())
+                    .collect()
+            };
+            let (with, without) = (tell(plain), tell(minus));
+            assert!(!with.is_empty() && with.iter().all(|&k| k == 1), "{plain}");
+            assert!(
+                !without.is_empty() && without.iter().all(|&k| k == 0),
+                "{minus}"
+            );
+            let text = plain["verdict"]["text"].as_str().unwrap();
+            assert!(text.contains("+1 per interrupt"), "{text}");
+        }
+        None => assert_eq!(plain["verdict"]["kind"], "exact", "{plain}"),
+    }
+    if cfg!(target_arch = "aarch64") {
+        assert_eq!(plain["verdict"]["kind"], "exact", "{plain}");
+    }
+    let orderings = document["orderings"].as_array().unwrap();
+    assert!(
+        orderings.len() >= 2 && document["ordering_verdict"].is_string(),
+        "{document}"
+    );
+    let check = truecount()
+        .arg("check")
+        .env("XDG_STATE_HOME", &state)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(text.contains("instructions:u (hardware)"), "{text}");
+    let _ = std::fs::remove_dir_all(&state);
+}

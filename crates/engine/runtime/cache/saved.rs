@@ -1,0 +1,169 @@
+//! The cache as it goes to disk and comes back: what other parts of `cache` keep
+//! private. All of it leaves the cache usable.
+
+use super::areas::{AREA, Area, HOT};
+use super::links::{default_entry, patch, set_table};
+use super::{Block, Cache, Exit, NONE};
+use crate::cache_file::place;
+use crate::snapshot::{AreaFacts, Facts, MAX_AREAS, Piece, Prefix, piece};
+use crate::state::Table;
+use crate::xlate::block::Record;
+use core::mem::size_of;
+
+/// Puts a table's elements in front; false where they do not fit.
+fn adopt_table<T: Copy>(table: &mut Table<T>, fd: u64, piece: Piece) -> bool {
+    let (bytes, size) = (piece.bytes as usize, size_of::<T>());
+    if bytes % size != 0 || bytes / size > table.capacity() / 2 {
+        return false;
+    }
+    if !place(fd, piece, table.address(), 3) {
+        return false;
+    }
+    table.claim(bytes / size);
+    true
+}
+
+impl Cache {
+    /// Takes over a snapshot, before anything has been translated. False: it does
+    /// not fit here, and nothing of it is used.
+    pub fn adopt(&mut self, fd: u64, prefix: &Prefix) -> bool {
+        let facts = &prefix.facts;
+        let code = |at: usize, way: usize| prefix.pieces.get(piece::AREAS + 2 * at + way).copied();
+        let areas = || facts.areas.iter().take(facts.area_count as usize).enumerate();
+        for (at, area) in areas() {
+            let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else { return false };
+            if hot.bytes > HOT - 0x10_0000 || cold.bytes > AREA - HOT - 0x10_0000 {
+                return false;
+            }
+            if !self.map_area(area.base) {
+                self.drop_areas();
+                return false;
+            }
+        }
+        let tables = adopt_table(&mut self.blocks, fd, prefix.pieces[piece::BLOCKS])
+            && adopt_table(&mut self.exits, fd, prefix.pieces[piece::EXITS])
+            && adopt_table(&mut self.records, fd, prefix.pieces[piece::RECORDS])
+            && self.blocks.len() as u64 == facts.blocks
+            && areas().all(|(at, area)| {
+                let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else { return false };
+                place(fd, hot, area.base, 7) && place(fd, cold, area.base + HOT, 7)
+            });
+        if !tables {
+            self.blocks.claim(0);
+            self.exits.claim(0);
+            self.records.claim(0);
+            self.drop_areas();
+            return false;
+        }
+        for (at, area) in areas() {
+            let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else { continue };
+            if let Some(place) = self.areas.get_mut(at) {
+                *place = Some(Area {
+                    base: area.base,
+                    hot: area.base + hot.bytes,
+                    cold: area.base + HOT + cold.bytes,
+                    miss_ret: area.miss_ret,
+                    miss_jump: area.miss_jump,
+                });
+            }
+        }
+        true
+    }
+
+    /// Empties the tables of indirect branches: entries are published again when
+    /// they are met.
+    pub fn unpublish_all(&mut self) {
+        for way in 0..2 {
+            for index in 0..65_536 {
+                let mut at = *self.bucket[way].get(index);
+                if at == 0 {
+                    continue;
+                }
+                set_table(way, index, default_entry(way));
+                *self.bucket[way].get(index) = 0;
+                while at != 0 {
+                    let block = *self.blocks.get(at as usize - 1);
+                    if block.chain[way] != NONE {
+                        let miss = self.miss(block.body, way);
+                        patch(block.patches[way], miss);
+                    }
+                    self.blocks.get(at as usize - 1).chain[way] = NONE;
+                    at = if block.chain[way] == NONE { 0 } else { block.chain[way] + 1 };
+                }
+            }
+        }
+    }
+
+    fn miss(&self, host: u64, way: usize) -> u64 {
+        let area = self.areas.get(self.area_of(host)).copied().flatten();
+        area.map_or(0, |a| if way == 0 { a.miss_ret } else { a.miss_jump })
+    }
+
+    /// Takes back the links of a block that leave the program addresses given:
+    /// another process may have the one mapping and not the other.
+    pub fn keep_links_inside(&mut self, block: &Block, start: u64, end: u64) {
+        for number in block.first_exit..block.first_exit + u32::from(block.exit_count) {
+            let exit: Exit = *self.exits.get(number as usize);
+            if !exit.linked || start <= exit.target && exit.target < end {
+                continue;
+            }
+            patch(exit.patch, exit.stub);
+            let info = self.exits.get(number as usize);
+            (info.linked, info.next) = (false, NONE);
+            let Some(to) = self.find(exit.target) else { continue };
+            let head = self.blocks.get(to as usize).incoming;
+            if head == number {
+                self.blocks.get(to as usize).incoming = exit.next;
+                continue;
+            }
+            let mut at = head;
+            while at != NONE {
+                let next = self.exits.get(at as usize).next;
+                if next == number {
+                    self.exits.get(at as usize).next = exit.next;
+                    break;
+                }
+                at = next;
+            }
+        }
+    }
+
+    /// Describes tables and code for a request; false if there are too many areas.
+    pub fn describe(&self, pieces: &mut [Piece], facts: &mut Facts) -> bool {
+        fn whole<T: Copy>(table: &Table<T>) -> Piece {
+            Piece {
+                at: table.address(),
+                bytes: (table.len() * size_of::<T>()) as u64,
+            }
+        }
+        if self.area_count > MAX_AREAS {
+            return false;
+        }
+        let mut set = |at: usize, piece: Piece| {
+            if let Some(place) = pieces.get_mut(at) {
+                *place = piece;
+            }
+        };
+        set(piece::BLOCKS, whole(&self.blocks));
+        set(piece::EXITS, whole(&self.exits));
+        set(piece::RECORDS, whole::<Record>(&self.records));
+        for (at, area) in self.areas.iter().flatten().enumerate() {
+            let run = |from: u64, to: u64| Piece {
+                at: from,
+                bytes: to - from,
+            };
+            set(piece::AREAS + 2 * at, run(area.base, area.hot));
+            set(piece::AREAS + 2 * at + 1, run(area.base + HOT, area.cold));
+            if let Some(place) = facts.areas.get_mut(at) {
+                *place = AreaFacts {
+                    base: area.base,
+                    miss_ret: area.miss_ret,
+                    miss_jump: area.miss_jump,
+                };
+            }
+        }
+        facts.area_count = self.area_count as u64;
+        facts.blocks = self.blocks.len() as u64;
+        true
+    }
+}

@@ -1,0 +1,89 @@
+//! Mapping a snapshot. The launcher has checked that the file is whole, ours and
+//! for this engine; what is checked here is that it fits this process.
+
+use super::Store;
+use crate::cache::Cache;
+use crate::snapshot::{Image, MAGIC, MAX_AREAS, MAX_IMAGES, PAGE, Piece, Prefix, SavedPage, piece};
+use crate::{state, sys};
+use core::mem::size_of;
+
+/// Puts file bytes at `at`: mapped, or read where the file system forbids it.
+pub fn place(fd: u64, piece: Piece, at: u64, prot: u64) -> bool {
+    if piece.bytes == 0 {
+        return true;
+    }
+    // MAP_PRIVATE | MAP_FIXED over memory of ours.
+    // SAFETY: callers pass memory that they reserved for this.
+    let got = unsafe { sys::call(sys::MMAP, [at, piece.bytes, prot, 0x12, fd, piece.at]) };
+    if got == at as i64 {
+        return true;
+    }
+    let mut done = 0;
+    while done < piece.bytes {
+        let rest = piece.bytes - done;
+        // SAFETY: pread64 into the same memory.
+        let got = unsafe { sys::call(17, [fd, at + done, rest, piece.at + done, 0, 0]) };
+        if got <= 0 {
+            return false;
+        }
+        done += got as u64;
+    }
+    true
+}
+
+/// A piece as a read-only table of its own.
+fn table<T>(fd: u64, piece: Piece) -> Option<&'static [T]> {
+    if piece.bytes == 0 {
+        return Some(&[]);
+    }
+    let at = state::reserve(piece.bytes);
+    let count = piece.bytes as usize / size_of::<T>();
+    // SAFETY: as many whole elements (plain integers) as were just placed there.
+    place(fd, piece, at, 3).then(|| unsafe { core::slice::from_raw_parts(at as *const T, count) })
+}
+
+/// Maps the snapshot; false (and nothing usable of it) where it does not fit.
+pub(super) fn load(store: &mut Store, cache: &mut Cache, fd: u64) -> bool {
+    let mut prefix = core::mem::MaybeUninit::<Prefix>::uninit();
+    let size = size_of::<Prefix>() as u64;
+    // SAFETY: pread64 of plain integers into our own memory.
+    let prefix = unsafe {
+        if sys::call(17, [fd, prefix.as_mut_ptr() as u64, size, 0, 0, 0]) != size as i64 {
+            return false;
+        }
+        prefix.assume_init()
+    };
+    let in_file = |p: &Piece| p.at % PAGE == 0 && p.at.saturating_add(p.bytes) <= prefix.length;
+    let count = |at: usize, size: usize| {
+        let bytes = prefix.pieces[at].bytes as usize;
+        (bytes % size == 0).then_some(bytes / size)
+    };
+    let (Some(owners), Some(images)) =
+        (count(piece::OWNERS, 2), count(piece::IMAGES, size_of::<Image>()))
+    else {
+        return false;
+    };
+    if prefix.magic != MAGIC
+        || !prefix.pieces.iter().all(in_file)
+        || prefix.facts.area_count as usize > MAX_AREAS
+        || owners as u64 != prefix.facts.blocks
+        || images > MAX_IMAGES
+    {
+        return false;
+    }
+    let part = |at: usize| prefix.pieces[at];
+    let (Some(images), Some(pages), Some(index), Some(owners)) = (
+        table::<Image>(fd, part(piece::IMAGES)),
+        table::<SavedPage>(fd, part(piece::PAGES)),
+        table::<u32>(fd, part(piece::INDEX)),
+        table::<u16>(fd, part(piece::OWNERS)),
+    ) else {
+        return false;
+    };
+    if !cache.adopt(fd, &prefix) {
+        return false;
+    }
+    store.loaded = prefix.facts.blocks as usize;
+    (store.images, store.pages, store.index, store.owners) = (images, pages, index, owners);
+    true
+}

@@ -1,0 +1,338 @@
+//! Translations kept on disk, the launcher's side: which file belongs to a
+//! program that starts, and what a program leaves at its end. The reasons for
+//! each check are in `DESIGN.md`, "Translations on disk".
+
+mod build_id;
+mod file;
+mod folder;
+
+use super::shared::{IMAGE, MappedContext};
+use crate::layout::{option, save};
+use crate::snapshot::hash;
+use file::{Copied, Label, Process};
+use folder::Folder;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// Why translations are not kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// Neither `XDG_CACHE_HOME` nor `HOME` names a folder.
+    #[error("neither XDG_CACHE_HOME nor HOME is an absolute path")]
+    NoHome,
+    /// The folder is there but must not be trusted.
+    #[error("{}: {why}", path.display())]
+    Unsafe {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The system's reason.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+/// A folder of translations that can be used again; cheap to clone. Keep one for
+/// several runs: each of its files is checked once.
+///
+/// ```no_run
+/// use truecount_engine::virt::{Cache, Options};
+/// let options = Options::default().cache(Cache::user().ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cache(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    folder: Folder,
+    known: Mutex<HashMap<OsString, Known>>,
+    temporary: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Checked, or written by us.
+    file: Option<Arc<File>>,
+    /// How often we have written it.
+    saves: u32,
+}
+
+/// Open files kept at most.
+const MAX_KNOWN: usize = 256;
+
+impl Cache {
+    /// The user's own: `$XDG_CACHE_HOME/truecount`, or `~/.cache/truecount`.
+    ///
+    /// # Errors
+    /// [`CacheError`]: there is no such place, or it is not the user's alone.
+    pub fn user() -> Result<Self, CacheError> {
+        Self::open(&Folder::of_user().ok_or(CacheError::NoHome)?)
+    }
+
+    /// A folder of one's choice; created with mode 0700 where it is missing.
+    ///
+    /// # Errors
+    /// [`CacheError`]: it cannot be opened, or is not the user's alone.
+    pub fn open(path: &Path) -> Result<Self, CacheError> {
+        Ok(Self(Arc::new(Inner {
+            folder: Folder::open(path)?,
+            known: Mutex::default(),
+            temporary: AtomicU64::new(0),
+        })))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.folder.path()
+    }
+
+    /// Removes every translation; returns how many files there were.
+    ///
+    /// # Errors
+    /// The system's, from reading the folder or removing a file.
+    pub fn clear(&self) -> io::Result<usize> {
+        self.0.known().clear();
+        self.0.folder.clear()
+    }
+}
+
+impl Inner {
+    fn known(&self) -> MutexGuard<'_, HashMap<OsString, Known>> {
+        match self.known.lock() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+}
+
+/// One program's place in the cache.
+#[derive(Clone, Debug)]
+struct Key {
+    name: OsString,
+    label: Label,
+}
+
+/// What a new process image gets.
+#[derive(Default)]
+pub(super) struct Plan {
+    key: Option<Key>,
+    /// A file to take translations from.
+    pub(super) file: Option<Arc<File>>,
+    /// See [`crate::layout::StartArgs::cache_effort`].
+    pub(super) effort: Option<u64>,
+}
+
+/// The cache in one run.
+pub(super) struct Store {
+    cache: Option<Cache>,
+    /// What each process image (by its first slot) was found to be at its start.
+    slots: Mutex<HashMap<u32, Key>>,
+}
+
+impl Store {
+    pub(super) fn new(cache: Option<Cache>) -> Self {
+        Self {
+            cache,
+            slots: Mutex::default(),
+        }
+    }
+
+    /// What the image that has just been loaded into `tid` gets. `options` are the
+    /// run's, which decide what code is emitted.
+    pub(super) fn plan(&self, tid: i32, options: u32) -> Plan {
+        let Some(cache) = &self.cache else {
+            return Plan::default();
+        };
+        if options & option::BLOCKS != 0 {
+            // Counters are described in a log as blocks are translated.
+            return Plan::default();
+        }
+        let Some(key) = key(tid, options) else {
+            return Plan::default();
+        };
+        let inner = &cache.0;
+        let mut known = inner.known();
+        if known.len() >= MAX_KNOWN && !known.contains_key(&key.name) {
+            known.clear();
+        }
+        let entry = known.entry(key.name.clone()).or_default();
+        if entry.file.is_none()
+            && let Some(file) = inner.folder.read(&key.name)
+        {
+            if file::is_valid(&file, key.label) {
+                Folder::touch(&file);
+                entry.file = Some(Arc::new(file));
+            } else {
+                // Of another engine, or damaged: of no use to anyone.
+                let _ = inner.folder.remove(&key.name);
+            }
+        }
+        Plan {
+            file: entry.file.clone(),
+            effort: Some(u64::from(entry.saves)),
+            key: Some(key),
+        }
+    }
+
+    /// Remembers what runs in a slot.
+    pub(super) fn note(&self, slot: u32, plan: Plan) {
+        if let Some(key) = plan.key {
+            self.slots().insert(slot, key);
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<u32, Key>> {
+        match self.slots.lock() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// Serves a process that offers its translations; it waits meanwhile.
+    pub(super) fn save(&self, context: &MappedContext) {
+        // Whatever fails: the next run translates again.
+        let _ = self.try_save(context);
+        context.save().store(save::DONE, Ordering::Release);
+    }
+
+    fn try_save(&self, context: &MappedContext) -> io::Result<()> {
+        let (Some(cache), Ok(pid)) = (&self.cache, i32::try_from(context.pid())) else {
+            return Ok(());
+        };
+        let Some(key) = self.slots().get(&context.leader()).cloned() else {
+            return Ok(());
+        };
+        if !is_ours(pid) {
+            return Ok(());
+        }
+        let inner = &cache.0;
+        let number = inner.temporary.fetch_add(1, Ordering::Relaxed);
+        let temporary = OsString::from(Folder::temporary(number));
+        let file = inner.folder.create(&temporary)?;
+        let kept = self.write(context, pid, &key, &file, inner, &temporary);
+        if !matches!(kept, Ok(true)) {
+            let _ = inner.folder.remove(&temporary);
+            return kept.map(|_| ());
+        }
+        let mut known = inner.known();
+        let entry = known.entry(key.name.clone()).or_default();
+        entry.saves += 1;
+        entry.file = Some(Arc::new(file));
+        drop(known);
+        inner.folder.prune(&key.name)
+    }
+
+    fn write(
+        &self,
+        context: &MappedContext,
+        pid: i32,
+        key: &Key,
+        file: &File,
+        inner: &Inner,
+        temporary: &OsStr,
+    ) -> io::Result<bool> {
+        let address = context.save_request();
+        match file::copy(&Process(pid), address, key.label, file)? {
+            Copied::Worthless => {
+                // The next run starts afresh.
+                let _ = inner.folder.remove(&key.name);
+                if let Some(entry) = inner.known().get_mut(&key.name) {
+                    (entry.file, entry.saves) = (None, entry.saves + 1);
+                }
+                Ok(false)
+            }
+            Copied::Whole(checksum) => {
+                // Had the process gone on, its memory was not still while we read.
+                let waiting = context.save().compare_exchange(
+                    save::WANTED,
+                    save::COPIED,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                );
+                if waiting.is_err() {
+                    return Ok(false);
+                }
+                file::seal(file, checksum)?;
+                inner.folder.rename(temporary, &key.name)?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// The process has our user and no other rights.
+fn is_ours(pid: i32) -> bool {
+    // SAFETY: no arguments, cannot fail.
+    let euid = unsafe { libc::geteuid() }.to_string();
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return false;
+    };
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Uid:"))
+        .is_some_and(|ids| ids.split_whitespace().all(|id| id == euid))
+}
+
+/// Addresses are the same in every run: what a snapshot needs.
+fn is_fixed(pid: i32) -> bool {
+    let personality = std::fs::read_to_string(format!("/proc/{pid}/personality"))
+        .ok()
+        .and_then(|text| i64::from_str_radix(text.trim(), 16).ok());
+    personality.is_some_and(|bits| bits & i64::from(libc::ADDR_NO_RANDOMIZE) != 0)
+        || std::fs::read_to_string("/proc/sys/kernel/randomize_va_space")
+            .is_ok_and(|value| value.trim() == "0")
+}
+
+/// The runtime's own hash: another build of the engine emits other code.
+fn engine() -> u64 {
+    static ENGINE: OnceLock<u64> = OnceLock::new();
+    *ENGINE.get_or_init(|| hash(0, IMAGE))
+}
+
+/// The key of the program in `pid`: its file as it is now, and the engine. `None`
+/// where translations are not to be kept.
+fn key(pid: i32, options: u32) -> Option<Key> {
+    if !is_fixed(pid) || !is_ours(pid) {
+        return None;
+    }
+    let program = File::open(format!("/proc/{pid}/exe")).ok()?;
+    let found = program.metadata().ok()?;
+    let build_id = build_id::read(&program).unwrap_or_default();
+    let mut text = Vec::new();
+    for value in [
+        found.dev(),
+        found.ino(),
+        found.size(),
+        found.mtime().cast_unsigned(),
+        found.mtime_nsec().cast_unsigned(),
+        found.ctime().cast_unsigned(),
+        found.ctime_nsec().cast_unsigned(),
+    ] {
+        text.extend(value.to_le_bytes());
+    }
+    text.extend(&build_id);
+    let engine = hash(u64::from(options), &engine().to_le_bytes());
+    let key = hash(engine, &text);
+    let mut name = String::from("translation-");
+    for byte in build_id.iter().take(20) {
+        name.push_str(&format!("{byte:02x}"));
+    }
+    name.push_str(&format!("-{key:016x}"));
+    Some(Key {
+        name: name.into(),
+        label: Label { engine, key },
+    })
+}

@@ -1,0 +1,373 @@
+//! Translations on disk: nothing is translated twice, counts stay the same, and
+//! a file that does not fit is never used.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![allow(clippy::expect_used)] // helpers of tests
+
+use std::fs::File;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use truecount_engine::snapshot::{Prefix, SavedPage, hash, piece};
+use truecount_engine::virt::{self, Cache, LaunchError, Options};
+
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    code: Option<i32>,
+    instructions: u64,
+    translated: u64,
+    cached: u64,
+}
+
+/// `None` (and a printed reason) where the machine forbids ptrace.
+fn run(words: &[&str], cache: Option<&Cache>, fixed: bool) -> Option<Run> {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    if fixed {
+        // SAFETY: one system call without memory arguments.
+        unsafe {
+            command.pre_exec(|| {
+                libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+                Ok(())
+            });
+        }
+    }
+    let options = Options::default().cache(cache.cloned());
+    match virt::launch(&mut command, &options) {
+        Ok(running) => {
+            let outcome = running.wait().expect("the engine ends well");
+            let threads = &outcome.totals.threads;
+            Some(Run {
+                code: outcome.status.code(),
+                instructions: outcome.totals.instructions(),
+                translated: threads.iter().map(|t| t.translated).sum(),
+                cached: threads.iter().map(|t| t.cached).sum(),
+            })
+        }
+        Err(LaunchError::PtraceForbidden { error }) => {
+            println!("skipped: ptrace is not permitted: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn folder(name: &str) -> (Cache, PathBuf) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
+    let _ = std::fs::remove_dir_all(&path);
+    (Cache::open(&path).expect("a folder of our own"), path)
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).expect("the folder is there");
+    entries.map(|e| e.expect("an entry").path()).collect()
+}
+
+/// Compiles a C program; `None` where there is no compiler.
+fn compile(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
+    let base = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let file = base.with_extension("c");
+    std::fs::write(&file, source).expect("the test's folder is writable");
+    let _ = std::fs::remove_file(&base);
+    let built = Command::new("cc")
+        .args(["-O1", "-o"])
+        .arg(&base)
+        .arg(&file)
+        .args(arguments)
+        .status();
+    if !built.is_ok_and(|s| s.success()) {
+        println!("skipped: no working C compiler");
+        return None;
+    }
+    Some(base)
+}
+
+#[test]
+fn a_second_run_translates_nothing_and_counts_the_same() {
+    for (name, words) in [
+        ("true", &["true"][..]),
+        ("ls", &["ls", "/"]),
+        ("exec", &["sh", "-c", "/bin/true; exec /bin/true"]),
+    ] {
+        let (cache, _) = folder(name);
+        let Some(without) = run(words, None, true) else {
+            return;
+        };
+        let Some(first) = run(words, Some(&cache), true) else {
+            return;
+        };
+        let Some(second) = run(words, Some(&cache), true) else {
+            return;
+        };
+        assert_eq!(without.cached, 0, "{name}");
+        assert!(
+            second.translated == 0 && second.cached > 0,
+            "{name}: {second:?}"
+        );
+        for other in [&first, &second] {
+            let seen = (other.code, other.instructions);
+            assert_eq!(seen, (without.code, without.instructions), "{name}");
+        }
+    }
+}
+
+#[test]
+fn another_launcher_checks_the_file_and_uses_it() {
+    let (cache, path) = folder("again");
+    let Some(first) = run(&["true"], Some(&cache), true) else {
+        return;
+    };
+    let again = Cache::open(&path).expect("the same folder");
+    let second = run(&["true"], Some(&again), true).expect("it worked before");
+    assert!(first.translated > 0 && second.translated == 0, "{second:?}");
+    assert_eq!(again.clear().expect("our files"), 1);
+    let third = run(&["true"], Some(&again), true).expect("it worked before");
+    assert!(
+        third.translated == first.translated && third.cached == 0,
+        "{third:?}"
+    );
+}
+
+#[test]
+fn with_random_addresses_nothing_is_kept() {
+    let (cache, path) = folder("random");
+    if std::fs::read_to_string("/proc/sys/kernel/randomize_va_space").is_ok_and(|v| v.trim() == "0")
+    {
+        println!("skipped: address randomisation is off on this machine");
+        return;
+    }
+    let Some(run) = run(&["true"], Some(&cache), false) else {
+        return;
+    };
+    assert!(run.translated > 0);
+    assert_eq!(files(&path), Vec::<PathBuf>::new());
+}
+
+/// Changes bytes of a finished file and makes its checksum right again.
+fn forge(path: &Path, change: impl FnOnce(&mut Vec<u8>, &dyn Fn(&[u8], usize) -> u64)) {
+    let mut bytes = std::fs::read(path).expect("a file of the cache");
+    let word = |bytes: &[u8], at: usize| {
+        u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    };
+    change(&mut bytes, &word);
+    let place = offset_of!(Prefix, checksum);
+    bytes[place..place + 8].fill(0);
+    let sum = bytes.chunks(1 << 20).fold(0, hash);
+    bytes[place..place + 8].copy_from_slice(&sum.to_ne_bytes());
+    std::fs::write(path, bytes).expect("ours");
+}
+
+/// Where piece `number` is in the file.
+fn piece_at(bytes: &[u8], number: usize, word: &dyn Fn(&[u8], usize) -> u64) -> usize {
+    word(bytes, offset_of!(Prefix, pieces) + 16 * number) as usize
+}
+
+#[test]
+fn code_that_is_not_what_was_translated_is_translated_again() {
+    let (cache, path) = folder("stale");
+    let Some(first) = run(&["true"], Some(&cache), true) else {
+        return;
+    };
+    let file = files(&path).pop().expect("a file");
+    forge(&file, |_, _| {});
+    let open = || Cache::open(&path).expect("the same folder");
+    let same = run(&["true"], Some(&open()), true).expect("it worked before");
+    assert_eq!(same.translated, 0, "forging keeps a file valid");
+    // As if the first page of the first image had other bytes then.
+    forge(&file, |bytes, word| {
+        let at = piece_at(bytes, piece::PAGES, word) + offset_of!(SavedPage, hash);
+        bytes[at] ^= 1;
+    });
+    let stale = run(&["true"], Some(&open()), true).expect("it worked before");
+    assert!(
+        stale.translated > 0 && stale.cached < first.translated,
+        "{stale:?}"
+    );
+    assert_eq!(
+        (stale.code, stale.instructions),
+        (first.code, first.instructions)
+    );
+    let after = run(&["true"], Some(&open()), true).expect("it worked before");
+    assert_eq!(after.translated, 0, "what was stale has been replaced");
+}
+
+#[test]
+fn a_damaged_file_is_ignored_and_replaced() {
+    let (cache, path) = folder("damaged");
+    let Some(first) = run(&["true"], Some(&cache), true) else {
+        return;
+    };
+    let name = files(&path).pop().expect("a file");
+    let whole = std::fs::read(&name).expect("ours");
+    let (size, junk) = (whole.len() as u64, [0xffu8; 600]);
+    let cut = |file: &File, length| file.set_len(length).expect("ours");
+    let spoil = |file: &File, bytes, at| file.write_all_at(bytes, at).expect("ours");
+    let damage: [&dyn Fn(&File); 5] = [
+        &|file| cut(file, 0),
+        &|file| cut(file, 100),
+        &|file| cut(file, size - 4096),
+        &|file| spoil(file, &junk[..1], size / 2),
+        &|file| spoil(file, &junk, 8),
+    ];
+    for (number, damage) in damage.iter().enumerate() {
+        std::fs::write(&name, &whole).expect("ours");
+        damage(&File::options().write(true).open(&name).expect("ours"));
+        let cache = Cache::open(&path).expect("the same folder");
+        let run = run(&["true"], Some(&cache), true).expect("it worked before");
+        assert_eq!(
+            (run.code, run.instructions),
+            (first.code, first.instructions),
+            "{number}"
+        );
+        assert_eq!(
+            (run.translated, run.cached),
+            (first.translated, 0),
+            "{number}"
+        );
+        assert_eq!(
+            std::fs::read(&name).expect("ours").len(),
+            whole.len(),
+            "{number}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_changes_is_another_program() {
+    let source = |code: i32| format!("int main(void) {{ return {code}; }}");
+    let (cache, _) = folder("changed");
+    let Some(program) = compile("changed", &source(3), &[]) else {
+        return;
+    };
+    let path = program.to_string_lossy().into_owned();
+    let Some(first) = run(&[&path], Some(&cache), true) else {
+        return;
+    };
+    let _ = compile("changed", &source(4), &[]);
+    let second = run(&[&path], Some(&cache), true).expect("it worked before");
+    assert_eq!((first.code, second.code), (Some(3), Some(4)));
+    assert_eq!(
+        second.cached, 0,
+        "nothing of the first belongs to the second"
+    );
+}
+
+#[test]
+fn a_library_that_changes_is_translated_again() {
+    let (cache, _) = folder("library");
+    let library = |value: i32| {
+        let source = format!("int value(void) {{ return {value}; }}");
+        compile("libvalue.so", &source, &["-shared", "-fPIC"])
+    };
+    let Some(built) = library(5) else { return };
+    let Some(program) = compile(
+        "user-of-library",
+        "int value(void); int main(void) { return value(); }",
+        &[&built.to_string_lossy(), "-Wl,-rpath,$ORIGIN"],
+    ) else {
+        return;
+    };
+    let path = program.to_string_lossy().into_owned();
+    let Some(first) = run(&[&path], Some(&cache), true) else {
+        return;
+    };
+    let second = run(&[&path], Some(&cache), true).expect("it worked before");
+    assert_eq!(
+        (first.code, second.code, second.translated),
+        (Some(5), Some(5), 0)
+    );
+    let _ = library(6);
+    let third = run(&[&path], Some(&cache), true).expect("it worked before");
+    assert_eq!(third.code, Some(6));
+    assert!(
+        third.translated > 0 && third.translated < 200 && third.cached > 0,
+        "{third:?}"
+    );
+    assert_eq!(third.instructions, first.instructions);
+}
+
+#[test]
+fn threads_find_what_earlier_threads_translated() {
+    let source = r#"
+        #include <pthread.h>
+        static void *work(void *p) {
+            long sum = 0;
+            for (int i = 0; i < 1000; i++) sum += i ^ (long)p;
+            return (void *)sum;
+        }
+        int main(void) {
+            pthread_t threads[8];
+            for (int round = 0; round < 8; round++) {
+                for (long i = 0; i < 8; i++) pthread_create(&threads[i], 0, work, (void *)i);
+                for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
+            }
+            return 9;
+        }"#;
+    let (cache, _) = folder("threads");
+    let Some(program) = compile("threads", source, &["-pthread"]) else {
+        return;
+    };
+    let path = program.to_string_lossy().into_owned();
+    let Some(first) = run(&[&path], Some(&cache), true) else {
+        return;
+    };
+    let second = run(&[&path], Some(&cache), true).expect("it worked before");
+    assert_eq!((first.code, second.code), (Some(9), Some(9)));
+    // Who waits for whom differs from run to run, and with it a few blocks.
+    assert!(
+        second.translated * 20 < first.translated,
+        "{first:?} {second:?}"
+    );
+}
+
+#[test]
+fn libraries_that_come_and_go_and_written_code() {
+    let source = r#"
+        #include <dlfcn.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        int main(int argc, char **argv) {
+            int total = 0;
+            for (int i = 0; i < 3; i++) {
+                void *library = dlopen(argv[1], RTLD_NOW);
+                if (!library) return 100;
+                total += ((int (*)(void))dlsym(library, "value"))();
+                dlclose(library);
+            }
+            /* mov eax, n; ret, twice at the same place */
+            unsigned char *code = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            for (int n = 1; n < 3; n++) {
+                memcpy(code, "\xb8\0\0\0\0\xc3", 6);
+                code[1] = n;
+                total += ((int (*)(void))code)();
+            }
+            return total; /* 3 * 7 + 1 + 2 */
+        }"#;
+    let (cache, _) = folder("mixed");
+    let value = "int value(void) { return 7; }";
+    let Some(library) = compile("libcomes.so", value, &["-shared", "-fPIC"]) else {
+        return;
+    };
+    let Some(program) = compile("mixed", source, &["-ldl"]) else {
+        return;
+    };
+    let paths = [program, library].map(|p| p.to_string_lossy().into_owned());
+    let words = [&*paths[0], &paths[1]];
+    let Some(without) = run(&words, None, true) else {
+        return;
+    };
+    let runs: Vec<Run> = (0..3)
+        .map(|_| run(&words, Some(&cache), true).expect("it worked"))
+        .collect();
+    for run in &runs {
+        assert_eq!(
+            (run.code, run.instructions),
+            (Some(24), without.instructions),
+            "{runs:?}"
+        );
+    }
+    // Written code, and the library that was gone at the end, are translated anew.
+    assert!(runs[1].translated * 10 < runs[0].translated, "{runs:?}");
+}

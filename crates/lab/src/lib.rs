@@ -1,0 +1,15 @@
+//! The laboratory: how exact a counter is on this machine, and what sampling costs on it. Nothing is believed that can
+//! be measured; what cannot be measured is labelled a model, and its inputs say where they are from.
+//!
+//! * [`loops`]: workloads whose instructions are known by construction.
+//! * [`exact`]: counters against those workloads.
+//! * [`reads`]: what one read of a counter costs.
+//! * [`sampling`]: what a sample costs, by event, method, payload and rate.
+//! * [`model`]: the sampling interrupt as a model, to be told from what was measured.
+
+pub mod exact;
+pub mod loops;
+pub mod machine;
+pub mod model;
+pub mod reads;
+pub mod sampling;

@@ -1,0 +1,5 @@
+//! Architectures without workloads of known length.
+
+use super::Loop;
+
+pub(super) const LOOPS: &[Loop] = &[];

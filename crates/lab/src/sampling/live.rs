@@ -1,0 +1,110 @@
+//! A sampling event on the calling thread, and what came out of its ring.
+
+use super::cell::Cell;
+use truecount_perf::{Error, Event, OpenOptions, Ring, SharedKernel, Target};
+use truecount_sample::abi::record as rt;
+use truecount_sample::{Body, RawRecord, SampleLayout};
+
+/// Largest ring, in pages.
+const PAGES: usize = 1024;
+
+/// An open event with its ring.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) event: Event,
+    pub(super) ring: Ring,
+    layout: SampleLayout,
+}
+
+/// What came out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Times of the samples.
+    pub samples: Vec<u64>,
+    /// Times at which the thread left the CPU.
+    pub switches: Vec<u64>,
+    /// Times that the kernel stopped sampling because there were too many interrupts.
+    pub throttled: u64,
+    /// Records lost because the ring was full.
+    pub lost: u64,
+    /// Frames of all call chains, and branches of all branch stacks.
+    pub frames: u64,
+    /// Branches of all branch stacks.
+    pub branches: u64,
+}
+
+impl Live {
+    /// Opens the cell's event, off; the ring is as large as the limit of locked memory allows.
+    pub(super) fn open(
+        kernel: &SharedKernel,
+        cell: &Cell,
+        per_second: f64,
+        sees_kernel: bool,
+    ) -> Result<Self, Error> {
+        let attr = cell.attr(per_second, sees_kernel);
+        let event = Event::open_with(kernel, &attr, Target::CallingThread, OpenOptions::default())?;
+        let mut pages = PAGES;
+        let ring = loop {
+            match event.ring(pages) {
+                Ok(ring) => break ring,
+                Err(error) if pages <= 8 => return Err(error),
+                Err(_) => pages /= 2,
+            }
+        };
+        let layout = SampleLayout {
+            sample_type: attr.get_sample_type(),
+            read_format: attr.get_read_format(),
+            branch_sample_type: attr.get_branch_sample_type(),
+            regs_user: attr.get_sample_regs_user(),
+            regs_intr: 0,
+            sample_id_all: true,
+        };
+        Ok(Self {
+            event,
+            ring,
+            layout,
+        })
+    }
+
+    /// Empties the ring.
+    pub(super) fn take(&mut self) -> Taken {
+        let mut taken = Taken::default();
+        loop {
+            let record = match self.ring.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                // The ring goes on behind what could not be read.
+                Err(_) => continue,
+            };
+            match record.kind {
+                rt::THROTTLE => taken.throttled += 1,
+                rt::SAMPLE | rt::SWITCH => {
+                    let raw = RawRecord {
+                        kind: record.kind,
+                        misc: record.misc,
+                        body: record.body(),
+                    };
+                    let Some((body, id)) = raw.decode(&self.layout) else {
+                        continue;
+                    };
+                    let Some(time) = id.time else { continue };
+                    match body {
+                        Body::Sample(sample) => {
+                            taken.samples.push(time);
+                            taken.frames += sample.callchain.len() as u64;
+                            taken.branches += sample.branches.map_or(0, |b| b.len() as u64);
+                        }
+                        Body::Switch { .. } => taken.switches.push(time),
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.ring.release();
+        taken.lost = self.ring.lost();
+        taken.samples.sort_unstable();
+        taken.switches.sort_unstable();
+        taken
+    }
+}

@@ -1,0 +1,462 @@
+//! What the sampling interrupt costs, cell by cell: {frequency, fixed period} × {nothing, call chain, stack, branch
+//! stack} × rates, each cell visited many times in shuffled rounds, with an undisturbed visit in every round.
+//!
+//! A visit watches the clock for gaps, then does a fixed amount of work. The gaps that hold a sample's time are what
+//! sampling stole, interrupt by interrupt; the work's CPU time against the undisturbed one is the slowdown. Where the
+//! kernel's tracepoints may be read, a second part of the visit takes the handler's own time from them (apart, because
+//! tracing costs time in the handler itself).
+
+mod cell;
+mod cost;
+mod gaps;
+mod live;
+mod trace;
+
+use crate::loops::{self, Arena, framed};
+use crate::machine::Pinned;
+use live::Live;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use trace::Trace;
+use truecount_perf::{Cause, Event as Counter, OpenOptions, SharedKernel, Target, linux};
+use truecount_stats::Schedule;
+
+pub use cell::{Cell, Event, Method, Payload};
+pub use cost::{Cost, Estimate, Handler, NotHere, Outcome};
+pub use gaps::{Gap, Matched, Spread, match_up, now, step, threshold, watch};
+pub use live::Taken;
+pub use trace::{Run, with_samples};
+
+/// How long a visit watches.
+const WATCH: Duration = Duration::from_millis(25);
+/// How much work it does then, undisturbed.
+const WORK: Duration = Duration::from_millis(10);
+/// How long it watches with tracing.
+const TRACED: Duration = Duration::from_millis(12);
+/// Gaps kept a visit.
+const ROOM: usize = 1 << 15;
+/// Values kept a cell.
+const MOST: usize = 1 << 17;
+
+/// What to measure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The cells.
+    pub cells: Vec<Cell>,
+    /// For how long; every cell is visited once at least.
+    pub time: Duration,
+    /// Of the order of visits.
+    pub seed: u64,
+    /// Where; `None` chooses.
+    pub cpu: Option<usize>,
+    /// Frames with frame pointers on the stack of the sampled code.
+    pub depth: u32,
+}
+
+/// What visits to one cell gave so far.
+#[derive(Default)]
+struct Sums {
+    visits: u64,
+    seconds: f64,
+    taken: Taken,
+    samples: u64,
+    stolen: Vec<u64>,
+    means: Vec<f64>,
+    other_ns: u64,
+    left_out: u64,
+    unmatched: u64,
+    handler: Vec<u64>,
+    /// CPU time of the work, by round.
+    work: BTreeMap<usize, f64>,
+}
+
+/// CPU time of this thread, ns.
+fn cpu_time() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a place for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
+/// How much work takes how long.
+struct Work {
+    body: loops::Body,
+    times: u64,
+    arena: Arena,
+}
+
+impl Work {
+    fn new() -> std::io::Result<Self> {
+        let plain = loops::named("plain").ok_or_else(|| {
+            std::io::Error::new(
+                std::io::ErrorKind::Unsupported,
+                "there are no loops of known length for this architecture",
+            )
+        })?;
+        let mut work = Self {
+            body: plain.body,
+            times: plain.times,
+            arena: Arena::new(16)?,
+        };
+        let least = (0..5).map(|_| work.run()).min().unwrap_or(1).max(1);
+        let wished = WORK.as_nanos() as f64 / least as f64 * plain.times as f64;
+        work.times = (wished as u64).clamp(1000, 1 << 32);
+        Ok(work)
+    }
+
+    /// CPU time that it took, ns.
+    fn run(&self) -> u64 {
+        let start = cpu_time();
+        // SAFETY: the plain loop touches no memory.
+        unsafe { (self.body)(self.times, self.arena.memory(), self.arena.stride()) };
+        cpu_time().saturating_sub(start)
+    }
+}
+
+/// What happens inside the frames: watch, then work.
+struct Inside<'a> {
+    gaps: &'a mut Vec<Gap>,
+    watch: Duration,
+    threshold: u64,
+    work: Option<&'a Work>,
+    work_ns: u64,
+    left_out: u64,
+    seconds: f64,
+}
+
+impl Inside<'_> {
+    fn go(&mut self) {
+        let begin = now();
+        let end = begin.saturating_add(self.watch.as_nanos() as u64);
+        self.left_out = watch(end, self.threshold, self.gaps);
+        self.work_ns = self.work.map_or(0, Work::run);
+        self.seconds = now().saturating_sub(begin) as f64 / 1e9;
+    }
+}
+
+/// The experiment under way.
+struct Experiment<'p> {
+    plan: &'p Plan,
+    kernel: SharedKernel,
+    work: Work,
+    step: u64,
+    gaps: Vec<Gap>,
+    traces: Vec<(Event, Trace)>,
+    sums: Vec<Sums>,
+    outcome: Outcome,
+    /// Cells that open, with their indices in the plan; the first place is the undisturbed visit.
+    open: Vec<Option<Cell>>,
+}
+
+/// Measures. `stop` is asked between visits, some tens of milliseconds apart.
+///
+/// # Errors
+/// The machine gives no memory or no CPU, or there are no loops for this architecture.
+pub fn run(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> std::io::Result<Outcome> {
+    let begun = Instant::now();
+    let pinned = Pinned::to(plan.cpu)?;
+    let result = measure(plan, pinned.cpu, begun, stop);
+    let restored = pinned.before.apply();
+    let outcome = result?;
+    restored?;
+    Ok(outcome)
+}
+
+fn measure(
+    plan: &Plan,
+    cpu: usize,
+    begun: Instant,
+    stop: &mut dyn FnMut() -> bool,
+) -> std::io::Result<Outcome> {
+    let kernel = linux();
+    let step = step();
+    let mut experiment = Experiment {
+        plan,
+        work: Work::new()?,
+        step,
+        gaps: Vec::with_capacity(ROOM),
+        traces: Vec::new(),
+        sums: Vec::new(),
+        outcome: Outcome {
+            cpu: Some(cpu),
+            step_ns: step,
+            threshold_ns: threshold(step),
+            ..Outcome::default()
+        },
+        open: vec![None],
+        kernel,
+    };
+    experiment.outcome.cycles_per_second = experiment.cycles_per_second();
+    experiment.try_all();
+    experiment.trace_all();
+    experiment.rounds(begun, stop);
+    experiment.sum_up();
+    experiment.outcome.seconds = begun.elapsed().as_secs_f64();
+    Ok(experiment.outcome)
+}
+
+impl Experiment<'_> {
+    /// By counting them for a while.
+    fn cycles_per_second(&self) -> Option<f64> {
+        let attr = Event::Cycles.attr().exclude_kernel(true).exclude_hv(true);
+        let options = OpenOptions::default();
+        let counter =
+            Counter::open_with(&self.kernel, &attr, Target::CallingThread, options).ok()?;
+        let (start, before) = (now(), counter.read().ok()?.value);
+        self.work.run();
+        let (end, after) = (now(), counter.read().ok()?.value);
+        let cycles = after.saturating_sub(before);
+        (cycles > 0).then(|| cycles as f64 * 1e9 / end.saturating_sub(start).max(1) as f64)
+    }
+
+    fn per_second(&self, event: Event) -> f64 {
+        match event {
+            // Nanoseconds.
+            Event::CpuClock => 1e9,
+            Event::Cycles => self.outcome.cycles_per_second.unwrap_or(1e9),
+        }
+    }
+
+    /// Which cells open here: with the kernel in sight, else without.
+    fn try_all(&mut self) {
+        let opens = |experiment: &Self, cell: &Cell, kernel: bool| {
+            let per_second = experiment.per_second(cell.event);
+            Live::open(&experiment.kernel, cell, per_second, kernel).map(drop)
+        };
+        self.outcome.sees_kernel = self
+            .plan
+            .cells
+            .iter()
+            .any(|cell| opens(self, cell, true).is_ok());
+        for cell in &self.plan.cells {
+            match opens(self, cell, self.outcome.sees_kernel) {
+                Ok(()) => self.open.push(Some(*cell)),
+                Err(error) => {
+                    let needs_hardware = cell.event == Event::Cycles
+                        && self.outcome.cycles_per_second.is_none()
+                        || cell.payload == Payload::Lbr
+                        || error.cause() == Cause::NoPmu;
+                    let lbr = cell.payload == Payload::Lbr && cell.event == Event::CpuClock;
+                    self.outcome.not_here.push(NotHere {
+                        cell: *cell,
+                        reason: if lbr {
+                            "only the PMU's interrupt reads branch stacks".to_owned()
+                        } else {
+                            error.reason().to_owned()
+                        },
+                        needs_hardware,
+                    });
+                }
+            }
+        }
+        self.sums.resize_with(self.open.len(), Sums::default);
+    }
+
+    /// The tracepoints of every event that is sampled.
+    fn trace_all(&mut self) {
+        for event in [Event::CpuClock, Event::Cycles] {
+            if !self.open.iter().flatten().any(|cell| cell.event == event) {
+                continue;
+            }
+            let mut handler = Handler {
+                event,
+                tracepoints: None,
+                reason: None,
+            };
+            match Trace::open(&self.kernel, event) {
+                Ok(trace) => {
+                    handler.tracepoints = Some(trace.name.to_owned());
+                    self.traces.push((event, trace));
+                }
+                Err(reason) => handler.reason = Some(reason),
+            }
+            self.outcome.handlers.push(handler);
+        }
+    }
+
+    fn rounds(&mut self, begun: Instant, stop: &mut dyn FnMut() -> bool) {
+        let mut schedule = Schedule::new(self.open.len(), self.plan.seed);
+        loop {
+            for step in schedule.next_round() {
+                if stop() {
+                    self.outcome.partial = self.outcome.rounds == 0;
+                    return;
+                }
+                self.visit(step.command, step.round);
+                // Whole rounds, so that every cell has an undisturbed partner; but not for ever.
+                if self.outcome.rounds > 0 && begun.elapsed() >= self.plan.time.mul_f64(1.5) {
+                    return;
+                }
+            }
+            self.outcome.rounds += 1;
+            if begun.elapsed() >= self.plan.time {
+                return;
+            }
+        }
+    }
+
+    fn visit(&mut self, place: usize, round: usize) {
+        let Some(cell) = self.open.get(place).copied() else {
+            return;
+        };
+        let mut live = match cell {
+            None => None,
+            // It opened a moment ago; a visit that does not is left out.
+            Some(cell) => match Live::open(
+                &self.kernel,
+                &cell,
+                self.per_second(cell.event),
+                self.outcome.sees_kernel,
+            ) {
+                Ok(live) => Some(live),
+                Err(_) => return,
+            },
+        };
+        let (gaps, inside) = self.inside(WATCH, true, live.as_ref());
+        let (work_ns, seconds, left_out) = inside;
+        let taken = live.as_mut().map(Live::take).unwrap_or_default();
+        let matched = match_up(&gaps, &taken.samples, &taken.switches, self.step);
+        let handler = cell.and_then(|cell| self.traced(&cell, live.as_mut()));
+        self.gaps = gaps;
+        let Some(sums) = self.sums.get_mut(place) else {
+            return;
+        };
+        sums.visits += 1;
+        sums.seconds += seconds;
+        sums.samples += taken.samples.len() as u64;
+        sums.other_ns += matched.other_ns;
+        sums.left_out += matched.left_out + left_out;
+        sums.unmatched += matched.unmatched;
+        if let Some(spread) = Spread::of(&matched.with_sample) {
+            sums.means.push(spread.mean);
+        }
+        let room = MOST.saturating_sub(sums.stolen.len());
+        sums.stolen
+            .extend(matched.with_sample.into_iter().take(room));
+        let room = MOST.saturating_sub(sums.handler.len());
+        sums.handler
+            .extend(handler.unwrap_or_default().into_iter().take(room));
+        sums.taken.throttled += taken.throttled;
+        sums.taken.lost += taken.lost;
+        sums.taken.frames += taken.frames;
+        sums.taken.branches += taken.branches;
+        sums.work.insert(round, work_ns as f64);
+    }
+
+    /// Watches (and works) below as many frames as the plan says, with the event on. Gives the gaps, and the work's
+    /// time, the whole time in seconds, and the gaps that found no room.
+    fn inside(
+        &mut self,
+        watch: Duration,
+        work: bool,
+        live: Option<&Live>,
+    ) -> (Vec<Gap>, (u64, f64, u64)) {
+        let mut gaps = std::mem::take(&mut self.gaps);
+        gaps.clear();
+        let mut inside = Inside {
+            gaps: &mut gaps,
+            watch,
+            threshold: self.outcome.threshold_ns,
+            work: work.then_some(&self.work),
+            work_ns: 0,
+            left_out: 0,
+            seconds: 0.0,
+        };
+        // An event that cannot be switched on takes no samples, and the visit says so by their number.
+        let _ = live.map(|live| live.event.enable());
+        framed(self.plan.depth, &mut || inside.go());
+        let _ = live.map(|live| live.event.disable());
+        let told = (inside.work_ns, inside.seconds, inside.left_out);
+        (gaps, told)
+    }
+
+    /// The handler's times with tracing on.
+    fn traced(&mut self, cell: &Cell, live: Option<&mut Live>) -> Option<Vec<u64>> {
+        let live = live?;
+        let place = self
+            .traces
+            .iter()
+            .position(|(event, _)| *event == cell.event)?;
+        let (_, trace) = self.traces.get(place)?;
+        trace.enable().ok()?;
+        let (gaps, _) = self.inside(TRACED, false, Some(live));
+        self.gaps = gaps;
+        let (_, trace) = self.traces.get_mut(place)?;
+        trace.disable().ok()?;
+        let runs = trace.take();
+        Some(with_samples(&runs, &live.take().samples))
+    }
+
+    fn sum_up(&mut self) {
+        let mut sums = std::mem::take(&mut self.sums).into_iter();
+        let Some(base) = sums.next() else { return };
+        self.outcome.background_share = (base.seconds > 0.0)
+            .then(|| base.other_ns as f64 / 1e9 / (base.visits as f64 * WATCH.as_secs_f64()));
+        let cells: Vec<Cell> = self.open.iter().flatten().copied().collect();
+        for (cell, sums) in cells.into_iter().zip(sums) {
+            if sums.visits == 0 {
+                continue;
+            }
+            let period =
+                (cell.method == Method::Period).then(|| cell.period(self.per_second(cell.event)));
+            self.outcome
+                .cells
+                .push(cost::cost(cell, period, &sums, &base));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timer_is_sampled_and_its_price_is_measured() {
+        let cell = |payload| Cell {
+            event: Event::CpuClock,
+            method: Method::Period,
+            payload,
+            rate: 4000,
+        };
+        let plan = Plan {
+            cells: vec![cell(Payload::None), cell(Payload::Fp), cell(Payload::Lbr)],
+            time: Duration::from_millis(300),
+            seed: 1,
+            cpu: None,
+            depth: 8,
+        };
+        let outcome = match run(&plan, &mut || false) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                println!("skipped: {error}");
+                return;
+            }
+        };
+        println!("{outcome:#?}");
+        assert!(!outcome.partial && outcome.rounds >= 1);
+        // Branch stacks do not come with a timer.
+        assert!(
+            outcome
+                .not_here
+                .iter()
+                .any(|n| n.cell.payload == Payload::Lbr)
+        );
+        if outcome.cells.is_empty() {
+            println!("skipped: the kernel lets nobody sample here");
+            return;
+        }
+        for cost in &outcome.cells {
+            assert!(cost.samples > 0 && cost.visits >= 1, "{cost:?}");
+            if let Some(stolen) = cost.stolen {
+                assert!(stolen.p50 > 0 && stolen.p50 <= stolen.p99 && stolen.p99 <= stolen.max);
+            }
+        }
+        let stopped = run(&plan, &mut || true).unwrap();
+        assert!(stopped.partial && stopped.cells.is_empty());
+    }
+}
