@@ -10,6 +10,8 @@ mod check;
 mod errors;
 #[path = "cli/exactness.rs"]
 mod exactness;
+#[path = "cli/overhead.rs"]
+mod overhead;
 #[path = "cli/run.rs"]
 mod run;
 #[path = "cli/schemas.rs"]
@@ -18,3 +20,5 @@ mod schemas;
 mod stat;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/system.rs"]
+mod system;

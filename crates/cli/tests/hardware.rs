@@ -5,7 +5,11 @@
 
 #[path = "hardware/exactness.rs"]
 mod exactness;
+#[path = "hardware/overhead.rs"]
+mod overhead;
 #[path = "hardware/record.rs"]
 mod record;
 #[path = "hardware/stat.rs"]
 mod stat;
+#[path = "hardware/system.rs"]
+mod system;

@@ -7,11 +7,13 @@ mod completions;
 mod events;
 pub(crate) mod exactness;
 mod man;
+mod overhead;
 mod profile;
 mod record;
 mod report;
 mod run;
 mod stat;
+mod system;
 mod top;
 
 use crate::CmdResult;
@@ -29,7 +31,9 @@ pub(crate) enum Command {
     Events(events::Args),
     Exactness(exactness::Args),
     Man(man::Args),
+    Overhead(Box<overhead::Args>),
     Stat(stat::Args),
+    System(system::Args),
     Top(top::Args),
 }
 
@@ -45,9 +49,11 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Run(args) => run::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
+        Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),
         Command::Exactness(args) => exactness::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::System(args) => system::run(args),
         Command::Top(args) => top::run(args),
     }
 }

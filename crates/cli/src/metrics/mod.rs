@@ -32,6 +32,34 @@ pub(crate) fn load(files: &[PathBuf]) -> Result<Metrics, Failure> {
     Ok(metrics)
 }
 
+/// The packs and metrics that names mean on this machine.
+///
+/// # Errors
+/// Status 2: no such metric for this CPU, with near names and the CPUs that have it.
+pub(crate) fn packs(
+    names: &[String],
+    files: &[PathBuf],
+    machine: &Machine,
+) -> Result<Vec<(Pack, Vec<String>)>, Failure> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = load(files)?;
+    let cpu = machine.cpu().map(names_of).unwrap_or_default();
+    let cpu: Vec<&str> = cpu.iter().map(String::as_str).collect();
+    let mut found = Vec::new();
+    for name in names.iter().flat_map(|list| list.split(',')) {
+        let (pack, metrics) = all
+            .find(name.trim(), &cpu)
+            .map_err(|error| Failure::new(2, format!("-M: {error}")))?;
+        found.push((
+            pack.clone(),
+            metrics.into_iter().map(str::to_owned).collect(),
+        ));
+    }
+    Ok(found)
+}
+
 /// What is known without counting.
 pub(crate) fn context(machine: &Machine) -> Context {
     let active = std::fs::read_to_string("/sys/devices/system/cpu/smt/active").ok();

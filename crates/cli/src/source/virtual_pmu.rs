@@ -3,8 +3,11 @@
 //! The program runs with its code translated; the translated code counts itself. What may make a
 //! total less than the program's whole is collected in [`Ran`] and decides what is called exact.
 
+mod cache;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod engine;
+
+pub(crate) use cache::{CacheArgs, clear as clear_cache};
 
 use std::path::Path;
 
@@ -66,6 +69,11 @@ pub(crate) struct Ran {
     /// The blocks executed, where the run counted them.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub(crate) blocks: Option<truecount_engine::virt::Blocks>,
+    /// Blocks of code that had to be translated, and that came from earlier runs.
+    pub(crate) translated_blocks: u64,
+    pub(crate) cached_blocks: u64,
+    /// Why translations are not kept although they should be.
+    pub(crate) cache_problem: Option<String>,
 }
 
 impl Thread {
@@ -79,8 +87,9 @@ impl Thread {
     }
 }
 
-/// Counted when the user names nothing.
-pub(super) const DEFAULT: &str = "instructions:u,branches:u,loads:u,stores:u";
+/// Counted when the user names nothing. Only the running total: translations are kept for it, and
+/// a program that opens counters itself gets them.
+pub(super) const DEFAULT: &str = "instructions:u";
 
 impl Ran {
     /// The sum over all threads, if the run counted the event.
@@ -137,6 +146,7 @@ impl Ran {
                 self.outlived
             ));
         }
+        notes.extend(self.cache_problem.clone());
         notes
     }
 }
@@ -245,6 +255,12 @@ impl VirtualPmu {
             .any(|event| event != StaticEvent::Instructions);
         let ran = execute(&session.signals, program, launch, per_block)?;
         let mut notes = ran.notes();
+        if !per_block {
+            notes.push(
+                "It counts more on demand: -e instructions:u,branches:u,loads:u,stores:u,calls:u …"
+                    .to_owned(),
+            );
+        }
         notes.push(format!(
             "Counted by the virtual PMU inside the program. The run took {} with it, which is not the \
              program's own time: times and memory are those of native runs, in truecount bench or \
@@ -328,6 +344,9 @@ mod tests {
             outlived: 0,
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             blocks: None,
+            translated_blocks: 0,
+            cached_blocks: 0,
+            cache_problem: None,
         }
     }
 

@@ -142,3 +142,69 @@ fn run_follows_its_schema() {
         &json(&["stat", "--source", "virtual", "--json", "--", "true"]),
     );
 }
+
+#[test]
+fn events_and_models_follow_their_schemas() {
+    for args in [
+        &["events", "--json"][..],
+        &["events", "--cpu", "skl", "--json"],
+        &["events", "--cpu", "adl", "--json"],
+        &["events", "--cpu", "zen2", "--json"],
+        &["events", "--cpu", "neoverse-n1", "--json"],
+    ] {
+        let document = json(args);
+        assert!(!document["events"].as_array().unwrap().is_empty());
+        check("events.json", &document);
+    }
+    let document = json(&["events", "--cpu", "snb", "HW_INTERRUPTS.RECEIVED", "--json"]);
+    assert_eq!(document["events"][0]["raw"], "r01cb");
+    check("events.json", &document);
+    refuses("events.json", &document, |wrong| {
+        wrong["events"][0]["raw"] = "0x1cb".into();
+    });
+    // An undocumented event without its provenance.
+    refuses("events.json", &document, |wrong| {
+        wrong["events"][0]["provenance"] = serde_json::Value::Null;
+    });
+    let document = json(&["events", "--cpu", "list", "--json"]);
+    assert!(document["models"].as_array().unwrap().len() > 50);
+    check("models.json", &document);
+    refuses("models.json", &document, |wrong| {
+        let _ = wrong["models"][0].as_object_mut().unwrap().remove("cpus");
+    });
+}
+
+#[test]
+fn metrics_follow_their_schema() {
+    for cpu in ["snb", "skl", "icl", "spr", "zen5", "neoverse-v1"] {
+        let document = json(&["events", "--metrics", "--cpu", cpu, "--json"]);
+        assert!(document["packs"].as_array().unwrap().len() > 1, "{cpu}");
+        check("metrics.json", &document);
+    }
+    let document = json(&["events", "--metrics", "--json"]);
+    check("metrics.json", &document);
+    refuses("metrics.json", &document, |wrong| {
+        wrong["packs"][0]["metrics"][0]["formula"] = "".into();
+    });
+    refuses("metrics.json", &document, |wrong| {
+        let _ = wrong["packs"][0].as_object_mut().unwrap().remove("source");
+    });
+}
+
+#[test]
+fn system_follows_its_schema() {
+    for per in ["cpu", "core", "socket", "node"] {
+        let document = json(&["system", "-n", "1", "-I", "50", "--per", per, "--json"]);
+        check("system.json", &document);
+        // A value out of nothing, and nothing without a reason.
+        refuses("system.json", &document, |wrong| {
+            wrong["rows"][0]["cells"][0]["reason"] = serde_json::Value::Null;
+            wrong["rows"][0]["cells"][0]["value"] = serde_json::Value::Null;
+        });
+        refuses("system.json", &document, |wrong| {
+            wrong["rows"][0]["cells"][0] = serde_json::json!({
+                "value": 0, "source": null, "precision": null, "reason": "no PMU",
+            });
+        });
+    }
+}

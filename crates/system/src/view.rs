@@ -1,0 +1,578 @@
+//! Rows and cells: the amounts of CPUs summed over cores, sockets, nodes and the machine, and what they mean.
+//!
+//! Everything is summed first and divided last, so that a socket's IPC is its instructions over its cycles and not a
+//! mean of ratios.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use truecount_events::metrics::Context;
+
+use crate::counters::OTHER_CORE;
+use crate::plan::{CYCLES, FAULTS, Plan, PlannedMetric, Role, SWITCHES};
+use crate::rates::{Amount, Amounts, CAME, Interval, Key};
+use crate::topology::Place;
+
+/// What a row stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// All CPUs.
+    Machine,
+    /// One package.
+    Socket,
+    /// One memory node.
+    Node,
+    /// One core with its hardware threads.
+    Core,
+    /// One hardware thread.
+    Cpu,
+}
+
+impl Scope {
+    /// The name on the command line and in documents.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Machine => "machine",
+            Self::Socket => "socket",
+            Self::Node => "node",
+            Self::Core => "core",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
+/// Who counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// PMUs.
+    Hardware,
+    /// The kernel's own bookkeeping.
+    Software,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// A stable name for documents: `ipc`.
+    pub name: String,
+    /// A short head for tables: `IPC`.
+    pub head: String,
+    /// Its unit.
+    pub unit: String,
+    /// What it means, in one line.
+    pub about: String,
+    /// Who counts it.
+    pub source: Source,
+}
+
+/// A cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// The value, or why there is none.
+    pub value: Result<f64, String>,
+    /// Some count behind it was extrapolated.
+    pub scaled: bool,
+}
+
+impl Cell {
+    fn missing(reason: impl Into<String>) -> Self {
+        Self {
+            value: Err(reason.into()),
+            scaled: false,
+        }
+    }
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What it stands for.
+    pub scope: Scope,
+    /// Its number; a core's is that of its first CPU. 0 for the machine.
+    pub id: u32,
+    /// The CPUs in it.
+    pub cpus: Vec<u32>,
+    /// One for each column.
+    pub cells: Vec<Cell>,
+}
+
+/// The table of one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// Length of the interval, ns.
+    pub wall_ns: u64,
+    /// What is in each row.
+    pub columns: Vec<Column>,
+    /// The machine first, then the rows of the scope asked for.
+    pub rows: Vec<Row>,
+}
+
+/// What a column is computed from.
+enum Formula {
+    /// A share of the CPUs' time, in percent.
+    Share(Key),
+    /// Occurrences a second.
+    Rate(Key),
+    /// An event a second; of the whole machine rather what the kernel counts by itself.
+    EventRate(&'static str, Key),
+    /// Cycles over busy time.
+    Frequency,
+    /// A metric by its place in the plan.
+    Metric(usize),
+    /// No formula for this CPU.
+    Without(String),
+    /// A socket's amount a second, over this.
+    SocketRate(Key, f64),
+    /// Traffic that is not local.
+    Remote,
+}
+
+fn columns(plan: &Plan) -> Vec<(Column, Formula)> {
+    let column = |name: &str, head: &str, unit: &str, about: &str, source| Column {
+        name: name.to_owned(),
+        head: head.to_owned(),
+        unit: unit.to_owned(),
+        about: about.to_owned(),
+        source,
+    };
+    use Source::{Hardware, Software};
+    let mut all = vec![
+        (
+            column(
+                "utilisation",
+                "busy %",
+                "%",
+                "Time not idle, of the CPU's time.",
+                Software,
+            ),
+            Formula::Share(Key::Busy),
+        ),
+        (
+            column("user", "user %", "%", "Time in user mode.", Software),
+            Formula::Share(Key::User),
+        ),
+        (
+            column(
+                "kernel",
+                "kernel %",
+                "%",
+                "Time in the kernel and its interrupts.",
+                Software,
+            ),
+            Formula::Share(Key::Kernel),
+        ),
+        (
+            column(
+                "steal",
+                "steal %",
+                "%",
+                "Time that the hypervisor gave to others.",
+                Software,
+            ),
+            Formula::Share(Key::Steal),
+        ),
+    ];
+    let metric = |name: &str| plan.metrics.iter().position(|m| m.name == name);
+    for (name, head, unit, about) in [
+        (
+            "ipc",
+            "IPC",
+            "instructions per cycle",
+            "Instructions per cycle, user and kernel.",
+        ),
+        ("ghz", "GHz", "GHz", "Cycles per busy nanosecond."),
+        (
+            "cache-mpki",
+            "MPKI",
+            "per 1000 instructions",
+            "Last-level cache misses per 1000 instructions.",
+        ),
+    ] {
+        let formula = match metric(name) {
+            _ if name == "ghz" => Formula::Frequency,
+            Some(at) => Formula::Metric(at),
+            None => Formula::Without("its events have no name on this machine".to_owned()),
+        };
+        all.push((column(name, head, unit, about, Hardware), formula));
+    }
+    let topdown: Vec<(usize, &PlannedMetric)> = plan
+        .metrics
+        .iter()
+        .enumerate()
+        .filter(|(_, m)| m.role == Role::Topdown)
+        .collect();
+    for &(at, planned) in &topdown {
+        let head = head_of(&planned.name);
+        all.push((
+            column(
+                &planned.name,
+                &head,
+                &planned.unit,
+                &planned.about,
+                Hardware,
+            ),
+            Formula::Metric(at),
+        ));
+    }
+    if topdown.is_empty() {
+        let reason = plan.no_topdown.clone().unwrap_or_default();
+        for name in [
+            "frontend-bound",
+            "bad-speculation",
+            "backend-bound",
+            "retiring",
+        ] {
+            all.push((
+                column(name, &head_of(name), "%", "Top-down level 1.", Hardware),
+                Formula::Without(reason.clone()),
+            ));
+        }
+    }
+    const MEBI: f64 = 1_048_576.0;
+    let memory = |name, head, about, source| column(name, head, "MiB/s", about, source);
+    all.extend([
+        (
+            memory(
+                "memory-read",
+                "read",
+                "Read from memory, by the memory controllers.",
+                Hardware,
+            ),
+            Formula::SocketRate(Key::Read, MEBI),
+        ),
+        (
+            memory("memory-written", "write", "Written to memory.", Hardware),
+            Formula::SocketRate(Key::Written, MEBI),
+        ),
+        (
+            memory(
+                "memory-local",
+                "local",
+                "To and from the own node's memory, by resctrl.",
+                Hardware,
+            ),
+            Formula::SocketRate(Key::Local, MEBI),
+        ),
+        (
+            memory(
+                "memory-remote",
+                "remote",
+                "To and from other nodes' memory, by resctrl.",
+                Hardware,
+            ),
+            Formula::Remote,
+        ),
+        (
+            column("power", "watts", "W", "Power of the package.", Hardware),
+            Formula::SocketRate(Key::Energy, 1.0),
+        ),
+        (
+            column(
+                "interrupts",
+                "irq/s",
+                "per second",
+                "Interrupts of all kinds.",
+                Software,
+            ),
+            Formula::Rate(Key::Interrupts),
+        ),
+        (
+            column(
+                "context-switches",
+                "cs/s",
+                "per second",
+                "Context switches.",
+                Software,
+            ),
+            Formula::EventRate(SWITCHES, Key::Switches),
+        ),
+        (
+            column(
+                "page-faults",
+                "faults/s",
+                "per second",
+                "Page faults.",
+                Software,
+            ),
+            Formula::EventRate(FAULTS, Key::Faults),
+        ),
+    ]);
+    let asked = plan.metrics.iter().enumerate();
+    for (at, planned) in asked.filter(|(_, m)| m.role == Role::Asked) {
+        all.push((
+            column(
+                &planned.name,
+                &planned.name,
+                &planned.unit,
+                &planned.about,
+                Hardware,
+            ),
+            Formula::Metric(at),
+        ));
+    }
+    all
+}
+
+/// A short head of a top-down share.
+fn head_of(name: &str) -> String {
+    match name {
+        "frontend-bound" => "front %",
+        "bad-speculation" => "badspec %",
+        "backend-bound" => "back %",
+        "retiring" => "retire %",
+        "smt-contention" => "smt %",
+        other => other,
+    }
+    .to_owned()
+}
+
+impl View {
+    /// The rows of a scope, after the machine's.
+    #[must_use]
+    pub fn new(interval: &Interval, plan: &Plan, scope: Scope) -> Self {
+        let columns = columns(plan);
+        let everything: Vec<u32> = interval.topology.cpus.keys().copied().collect();
+        let mut groups = vec![(Scope::Machine, 0, everything)];
+        if scope != Scope::Machine {
+            let of = groups_of(interval, scope);
+            groups.extend(of.into_iter().map(|(id, cpus)| (scope, id, cpus)));
+        }
+        let rows = groups
+            .into_iter()
+            .map(|(scope, id, cpus)| {
+                let summed = Summed::new(interval, plan, scope, id, &cpus);
+                let cells = columns
+                    .iter()
+                    .map(|(_, formula)| summed.cell(formula))
+                    .collect();
+                Row {
+                    scope,
+                    id,
+                    cpus,
+                    cells,
+                }
+            })
+            .collect();
+        Self {
+            wall_ns: interval.wall_ns,
+            columns: columns.into_iter().map(|(column, _)| column).collect(),
+            rows,
+        }
+    }
+}
+
+/// The CPUs of each row. Where the machine does not tell a CPU's core, it is one by itself; without socket or node it
+/// belongs to number 0.
+fn groups_of(interval: &Interval, scope: Scope) -> Vec<(u32, Vec<u32>)> {
+    let mut groups: BTreeMap<(u32, u32, u32), Vec<u32>> = BTreeMap::new();
+    for (&cpu, place) in &interval.topology.cpus {
+        let Place { socket, core, node } = *place;
+        let key = match scope {
+            Scope::Machine => (0, 0, 0),
+            Scope::Socket => (socket.unwrap_or(0), 0, 0),
+            Scope::Node => (node.unwrap_or(0), 0, 0),
+            Scope::Core => match core {
+                Some(core) => (socket.unwrap_or(0), 1, core),
+                None => (socket.unwrap_or(0), 2, cpu),
+            },
+            Scope::Cpu => (cpu, 0, 0),
+        };
+        groups.entry(key).or_default().push(cpu);
+    }
+    groups
+        .into_iter()
+        .map(|((first, _, _), cpus)| match scope {
+            Scope::Core => (cpus.first().copied().unwrap_or(0), cpus),
+            _ => (first, cpus),
+        })
+        .collect()
+}
+
+/// The amounts of a row.
+struct Summed<'a> {
+    plan: &'a Plan,
+    scope: Scope,
+    wall_ns: u64,
+    cpus: Amounts,
+    sockets: Amounts,
+    machine: &'a Amounts,
+}
+
+impl<'a> Summed<'a> {
+    fn new(interval: &'a Interval, plan: &'a Plan, scope: Scope, id: u32, cpus: &[u32]) -> Self {
+        let of_cpus = cpus.iter().filter_map(|cpu| interval.cpus.get(cpu));
+        let of_sockets = interval.sockets.iter().filter(|(socket, _)| match scope {
+            Scope::Machine => true,
+            Scope::Socket => **socket == id,
+            _ => false,
+        });
+        Self {
+            plan,
+            scope,
+            wall_ns: interval.wall_ns,
+            cpus: sum(of_cpus),
+            sockets: sum(of_sockets.map(|(_, amounts)| amounts)),
+            machine: &interval.machine,
+        }
+    }
+
+    fn amount(&self, key: Key) -> Result<Amount, String> {
+        let missing = || Err("not counted".to_owned());
+        self.cpus.get(&key).cloned().unwrap_or_else(missing)
+    }
+
+    fn per_second(&self, amount: Result<Amount, String>) -> Cell {
+        match amount {
+            Ok(_) if self.wall_ns == 0 => Cell::missing("the interval has no length"),
+            Ok(Amount { value, scaled }) => Cell {
+                value: Ok(value * 1e9 / self.wall_ns as f64),
+                scaled,
+            },
+            Err(reason) => Cell::missing(reason),
+        }
+    }
+
+    fn socket(&self, key: Key) -> Result<Amount, String> {
+        match self.scope {
+            Scope::Machine | Scope::Socket => self
+                .sockets
+                .get(&key)
+                .cloned()
+                .unwrap_or_else(|| Err("not counted".to_owned())),
+            _ => Err("counted for whole sockets (--per socket)".to_owned()),
+        }
+    }
+
+    fn cell(&self, formula: &Formula) -> Cell {
+        match formula {
+            Formula::Share(key) => match (self.amount(*key), self.amount(Key::Time)) {
+                (Ok(part), Ok(all)) if all.value > 0.0 => Cell {
+                    value: Ok(100.0 * part.value / all.value),
+                    scaled: false,
+                },
+                (Err(reason), _) | (_, Err(reason)) => Cell::missing(reason),
+                _ => Cell::missing("no time passed"),
+            },
+            Formula::Rate(key) => self.per_second(self.amount(*key)),
+            Formula::EventRate(name, of_machine) => {
+                let kernel = self.machine.get(of_machine);
+                match (self.scope, kernel) {
+                    (Scope::Machine, Some(Ok(amount))) => self.per_second(Ok(*amount)),
+                    _ => self.per_second(self.event(name, None)),
+                }
+            }
+            Formula::Frequency => self.frequency(),
+            Formula::Metric(at) => match self.plan.metrics.get(*at) {
+                Some(metric) => self.metric(metric),
+                None => Cell::missing("not counted"),
+            },
+            Formula::Without(reason) => Cell::missing(reason.clone()),
+            Formula::SocketRate(key, over) => {
+                let cell = self.per_second(self.socket(*key));
+                Cell {
+                    value: cell.value.map(|value| value / over),
+                    ..cell
+                }
+            }
+            Formula::Remote => match (self.socket(Key::Total), self.socket(Key::Local)) {
+                (Ok(all), Ok(local)) => {
+                    // Two counters read one after the other: local may be a line ahead.
+                    let remote = (all.value - local.value).max(0.0) / 1_048_576.0;
+                    self.per_second(Ok(Amount {
+                        value: remote,
+                        scaled: false,
+                    }))
+                }
+                (Err(reason), _) | (_, Err(reason)) => Cell::missing(reason),
+            },
+        }
+    }
+
+    fn event(&self, name: &str, group: Option<usize>) -> Result<Amount, String> {
+        match self.plan.event(name, group) {
+            Some(index) => self.amount(Key::Event(index)),
+            None => Err(format!("{name} has no name on this machine")),
+        }
+    }
+
+    fn frequency(&self) -> Cell {
+        /// Busy time has a grain of 10 ms: with less than this a frequency would be mostly rounding.
+        const LEAST_NS: f64 = 50e6;
+        match (self.event(CYCLES, None), self.amount(Key::Busy)) {
+            (Ok(cycles), Ok(busy)) if busy.value >= LEAST_NS => Cell {
+                value: Ok(cycles.value / busy.value),
+                scaled: cycles.scaled,
+            },
+            (Err(reason), _) | (_, Err(reason)) => Cell::missing(reason),
+            _ => Cell::missing("nearly idle: its busy time is too short to divide by"),
+        }
+    }
+
+    fn metric(&self, metric: &PlannedMetric) -> Cell {
+        let Some(pack) = self.plan.packs.get(metric.pack) else {
+            return Cell::missing("not counted");
+        };
+        let context = Context {
+            wall_ns: Some(self.wall_ns as f64),
+            ..self.plan.context.clone()
+        };
+        let reason: RefCell<Option<String>> = RefCell::new(None);
+        let scaled = RefCell::new(false);
+        let counts = |expression: &str| {
+            let mut groups = metric.groups.iter();
+            let found = groups.find_map(|&group| self.plan.event(expression, Some(group)));
+            let amount = match found {
+                Some(index) => self.amount(Key::Event(index)),
+                None => Err(format!("{expression} has no name on this machine")),
+            };
+            match amount {
+                Ok(amount) => {
+                    *scaled.borrow_mut() |= amount.scaled;
+                    Some(amount.value)
+                }
+                Err(why) => {
+                    reason.borrow_mut().get_or_insert(why);
+                    None
+                }
+            }
+        };
+        let mut values = pack
+            .evaluate(&[&metric.name], &counts, &context)
+            .into_iter();
+        let result = values.next().map(|value| value.result);
+        match (result, reason.into_inner()) {
+            (Some(Ok(value)), _) => Cell {
+                value: Ok(value),
+                scaled: scaled.into_inner(),
+            },
+            (_, Some(why)) => Cell::missing(why),
+            (Some(Err(error)), None) => Cell::missing(error.to_string()),
+            (None, None) => Cell::missing("not counted"),
+        }
+    }
+}
+
+/// Sums of each key. A part without a value spoils the sum, or it would be too small; but a CPU that came during the
+/// interval, and a core of a kind that does not count the event, are not part of it.
+fn sum<'a>(parts: impl Iterator<Item = &'a Amounts>) -> Amounts {
+    let outside = |reason: &str| reason == CAME || reason == OTHER_CORE;
+    let mut total = Amounts::new();
+    for amounts in parts {
+        for (&key, amount) in amounts {
+            let merged = match (total.remove(&key), amount) {
+                (None, amount) => amount.clone(),
+                (Some(Ok(sum)), Ok(more)) => Ok(Amount {
+                    value: sum.value + more.value,
+                    scaled: sum.scaled || more.scaled,
+                }),
+                (Some(Err(reason)), amount) if outside(&reason) => amount.clone(),
+                (Some(sum), Err(reason)) if outside(reason) => sum,
+                (Some(Err(reason)), _) => Err(reason),
+                (_, Err(reason)) => Err(reason.clone()),
+            };
+            total.insert(key, merged);
+        }
+    }
+    total
+}
