@@ -41,7 +41,7 @@ fn stat_follows_its_schema() {
         "stat",
         "--json",
         "-e",
-        "page-faults,max-rss,instructions:u",
+        "page-faults,max-rss,cycles:u",
         "--",
         "true",
     ]);
