@@ -36,7 +36,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             context.pc = next.wrapping_sub(2);
             open_pages(context);
             let number = context.regs[0];
-            let for_event = is_descriptor_syscall(number) && perf::concerns(context.regs[7]);
+            let for_event = is_descriptor_syscall(number) && perf::concerns(context);
             let plain = is_plain_syscall(number)
                 || !proc_maps::concerns(number, syscalls::arguments(context));
             if plain && !for_event {
