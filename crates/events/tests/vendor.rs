@@ -142,6 +142,15 @@ fn the_resolver_takes_a_users_folder() {
     let resolved = resolve("UOPS_ISSUED.STALL_CYCLES:u", &machine).unwrap();
     let encoding = resolved.events().next().unwrap().encoding().unwrap();
     assert_eq!(encoding.config, 0x0180_010e);
+    // What must be precise is, for whoever samples it; a level that the user wrote stands.
+    let precise = |text: &str| {
+        let resolved = resolve(text, &machine).unwrap();
+        let encoding = resolved.events().next().unwrap().encoding().unwrap();
+        (encoding.max_precise, encoding.precise_ip)
+    };
+    assert_eq!(precise("FRONTEND_RETIRED.DSB_MISS:u"), (true, 0));
+    assert_eq!(precise("FRONTEND_RETIRED.DSB_MISS:pp"), (false, 2));
+    assert_eq!(precise("UOPS_ISSUED.STALL_CYCLES:u"), (false, 0));
     let error = resolve("TOPDOWN.SLOTS_P", &machine).unwrap_err();
     assert!(error.to_string().contains("alderlake"), "{error}");
 }
