@@ -12,6 +12,7 @@ fn main() {
         "build.rs",
         "runtime",
         "src/xlate",
+        "src/pmu",
         "src/layout.rs",
         "src/log.rs",
         "src/snapshot.rs",

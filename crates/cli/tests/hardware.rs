@@ -5,6 +5,8 @@
 
 #[path = "hardware/exactness.rs"]
 mod exactness;
+#[path = "hardware/overhead.rs"]
+mod overhead;
 #[path = "hardware/record.rs"]
 mod record;
 #[path = "hardware/stat.rs"]

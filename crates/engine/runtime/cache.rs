@@ -27,6 +27,7 @@ pub const NONE: u32 = u32::MAX;
 
 pub const OFFSETS: Offsets = Offsets {
     count: offset_of!(Context, count) as u32,
+    lanes: offset_of!(Context, count) as u32,
     spill_rax: offset_of!(Context, spill_rax) as u32,
     target: offset_of!(Context, target) as u32,
     spill_2: offset_of!(Context, spill_2) as u32,
@@ -42,6 +43,7 @@ const CONFIG: Config = Config {
     offsets: OFFSETS,
     ret_table: RET_TABLE as u32,
     jump_table: JUMP_TABLE as u32,
+    events_word: crate::layout::TOTALS_BASE + offset_of!(crate::layout::Header, events_open) as u64,
     force_far: false,
     limit: block::MAX_INSNS,
     counter: None,

@@ -5,8 +5,8 @@ use crate::entry::{self, address, kind};
 use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BASE, state as slot_state};
 use crate::pages::PAGES;
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
-use crate::xlate::entry::{Via, is_plain_syscall};
-use crate::{cache_file, check, counts, report, signals, sys, syscalls};
+use crate::xlate::entry::{Via, is_descriptor_syscall, is_plain_syscall};
+use crate::{cache_file, check, counts, perf, proc_maps, report, signals, sys, syscalls};
 use core::sync::atomic::Ordering::*;
 
 /// Called by the crossing with the program's state in the context; leaves the
@@ -34,7 +34,11 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             state::unlock();
             let next = exit.target;
             context.pc = next.wrapping_sub(2);
-            if is_plain_syscall(context.regs[0]) {
+            let number = context.regs[0];
+            let for_event = is_descriptor_syscall(number) && perf::concerns(context.regs[7]);
+            let plain = is_plain_syscall(number)
+                || !proc_maps::concerns(number, syscalls::arguments(context));
+            if plain && !for_event {
                 context.resume = resume;
                 context.start[2] = 1;
                 return;
@@ -150,6 +154,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     counts::init(args.slot as u32);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
+    perf::started(context);
     CACHE.get().init();
     PAGES.get().init();
     signals::init(context);
@@ -175,6 +180,7 @@ fn map_totals(fd: u64) {
         let got = sys::call(sys::MMAP, [TOTALS_BASE, len, 3, flags, fd, 0]);
         check!(got == TOTALS_BASE as i64, "the totals file cannot be mapped (errno {})", -got);
         sys::call(28, [TOTALS_BASE, len, 16, 0, 0, 0]); // MADV_DONTDUMP
+        perf::know_file(fd);
         sys::call(3, [fd, 0, 0, 0, 0, 0]);
     }
 }

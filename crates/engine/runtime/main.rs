@@ -12,6 +12,8 @@
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
+//! | `perf` | `perf_event_open` and what is done with its descriptors |
+//! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `frames` | signals in, frames out |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `report` | the end after a failed internal check |
@@ -27,6 +29,8 @@ mod snapshot;
 mod log;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
+#[path = "../src/pmu/mod.rs"]
+mod pmu;
 
 mod cache;
 mod cache_file;
@@ -37,6 +41,8 @@ mod frames;
 mod images;
 mod memory_calls;
 mod pages;
+mod perf;
+mod proc_maps;
 mod report;
 mod signals;
 mod state;

@@ -3,7 +3,7 @@
 
 use crate::cache::{self, CACHE};
 use crate::pages::{EXEC, PAGES};
-use crate::{cache_file, state, sys};
+use crate::{cache_file, perf, state, sys};
 
 const EINVAL: i64 = 22;
 const ENOMEM: i64 = 12;
@@ -30,9 +30,10 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
             return -ENOMEM;
         }
     }
+    let of_event = if number == 9 { perf::mapping(a) } else { None };
     state::lock();
     // SAFETY: passed through as the program made it; checked against our memory.
-    let result = unsafe { sys::call(number, a) };
+    let result = of_event.unwrap_or_else(|| unsafe { sys::call(number, a) });
     let (pages, cache) = (PAGES.get(), CACHE.get());
     let failed = (-4095..0).contains(&result);
     match number {

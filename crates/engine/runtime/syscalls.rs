@@ -1,7 +1,7 @@
 //! System calls that mean something to the engine. The rest never comes here.
 
 use crate::layout::{Context, state as slot_state};
-use crate::{cache_file, images, memory_calls, signals, state, sys, threads};
+use crate::{cache_file, images, memory_calls, perf, proc_maps, signals, state, sys, threads};
 use core::sync::atomic::Ordering::*;
 
 /// Executes the call that the program is about to make. Its registers are in
@@ -19,7 +19,21 @@ pub fn special(context: &mut Context, next: u64) {
         56..=58 | 435 => threads::clone(context, number, a),
         59 | 322 => images::execve(context, number, a),
         60 | 231 => end(context, number, a),
+        0 | 8 | 16 | 17 | 19 | 295 | 327 => perf::call(number, a),
+        298 => perf::open(context, a),
         158 => arch_prctl(context, a),
+        2 | 257 => {
+            // SAFETY: passed through as the program made it.
+            let result = unsafe { sys::call(number, a) };
+            proc_maps::opened(number, a, result);
+            result
+        }
+        5 | 262 => {
+            // SAFETY: passed through as the program made it.
+            let result = unsafe { sys::call(number, a) };
+            proc_maps::asked(number, a, result);
+            result
+        }
         // SAFETY: passed through as the program made it.
         _ => unsafe { sys::call(number, a) },
     };
@@ -37,6 +51,7 @@ fn end(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         cache_file::save(context);
     }
     context.state.store(slot_state::ENDED, Release);
+    perf::ended(context);
     if number == 60 {
         threads::leave(context);
     }

@@ -3,13 +3,14 @@
 
 use crate::dispatch;
 use crate::layout::{Context, MAX_SLOTS, REGION, TOTALS_BASE, state as slot_state};
-use crate::{check, counts, entry, signals, state, sys};
+use crate::{check, counts, entry, perf, signals, state, sys};
 use core::sync::atomic::Ordering::*;
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_NEWPID: u64 = 0x2000_0000;
 const ALL: u64 = u64::MAX;
 
 /// Linux `struct clone_args` (include/uapi/linux/sched.h), first version and
@@ -149,6 +150,7 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     child.stack = if shares_memory { stack() } else { context.stack };
     let top = child.stack - 16;
     child.start[0] = u64::from(!shares_memory);
+    perf::cloned(context, slot, flags & CLONE_THREAD != 0);
     if !shares_memory {
         // The child's copy of the lock must not be held by a thread it lacks.
         state::lock();
@@ -169,7 +171,12 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if !shares_memory {
         state::unlock();
     }
+    if result > 0 && flags & CLONE_NEWPID == 0 && child.tid == 0 {
+        // An event of it may be opened before it comes round to saying so itself.
+        child.tid = result as u32;
+    }
     if result < 0 {
+        perf::not_cloned(slot);
         child.state.store(slot_state::FREE, Relaxed);
     }
     if shares_memory && flags & CLONE_VFORK != 0 {

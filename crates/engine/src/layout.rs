@@ -23,6 +23,10 @@ pub const TOTALS_BASE: u64 = 0x4000_0000_0000;
 pub const REGION: u64 = 64 << 20;
 /// Slots a run can use (threads and processes together).
 pub const MAX_SLOTS: u32 = 65_536;
+/// Table of the events that programs opened (`pmu::table`), in region 0.
+pub const EVENT_TABLE: u64 = TOTALS_BASE + (1 << 20);
+/// Their pages, up to the end of region 0.
+pub const EVENT_PAGES: u64 = TOTALS_BASE + (32 << 20);
 /// With [`option::BLOCKS`]: where a slot's execution counters (8 bytes each) are
 /// in its region.
 pub const COUNTERS: u32 = 0x1_0000;
@@ -68,6 +72,12 @@ pub struct Header {
     pub ring: [AtomicU32; 256],
     /// Text of the first failure, zero-terminated.
     pub report: [u8; 1024],
+    /// Lock over the events that programs opened: thread id of who holds it.
+    pub events_lock: AtomicU32,
+    /// Not 0 once a program has opened an event of the engine's.
+    pub events_open: AtomicU32,
+    /// Device and inode of the totals file: by these an event's descriptor is known.
+    pub events_file: [AtomicU64; 2],
 }
 
 /// Bits of [`Header::options`].
@@ -201,6 +211,10 @@ pub struct Context {
     pub translated: u64,
     /// Entries into the runtime.
     pub entries: u64,
+    /// Slot that this thread had before `execve`, or 0.
+    pub previous: u32,
+    /// Nanoseconds the thread had run when it ended (0: it has not, or was killed).
+    pub ran: AtomicU64,
     /// Blocks taken over from disk.
     pub cached: u64,
     /// Where a [`crate::snapshot::Request`] is.

@@ -2,6 +2,7 @@
 
 pub mod layout;
 pub mod log;
+pub mod pmu;
 pub mod snapshot;
 pub mod step;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -7,6 +7,7 @@ mod completions;
 mod events;
 pub(crate) mod exactness;
 mod man;
+mod overhead;
 mod profile;
 mod record;
 mod report;
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Events(events::Args),
     Exactness(exactness::Args),
     Man(man::Args),
+    Overhead(Box<overhead::Args>),
     Stat(stat::Args),
     System(system::Args),
     Top(top::Args),
@@ -47,6 +49,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Run(args) => run::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
+        Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),
         Command::Exactness(args) => exactness::run(args),
         Command::Stat(args) => stat::run(args),

@@ -3,8 +3,11 @@
 //! The program runs with its code translated; the translated code counts itself. What may make a
 //! total less than the program's whole is collected in [`Ran`] and decides what is called exact.
 
+mod cache;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod engine;
+
+pub(crate) use cache::{CacheArgs, clear as clear_cache};
 
 use std::path::Path;
 
@@ -55,6 +58,11 @@ pub(crate) struct Ran {
     pub(crate) uncounted: u32,
     /// Processes that were still running when the program ended.
     pub(crate) outlived: usize,
+    /// Blocks of code that had to be translated, and that came from earlier runs.
+    pub(crate) translated_blocks: u64,
+    pub(crate) cached_blocks: u64,
+    /// Why translations are not kept although they should be.
+    pub(crate) cache_problem: Option<String>,
 }
 
 impl Ran {
@@ -109,6 +117,7 @@ impl Ran {
                 self.outlived
             ));
         }
+        notes.extend(self.cache_problem.clone());
         notes
     }
 }
@@ -265,6 +274,9 @@ mod tests {
             ],
             uncounted: 0,
             outlived: 0,
+            translated_blocks: 0,
+            cached_blocks: 0,
+            cache_problem: None,
         }
     }
 

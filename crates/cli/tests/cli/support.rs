@@ -9,6 +9,7 @@ pub(crate) fn truecount(args: &[&str]) -> Command {
     command
         .args(args)
         .stdin(Stdio::null())
+        .env("TRUECOUNT_NO_CACHE", "1")
         .env_remove("CLICOLOR_FORCE");
     command
 }

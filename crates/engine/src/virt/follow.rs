@@ -68,7 +68,7 @@ pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child
         loop {
             match ptrace::wait() {
                 Ok(Event::Exec(tid)) => {
-                    return inject(&for_tracer, tid).map_err(LaunchErrorKind::Inject);
+                    return inject(&for_tracer, tid, 0).map_err(LaunchErrorKind::Inject);
                 }
                 Ok(Event::Group(tid)) => drop(ptrace::listen(tid)),
                 Ok(Event::Signal(tid, signal)) => drop(ptrace::resume(tid, signal)),
@@ -217,7 +217,7 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     loop {
         match ptrace::wait() {
             Ok(Event::Exec(tid)) => {
-                if inject(shared, tid).is_err() {
+                if inject(shared, tid, slot).is_err() {
                     shared.header().uncounted.fetch_add(1, Ordering::Relaxed);
                 }
                 return;

@@ -70,15 +70,16 @@ impl Remote {
 }
 
 /// Injects into the thread `tid`, stopped at its exec event, and detaches.
-pub(super) fn inject(shared: &Shared, tid: i32) -> Result<(), InjectError> {
-    let result = try_inject(shared, tid);
+/// `previous` is the slot it had before (0: none).
+pub(super) fn inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectError> {
+    let result = try_inject(shared, tid, previous);
     if result.is_err() {
         let _ = ptrace::detach(tid, 0);
     }
     result
 }
 
-fn try_inject(shared: &Shared, tid: i32) -> Result<(), InjectError> {
+fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectError> {
     let regs = step("reading registers", ptrace::regs(tid))?;
     if regs.cs != 0x33 {
         return Err(InjectError::NotX86_64);
@@ -120,6 +121,10 @@ fn try_inject(shared: &Shared, tid: i32) -> Result<(), InjectError> {
     step(
         "naming the slot",
         shared.write(slot, offset_of!(Context, name), &bytes),
+    )?;
+    step(
+        "naming the slot's predecessor",
+        shared.write(slot, offset_of!(Context, previous), &previous.to_ne_bytes()),
     )?;
     let args = StartArgs {
         pc: regs.rip,

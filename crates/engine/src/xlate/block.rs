@@ -8,6 +8,7 @@
 
 mod copy;
 mod count;
+mod rdpmc;
 mod terminate;
 
 pub use copy::far_register;
@@ -120,6 +121,9 @@ pub struct Config {
     pub ret_table: u32,
     /// Table of jump entries (an address below 2 GiB).
     pub jump_table: u32,
+    /// Address of the word that is not 0 once a program has opened an event of
+    /// the engine's: until then calls on descriptors need no look.
+    pub events_word: u64,
     /// Treat every RIP-relative operand as out of reach (tests).
     pub force_far: bool,
     /// Most instructions in the next block (1 to step over one).
@@ -390,7 +394,13 @@ impl Builder<'_, '_> {
             let here = self.hot.here();
             match item.insn.kind {
                 Kind::Plain | Kind::Rdpmc => {
-                    self.copy(&item);
+                    if item.insn.kind == Kind::Rdpmc {
+                        // What is added already, or not yet, for this block.
+                        let added = if counted { self.count } else { 0 };
+                        self.rdpmc(&item, at as i32 - added as i32);
+                    } else {
+                        self.copy(&item);
+                    }
                     if last && !counted {
                         self.count_spilling(total);
                     }

@@ -14,6 +14,8 @@ pub struct Buffer<'a> {
 pub const RAX: u8 = 0;
 /// RCX in encodings.
 pub const RCX: u8 = 1;
+/// RDX in encodings.
+pub const RDX: u8 = 2;
 
 impl<'a> Buffer<'a> {
     /// An empty buffer over `bytes` that will run at `address`.

@@ -11,6 +11,8 @@ use super::emit::{Buffer, RAX, RCX};
 pub struct Offsets {
     /// The count.
     pub count: u32,
+    /// The eight words whose sum is the count, for `rdpmc`.
+    pub lanes: u32,
     /// RAX's place.
     pub spill_rax: u32,
     /// Target in flight.
@@ -94,12 +96,19 @@ pub fn emit_entry(
     }
 }
 
+/// System calls that mean something to an event's descriptor: read, lseek,
+/// ioctl, pread64, readv, preadv, preadv2. Plain ones on any other.
+pub fn is_descriptor_syscall(number: u64) -> bool {
+    matches!(number, 0 | 8 | 16 | 17 | 19 | 295 | 327)
+}
+
 /// System calls that pass through untouched: none of those that the runtime
 /// must see (threads, images, signals, mappings, GS, counters).
 pub fn is_plain_syscall(number: u64) -> bool {
     !matches!(
         number,
-        9 | 10 | 11 | 12 | 13 | 14 | 15 | 25 // mmap mprotect munmap brk rt_sig* mremap
+        2 | 5 | 257 | 262 // open fstat openat newfstatat: the list of mappings
+            | 9 | 10 | 11 | 12 | 13 | 14 | 15 | 25 // mmap mprotect munmap brk rt_sig* mremap
             | 29..=31 | 67                   // shmat shmget shmctl shmdt
             | 56..=60                        // clone fork vfork execve exit
             | 131                            // sigaltstack

@@ -28,10 +28,26 @@ pub fn fit(plain_ns: f64, stack_ns: f64, stack: Stack, base: &Inputs) -> Option<
     if reads < 1.0 || !difference.is_finite() || difference <= 0.0 {
         return None;
     }
-    let rdmsr = difference / reads;
+    let from_stack = difference / reads;
+    // Reading the stack is more than RDMSR (its entries are copied, too). The registers cannot take more than the whole
+    // sample without branch stack.
+    let inside = plain_ns - base.entry_ns.value - base.exit_ns.value;
+    let most = inside / (5.0 * WRITE_TO_READ + 2.0);
+    if most <= 0.0 {
+        return None;
+    }
+    let (rdmsr, from) = if from_stack <= most {
+        let from =
+            format!("({stack_ns:.0} − {plain_ns:.0}) ns / {reads:.0} RDMSR of the branch stack");
+        (from_stack, from)
+    } else {
+        let from = format!(
+            "at most, as a sample without branch stack takes {inside:.0} ns between entry and exit"
+        );
+        (most, from)
+    };
     let wrmsr = rdmsr * WRITE_TO_READ;
-    let rest = plain_ns - 5.0 * wrmsr - 2.0 * rdmsr - base.entry_ns.value - base.exit_ns.value;
-    let from = format!("({stack_ns:.0} − {plain_ns:.0}) ns / {reads:.0} RDMSR of the branch stack");
+    let rest = inside - 5.0 * wrmsr - 2.0 * rdmsr;
     Some(Fitted {
         rdmsr_ns: Input::measured(rdmsr, &from),
         wrmsr_ns: Input::stated(wrmsr, &format!("{WRITE_TO_READ} times the RDMSR")),
@@ -65,6 +81,19 @@ mod tests {
         };
         assert!((again(Stack::None) - plain).abs() < 1e-6);
         assert!((again(Stack::Info) - stack).abs() < 1e-6);
+    }
+
+    #[test]
+    fn registers_take_no_more_than_the_sample() {
+        let inputs = Inputs::stated();
+        // 196 ns a read by the stack alone: 17 of them are more than the 1554 ns there are.
+        let fitted = fit(1954.0, 20_960.0, Stack::Info, &inputs).unwrap();
+        assert!(
+            (fitted.rdmsr_ns.value - 1554.0 / 17.0).abs() < 1e-9,
+            "{fitted:?}"
+        );
+        assert!(fitted.rdmsr_ns.origin.contains("at most") && fitted.body_ns.value < 1e-9);
+        assert!(fit(300.0, 20_960.0, Stack::Info, &inputs).is_none());
     }
 
     #[test]

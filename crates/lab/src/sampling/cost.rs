@@ -30,13 +30,13 @@ pub struct Cost {
     pub visits: u64,
     /// Samples taken.
     pub samples: u64,
-    /// Samples a second really taken.
+    /// Samples really taken a second of CPU time.
     pub rate_seen: f64,
     /// Time that one sample stole, ns, as the program saw it.
     pub stolen: Option<Spread>,
     /// The visits' means of it, ns.
     pub stolen_mean: Option<Estimate>,
-    /// Share of the time that sampling stole: `rate_seen` times the mean of `stolen`.
+    /// Share of CPU time that sampling stole: `rate_seen` times the mean of `stolen`.
     pub share: Option<f64>,
     /// Time in the kernel's handler, ns, by its tracepoints.
     pub handler: Option<Spread>,
@@ -129,15 +129,14 @@ pub(super) fn cost(cell: Cell, period: Option<u64>, sums: &Sums, base: &Sums) ->
         lost: sums.taken.lost,
         left_out: sums.left_out,
         unmatched: sums.unmatched,
-        frames: each(
-            sums.taken.frames,
-            matches!(cell.payload, Payload::Fp | Payload::Dwarf),
-        ),
+        frames: each(sums.taken.frames, cell.payload == Payload::Fp),
         branches: each(sums.taken.branches, cell.payload == Payload::Lbr),
     }
 }
 
-fn estimate(means: &[f64]) -> Option<Estimate> {
+/// Of values, one a visit: Hodges–Lehmann, with its 95 % interval.
+#[must_use]
+pub fn estimate(means: &[f64]) -> Option<Estimate> {
     let value = walsh_median(means);
     value.is_finite().then(|| Estimate {
         value,
@@ -146,8 +145,9 @@ fn estimate(means: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// Work of the same rounds.
-fn slowdown(base: &BTreeMap<usize, f64>, other: &BTreeMap<usize, f64>) -> Option<Estimate> {
+/// The factor by which work took longer, from the times of the same rounds.
+#[must_use]
+pub fn slowdown(base: &BTreeMap<usize, f64>, other: &BTreeMap<usize, f64>) -> Option<Estimate> {
     let pairs = other
         .iter()
         .filter_map(|(round, &time)| Some((*base.get(round)?, time)));

@@ -22,7 +22,7 @@ use truecount_perf::{Cause, Event as Counter, OpenOptions, SharedKernel, Target,
 use truecount_stats::Schedule;
 
 pub use cell::{Cell, Event, Method, Payload};
-pub use cost::{Cost, Estimate, Handler, NotHere, Outcome};
+pub use cost::{Cost, Estimate, Handler, NotHere, Outcome, estimate, slowdown};
 pub use gaps::{Gap, Matched, Spread, match_up, now, step, threshold, watch};
 pub use live::Taken;
 pub use trace::{Run, with_samples};
@@ -63,6 +63,7 @@ struct Sums {
     stolen: Vec<u64>,
     means: Vec<f64>,
     other_ns: u64,
+    watched_ns: u64,
     left_out: u64,
     unmatched: u64,
     handler: Vec<u64>,
@@ -118,6 +119,79 @@ impl Work {
     }
 }
 
+/// How often an event happens in a second of a program.
+#[must_use]
+pub fn per_second(event: Event, cycles_per_second: Option<f64>) -> f64 {
+    match event {
+        // Nanoseconds.
+        Event::CpuClock => 1e9,
+        Event::Cycles => cycles_per_second.unwrap_or(1e9),
+    }
+}
+
+/// By counting cycles over a millisecond of this thread's own time.
+fn cycles_per_second(kernel: &SharedKernel) -> Option<f64> {
+    let attr = Event::Cycles.attr().exclude_kernel(true).exclude_hv(true);
+    let options = OpenOptions::default();
+    let counter = Counter::open_with(kernel, &attr, Target::CallingThread, options).ok()?;
+    let (start, before) = (cpu_time(), counter.read().ok()?.value);
+    while cpu_time().saturating_sub(start) < 2_000_000 {
+        std::hint::black_box(truecount::known_loop(10_000));
+    }
+    let (end, after) = (cpu_time(), counter.read().ok()?.value);
+    let cycles = after.saturating_sub(before);
+    (cycles > 0).then(|| cycles as f64 * 1e9 / end.saturating_sub(start).max(1) as f64)
+}
+
+/// Which cells open on this machine.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tried {
+    /// Those that do.
+    pub open: Vec<Cell>,
+    /// Those that do not, and why.
+    pub not_here: Vec<NotHere>,
+    /// Cycles a second, where they can be counted.
+    pub cycles_per_second: Option<f64>,
+    /// Whether samples may see the kernel.
+    pub sees_kernel: bool,
+}
+
+/// Opens every cell on the calling thread: with the kernel in sight, else without.
+#[must_use]
+pub fn try_cells(cells: &[Cell]) -> Tried {
+    let kernel = linux();
+    let cycles_per_second = cycles_per_second(&kernel);
+    let opens = |cell: &Cell, sees_kernel: bool| {
+        let per_second = per_second(cell.event, cycles_per_second);
+        Live::open(&kernel, cell, per_second, sees_kernel).map(drop)
+    };
+    let mut tried = Tried {
+        cycles_per_second,
+        sees_kernel: cells.iter().any(|cell| opens(cell, true).is_ok()),
+        ..Tried::default()
+    };
+    for cell in cells {
+        let Err(error) = opens(cell, tried.sees_kernel) else {
+            tried.open.push(*cell);
+            continue;
+        };
+        let timer_stack = cell.payload == Payload::Lbr && cell.event == Event::CpuClock;
+        tried.not_here.push(NotHere {
+            cell: *cell,
+            reason: if timer_stack {
+                "only the PMU's interrupt reads branch stacks".to_owned()
+            } else {
+                error.reason().to_owned()
+            },
+            needs_hardware: !timer_stack
+                && (cell.payload == Payload::Lbr
+                    || cell.event == Event::Cycles && cycles_per_second.is_none()
+                    || error.cause() == Cause::NoPmu),
+        });
+    }
+    tried
+}
+
 /// What happens inside the frames: watch, then work.
 struct Inside<'a> {
     gaps: &'a mut Vec<Gap>,
@@ -126,17 +200,29 @@ struct Inside<'a> {
     work: Option<&'a Work>,
     work_ns: u64,
     left_out: u64,
+    /// Of the watch: wall time and CPU time, ns.
+    watched: (u64, u64),
+    /// CPU time of all.
     seconds: f64,
 }
 
 impl Inside<'_> {
     fn go(&mut self) {
-        let begin = now();
+        let (begin, cpu) = (now(), cpu_time());
         let end = begin.saturating_add(self.watch.as_nanos() as u64);
         self.left_out = watch(end, self.threshold, self.gaps);
+        self.watched = (now().saturating_sub(begin), cpu_time().saturating_sub(cpu));
         self.work_ns = self.work.map_or(0, Work::run);
-        self.seconds = now().saturating_sub(begin) as f64 / 1e9;
+        self.seconds = cpu_time().saturating_sub(cpu) as f64 / 1e9;
     }
+}
+
+/// What a visit was, beside its gaps.
+struct Visited {
+    work_ns: u64,
+    seconds: f64,
+    left_out: u64,
+    watched: (u64, u64),
 }
 
 /// The experiment under way.
@@ -191,8 +277,14 @@ fn measure(
         open: vec![None],
         kernel,
     };
-    experiment.outcome.cycles_per_second = experiment.cycles_per_second();
-    experiment.try_all();
+    let tried = try_cells(&plan.cells);
+    experiment.outcome.cycles_per_second = tried.cycles_per_second;
+    experiment.outcome.sees_kernel = tried.sees_kernel;
+    experiment.outcome.not_here = tried.not_here;
+    experiment.open.extend(tried.open.into_iter().map(Some));
+    experiment
+        .sums
+        .resize_with(experiment.open.len(), Sums::default);
     experiment.trace_all();
     experiment.rounds(begun, stop);
     experiment.sum_up();
@@ -201,60 +293,8 @@ fn measure(
 }
 
 impl Experiment<'_> {
-    /// By counting them for a while.
-    fn cycles_per_second(&self) -> Option<f64> {
-        let attr = Event::Cycles.attr().exclude_kernel(true).exclude_hv(true);
-        let options = OpenOptions::default();
-        let counter =
-            Counter::open_with(&self.kernel, &attr, Target::CallingThread, options).ok()?;
-        let (start, before) = (now(), counter.read().ok()?.value);
-        self.work.run();
-        let (end, after) = (now(), counter.read().ok()?.value);
-        let cycles = after.saturating_sub(before);
-        (cycles > 0).then(|| cycles as f64 * 1e9 / end.saturating_sub(start).max(1) as f64)
-    }
-
     fn per_second(&self, event: Event) -> f64 {
-        match event {
-            // Nanoseconds.
-            Event::CpuClock => 1e9,
-            Event::Cycles => self.outcome.cycles_per_second.unwrap_or(1e9),
-        }
-    }
-
-    /// Which cells open here: with the kernel in sight, else without.
-    fn try_all(&mut self) {
-        let opens = |experiment: &Self, cell: &Cell, kernel: bool| {
-            let per_second = experiment.per_second(cell.event);
-            Live::open(&experiment.kernel, cell, per_second, kernel).map(drop)
-        };
-        self.outcome.sees_kernel = self
-            .plan
-            .cells
-            .iter()
-            .any(|cell| opens(self, cell, true).is_ok());
-        for cell in &self.plan.cells {
-            match opens(self, cell, self.outcome.sees_kernel) {
-                Ok(()) => self.open.push(Some(*cell)),
-                Err(error) => {
-                    let needs_hardware = cell.event == Event::Cycles
-                        && self.outcome.cycles_per_second.is_none()
-                        || cell.payload == Payload::Lbr
-                        || error.cause() == Cause::NoPmu;
-                    let lbr = cell.payload == Payload::Lbr && cell.event == Event::CpuClock;
-                    self.outcome.not_here.push(NotHere {
-                        cell: *cell,
-                        reason: if lbr {
-                            "only the PMU's interrupt reads branch stacks".to_owned()
-                        } else {
-                            error.reason().to_owned()
-                        },
-                        needs_hardware,
-                    });
-                }
-            }
-        }
-        self.sums.resize_with(self.open.len(), Sums::default);
+        per_second(event, self.outcome.cycles_per_second)
     }
 
     /// The tracepoints of every event that is sampled.
@@ -318,7 +358,12 @@ impl Experiment<'_> {
             },
         };
         let (gaps, inside) = self.inside(WATCH, true, live.as_ref());
-        let (work_ns, seconds, left_out) = inside;
+        let Visited {
+            work_ns,
+            seconds,
+            left_out,
+            watched,
+        } = inside;
         let taken = live.as_mut().map(Live::take).unwrap_or_default();
         let matched = match_up(&gaps, &taken.samples, &taken.switches, self.step);
         let handler = cell.and_then(|cell| self.traced(&cell, live.as_mut()));
@@ -329,7 +374,10 @@ impl Experiment<'_> {
         sums.visits += 1;
         sums.seconds += seconds;
         sums.samples += taken.samples.len() as u64;
-        sums.other_ns += matched.other_ns;
+        // Being off the CPU is no theft: the scheduler books it to others.
+        let (wall, cpu) = watched;
+        sums.watched_ns += cpu;
+        sums.other_ns += matched.other_ns.saturating_sub(wall.saturating_sub(cpu));
         sums.left_out += matched.left_out + left_out;
         sums.unmatched += matched.unmatched;
         if let Some(spread) = Spread::of(&matched.with_sample) {
@@ -350,12 +398,7 @@ impl Experiment<'_> {
 
     /// Watches (and works) below as many frames as the plan says, with the event on. Gives the gaps, and the work's
     /// time, the whole time in seconds, and the gaps that found no room.
-    fn inside(
-        &mut self,
-        watch: Duration,
-        work: bool,
-        live: Option<&Live>,
-    ) -> (Vec<Gap>, (u64, f64, u64)) {
+    fn inside(&mut self, watch: Duration, work: bool, live: Option<&Live>) -> (Vec<Gap>, Visited) {
         let mut gaps = std::mem::take(&mut self.gaps);
         gaps.clear();
         let mut inside = Inside {
@@ -365,13 +408,19 @@ impl Experiment<'_> {
             work: work.then_some(&self.work),
             work_ns: 0,
             left_out: 0,
+            watched: (0, 0),
             seconds: 0.0,
         };
         // An event that cannot be switched on takes no samples, and the visit says so by their number.
         let _ = live.map(|live| live.event.enable());
         framed(self.plan.depth, &mut || inside.go());
         let _ = live.map(|live| live.event.disable());
-        let told = (inside.work_ns, inside.seconds, inside.left_out);
+        let told = Visited {
+            work_ns: inside.work_ns,
+            seconds: inside.seconds,
+            left_out: inside.left_out,
+            watched: inside.watched,
+        };
         (gaps, told)
     }
 
@@ -395,8 +444,8 @@ impl Experiment<'_> {
     fn sum_up(&mut self) {
         let mut sums = std::mem::take(&mut self.sums).into_iter();
         let Some(base) = sums.next() else { return };
-        self.outcome.background_share = (base.seconds > 0.0)
-            .then(|| base.other_ns as f64 / 1e9 / (base.visits as f64 * WATCH.as_secs_f64()));
+        self.outcome.background_share =
+            (base.watched_ns > 0).then(|| base.other_ns as f64 / base.watched_ns as f64);
         let cells: Vec<Cell> = self.open.iter().flatten().copied().collect();
         for (cell, sums) in cells.into_iter().zip(sums) {
             if sums.visits == 0 {

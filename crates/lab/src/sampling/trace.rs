@@ -41,11 +41,14 @@ enum Means {
     Whole,
 }
 
+/// An open tracepoint, its id in records, what a record means, and the place of its field.
+type Open = (Event, u64, Means, Option<(usize, usize)>);
+
 /// The tracepoints of a handler, open on the calling thread.
 pub(super) struct Trace {
     ring: Ring,
     /// Kept open; with the id in records, what a record means, and its field.
-    events: Vec<(Event, u64, Means, Option<(usize, usize)>)>,
+    events: Vec<Open>,
     /// Only interrupts with these numbers.
     lines: Option<Vec<u32>>,
     /// As in `nmi:nmi_handler`.
@@ -143,7 +146,7 @@ impl Trace {
                 ("irq:irq_handler_*", IRQ, Some(lines))
             }
         };
-        let mut events: Vec<(Event, u64, Means, Option<(usize, usize)>)> = Vec::new();
+        let mut events: Vec<Open> = Vec::new();
         let mut ring = None;
         for &(path, means, field) in wanted {
             let point = point(&folder, path, field)?;

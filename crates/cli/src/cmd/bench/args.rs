@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::output::cannot_write;
 use crate::session::{dev_null, open_input, parse_duration};
 use crate::source::Choice;
+use crate::source::virtual_pmu::CacheArgs;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -153,6 +154,8 @@ pub(crate) struct Args {
     /// Leave the randomisation of addresses on
     #[arg(long)]
     pub(super) aslr: bool,
+    #[command(flatten)]
+    pub(super) cache: CacheArgs,
 }
 
 fn positive(text: &str) -> Result<usize, String> {

@@ -73,6 +73,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
         None => Vec::new(),
     };
+    args.cache.apply();
     let mut source = select(args.source)?;
     let machine = crate::machine::this(args.event_dir.as_deref())?;
     let plan = plan::make(args, &mut *source, &machine)?;

@@ -254,7 +254,7 @@ fn without_hardware(
     Ok(outcome)
 }
 
-fn spinner(time: Duration) -> indicatif::ProgressBar {
+pub(crate) fn spinner(time: Duration) -> indicatif::ProgressBar {
     use std::io::IsTerminal as _;
     if time < Duration::from_secs(1) || !std::io::stderr().is_terminal() {
         return indicatif::ProgressBar::hidden();

@@ -24,6 +24,10 @@ pub(super) struct Document {
     pub(super) interrupted: Option<i32>,
     /// Programs that ran without being counted.
     uncounted_programs: u32,
+    /// Blocks of code that the engine had to translate: nearly none in a second run.
+    translated_blocks: u64,
+    /// Blocks of code that came from earlier runs.
+    cached_blocks: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) processes: Option<Vec<Process>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +92,8 @@ impl Document {
             wall_ns: ran.wall_ns,
             interrupted: ran.interrupted,
             uncounted_programs: ran.uncounted,
+            translated_blocks: ran.translated_blocks,
+            cached_blocks: ran.cached_blocks,
             processes: args.per_process.then(|| processes(&ran.threads)),
             threads: args.per_thread.then_some(ran.threads),
             notes,

@@ -61,10 +61,15 @@ pub(crate) struct Args {
     /// Leave the randomisation of addresses on
     #[arg(long)]
     aslr: bool,
+    #[command(flatten)]
+    cache: virtual_pmu::CacheArgs,
+    /// Remove the translations kept from earlier runs, and do nothing else
+    #[arg(long)]
+    clear_cache: bool,
     /// The command and its arguments
     #[arg(
         value_name = "CMD",
-        required = true,
+        required_unless_present = "clear_cache",
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
@@ -87,6 +92,10 @@ fn check_events(given: &[String]) -> Result<(), Failure> {
 
 /// Runs `truecount run`.
 pub(crate) fn run(args: &Args) -> CmdResult {
+    if args.clear_cache {
+        return virtual_pmu::clear_cache();
+    }
+    args.cache.apply();
     check_events(&args.event)?;
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {

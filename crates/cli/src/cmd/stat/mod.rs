@@ -16,6 +16,7 @@ use crate::metrics::Asked;
 use crate::output::Output;
 use crate::runner::{Launch, resolve};
 use crate::session::{Session, open_input, parse_cpus, parse_duration};
+use crate::source::virtual_pmu::CacheArgs;
 use crate::source::{Choice, Interval, Run, Target, select};
 use crate::wanted;
 use document::Document;
@@ -87,6 +88,8 @@ pub(crate) struct Args {
     /// Leave the randomisation of addresses on
     #[arg(long)]
     aslr: bool,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// The command and its arguments
     #[arg(
         value_name = "CMD",
@@ -98,6 +101,7 @@ pub(crate) struct Args {
 
 /// Runs `truecount stat`.
 pub(crate) fn run(args: &Args) -> CmdResult {
+    args.cache.apply();
     let target = match (args.all, args.pid) {
         (true, _) => Target::Machine,
         (false, Some(pid)) => Target::Process(pid),

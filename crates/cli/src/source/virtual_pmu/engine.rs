@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use truecount_engine::virt::{self, LaunchError};
 
-use super::{Ran, Thread};
+use super::{Ran, Thread, cache};
 use crate::failure::Failure;
 use crate::runner::{Exit, Launch, Signals, exec_failure};
 use crate::source::{Ended, Reason, command};
@@ -32,8 +32,11 @@ pub(super) fn execute(
     let mut command = command::prepare(program, launch)?;
     before_exec(&mut command, signals, launch.keep_aslr);
     let start = Instant::now();
-    let running = virt::launch(&mut command, &virt::Options::default())
-        .map_err(|error| failure(&error, program))?;
+    let running = virt::launch(
+        &mut command,
+        &virt::Options::default().cache(cache::folder()),
+    )
+    .map_err(|error| failure(&error, program))?;
     let pid = i32::try_from(running.id())
         .map_err(|_| Failure::new(125, "the process number is out of range"))?;
     let aslr_refused = !launch.keep_aslr && randomised(pid);
@@ -61,6 +64,9 @@ pub(super) fn execute(
         interrupted: stopped.interrupted,
         uncounted: outcome.totals.uncounted,
         outlived: alive.len(),
+        translated_blocks: sum(&outcome.totals, |thread| thread.translated),
+        cached_blocks: sum(&outcome.totals, |thread| thread.cached),
+        cache_problem: cache::problem(),
         threads: outcome
             .totals
             .threads
@@ -75,6 +81,10 @@ pub(super) fn execute(
             })
             .collect(),
     })
+}
+
+fn sum(totals: &virt::Totals, of: impl Fn(&virt::ThreadTotals) -> u64) -> u64 {
+    totals.threads.iter().map(of).sum()
 }
 
 /// Addresses that are the same every time, and the signal mask that truecount was started with.

@@ -8,6 +8,7 @@ use super::count::Added;
 use super::{Builder, End, Item, record};
 use crate::xlate::decode::{Kind, prefix};
 use crate::xlate::emit::{RAX, RCX, reaches};
+use crate::xlate::entry::{is_descriptor_syscall, is_plain_syscall};
 
 impl Builder<'_, '_> {
     /// The instruction that ends the block.
@@ -74,10 +75,18 @@ impl Builder<'_, '_> {
             }
             Kind::Syscall => {
                 self.block.end = End::Syscall;
-                if !self.known_plain_syscall() {
+                let known = self.known_syscall();
+                if known.is_none_or(|n| !is_plain_syscall(n) || is_descriptor_syscall(n)) {
+                    let skip = known
+                        .filter(|&n| is_plain_syscall(n))
+                        .map(|_| self.unless_events());
                     let number = self.first_exit + self.block.exit_count as u32;
                     self.hot.set_gs32(offsets.exit_id, number);
                     self.hot.jump_gs(offsets.vector_syscall);
+                    if let Some(displacement) = skip {
+                        let native = self.hot.here().wrapping_sub(displacement + 1) as u8;
+                        self.hot.patch8(displacement, native);
+                    }
                     self.record(here, item.insn.len);
                 }
                 let here = self.hot.here();
@@ -101,15 +110,24 @@ impl Builder<'_, '_> {
         self.record(here, item.insn.len);
     }
 
-    /// The number is set by a `mov eax, imm32` close before and needs no care.
-    fn known_plain_syscall(&self) -> bool {
+    /// Jumps, to where the caller patches, while no program has an event of the
+    /// engine's. RCX is free: the call overwrites it.
+    fn unless_events(&mut self) -> u64 {
+        self.hot.mov_imm(RCX, self.config.events_word);
+        self.hot.put(&[0x8b, 0x09]); // mov ecx, [rcx]
+        self.hot.put(&[0xe3]); // jrcxz
+        let displacement = self.hot.here();
+        self.hot.put(&[0]);
+        displacement
+    }
+
+    /// The number, where a `mov eax, imm32` close before sets it.
+    fn known_syscall(&self) -> Option<u64> {
         for at in (0..self.count.saturating_sub(1)).rev().take(8) {
-            let Some(item) = self.item(at) else {
-                return false;
-            };
+            let item = self.item(at)?;
             let insn = &item.insn;
             if insn.space != 0 || insn.kind != Kind::Plain {
-                return false;
+                return None;
             }
             match insn.opcode {
                 0xb8 if insn.rex & 9 == 0 && insn.prefixes == 0 => {
@@ -120,21 +138,21 @@ impl Builder<'_, '_> {
                         .unwrap_or(0);
                     let high = item.bytes.get(usize::from(insn.imm_at) + 1);
                     let wide = u16::from_le_bytes([number, high.copied().unwrap_or(0xff)]);
-                    return crate::xlate::entry::is_plain_syscall(u64::from(wide));
+                    return Some(u64::from(wide));
                 }
                 // Writes of registers other than RAX: mov, lea, xor, test, cmp.
                 0xb9..=0xbf | 0x89 | 0x85 | 0x39 => {
                     if insn.opcode == 0x89 && insn.modrm & 0xc7 == 0xc0 && insn.rex & 1 == 0 {
-                        return false;
+                        return None;
                     }
                 }
                 0x8b | 0x8d | 0x33 | 0x63 if insn.reg() != 0 => {}
                 0x31 if insn.modrm & 0xc7 != 0xc0 || insn.rex & 1 != 0 => {}
                 0xc7 if insn.modrm != 0xc0 || insn.rex & 1 != 0 => {}
-                _ => return false,
+                _ => return None,
             }
         }
-        false
+        None
     }
 
     fn ret(&mut self, item: &Item) {

@@ -1,0 +1,159 @@
+//! What follows from the table: a period for a budget, fixed period or frequency, batches, freezing.
+
+use serde::Serialize;
+use truecount_lab::model::{Freezing, Handler, Inputs, Stack, freezing, period_for, simulate};
+use truecount_lab::sampling::{self, Cost, Event, Method, Outcome, Payload};
+use truecount_perf::Facts;
+use truecount_perf::probe::{self, Pmu, Root};
+
+/// The period for the budget, of one event and payload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Budgeted {
+    pub(super) event: Event,
+    pub(super) payload: Payload,
+    /// What one sample costs, ns, measured.
+    pub(super) cost_ns: f64,
+    /// Events from one sample to the next.
+    pub(super) period: u64,
+    /// Samples a second that this gives.
+    pub(super) rate: f64,
+}
+
+/// All advice.
+#[derive(Serialize)]
+pub(super) struct Advice {
+    /// Part of the time that sampling may take.
+    pub(super) budget: f64,
+    pub(super) budgeted: Vec<Budgeted>,
+    /// What a sample costs more by frequency than by fixed period, ns, event by event.
+    pub(super) frequency: Vec<String>,
+    /// Whether the hardware reloads and batches here.
+    pub(super) batching: String,
+    pub(super) freezing: Freezing,
+    /// What freezing would save an interrupt, by the model.
+    pub(super) freezing_saves: Option<String>,
+}
+
+/// What a sample costs: the estimate over visits.
+fn price(cost: &Cost) -> Option<f64> {
+    cost.stolen_mean
+        .map(|s| s.value)
+        .filter(|value| value.is_finite() && *value > 0.0)
+}
+
+pub(super) fn advise(outcome: &Outcome, budget_percent: f64, inputs: &Inputs) -> Advice {
+    let root = Root::system();
+    let facts = Facts::gather(&root);
+    let cpu = probe::cpu::describe(&root);
+    let budget = budget_percent / 100.0;
+    let mut budgeted: Vec<Budgeted> = Vec::new();
+    // Of several rates, the one with the most samples speaks.
+    let mut by_samples: Vec<&Cost> = outcome.cells.iter().collect();
+    by_samples.sort_by_key(|cost| std::cmp::Reverse(cost.samples));
+    for cost in by_samples {
+        let known = budgeted
+            .iter()
+            .any(|b| b.event == cost.cell.event && b.payload == cost.cell.payload);
+        let per_second = sampling::per_second(cost.cell.event, outcome.cycles_per_second);
+        if known || cost.cell.method != Method::Period {
+            continue;
+        }
+        if let Some(cost_ns) = price(cost)
+            && let Some(period) = period_for(budget, cost_ns, per_second)
+        {
+            budgeted.push(Budgeted {
+                event: cost.cell.event,
+                payload: cost.cell.payload,
+                cost_ns,
+                period,
+                rate: per_second / period as f64,
+            });
+        }
+    }
+    budgeted.sort_by_key(|b| (b.event, b.payload));
+    let intel = cpu.vendor == "GenuineIntel";
+    let command_line = root.text("proc/cmdline").unwrap_or_default();
+    let version = cpu.pmu_version.filter(|&version| intel && version > 0);
+    Advice {
+        budget,
+        budgeted,
+        frequency: by_frequency(outcome),
+        batching: batching(&root, &facts),
+        freezing: freezing(version, facts.version(), &command_line),
+        freezing_saves: saving(inputs),
+    }
+}
+
+/// The same cells by frequency and by period.
+fn by_frequency(outcome: &Outcome) -> Vec<String> {
+    let mut lines = Vec::new();
+    for fixed in outcome
+        .cells
+        .iter()
+        .filter(|c| c.cell.method == Method::Period)
+    {
+        let other = outcome.cells.iter().find(|c| {
+            c.cell.method == Method::Frequency
+                && (c.cell.event, c.cell.payload, c.cell.rate)
+                    == (fixed.cell.event, fixed.cell.payload, fixed.cell.rate)
+        });
+        let (Some(other), Some(a)) = (other, fixed.stolen_mean) else {
+            continue;
+        };
+        let Some(b) = other.stolen_mean else { continue };
+        // Intervals that do not touch are a difference; others are none that was seen.
+        let apart = match (a.interval, b.interval) {
+            (Some((low, high)), Some((l, h))) => high < l || h < low,
+            _ => false,
+        };
+        if apart {
+            lines.push(format!(
+                "{}, {}, {} a second: frequency {:+.0} ns a sample",
+                fixed.cell.event.name(),
+                fixed.cell.payload.name(),
+                fixed.cell.rate,
+                b.value - a.value
+            ));
+        }
+    }
+    lines
+}
+
+/// PEBS auto-reload: `PERF_X86_EVENT_AUTO_RELOAD` for precise events of fixed period; large PEBS: several samples an
+/// interrupt where the sample's fields are all in the PEBS record (`intel_pmu_large_pebs_flags` in
+/// `arch/x86/events/intel/core.c`).
+fn batching(root: &Root, facts: &Facts) -> String {
+    if cfg!(target_arch = "aarch64") {
+        return "Arm's PMU has neither reload nor batches: every sample is an interrupt that writes the counter (SPE is another unit)".to_owned();
+    }
+    let precise = Pmu::all(root)
+        .unwrap_or_default()
+        .iter()
+        .filter(|pmu| pmu.is_core())
+        .filter_map(|pmu| pmu.cap_number("max_precise"))
+        .max();
+    match (facts.core_pmu(), precise) {
+        (Some(true), Some(level)) if level > 0 => format!(
+            "precise events (:p, up to level {level} here) with a fixed period are reloaded by the hardware, and without \
+             call chain several samples come with one interrupt; a frequency prevents both"
+        ),
+        (Some(true), _) => {
+            "this PMU has no precise events: the handler writes the counter at every sample, whatever the period; a frequency \
+             adds the adjustment of the period"
+                .to_owned()
+        }
+        _ => "there is no PMU: cpu-clock restarts a timer at every sample, and nothing is batched".to_owned(),
+    }
+}
+
+fn saving(inputs: &Inputs) -> Option<String> {
+    let one = |handler| simulate(inputs, handler, Stack::None, 100).ok();
+    let (classic, frozen) = (one(Handler::Classic)?, one(Handler::Freezing)?);
+    Some(format!(
+        "model: {:.0} ns of {:.0} ns an interrupt (5 WRMSR and 2 RDMSR against 1 and 1; {}; {})",
+        classic.time_ns - frozen.time_ns,
+        classic.time_ns,
+        inputs.wrmsr_ns.origin,
+        inputs.rdmsr_ns.origin,
+    ))
+}

@@ -1,0 +1,223 @@
+//! A command as the workload: run undisturbed and sampled, in shuffled rounds; its CPU time tells the price.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use truecount_lab::sampling::{self, Cell, Cost, Method, Outcome, Plan, estimate, slowdown};
+use truecount_sample::abi::record as rt;
+use truecount_stats::Schedule;
+
+use crate::failure::Failure;
+use crate::runner::wait::Ticker;
+use crate::runner::{Hook, Launch, resolve};
+use crate::sampling::choose::ChosenEvent;
+use crate::sampling::{Chosen, Opened, Scope};
+use crate::session::{Session, dev_null, launch_failure};
+
+/// How often the rings are emptied.
+const DRAIN: Duration = Duration::from_millis(5);
+/// Room for records, MiB per CPU.
+const RING: u32 = 4;
+
+/// One run of the command.
+#[derive(Default)]
+struct Ran {
+    cpu_ns: f64,
+    samples: u64,
+    throttled: u64,
+    lost: u64,
+    seconds: f64,
+    interrupted: Option<i32>,
+}
+
+/// The runs of one cell.
+#[derive(Default)]
+struct Runs {
+    cpu: BTreeMap<usize, f64>,
+    samples: BTreeMap<usize, u64>,
+    throttled: u64,
+    lost: u64,
+    seconds: f64,
+}
+
+/// Runs the command again and again until the time is over; every cell at least once.
+///
+/// # Errors
+/// The command cannot be run.
+pub(super) fn measure(
+    session: &mut Session,
+    plan: &Plan,
+    argv: &[OsString],
+    interrupted: &mut Option<i32>,
+) -> Result<Outcome, Failure> {
+    let begun = Instant::now();
+    let tried = sampling::try_cells(&plan.cells);
+    let mut outcome = Outcome {
+        not_here: tried.not_here,
+        cycles_per_second: tried.cycles_per_second,
+        sees_kernel: tried.sees_kernel,
+        ..Outcome::default()
+    };
+    let cells: Vec<Option<Cell>> = std::iter::once(None)
+        .chain(tried.open.into_iter().map(Some))
+        .collect();
+    let mut runs: Vec<Runs> = Vec::new();
+    runs.resize_with(cells.len(), Runs::default);
+    let mut schedule = Schedule::new(cells.len(), plan.seed);
+    'rounds: loop {
+        for step in schedule.next_round() {
+            let (Some(&cell), Some(into)) = (cells.get(step.command), runs.get_mut(step.command))
+            else {
+                continue;
+            };
+            let ran = once(session, argv, cell, &outcome)?;
+            if ran.interrupted.is_some() {
+                *interrupted = ran.interrupted;
+                outcome.partial = outcome.rounds == 0;
+                break 'rounds;
+            }
+            into.cpu.insert(step.round, ran.cpu_ns);
+            into.samples.insert(step.round, ran.samples);
+            into.throttled += ran.throttled;
+            into.lost += ran.lost;
+            into.seconds += ran.seconds;
+        }
+        outcome.rounds += 1;
+        if begun.elapsed() >= plan.time {
+            break;
+        }
+    }
+    let mut runs = runs.into_iter();
+    if let Some(base) = runs.next() {
+        for (cell, runs) in cells.into_iter().flatten().zip(runs) {
+            if !runs.cpu.is_empty() {
+                let cost = cost(cell, &base, &runs, outcome.cycles_per_second);
+                outcome.cells.push(cost);
+            }
+        }
+    }
+    outcome.seconds = begun.elapsed().as_secs_f64();
+    Ok(outcome)
+}
+
+fn cost(cell: Cell, base: &Runs, runs: &Runs, cycles_per_second: Option<f64>) -> Cost {
+    let samples: u64 = runs.samples.values().sum();
+    // The difference of CPU time of the same round, for each sample taken in it.
+    let each: Vec<f64> = runs
+        .cpu
+        .iter()
+        .filter_map(|(round, cpu)| {
+            let samples = *runs.samples.get(round)?;
+            let base = base.cpu.get(round)?;
+            (samples > 0).then(|| (cpu - base) / samples as f64)
+        })
+        .collect();
+    let slowdown = slowdown(&base.cpu, &runs.cpu);
+    let per_second = sampling::per_second(cell.event, cycles_per_second);
+    Cost {
+        cell,
+        period: (cell.method == Method::Period).then(|| cell.period(per_second)),
+        visits: runs.cpu.len() as u64,
+        samples,
+        rate_seen: samples as f64 / runs.seconds.max(1e-9),
+        stolen: None,
+        stolen_mean: estimate(&each),
+        share: slowdown.map(|s| 1.0 - 1.0 / s.value.max(f64::MIN_POSITIVE)),
+        handler: None,
+        slowdown,
+        throttled: runs.throttled,
+        lost: runs.lost,
+        left_out: 0,
+        unmatched: 0,
+        frames: None,
+        branches: None,
+    }
+}
+
+/// One run; its output goes nowhere.
+fn once(
+    session: &mut Session,
+    argv: &[OsString],
+    cell: Option<Cell>,
+    outcome: &Outcome,
+) -> Result<Ran, Failure> {
+    let program = match argv.first() {
+        Some(name) => resolve(name)?,
+        None => return Err(Failure::new(2, "no command")),
+    };
+    let opened: RefCell<Option<Opened>> = RefCell::new(None);
+    let ran: RefCell<Ran> = RefCell::new(Ran::default());
+    let mut hook = |pid: i32| -> Result<(), Failure> {
+        let Some(cell) = cell else { return Ok(()) };
+        let per_second = sampling::per_second(cell.event, outcome.cycles_per_second);
+        let attr = cell
+            .attr(per_second, outcome.sees_kernel)
+            .context_switch(false)
+            .inherit(true);
+        let chosen = Chosen {
+            events: vec![ChosenEvent {
+                name: cell.event.name().to_owned(),
+                attr,
+            }],
+            notes: Vec::new(),
+            branches: false,
+        };
+        opened.replace(Some(Opened::open(&chosen, &Scope::NewProcess(pid), RING)?));
+        Ok(())
+    };
+    let drain = || {
+        if let Some(opened) = opened.borrow_mut().as_mut() {
+            let mut ran = ran.borrow_mut();
+            for ring in &mut opened.rings {
+                let mut left = ring.available();
+                while left > 0 {
+                    let Ok(Some(record)) = ring.next_record() else {
+                        break;
+                    };
+                    left = left.saturating_sub(record.bytes.len() as u64);
+                    ran.samples += u64::from(record.kind == rt::SAMPLE);
+                    ran.throttled += u64::from(record.kind == rt::THROTTLE);
+                }
+                ring.release();
+            }
+        }
+    };
+    let mut tick = |_| drain();
+    let null = dev_null()?;
+    let launch = Launch {
+        argv,
+        stdio: [Some(&null), Some(&null), Some(&null)],
+        cpus: &[],
+        keep_aslr: false,
+        own_group: false,
+        timeout: None,
+    };
+    let hook: Hook<'_> = &mut hook;
+    let begun = Instant::now();
+    let finished = session
+        .launcher
+        .run(
+            &session.signals,
+            &launch,
+            &program,
+            Some(hook),
+            Some(Ticker {
+                every: DRAIN,
+                tick: &mut tick,
+            }),
+        )
+        .map_err(|error| launch_failure(error, &program, argv))?;
+    drain();
+    let lost = opened.borrow().as_ref().map_or(0, Opened::lost);
+    let mut ran = ran.into_inner();
+    ran.lost = lost;
+    ran.seconds = begun.elapsed().as_secs_f64();
+    ran.cpu_ns = finished
+        .usage
+        .user_ns
+        .saturating_add(finished.usage.system_ns) as f64;
+    ran.interrupted = finished.interrupted;
+    Ok(ran)
+}

@@ -1,0 +1,69 @@
+//! The result of `overhead` as a document: schema `truecount.overhead/1` (`docs/schemas/overhead.json`).
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use truecount_lab::model::Inputs;
+use truecount_lab::reads::Read;
+use truecount_lab::sampling::Outcome;
+
+use super::Args;
+use super::advice::{Advice, advise};
+use super::model::{Model, run};
+use crate::env_record::Environment;
+use crate::failure::Failure;
+use crate::session::command_line;
+
+/// Everything that was found.
+#[derive(Serialize)]
+pub(super) struct Document {
+    schema: &'static str,
+    pub(super) seed: u64,
+    /// The signal by which the user stopped it.
+    pub(super) interrupted: Option<i32>,
+    /// The command; `None`: the built-in workload.
+    pub(super) command: Option<String>,
+    /// Frames of the built-in workload.
+    pub(super) depth: u32,
+    #[serde(flatten)]
+    pub(super) outcome: Outcome,
+    pub(super) reads: Vec<Read>,
+    pub(super) advice: Option<Advice>,
+    pub(super) model: Option<Model>,
+    environment: Environment,
+}
+
+impl Document {
+    pub(super) fn new(
+        args: &Args,
+        seed: u64,
+        outcome: Outcome,
+        reads: Vec<Read>,
+        base: &Inputs,
+        interrupted: Option<i32>,
+        environment: Environment,
+    ) -> Result<Self, Failure> {
+        // The advice needs the fitted inputs whether the model is shown or not.
+        let model = run(base, &outcome)?;
+        let measured = !args.model_only;
+        Ok(Self {
+            schema: "truecount.overhead/1",
+            seed,
+            interrupted,
+            command: (!args.command.is_empty()).then(|| command_line(&args.command)),
+            depth: args.depth,
+            advice: measured.then(|| advise(&outcome, args.budget, &model.inputs)),
+            model: (args.model || args.model_only).then_some(model),
+            outcome,
+            reads,
+            environment,
+        })
+    }
+}
+
+/// Writes the document.
+pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)?;
+    out.flush()
+}

@@ -1,0 +1,247 @@
+//! `truecount overhead`: what sampling costs, measured cell by cell.
+
+mod advice;
+mod command;
+mod document;
+mod model;
+mod text;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use truecount_lab::reads;
+use truecount_lab::sampling::{self, Cell, Event, Method, Outcome, Payload, Plan};
+
+use crate::CmdResult;
+use crate::env_record::Environment;
+use crate::failure::{Failure, Outcome as Ended};
+use crate::output::Output;
+use crate::session::{Session, parse_duration};
+use document::Document;
+
+const HELP: &str = "\
+WHAT THE NUMBERS MEAN
+  Each line is a cell: an event, how its period is set (frequency: the kernel keeps adjusting it;
+  period: fixed), what a sample carries (none; fp: the call chain by frame pointers; dwarf: registers
+  and 8 KiB of stack; lbr: the branch stack), and how many samples a second were wished for. Cells are
+  visited in shuffled rounds, each with an undisturbed visit.
+  seen/s         samples really taken, per second of CPU time
+  stolen         time that one sample took from the program, as the program sees it: it looks at the
+                 clock all the time, and a gap with exactly one sample in it is that sample's price
+                 (mean with the 95 % interval over visits, p50, p99, max); needs no privilege
+  handler        time inside the kernel's handler, from its tracepoints: nmi:nmi_handler (x86 PMU),
+                 irq:irq_handler_* (Arm PMU), irq_vectors:local_timer_* (cpu-clock); needs root and tracefs.
+                 Less than `stolen`: entering and leaving the kernel is not in it
+  share          seen/s times stolen: the part of the time that sampling takes
+  slowdown       CPU time of a fixed amount of work against the same work undisturbed, in the same
+                 rounds (Hodges-Lehmann with the 95 % interval)
+  throttled      times that the kernel stopped sampling because there were too many interrupts
+  left out       gaps with two samples in them, or with the thread off the CPU
+  A read         what one read of a counter costs, by kind and way, in ns and instructions
+With -- COMMAND the command is the workload: slowdown is its CPU time, stolen that difference a sample.
+--model adds an executable model of the interrupt of an x86 PMU, with and without counter freezing. What
+it prints is labelled a model; its inputs say whether they are measured or stated.
+
+EXAMPLES
+  truecount overhead                                   all cells, 10 seconds
+  truecount overhead --rates 1000,10000 --payloads none,lbr --seconds 60
+  truecount overhead --budget 0.5 --json -o overhead.json
+  truecount overhead --seconds 30 -- ./program         the command as workload
+  truecount overhead --model-only --input delivery_ns=500";
+
+/// Measure what sampling costs here
+#[derive(clap::Args)]
+#[command(after_long_help = HELP, after_help = "What the numbers mean, and examples: truecount overhead --help")]
+pub(crate) struct Args {
+    /// What is sampled
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Events::CpuClock, Events::Cycles])]
+    events: Vec<Events>,
+    /// How the period is set
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Methods::Frequency, Methods::Period])]
+    methods: Vec<Methods>,
+    /// What a sample carries
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Payloads::None, Payloads::Fp, Payloads::Dwarf, Payloads::Lbr])]
+    payloads: Vec<Payloads>,
+    /// Samples a second
+    #[arg(long, value_name = "HZ", value_delimiter = ',', default_values_t = [1000u64, 4000], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    rates: Vec<u64>,
+    /// How long to measure; every cell is visited at least once
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = parse_duration)]
+    seconds: Duration,
+    /// Part of the time that sampling may take, in percent, for the advice
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    budget: f64,
+    /// Stack frames of the sampled code
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    depth: u32,
+    /// Add the model of the interrupt, fitted to what was measured where that is possible
+    #[arg(long)]
+    model: bool,
+    /// The model alone, with nothing measured
+    #[arg(long, conflicts_with = "command")]
+    model_only: bool,
+    /// An input of the model, as in delivery_ns=500
+    #[arg(long = "input", value_name = "NAME=NUMBER", value_delimiter = ',')]
+    inputs: Vec<String>,
+    /// The CPU to measure on [default: the last one allowed]
+    #[arg(long, value_name = "N", conflicts_with = "command")]
+    cpu: Option<usize>,
+    /// Seed of the order of visits [default: from the clock; it is printed]
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Print one JSON document (schema truecount.overhead/1)
+    #[arg(long)]
+    json: bool,
+    /// Write to a file
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<std::path::PathBuf>,
+    /// A command as the workload, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Events {
+    /// The kernel's timer
+    CpuClock,
+    /// The PMU's interrupt
+    Cycles,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Methods {
+    /// The kernel keeps adjusting the period
+    Frequency,
+    /// A fixed period
+    Period,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Payloads {
+    /// Place and time only
+    None,
+    /// Call chains by frame pointers
+    Fp,
+    /// Registers and 8 KiB of stack
+    Dwarf,
+    /// Branch stacks
+    Lbr,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value: f64 = text
+        .trim_end_matches('%')
+        .trim()
+        .parse()
+        .map_err(|_| format!("`{text}` is not a percentage"))?;
+    if value > 0.0 && value < 100.0 {
+        Ok(value)
+    } else {
+        Err(format!("`{text}` is not above 0 and below 100 percent"))
+    }
+}
+
+/// All cells asked for, each once.
+fn cells(args: &Args) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for event in &args.events {
+        for payload in &args.payloads {
+            for method in &args.methods {
+                for &rate in &args.rates {
+                    let cell = Cell {
+                        event: match event {
+                            Events::CpuClock => Event::CpuClock,
+                            Events::Cycles => Event::Cycles,
+                        },
+                        method: match method {
+                            Methods::Frequency => Method::Frequency,
+                            Methods::Period => Method::Period,
+                        },
+                        payload: match payload {
+                            Payloads::None => Payload::None,
+                            Payloads::Fp => Payload::Fp,
+                            Payloads::Dwarf => Payload::Dwarf,
+                            Payloads::Lbr => Payload::Lbr,
+                        },
+                        rate,
+                    };
+                    if !cells.contains(&cell) {
+                        cells.push(cell);
+                    }
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Runs `truecount overhead`.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    let base = model::inputs(&args.inputs)?;
+    let seed = args.seed.unwrap_or_else(|| {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
+    });
+    let mut session = Session::start()?;
+    // Opened before the measurement: a wrong path must not cost one.
+    let mut output = Output::open(args.output.as_deref(), false)?;
+    let plan = Plan {
+        cells: cells(args),
+        time: args.seconds,
+        seed,
+        cpu: args.cpu,
+        depth: args.depth,
+    };
+    let mut interrupted = None;
+    let (outcome, reads) = if args.model_only {
+        (Outcome::default(), Vec::new())
+    } else {
+        let progress = crate::cmd::exactness::spinner(args.seconds);
+        let outcome = if args.command.is_empty() {
+            let mut stop = || {
+                interrupted = interrupted.or_else(|| session.signals.stop_requested());
+                interrupted.is_some()
+            };
+            sampling::run(&plan, &mut stop)
+                .map_err(|error| Failure::new(125, format!("cannot measure: {error}")))?
+        } else {
+            command::measure(&mut session, &plan, &args.command, &mut interrupted)?
+        };
+        let reads = if interrupted.is_some() {
+            Vec::new()
+        } else {
+            reads::all()
+        };
+        progress.finish_and_clear();
+        (outcome, reads)
+    };
+    let environment = Environment::gather(crate::cmd::check::aslr_is_on(), outcome.cpu.as_slice());
+    let document = Document::new(args, seed, outcome, reads, &base, interrupted, environment)?;
+    if args.json {
+        document::write(&mut output, &document)?;
+    } else {
+        text::write(&mut output, &document)?;
+    }
+    match interrupted {
+        Some(_) => Ok(Ended(130)),
+        None if !args.model_only && document.outcome.cells.is_empty() => Err(Failure::new(
+            1,
+            "no cell could be measured: the reasons are above",
+        )),
+        None => Ok(Ended::OK),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_percentages() {
+        assert_eq!(percent("1"), Ok(1.0));
+        assert_eq!(percent("0.5 %"), Ok(0.5));
+        for bad in ["0", "-1", "100", "x", "", "nan", "inf"] {
+            assert!(percent(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `overhead` on a machine with a PMU: the price of its interrupt, by fixed period and by frequency, with and without
+//! branch stacks where there are any.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn truecount() -> Command {
+    let built = std::env::var_os("TRUECOUNT_BIN");
+    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
+}
+
+fn skip(reason: &str) {
+    assert!(
+        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
+        "must not be skipped here: {reason}"
+    );
+    println!("skipped: {reason}");
+}
+
+#[test]
+fn the_pmus_interrupt_has_a_price() {
+    let check = truecount()
+        .args(["check", "--require", "hardware"])
+        .output()
+        .unwrap();
+    if !check.status.success() {
+        return skip(String::from_utf8_lossy(&check.stderr).trim());
+    }
+    let output = truecount()
+        .args([
+            "overhead",
+            "--json",
+            "--seconds",
+            "3",
+            "--events",
+            "cycles",
+            "--rates",
+            "1000",
+        ])
+        .args(["--payloads", "none,lbr", "--model"])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cell = |method: &str, payload: &str| -> Option<&Value> {
+        let mut cells = document["cells"].as_array().unwrap().iter();
+        cells.find(|c| c["method"] == method && c["payload"] == payload)
+    };
+    for method in ["frequency", "period"] {
+        let plain = cell(method, "none").expect("the PMU can be sampled");
+        println!(
+            "{method}: {} samples, stolen {}, handler {}",
+            plain["samples"], plain["stolen"], plain["handler"]
+        );
+        assert!(plain["samples"].as_u64() > Some(5), "{plain}");
+        assert!(plain["stolen"]["p50"].as_u64() > Some(0), "{plain}");
+        if cfg!(target_arch = "x86_64") {
+            let stack = cell(method, "lbr").expect("this PMU has branch stacks");
+            println!(
+                "{method} with branch stacks: stolen {}, handler {}",
+                stack["stolen"], stack["handler"]
+            );
+            assert!(stack["branches"].as_f64() > Some(1.0), "{stack}");
+        }
+    }
+    let handlers = document["handlers"].as_array().unwrap();
+    println!("{handlers:?}");
+    if handlers.iter().any(|h| h["tracepoints"].is_string()) {
+        let period = cell("period", "none").unwrap();
+        assert!(period["handler"]["p50"].as_u64() > Some(0), "{period}");
+        // Entering and leaving the kernel is stolen, too.
+        assert!(
+            period["handler"]["p50"].as_u64() <= period["stolen"]["p50"].as_u64(),
+            "{period}"
+        );
+    }
+    for read in document["reads"].as_array().unwrap() {
+        println!("{read}");
+    }
+    let syscall = |r: &&Value| r["event"] == "instructions:u" && r["way"] == "system call";
+    let read = document["reads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(syscall)
+        .unwrap();
+    assert!(
+        read["ns"].is_f64() && read["instructions"].is_f64(),
+        "{read}"
+    );
+}

@@ -1,0 +1,135 @@
+//! `/proc/self/maps` as it would be without the engine.
+//!
+//! The C library reads it to find the main thread's stack (`pthread_getattr_np`,
+//! called at the start of every Rust program), garbage collectors to find roots;
+//! what they execute depends on the number of lines. So the file that such an
+//! `open` gives is a copy without the engine's mappings, behind the same descriptor
+//! number, and says the same block size as the original (the C library's buffer).
+//! A program that keeps it open while its mappings change does not see the change.
+
+use crate::cache::overlaps_engine;
+use crate::state::Global;
+use crate::sys;
+
+/// The last copy given: descriptor (plus one), device, inode.
+static GIVEN: Global<[u64; 3]> = Global::new([0; 3]);
+
+const O_ACCMODE: u64 = 3;
+const O_CLOEXEC: u64 = 0o2_000_000;
+
+/// Whether a call that is plain otherwise is about the list of mappings: others
+/// go to the kernel from translated code, where signals can interrupt them.
+pub fn concerns(number: u64, a: [u64; 6]) -> bool {
+    match number {
+        2 => a[1] & O_ACCMODE == 0 && is_ours(a[0]),
+        257 => a[2] & O_ACCMODE == 0 && is_ours(a[1]),
+        5 | 262 => GIVEN.get()[0] == a[0].wrapping_add(1),
+        _ => true,
+    }
+}
+
+/// open and openat, after the kernel has opened `fd`.
+pub fn opened(number: u64, a: [u64; 6], fd: i64) {
+    let flags = if number == 2 { a[1] } else { a[2] };
+    if fd < 0 || !concerns(number, a) {
+        return;
+    }
+    let fd = fd as u64;
+    // SAFETY: memfd_create(name, MFD_CLOEXEC).
+    let copy = unsafe { sys::call(319, [c"maps".as_ptr() as u64, 1, 0, 0, 0, 0]) };
+    if copy < 0 {
+        return;
+    }
+    let copy = copy as u64;
+    filter(fd, copy);
+    // SAFETY: lseek to the start; dup3 in place of the program's descriptor; fstat of
+    // what is there now into struct stat's 144 bytes; close of ours.
+    unsafe {
+        sys::call(8, [copy, 0, 0, 0, 0, 0]);
+        sys::call(292, [copy, fd, flags & O_CLOEXEC, 0, 0, 0]);
+        let mut stat = [0u64; 18];
+        if sys::call(5, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) == 0 {
+            *GIVEN.get() = [fd + 1, stat[0], stat[1]];
+        }
+        sys::call(3, [copy, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// fstat, and newfstatat with an empty path, after the kernel has answered.
+pub fn asked(number: u64, a: [u64; 6], result: i64) {
+    let at = if number == 5 { a[1] } else { a[2] };
+    let [given, device, inode] = *GIVEN.get();
+    if result != 0 || given != a[0].wrapping_add(1) {
+        return;
+    }
+    if let Some(stat) = sys::read_program::<[u64; 8]>(at)
+        && stat[0] == device
+        && stat[1] == inode
+    {
+        // st_size, st_blksize: as files of /proc have them.
+        sys::write_program(at + 48, &[0u64, 1024]);
+    }
+}
+
+/// The path names this process's list of mappings.
+fn is_ours(path: u64) -> bool {
+    let mut name = *b"/proc/self/maps\0\0\0\0\0\0\0\0";
+    if sys::read_program::<[u8; 16]>(path).is_some_and(|found| found == name[..16]) {
+        return true;
+    }
+    // /proc/PID/maps
+    let mut digits = [0u8; 10];
+    let (mut pid, mut len) = (sys::getpid(), 0);
+    while pid != 0 && len < digits.len() {
+        digits[len] = b'0' + (pid % 10) as u8;
+        pid /= 10;
+        len += 1;
+    }
+    for (to, from) in name.iter_mut().skip(6).zip(digits.iter().take(len).rev()) {
+        *to = *from;
+    }
+    for (to, from) in name.iter_mut().skip(6 + len).zip(b"/maps\0") {
+        *to = *from;
+    }
+    name.iter().take(6 + len + 6).enumerate().all(|(at, byte)| {
+        sys::read_program::<u8>(path.wrapping_add(at as u64)) == Some(*byte)
+    })
+}
+
+/// Copies the lines that are not the engine's.
+fn filter(from: u64, to: u64) {
+    let mut input = [0u8; 4096];
+    // A line is at most an address range and a path of 4,096 bytes, some of them escaped.
+    let mut line = [0u8; 20 << 10];
+    let mut len = 0;
+    loop {
+        // SAFETY: read into our own buffer.
+        let got = unsafe { sys::call(0, [from, input.as_mut_ptr() as u64, 4096, 0, 0, 0]) };
+        if got <= 0 {
+            break;
+        }
+        for &byte in input.iter().take(got as usize) {
+            if let Some(place) = line.get_mut(len) {
+                *place = byte;
+                len += 1;
+            }
+            if byte == b'\n' {
+                let text = line.get(..len).unwrap_or(&[]);
+                if !is_engine(text) {
+                    sys::write(to, text);
+                }
+                len = 0;
+            }
+        }
+    }
+}
+
+fn is_engine(line: &[u8]) -> bool {
+    let mut ends = line.splitn(3, |&b| b == b'-' || b == b' ').map(|digits| {
+        digits.iter().fold(0u64, |value, &digit| {
+            value << 4 | u64::from((digit as char).to_digit(16).unwrap_or(0))
+        })
+    });
+    let (Some(start), Some(end)) = (ends.next(), ends.next()) else { return false };
+    overlaps_engine(start, end)
+}
