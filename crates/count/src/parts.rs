@@ -53,12 +53,21 @@ impl Part {
         })
     }
 
+    /// Whether an event without a page (an inherited one has none) is the virtual PMU's: its descriptor is of the
+    /// file that the engine keeps its counts in.
+    fn is_virtual_file(&self) -> bool {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.event.fd()))
+            .is_ok_and(|file| file.to_string_lossy().starts_with("/memfd:truecount-"))
+    }
+
     pub(crate) fn source(&self) -> Source {
         const SOFTWARE: u32 = truecount_events::generic::TYPE_SOFTWARE;
         const TRACEPOINT: u32 = truecount_events::generic::TYPE_TRACEPOINT;
         match self.event.attr().raw().0.type_ {
             SOFTWARE | TRACEPOINT => Source::Software,
-            _ if self.is_virtual() => Source::Virtual,
+            _ if self.is_virtual() || self.page.is_none() && self.is_virtual_file() => {
+                Source::Virtual
+            }
             _ => Source::Hardware,
         }
     }

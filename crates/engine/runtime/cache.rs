@@ -43,6 +43,7 @@ const CONFIG: Config = Config {
     offsets: OFFSETS,
     ret_table: RET_TABLE as u32,
     jump_table: JUMP_TABLE as u32,
+    watched: 0,
     events_word: crate::layout::TOTALS_BASE + offset_of!(crate::layout::Header, events_open) as u64,
     force_far: false,
     limit: block::MAX_INSNS,
@@ -67,6 +68,8 @@ pub struct Block {
     pub first_exit: u32,
     /// Next block on the same page, for the first and the last page.
     pub page_next: [u32; 2],
+    /// It is in the list of its first, of its last page.
+    pub listed: [bool; 2],
     pub guest_len: u32,
     records: u32,
     pub record_count: u16,
@@ -75,6 +78,9 @@ pub struct Block {
     pub counter: u32,
     pub exit_count: u8,
     pub live_in: u8,
+    /// Its bytes were copied behind its cold code, to compare (0: they cannot change).
+    copy: u64,
+    /// Reachable; else *dormant* until its page is executed again unchanged.
     pub valid: bool,
     pub unsupported: bool,
 }
@@ -102,6 +108,8 @@ pub struct Cache {
     hash_used: usize,
     bucket: [Table<u32>; 2],
     live: [(u64, u8); 512],
+    /// Blocks of one instruction, to be used again: (address, number).
+    once: [(u64, u32); 256],
 }
 
 pub static CACHE: Global<Cache> = Global::new(Cache {
@@ -115,7 +123,12 @@ pub static CACHE: Global<Cache> = Global::new(Cache {
     hash_used: 0,
     bucket: [Table::new(), Table::new()],
     live: [(u64::MAX, 0); 512],
+    once: [(0, NONE); 256],
 });
+
+fn once_slot(pc: u64) -> usize {
+    (pc ^ pc >> 8) as usize & 255
+}
 
 impl Cache {
     pub fn init(&mut self) {
@@ -146,6 +159,7 @@ impl Cache {
         let mut cold = code(area.cold, 0x4000);
         let mut config = CONFIG;
         config.offsets.count += 8 * (self.blocks.len() as u32 & 7);
+        config.watched = core::ptr::from_ref(&pages::WATCHED) as usize as u32;
         config.counter = counts::next();
         if once {
             config.limit = 1;
@@ -177,6 +191,17 @@ impl Cache {
             return None;
         }
         counts::describe(pc, &built);
+        let last = pc + u64::from(built.guest_len.max(1)) - 1;
+        let pages = pages::PAGES.get();
+        let mut copy = 0;
+        if once || !pages.is_constant(pc) || !pages.is_constant(last) {
+            copy = cold.here();
+            for at in 0..u64::from(built.guest_len) {
+                // SAFETY: just decoded; watched, so that it is what was decoded.
+                cold.put(&[unsafe { *((pc + at) as *const u8) }]);
+            }
+            check!(!cold.overflowed(), "a block at {pc:#x} is too large");
+        }
         let number = self.blocks.len() as u32;
         let records = self.records.len() as u32;
         for &record in built.records.iter().take(built.record_count) {
@@ -209,6 +234,7 @@ impl Cache {
             incoming: NONE,
             first_exit,
             page_next: [NONE; 2],
+            listed: [false; 2],
             guest_len: built.guest_len,
             records,
             record_count: built.record_count as u16,
@@ -216,14 +242,65 @@ impl Cache {
             counter: config.counter.unwrap_or(0),
             exit_count: built.exit_count as u8,
             live_in: built.live_in,
+            copy,
             valid: true,
             unsupported: built.end == End::Unsupported,
         });
-        if !once {
+        if once {
+            if let Some(place) = self.once.get_mut(once_slot(pc)) {
+                *place = (pc, number);
+            }
+        } else {
             self.insert(pc, number);
             pages::PAGES.get().note(self, number);
         }
         Some(number)
+    }
+
+    /// A block that steps over the instruction at `pc`.
+    pub fn step_over(&mut self, pc: u64) -> Option<u32> {
+        let pages = pages::PAGES.get();
+        pages.unwatched = true;
+        let (at, number) = self.once.get(once_slot(pc)).copied().unwrap_or((0, NONE));
+        let known = (at == pc && number != NONE && self.is_unchanged(number)).then_some(number);
+        let block = known.or_else(|| self.translate(pc, None, true));
+        pages.unwatched = false;
+        block
+    }
+
+    /// The block for `pc`, if it was translated and its bytes are still the same.
+    pub fn find(&mut self, pc: u64) -> Option<u32> {
+        let number = self.look_up(pc)?;
+        if self.blocks.get(number as usize).valid {
+            return Some(number);
+        }
+        if !self.is_unchanged(number) {
+            self.forget(pc);
+            return None;
+        }
+        self.blocks.get(number as usize).valid = true;
+        pages::PAGES.get().note(self, number);
+        Some(number)
+    }
+
+    /// Compares a block's bytes with its copy, on watched pages.
+    fn is_unchanged(&mut self, number: u32) -> bool {
+        let block = *self.blocks.get(number as usize);
+        let pages = pages::PAGES.get();
+        if block.copy == 0 || block.unsupported {
+            return false;
+        }
+        let len = u64::from(block.guest_len);
+        // SAFETY: the copy is ours; the program's bytes were found executable.
+        pages.executable(block.pc, len)
+            && (0..len).all(|at| unsafe {
+                *((block.copy + at) as *const u8) == *((block.pc + at) as *const u8)
+            })
+    }
+
+    /// What is known about flags further on may be wrong now.
+    pub fn forget_liveness(&mut self) {
+        self.live = [(u64::MAX, 0); 512];
     }
 
     /// The block whose body (entries excluded) holds a host address.

@@ -3,7 +3,7 @@
 use crate::cache::{CACHE, NONE};
 use crate::entry::{self, address, kind};
 use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BASE, state as slot_state};
-use crate::pages::PAGES;
+use crate::pages::{PAGES, WATCHED};
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_descriptor_syscall, is_plain_syscall};
 use crate::{cache_file, check, counts, perf, proc_maps, report, signals, sys, syscalls};
@@ -34,8 +34,9 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             state::unlock();
             let next = exit.target;
             context.pc = next.wrapping_sub(2);
+            open_pages(context);
             let number = context.regs[0];
-            let for_event = is_descriptor_syscall(number) && perf::concerns(context.regs[7]);
+            let for_event = is_descriptor_syscall(number) && perf::concerns(context);
             let plain = is_plain_syscall(number)
                 || !proc_maps::concerns(number, syscalls::arguments(context));
             if plain && !for_event {
@@ -65,16 +66,23 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             state::lock();
             let target = context.target;
             context.pc = target;
-            PAGES.get().unwatched = true;
-            let block = CACHE.get().translate(target, None, true);
-            PAGES.get().unwatched = false;
-            match block {
+            match CACHE.get().step_over(target) {
                 Some(block) => context.resume = CACHE.get().blocks.get(block as usize).body,
                 None => native(context, target),
             }
             state::unlock();
         }
         other => report::fail(format_args!("unknown exit kind {other}")),
+    }
+}
+
+/// Lets the kernel write where the call about to be made may want to.
+fn open_pages(context: &Context) {
+    if WATCHED.load(Relaxed) != 0 {
+        state::lock();
+        let number = context.regs[0];
+        PAGES.get().open_for(CACHE.get(), number, syscalls::arguments(context));
+        state::unlock();
     }
 }
 

@@ -2,7 +2,7 @@
 //! make stale are forgotten. The engine's own memory is out of bounds.
 
 use crate::cache::{self, CACHE};
-use crate::pages::{EXEC, PAGES};
+use crate::pages::{EXEC, PAGES, WRITE};
 use crate::{cache_file, perf, state, sys};
 
 const EINVAL: i64 = 22;
@@ -32,29 +32,32 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
     }
     let of_event = if number == 9 { perf::mapping(a) } else { None };
     state::lock();
-    // SAFETY: passed through as the program made it; checked against our memory.
-    let result = of_event.unwrap_or_else(|| unsafe { sys::call(number, a) });
     let (pages, cache) = (PAGES.get(), CACHE.get());
+    let result = match number {
+        10 | 329 => pages.protected(cache, number, a),
+        // SAFETY: passed through as the program made it; checked against our memory.
+        _ => of_event.unwrap_or_else(|| unsafe { sys::call(number, a) }),
+    };
     let failed = (-4095..0).contains(&result);
     match number {
         9 if !failed => {
             let start = result as u64;
+            let end = start.saturating_add(page_up(a[1]));
             if fixed {
-                pages.forget(cache, start, start.saturating_add(page_up(a[1])));
-            } else if a[2] & u64::from(EXEC) != 0 {
-                pages.changed();
+                pages.forget(cache, start, end);
+            }
+            pages.changed(cache, start, end, a[2] & u64::from(EXEC) != 0);
+            if a[2] & u64::from(WRITE) != 0 && a[3] & 1 != 0 {
+                pages.shared_writable(cache);
             }
         }
-        10 | 329 if !failed => pages.protected(cache, start, end, (a[2] & 7) as u8),
-        // A failed mprotect may have done a part.
-        10 | 329 => pages.forget(cache, start, end),
         11 if !failed => pages.forget(cache, start, end),
         25 if !failed => {
             pages.forget(cache, start, end);
             let to = result as u64;
             pages.forget(cache, to, to.saturating_add(page_up(a[2])));
         }
-        30 | 67 if !failed => pages.changed(),
+        30 | 67 if !failed => pages.forget(cache, 0, 1 << 47),
         _ => {}
     }
     if !failed || number == 10 {

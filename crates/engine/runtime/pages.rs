@@ -2,26 +2,31 @@
 //!
 //! A page whose code was translated and that the program may write is mapped
 //! without write permission; the fault of the first write drops the page's
-//! blocks and gives the permission back. What is mapped where comes from
-//! `/proc/self/maps` (proc(5)), read again after the program changed mappings.
+//! blocks and gives the permission back. Where a file's page is mapped twice,
+//! for execution and for writing, the writable mapping (the *alias*) is watched
+//! as well. What is mapped where comes from `maps`, read again after the program
+//! changed mappings.
+
+mod change;
+mod maps;
+
+use maps::Maps;
 
 use crate::cache::{Cache, NONE};
 use crate::state::{self, Global};
 use crate::sys;
+use core::sync::atomic::{AtomicU32, Ordering::*};
 use crate::xlate::decode::MAX_LEN;
 
 pub const READ: u8 = 1;
 pub const WRITE: u8 = 2;
 pub const EXEC: u8 = 4;
 
-#[derive(Clone, Copy)]
-struct Vma {
-    start: u64,
-    end: u64,
-    prot: u8,
-}
+/// How many pages are watched. Translated code reads it before a system call: the
+/// kernel cannot write into watched pages (see [`Pages::open_for`]).
+pub static WATCHED: AtomicU32 = AtomicU32::new(0);
 
-/// One page of program code.
+/// One page of program code, or an alias of one.
 #[derive(Clone, Copy)]
 pub struct Page {
     /// Page number; 0: unused entry.
@@ -36,18 +41,34 @@ pub struct Page {
     pub watched: bool,
     /// `prot` is up to date.
     known: bool,
+    /// As linked: private memory of a file that cannot be written.
+    constant: bool,
+    /// Executable and shared: other mappings may write it.
+    shared: bool,
+    /// Those mappings are watched.
+    guarded: bool,
+    /// Number of the code page that this page is a writable mapping of.
+    alias_of: u64,
 }
 
-const MAX_VMAS: usize = 16_384;
+impl Page {
+    /// Writes to it must not go unnoticed.
+    fn is_code(&self) -> bool {
+        self.head != NONE || self.alias_of != 0
+    }
+}
+
+const PAGE: u64 = core::mem::size_of::<Page>() as u64;
 
 pub struct Pages {
-    vmas: [Vma; MAX_VMAS],
-    vma_count: usize,
+    maps: Maps,
     dirty: bool,
     table: *mut Page,
     bits: u32,
     used: usize,
     last: (u64, u8),
+    /// Some executable page is shared.
+    any_shared: bool,
     /// Translate without watching: for a step over one instruction.
     pub unwatched: bool,
 }
@@ -64,31 +85,27 @@ pub enum Fault {
 }
 
 pub static PAGES: Global<Pages> = Global::new(Pages {
-    vmas: [Vma {
-        start: 0,
-        end: 0,
-        prot: 0,
-    }; MAX_VMAS],
-    vma_count: 0,
+    maps: Maps::new(),
     dirty: true,
     table: core::ptr::null_mut(),
     bits: 0,
     used: 0,
     last: (0, 0),
+    any_shared: false,
     unwatched: false,
 });
 
 impl Pages {
     pub fn init(&mut self) {
         self.bits = 12;
-        self.table = state::reserve(24 << self.bits) as *mut Page;
+        self.table = state::reserve(PAGE << self.bits) as *mut Page;
     }
 
     fn entry(&mut self, number: u64) -> &mut Page {
         if (self.used + 1) * 2 > 1 << self.bits {
             let (old, old_bits) = (self.table, self.bits);
             self.bits += 1;
-            self.table = state::reserve(24 << self.bits) as *mut Page;
+            self.table = state::reserve(PAGE << self.bits) as *mut Page;
             for at in 0..1usize << old_bits {
                 // SAFETY: inside the old table.
                 let page = unsafe { *old.add(at) };
@@ -106,6 +123,10 @@ impl Pages {
                 prot: 0,
                 watched: false,
                 known: false,
+                constant: false,
+                shared: false,
+                guarded: false,
+                alias_of: 0,
             };
         }
         self.place(number)
@@ -127,69 +148,6 @@ impl Pages {
     fn existing(&mut self, number: u64) -> Option<&mut Page> {
         let page = self.place(number);
         (page.number != 0).then_some(page)
-    }
-
-    fn read_maps(&mut self) {
-        self.vma_count = 0;
-        self.dirty = false;
-        let path = b"/proc/self/maps\0";
-        // SAFETY: open, read and close with our own buffers.
-        let fd = unsafe { sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
-        crate::check!(fd >= 0, "/proc/self/maps cannot be opened (errno {})", -fd);
-        let mut buffer = [0u8; 4096];
-        let (mut field, mut start, mut end, mut prot) = (0, 0u64, 0u64, 0u8);
-        loop {
-            // SAFETY: as above.
-            let got = unsafe {
-                sys::call(0, [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0])
-            };
-            if got <= 0 {
-                break;
-            }
-            for &byte in buffer.iter().take(got as usize) {
-                match (field, byte) {
-                    (_, b'\n') => {
-                        if prot & EXEC != 0 {
-                            if let Some(place) = self.vmas.get_mut(self.vma_count) {
-                                *place = Vma { start, end, prot };
-                                self.vma_count += 1;
-                            }
-                        }
-                        (field, start, end, prot) = (0, 0, 0, 0);
-                    }
-                    (0, b'-') => field = 1,
-                    (1, b' ') => field = 2,
-                    (2, b' ') => field = 3,
-                    (0, digit) => start = start << 4 | hex(digit),
-                    (1, digit) => end = end << 4 | hex(digit),
-                    (2, b'r') => prot |= READ,
-                    (2, b'w') => prot |= WRITE,
-                    (2, b'x') => prot |= EXEC,
-                    _ => {}
-                }
-            }
-        }
-        // SAFETY: our descriptor.
-        unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
-        crate::counts::note_mappings();
-    }
-
-    fn mapped(&mut self, address: u64) -> u8 {
-        for attempt in 0..2 {
-            if attempt == 1 {
-                if !self.dirty {
-                    return 0;
-                }
-            }
-            if self.vma_count == 0 || attempt == 1 {
-                self.read_maps();
-            }
-            let known = self.vmas.get(..self.vma_count).unwrap_or(&[]);
-            if let Some(vma) = known.iter().find(|v| v.start <= address && address < v.end) {
-                return vma.prot;
-            }
-        }
-        0
     }
 
     /// Whether code at `address` can be executed.
@@ -214,21 +172,30 @@ impl Pages {
         // What is not known was not asked since the last change of mappings, or
         // never: the list may be old for it.
         if self.dirty {
-            self.read_maps();
+            self.dirty = false;
+            self.maps.read();
         }
-        let prot = self.mapped(number << 12);
-        if prot & EXEC != 0 {
+        let Some(vma) = self.maps.find(number << 12) else {
+            return 0;
+        };
+        if vma.prot & EXEC != 0 {
             let page = self.entry(number);
-            page.prot = prot;
+            page.prot = vma.prot;
             page.known = true;
-            self.last = (number, prot);
+            page.constant = vma.is_constant();
+            page.shared = vma.shared;
+            page.guarded = false;
+            self.any_shared |= vma.shared;
+            self.last = (number, vma.prot);
         }
-        prot
+        vma.prot
     }
 
-    /// Executable and not writable by the program.
+    /// Executable, and nothing that the program does short of a change of
+    /// mappings can change it.
     pub fn is_constant(&mut self, address: u64) -> bool {
-        self.prot(address >> 12) & (EXEC | WRITE) == EXEC
+        let number = address >> 12;
+        self.prot(number) & EXEC != 0 && self.existing(number).is_some_and(|p| p.constant)
     }
 
     /// Withholds write permission, before the bytes are read.
@@ -236,14 +203,65 @@ impl Pages {
         if self.unwatched {
             return;
         }
-        if let Some(page) = self.existing(number)
-            && page.prot & WRITE != 0
-            && !page.watched
-        {
+        let Some(page) = self.existing(number) else { return };
+        let (shared, guarded) = (page.shared, page.guarded);
+        if page.prot & WRITE != 0 && !page.watched {
             page.watched = true;
+            WATCHED.fetch_add(1, Relaxed);
             let prot = page.prot & !WRITE;
             protect(number << 12, 0x1000, prot);
         }
+        if shared && !guarded {
+            self.guard(number);
+        }
+    }
+
+    /// Watches the writable mappings of a shared page.
+    fn guard(&mut self, number: u64) {
+        if self.dirty {
+            self.dirty = false;
+            self.maps.read();
+        }
+        if let Some(page) = self.existing(number) {
+            page.guarded = true;
+        }
+        let Some(own) = self.maps.find(number << 12) else { return };
+        let place = own.offset + ((number << 12) - own.start);
+        for at in 0..self.maps.list().len() {
+            let Some(&vma) = self.maps.list().get(at) else { return };
+            let inside = place.wrapping_sub(vma.offset) < vma.end - vma.start;
+            let alias = (vma.start + place.wrapping_sub(vma.offset)) >> 12;
+            if vma.file != own.file || !vma.shared || !inside || alias == number {
+                continue;
+            }
+            let page = self.entry(alias);
+            // The list says what is so now: a watched page looks unwritable.
+            let writable = vma.prot & WRITE != 0;
+            if page.alias_of == 0 {
+                page.alias_of = number;
+            }
+            if writable && !page.watched {
+                page.prot = vma.prot;
+                page.known = true;
+                page.shared = true;
+                page.watched = true;
+                WATCHED.fetch_add(1, Relaxed);
+                protect(alias << 12, 0x1000, vma.prot & !WRITE);
+            }
+        }
+    }
+
+    /// Whether a whole range (of at most two pages) can be executed; watches it.
+    pub fn executable(&mut self, start: u64, len: u64) -> bool {
+        let last = start.wrapping_add(len.max(1) - 1);
+        if !self.readable(start) || !self.readable(last) {
+            return false;
+        }
+        self.watch(start >> 12);
+        if start >> 12 != last >> 12 {
+            self.watch(last >> 12);
+        }
+        true
     }
 
     /// Copies code bytes; stops at the first page that is not executable.
@@ -281,9 +299,14 @@ impl Pages {
             if way == 1 && last == first {
                 break;
             }
-            let page = self.entry(page_number);
-            cache.blocks.get(number as usize).page_next[way] = page.head;
-            page.head = number;
+            // A dormant block may still be in the list of its other page.
+            let block = cache.blocks.get(number as usize);
+            if !block.listed[way] {
+                block.listed[way] = true;
+                let page = self.entry(page_number);
+                block.page_next[way] = page.head;
+                page.head = number;
+            }
         }
     }
 
@@ -292,45 +315,118 @@ impl Pages {
         let Some(page) = self.existing(number) else { return };
         let mut block = page.head;
         page.head = NONE;
+        page.guarded = false;
         while block != NONE {
             let info = *cache.blocks.get(block as usize);
             let way = usize::from(info.pc >> 12 != number);
+            cache.blocks.get(block as usize).listed[way] = false;
             cache.invalidate(block);
             block = info.page_next[way];
         }
     }
 
-    /// A write fault: true if the page was watched (now it can be written).
+    /// Drops the blocks of every page that other mappings can write.
+    fn drop_shared(&mut self, cache: &mut Cache) {
+        for at in 0..1usize << self.bits {
+            // SAFETY: inside the table.
+            let page = unsafe { *self.table.add(at) };
+            if page.number != 0 && page.shared {
+                self.drop_blocks(cache, page.number);
+            }
+        }
+    }
+
+    /// A write fault: whether the page was watched (now it can be written).
     pub fn write_fault(&mut self, cache: &mut Cache, address: u64) -> Fault {
         let number = address >> 12;
         let Some(page) = self.existing(number) else {
             return Fault::Program;
         };
         if !page.watched {
-            return match page.known && page.prot & WRITE != 0 {
-                true => Fault::Again,
-                false => Fault::Program,
-            };
+            if !page.known || page.prot & WRITE == 0 {
+                return Fault::Program;
+            }
+            // Another thread was faster, or what we know is wrong: look.
+            self.maps.read();
+            self.dirty = false;
+            let writable = self.maps.find(address).is_some_and(|v| v.prot & WRITE != 0);
+            return if writable { Fault::Again } else { Fault::Program };
         }
         page.watched = false;
         page.faults = page.faults.saturating_add(1);
-        let prot = page.prot;
+        WATCHED.fetch_sub(1, Relaxed);
+        let (prot, code) = (page.prot, page.alias_of);
+        page.alias_of = 0;
         self.drop_blocks(cache, number);
+        if code != 0 {
+            // Whatever maps this place of the file; the list may be old for it.
+            self.drop_shared(cache);
+        }
         protect(number << 12, 0x1000, prot);
         Fault::Watched
     }
 
-    /// Gives write permission back everywhere (a system call met a watched page).
-    pub fn unwatch_all(&mut self, cache: &mut Cache) -> bool {
-        let mut any = false;
-        for at in 0..1usize << self.bits {
-            // SAFETY: inside the table.
-            let page = unsafe { *self.table.add(at) };
-            if page.number != 0 && page.watched {
-                any |= self.write_fault(cache, page.number << 12) == Fault::Watched;
+    /// Whether a write at `address` can change the code of a range.
+    pub fn is_written(&mut self, start: u64, len: u64, address: u64) -> bool {
+        let last = start.wrapping_add(len.max(1) - 1) >> 12;
+        let page = address >> 12;
+        let alias = self.existing(page).map_or(0, |p| p.alias_of);
+        [page, alias].iter().any(|&n| n == start >> 12 || n == last)
+    }
+
+    /// The kernel is going to write at `start` for the program.
+    fn open(&mut self, cache: &mut Cache, start: u64, len: u64) {
+        let last = start.saturating_add(len.clamp(1, 1 << 24) - 1) >> 12;
+        for number in start >> 12..=last {
+            if self.existing(number).is_some_and(|page| page.watched) {
+                self.write_fault(cache, number << 12);
             }
         }
-        any
+    }
+
+    /// Before a system call while pages are watched: gives write permission back
+    /// wherever an argument points, for the length that follows it or one page.
+    /// Without this the kernel would answer EFAULT, or less than was asked for.
+    pub fn open_for(&mut self, cache: &mut Cache, number: u64, a: [u64; 6]) {
+        for (at, &start) in a.iter().enumerate() {
+            if start < 0x1_0000 || start >> 47 != 0 {
+                continue;
+            }
+            let len = a.get(at + 1).copied().filter(|&len| len <= 1 << 24);
+            self.open(cache, start, len.unwrap_or(0).max(0x1000));
+        }
+        // readv, preadv, process_vm_readv, preadv2; recvmsg, recvmmsg.
+        match number {
+            19 | 295 | 310 | 327 => self.open_vector(cache, a[1], a[2]),
+            47 => self.open_message(cache, a[1]),
+            299 => {
+                for at in 0..a[2].min(1024) {
+                    self.open_message(cache, a[1].wrapping_add(at * 64));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn open_vector(&mut self, cache: &mut Cache, vector: u64, count: u64) {
+        for at in 0..count.min(1024) {
+            let Some([start, len]) = sys::read_program::<[u64; 2]>(vector.wrapping_add(at * 16))
+            else {
+                return;
+            };
+            self.open(cache, start, len);
+        }
+    }
+
+    /// `struct msghdr`: name, its length, vector, its length, control, its length.
+    fn open_message(&mut self, cache: &mut Cache, message: u64) {
+        if let Some([name, _, vector, count, control, len]) =
+            sys::read_program::<[u64; 6]>(message)
+        {
+            self.open(cache, name, 128);
+            self.open(cache, control, len);
+            self.open_vector(cache, vector, count);
+        }
     }
 
     /// Calls `f` for every page of the range that has an entry.
@@ -365,6 +461,8 @@ impl Pages {
         page.prot = prot;
         page.known = true;
         page.watched = false;
+        // Snapshots hold code of files that nothing can write.
+        page.constant = prot & (EXEC | WRITE) == EXEC;
         self.last = (0, 0);
     }
 
@@ -380,55 +478,15 @@ impl Pages {
             }
         });
     }
-
-    /// Mappings in the range went away or were replaced.
-    pub fn forget(&mut self, cache: &mut Cache, start: u64, end: u64) {
-        self.dirty = true;
-        self.last = (0, 0);
-        self.each(start, end, |pages, number| {
-            pages.drop_blocks(cache, number);
-            if let Some(page) = pages.existing(number) {
-                page.known = false;
-                page.watched = false;
-            }
-        });
-    }
-
-    /// Something new was mapped where nothing was translated.
-    pub fn changed(&mut self) {
-        self.dirty = true;
-        self.last = (0, 0);
-    }
-
-    /// After a successful `mprotect` of the range to `prot`.
-    pub fn protected(&mut self, cache: &mut Cache, start: u64, end: u64, prot: u8) {
-        self.dirty = true;
-        self.last = (0, 0);
-        self.each(start, end, |pages, number| {
-            if prot & (EXEC | WRITE) == 0 {
-                pages.drop_blocks(cache, number);
-            }
-            let Some(page) = pages.existing(number) else { return };
-            page.prot = prot;
-            page.known = true;
-            page.watched = false;
-            if prot & WRITE != 0 && page.head != NONE {
-                page.watched = true;
-                protect(number << 12, 0x1000, prot & !WRITE);
-            }
-        });
-    }
 }
 
-fn hex(digit: u8) -> u64 {
-    match digit {
-        b'0'..=b'9' => u64::from(digit - b'0'),
-        b'a'..=b'f' => u64::from(digit - b'a' + 10),
-        _ => 0,
-    }
-}
-
+/// Changes a permission of the program's own code page.
 fn protect(address: u64, len: u64, prot: u8) {
-    // SAFETY: changes only the permission of the program's own code page.
-    unsafe { sys::call(sys::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
+    // SAFETY: nothing but the permission changes.
+    let result = unsafe { sys::call(sys::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
+    crate::check!(
+        result == 0,
+        "code at {address:#x} cannot be watched (errno {}); with errno 12: raise vm.max_map_count",
+        -result
+    );
 }

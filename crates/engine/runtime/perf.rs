@@ -23,9 +23,12 @@ pub fn in_use() -> bool {
     state::header().events_open.load(Acquire) != 0
 }
 
-/// Whether a call on this descriptor is for us.
-pub fn concerns(fd: u64) -> bool {
-    in_use() && descriptor::identify(fd).is_some()
+/// Whether the call that the program is about to make is on a descriptor of
+/// ours; notes which event it is.
+pub fn concerns(context: &mut Context) -> bool {
+    let event = in_use().then(|| descriptor::identify(context.regs[7])).flatten();
+    context.event = event.unwrap_or(0);
+    event.is_some()
 }
 
 /// A thread or process is about to be made by `context`'s thread.

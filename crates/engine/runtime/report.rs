@@ -43,6 +43,7 @@ pub fn fail(arguments: core::fmt::Arguments<'_>) -> ! {
     let _ = text.write_fmt(arguments);
     let _ = text.write_str("\n");
     let header = layout::TOTALS_BASE as *mut Header;
+    // The launcher prints what is in the header.
     // SAFETY: the header is mapped before anything here can fail; where it is
     // not, the fault ends the process too.
     unsafe {
@@ -52,7 +53,6 @@ pub fn fail(arguments: core::fmt::Arguments<'_>) -> ! {
             }
         }
     }
-    sys::write(2, text.bytes());
     loop {
         // SAFETY: ends the process.
         unsafe { sys::call(sys::EXIT_GROUP, [layout::INTERNAL_EXIT as u64, 0, 0, 0, 0, 0]) };

@@ -254,6 +254,8 @@ pub fn sigreturn(context: &mut Context) -> i64 {
     if frame.stack[1] & 1 == 0 && frame.stack[2] >= 2048 && frame.stack[1] & 2 == 0 {
         context.altstack = [frame.stack[0], frame.stack[1] & 0x8000_0000, frame.stack[2]];
     }
+    // A signal between here and the return would note a mask that is no longer so.
+    sys::set_mask(!OPEN);
     frame.stack = [context.stack - STACK - SIGNAL_STACK, 0, SIGNAL_STACK];
     context.target = frame.rip;
     frame.rip = address(entry::rt_goto);
@@ -309,20 +311,26 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
     }
     if signal == SIGSEGV && fault && frame.trap == 14 && frame.error & 2 != 0 {
         let code = cache::in_code(rip);
-        if code {
+        // A page that a protection key forbids to write is the program's affair.
+        if code && frame.error & 0x20 == 0 {
             state::lock();
+            let own = writes_own_code(rip, info.address);
             let watched = PAGES.get().write_fault(CACHE.get(), info.address);
             state::unlock();
-            if watched == Fault::Again {
+            if watched == Fault::Again || watched == Fault::Watched && !own {
                 return;
             }
             if watched == Fault::Watched {
+                end_roll(context, frame);
                 locate(context, frame, true);
                 context.target = frame.rip;
                 frame.rip = address(entry::rt_once);
                 return;
             }
         }
+    }
+    if fault && cache::in_code(rip) {
+        end_roll(context, frame);
     }
     let saved = frame.registers();
     let saved_rip = rip;
@@ -332,7 +340,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             queue_again(signal, info);
             context.rolling = 1;
             context.pending_mask = frame.mask;
-            frame.mask = !OPEN;
+            frame.mask = !OPEN | queued(signal);
             frame.eflags |= TF;
             return;
         }
@@ -344,6 +352,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             );
             queue_again(signal, info);
             defer(context, frame);
+            frame.mask |= queued(signal);
             return;
         }
     }
@@ -378,6 +387,29 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
         info.address = frame.rip;
     }
     frames::deliver(context, signal, &action, info, frame);
+}
+
+/// A signal that was queued again must not arrive before its time, not even one
+/// that is open for faults.
+fn queued(signal: u32) -> u64 {
+    if signal == SIGTRAP { 0 } else { 1 << (signal - 1) }
+}
+
+/// Whether the block at `rip` lies on the page that it is about to write.
+fn writes_own_code(rip: u64, address: u64) -> bool {
+    let cache = CACHE.get();
+    let Some(number) = cache.block_at(rip) else { return true };
+    let block = *cache.blocks.get(number as usize);
+    PAGES.get().is_written(block.pc, u64::from(block.guest_len), address)
+}
+
+/// A fault while stepping to a boundary: the step is over, the signal comes later.
+fn end_roll(context: &mut Context, frame: &mut Ucontext) {
+    if context.rolling != 0 {
+        context.rolling = 0;
+        frame.eflags &= !TF;
+        frame.mask = context.pending_mask;
+    }
 }
 
 /// Goes on in the runtime with everything blocked until it is done.
@@ -417,7 +449,6 @@ fn roll(context: &mut Context, frame: &mut Ucontext) {
         frame.mask = context.pending_mask;
     } else {
         context.pending = 1;
-        frame.mask = !OPEN;
     }
     context.rolling = 0;
     frame.eflags &= !TF;
@@ -470,7 +501,9 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
         } else {
             // Not made, or made and to be made again: the kernel left its mark.
             frame.rip = next - 2;
-            if frame.rcx() != block.syscall + 2 {
+            if frame.rcx() == block.syscall + 2 {
+                frame.regs_rcx(next);
+            } else {
                 counts::correct(context, &block, block.insns.saturating_sub(1), true);
             }
         }

@@ -19,7 +19,7 @@ pub fn special(context: &mut Context, next: u64) {
         56..=58 | 435 => threads::clone(context, number, a),
         59 | 322 => images::execve(context, number, a),
         60 | 231 => end(context, number, a),
-        0 | 8 | 16 | 17 | 19 | 295 | 327 => perf::call(number, a),
+        0 | 8 | 16 | 17 | 19 | 295 | 327 => perf::call(context.event, number, a),
         298 => perf::open(context, a),
         158 => arch_prctl(context, a),
         2 | 257 => {

@@ -211,6 +211,8 @@ pub struct Context {
     pub translated: u64,
     /// Entries into the runtime.
     pub entries: u64,
+    /// The event that the descriptor of the call under way is.
+    pub event: u32,
     /// Slot that this thread had before `execve`, or 0.
     pub previous: u32,
     /// Nanoseconds the thread had run when it ended (0: it has not, or was killed).

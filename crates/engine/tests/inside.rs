@@ -86,7 +86,7 @@ fn a_c_program_reads_its_counters() {
 fn per_block_counters_serve_read() {
     let Some(program) = counters() else { return };
     let mut command = Command::new("perf");
-    command.args(["stat", "-x", ";", "-e", "instructions:u", "--"]);
+    command.args(["stat", "-x", ";", "-e", "instructions:u,branches:u", "--"]);
     command.arg(program).arg("spin");
     let Ok(_) = Command::new("perf").arg("--version").output() else {
         println!("skipped: perf is not installed");
@@ -95,6 +95,11 @@ fn per_block_counters_serve_read() {
     let options = virt::Options::default().per_block(true);
     if let Some((text, outcome)) = run(command, &options) {
         agrees(&text, &outcome, "counters");
+        // Three million in its loop, and the dynamic loader's.
+        let branches = text.lines().find(|l| l.contains("branches:u"));
+        let branches = branches.and_then(|l| l.split(';').next()?.parse::<u64>().ok());
+        let rest = branches.expect("a count").saturating_sub(3_000_000);
+        assert!((1_000..60_000).contains(&rest), "{text}");
     }
 }
 

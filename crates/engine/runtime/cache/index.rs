@@ -13,8 +13,8 @@ impl Cache {
         unsafe { *self.hash.add(at & ((1 << self.hash_bits) - 1)) }
     }
 
-    /// The block for `pc`, if translated.
-    pub fn find(&mut self, pc: u64) -> Option<u32> {
+    /// The block for `pc`, if translated; it may be dormant.
+    pub(super) fn look_up(&mut self, pc: u64) -> Option<u32> {
         let mut at = hash_of(pc, self.hash_bits);
         loop {
             let entry = self.slot(at);

@@ -21,12 +21,7 @@ impl Cache {
         if !self.blocks.get(owner as usize).valid {
             return;
         }
-        let to = if reaches(from + 4, body) {
-            body
-        } else {
-            self.far_jump(from, body)
-        };
-        patch(from, to);
+        self.redirect(from, body);
         let head = self.blocks.get(block as usize).incoming;
         let exits = self.exits.get(exit as usize);
         (exits.next, exits.linked) = (head, true);
@@ -62,30 +57,40 @@ impl Cache {
             let next = self.blocks.get(at as usize - 1).chain[way];
             at = if next == NONE { 0 } else { next + 1 };
         }
-        if head != 0 {
-            let onward = self.blocks.get(head as usize - 1).entries[way];
-            self.blocks.get(block as usize).chain[way] = head - 1;
-            let from = info.patches[way];
-            let to = if reaches(from + 4, onward) {
-                onward
-            } else {
-                self.far_jump(from, onward)
-            };
-            patch(from, to);
-        }
+        let onward = match head {
+            0 => self.miss(info.body, way),
+            head => self.blocks.get(head as usize - 1).entries[way],
+        };
+        self.blocks.get(block as usize).chain[way] = if head == 0 { NONE } else { head - 1 };
+        self.redirect(info.patches[way], onward);
         *self.bucket[way].get(index) = block + 1;
         set_table(way, index, info.entries[way]);
     }
 
-    /// Takes a block out of every table and unlinks what leads to it.
+    /// Where an entry goes that is the last of its bucket.
+    pub(super) fn miss(&self, body: u64, way: usize) -> u64 {
+        let area = self.areas.get(self.area_of(body)).copied().flatten();
+        area.map_or(0, |a| if way == 0 { a.miss_ret } else { a.miss_jump })
+    }
+
+    /// Patches a branch to go to `to`, through a longer one if need be.
+    fn redirect(&mut self, from: u64, to: u64) {
+        let to = if reaches(from + 4, to) { to } else { self.far_jump(from, to) };
+        patch(from, to);
+    }
+
+    /// Takes a block out of every table and unlinks what leads to it. It stays
+    /// findable where its bytes can be compared: it may be *dormant* only.
     pub fn invalidate(&mut self, number: u32) {
         let info = *self.blocks.get(number as usize);
         if !info.valid {
             return;
         }
         self.blocks.get(number as usize).valid = false;
-        self.forget(info.pc);
-        self.live = [(u64::MAX, 0); 512];
+        if info.copy == 0 {
+            self.forget(info.pc);
+        }
+        self.blocks.get(number as usize).incoming = NONE;
         let mut exit = info.incoming;
         while exit != NONE {
             let e = *self.exits.get(exit as usize);
@@ -113,19 +118,11 @@ impl Cache {
             while at != 0 {
                 let before = *self.blocks.get(at as usize - 1);
                 if before.chain[way] == number {
-                    let area = self.areas[self.area_of(before.body)];
-                    let miss = area.map_or(0, |a| if way == 0 { a.miss_ret } else { a.miss_jump });
                     let onward = match next {
-                        NONE => miss,
+                        NONE => self.miss(before.body, way),
                         next => self.blocks.get(next as usize).entries[way],
                     };
-                    let from = before.patches[way];
-                    let to = if reaches(from + 4, onward) {
-                        onward
-                    } else {
-                        self.far_jump(from, onward)
-                    };
-                    patch(from, to);
+                    self.redirect(before.patches[way], onward);
                     self.blocks.get(at as usize - 1).chain[way] = next;
                     break;
                 }
@@ -138,7 +135,7 @@ impl Cache {
 /// Redirects a branch: one aligned-enough store of its displacement.
 pub(super) fn patch(at: u64, to: u64) {
     let displacement = to.wrapping_sub(at + 4) as u32;
-    // SAFETY: emission keeps the four bytes inside a cache line, so that
+    // SAFETY: emission keeps the four bytes in an aligned quadword, so that
     // threads that run there see the old or the new branch.
     unsafe { (at as *mut u32).write_volatile(displacement) };
 }

@@ -94,11 +94,6 @@ impl Cache {
         }
     }
 
-    fn miss(&self, host: u64, way: usize) -> u64 {
-        let area = self.areas.get(self.area_of(host)).copied().flatten();
-        area.map_or(0, |a| if way == 0 { a.miss_ret } else { a.miss_jump })
-    }
-
     /// Takes back the links of a block that leave the program addresses given:
     /// another process may have the one mapping and not the other.
     pub fn keep_links_inside(&mut self, block: &Block, start: u64, end: u64) {

@@ -11,12 +11,8 @@ use crate::pmu::reading::{MOST_MEMBERS, MOST_WORDS, Member, lay_out, words};
 use crate::pmu::table::Table;
 use crate::sys;
 
-/// The call `number` on a descriptor of ours (see `is_descriptor_syscall`).
-pub fn call(number: u64, a: [u64; 6]) -> i64 {
-    let Some(event) = descriptor::identify(a[0]) else {
-        // SAFETY: closed meanwhile: as the program made it.
-        return unsafe { sys::call(number, a) };
-    };
+/// The call `number` on the descriptor of an event (see `is_descriptor_syscall`).
+pub fn call(event: u32, number: u64, a: [u64; 6]) -> i64 {
     let result = match number {
         0 => read(a[0], event, a[1], a[2]),
         19 => read_vector(a[0], event, a[1], a[2]),

@@ -6,6 +6,7 @@
 
 use super::descriptor::Probe;
 use crate::layout::{Context, EVENT_PAGES, EVENT_TABLE, TOTALS_BASE, state as slot_state};
+use crate::pmu::Quantity;
 use crate::pmu::page::{BYTES, Page};
 use crate::pmu::table::{MOST, Table, World};
 use crate::xlate::facts::Event;
@@ -24,8 +25,13 @@ const _: () = assert!(EVENT_PAGES + MOST as u64 * BYTES <= TOTALS_BASE + crate::
 pub struct Threads;
 
 impl World for Threads {
-    fn count(&self, slot: u32) -> u64 {
-        counts::sum_events(context(slot))[Event::Instructions as usize]
+    fn count(&self, slot: u32, quantity: Quantity) -> u64 {
+        let sums = counts::sum_events(context(slot));
+        match quantity {
+            Quantity::Instructions => sums[Event::Instructions as usize],
+            Quantity::Branches => sums[Event::Branches as usize],
+            Quantity::Nothing => 0,
+        }
     }
 
     fn registers(&self) -> bool {
@@ -44,7 +50,8 @@ impl World for Threads {
         let clock = |id: u32, kind: u64| (!u64::from(id)) << 3 | kind;
         match (context.tid, context.pid) {
             (0, _) => 0,
-            (tid, pid) if pid == sys::getpid() => read_clock(clock(tid, 6)).unwrap_or(0),
+            (tid, _) if tid == own().tid => own_time(),
+            (tid, pid) if pid == own().pid => read_clock(clock(tid, 6)).unwrap_or(0),
             (_, pid) => read_clock(clock(pid, 2)).unwrap_or(0),
         }
     }
@@ -60,6 +67,18 @@ fn context(slot: u32) -> &'static Context {
     // SAFETY: every slot's region is mapped for good; what is used here is
     // atomic or written once before the slot is known to others.
     unsafe { &*(state::context_at(slot % crate::layout::MAX_SLOTS) as *const Context) }
+}
+
+/// The calling thread's context.
+fn own() -> &'static Context {
+    let at: u64;
+    // SAFETY: every thread that runs the runtime has GS at its context, which is
+    // mapped for good.
+    unsafe {
+        core::arch::asm!("mov {}, gs:[{}]", out(reg) at,
+            const core::mem::offset_of!(Context, this), options(nostack, readonly));
+        &*(at as *const Context)
+    }
 }
 
 fn read_clock(clock: u64) -> Option<u64> {
@@ -93,7 +112,7 @@ pub fn with<T>(work: impl FnOnce(&mut Table, &Threads) -> T) -> T {
 
 fn lock() {
     let word = &state::header().events_lock;
-    let own = sys::gettid();
+    let own = own().tid;
     let mut mine = own;
     loop {
         let Err(held) = word.compare_exchange(0, mine, Acquire, Relaxed) else {

@@ -5,7 +5,7 @@ use super::{descriptor, events};
 use crate::layout::Context;
 use crate::pmu::attr::{self, Cpu, KNOWN, LEAST, Machine, Verdict};
 use crate::pmu::errno::*;
-use crate::{state, sys};
+use crate::{counts, state, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 const PERF_EVENT_OPEN: u64 = 298;
@@ -124,6 +124,7 @@ fn machine() -> Machine {
     Machine {
         cpu: cpu(),
         paranoid: paranoid(),
+        per_block: counts::per_block(),
     }
 }
 

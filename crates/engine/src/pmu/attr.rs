@@ -5,7 +5,8 @@
 //! is that of `perf_copy_attr` and `perf_event_open` in `kernel/events/core.c`.
 //! Raw encodings: Intel SDM volume 3, chapter 21 (`INST_RETIRED.ANY_P` C0H,
 //! `HW_INTERRUPTS.RECEIVED` CBH/01H); AMD PPR of family 17h and later
-//! (`ExRetInstr` C0h, `LsIntTaken` 2Ch), BKDG of families 10h to 16h (C0h, CFh).
+//! (`ExRetInstr` C0h, `ExRetBrn` C2h, `LsIntTaken` 2Ch), BKDG of families 10h to
+//! 16h (C0h, C2h, CFh).
 
 use super::{Quantity, errno::*};
 
@@ -92,6 +93,8 @@ pub struct Machine {
     /// `kernel.perf_event_paranoid` is 2 or more: ordinary users may not count
     /// the kernel, and programs expect EACCES.
     pub paranoid: bool,
+    /// Blocks have counters of their own: more than instructions is known.
+    pub per_block: bool,
 }
 
 /// An event to be counted here.
@@ -172,7 +175,7 @@ fn request(bytes: &[u8; KNOWN], type_: u32, machine: Machine) -> Result<Request,
     {
         return Err(EINVAL);
     }
-    let quantity = quantity(type_, config, machine.cpu).ok_or(ENOENT)?;
+    let quantity = quantity(type_, config, machine).ok_or(ENOENT)?;
     if !has(bit::EXCLUDE_KERNEL) {
         return Err(if machine.paranoid { EACCES } else { EOPNOTSUPP });
     }
@@ -194,11 +197,14 @@ fn request(bytes: &[u8; KNOWN], type_: u32, machine: Machine) -> Result<Request,
 }
 
 /// What the encoding means, if the engine knows its truth.
-fn quantity(type_: u32, config: u64, cpu: Cpu) -> Option<Quantity> {
+fn quantity(type_: u32, config: u64, machine: Machine) -> Option<Quantity> {
+    let cpu = machine.cpu;
+    let branches = machine.per_block.then_some(Quantity::Branches);
     if type_ == TYPE_HARDWARE {
         // The upper half names a PMU on hybrid CPUs; 4 is the first core PMU.
         return match config {
             1 | 0x4_0000_0001 => Some(Quantity::Instructions),
+            4 | 0x4_0000_0004 => branches,
             _ => None,
         };
     }
@@ -214,6 +220,7 @@ fn quantity(type_: u32, config: u64, cpu: Cpu) -> Option<Quantity> {
     };
     match (cpu, config & (0xff84_ffff | extended)) {
         (Cpu::Intel | Cpu::AmdOld | Cpu::Zen, 0x00c0) => Some(Quantity::Instructions),
+        (Cpu::Intel, 0x00c4) | (Cpu::AmdOld | Cpu::Zen, 0x00c2) => branches,
         (Cpu::Intel, 0x01cb)
         | (Cpu::AmdOld, 0x00cf)
         // r0420 counts interrupts and exceptions on Zen, as measureme found.
@@ -229,6 +236,7 @@ mod tests {
     const HERE: Machine = Machine {
         cpu: Cpu::Zen,
         paranoid: true,
+        per_block: false,
     };
 
     fn attr(type_: u32, config: u64, flags: u64) -> [u8; KNOWN] {
@@ -266,6 +274,7 @@ mod tests {
                 Machine {
                     cpu,
                     paranoid: true,
+                    per_block: false,
                 },
             )
         };
@@ -290,6 +299,20 @@ mod tests {
     fn what_has_no_truth_here_is_not_there() {
         for (type_, config) in [(0, 0), (0, 2), (0, 3), (0, 5), (3, 0), (4, 0x76)] {
             assert_eq!(refused(&attr(type_, config, 1 << 5), HERE), ENOENT);
+        }
+    }
+
+    #[test]
+    fn branches_are_known_to_per_block_counters() {
+        let machine = Machine {
+            per_block: true,
+            ..HERE
+        };
+        for (type_, config) in [(0, 4), (4, 0xc2)] {
+            let bytes = attr(type_, config, 1 << 5);
+            let verdict = judge(&bytes, machine);
+            assert!(matches!(verdict, Verdict::Count(r) if r.quantity == Quantity::Branches));
+            assert_eq!(refused(&bytes, HERE), ENOENT);
         }
     }
 

@@ -19,6 +19,8 @@ pub enum Quantity {
     /// What never happens inside: interrupts, or instructions of modes that
     /// were all excluded.
     Nothing = 1,
+    /// Branch instructions retired, taken or not: known with per-block counters.
+    Branches = 2,
 }
 
 /// The counter that `rdpmc` reads for [`Quantity::Instructions`]: past every

@@ -121,6 +121,8 @@ pub struct Config {
     pub ret_table: u32,
     /// Table of jump entries (an address below 2 GiB).
     pub jump_table: u32,
+    /// Where the number of watched pages is kept (an address below 2 GiB).
+    pub watched: u32,
     /// Address of the word that is not 0 once a program has opened an event of
     /// the engine's: until then calls on descriptors need no look.
     pub events_word: u64,

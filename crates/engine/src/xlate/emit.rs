@@ -16,6 +16,8 @@ pub const RAX: u8 = 0;
 pub const RCX: u8 = 1;
 /// RDX in encodings.
 pub const RDX: u8 = 2;
+/// R11 in encodings.
+pub const R11: u8 = 11;
 
 impl<'a> Buffer<'a> {
     /// An empty buffer over `bytes` that will run at `address`.
@@ -118,6 +120,21 @@ impl<'a> Buffer<'a> {
         self.put32(value as u32);
         self.store_gs(offset, reg);
     }
+    /// `mov reg32, [address]` for an address below 2 GiB.
+    pub fn load32(&mut self, reg: u8, address: u32) {
+        self.put(&[0x8b, 0x04 | (reg & 7) << 3, 0x25]);
+        self.put32(address);
+    }
+    /// `jrcxz` to where [`Buffer::land`] says.
+    pub fn jrcxz(&mut self) -> u64 {
+        self.put(&[0xe3, 0]);
+        self.here().wrapping_sub(1)
+    }
+    /// The jump with its displacement at `displacement` lands here.
+    pub fn land(&mut self, displacement: u64) {
+        let distance = self.here().wrapping_sub(displacement + 1);
+        self.patch8(displacement, distance as u8);
+    }
     /// `mov dword gs:[offset], value`.
     pub fn set_gs32(&mut self, offset: u32, value: u32) {
         self.put(&[0x65, 0xc7, 0x04, 0x25]);
@@ -145,15 +162,15 @@ impl<'a> Buffer<'a> {
             self.put(&value.to_le_bytes());
         }
     }
-    /// Pads with no-operations so that four bytes that follow after `skip` more
-    /// do not cross a cache line: they can be patched while others run them.
+    /// Pads the branch that follows with prefixes that mean nothing to it (CS), so
+    /// that the four bytes after `skip` more lie in one aligned quadword: they can
+    /// be patched while others run them (AMD APM volume 2, 7.6.1, asynchronous
+    /// cross-modification).
     pub fn align_patch(&mut self, skip: u64) {
-        let at = (self.here() + skip) & 63;
-        match at {
-            61 => self.put(&[0x0f, 0x1f, 0x00]),
-            62 => self.put(&[0x66, 0x90]),
-            63 => self.put(&[0x90]),
-            _ => {}
+        let at = (self.here() + skip) & 7;
+        if at > 4 {
+            let pad = [0x2e; 3];
+            self.put(pad.get(..8 - at as usize).unwrap_or(&[]));
         }
     }
     /// `jmp rel32`; returns the address of the displacement.
@@ -205,12 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn patchable_displacements_stay_in_a_cache_line() {
+    fn patchable_displacements_stay_in_a_quadword() {
         for start in 0..64 {
             let mut bytes = [0u8; 32];
             let mut buffer = Buffer::new(&mut bytes, 0x4000 + start);
             let at = buffer.jmp(0x4000);
-            assert_eq!(at >> 6, (at + 3) >> 6, "start {start}");
+            assert_eq!(at >> 3, (at + 3) >> 3, "start {start}");
         }
     }
 

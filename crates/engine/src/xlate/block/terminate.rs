@@ -7,7 +7,7 @@
 use super::count::Added;
 use super::{Builder, End, Item, record};
 use crate::xlate::decode::{Kind, prefix};
-use crate::xlate::emit::{RAX, RCX, reaches};
+use crate::xlate::emit::{R11, RAX, RCX, reaches};
 use crate::xlate::entry::{is_descriptor_syscall, is_plain_syscall};
 
 impl Builder<'_, '_> {
@@ -75,20 +75,15 @@ impl Builder<'_, '_> {
             }
             Kind::Syscall => {
                 self.block.end = End::Syscall;
-                let known = self.known_syscall();
-                if known.is_none_or(|n| !is_plain_syscall(n) || is_descriptor_syscall(n)) {
-                    let skip = known
-                        .filter(|&n| is_plain_syscall(n))
-                        .map(|_| self.unless_events());
-                    let number = self.first_exit + self.block.exit_count as u32;
-                    self.hot.set_gs32(offsets.exit_id, number);
-                    self.hot.jump_gs(offsets.vector_syscall);
-                    if let Some(displacement) = skip {
-                        let native = self.hot.here().wrapping_sub(displacement + 1) as u8;
-                        self.hot.patch8(displacement, native);
-                    }
-                    self.record(here, item.insn.len);
+                let plain = self.known_syscall().filter(|&n| is_plain_syscall(n));
+                let skip = plain.map(|n| self.unless_concerned(is_descriptor_syscall(n)));
+                let number = self.first_exit + self.block.exit_count as u32;
+                self.hot.set_gs32(offsets.exit_id, number);
+                self.hot.jump_gs(offsets.vector_syscall);
+                if let Some(displacement) = skip {
+                    self.hot.land(displacement);
                 }
+                self.record(here, item.insn.len);
                 let here = self.hot.here();
                 // RCX = 0 tells a call not yet made from one to be restarted.
                 self.hot.put(&[0xb9, 0, 0, 0, 0]);
@@ -110,15 +105,20 @@ impl Builder<'_, '_> {
         self.record(here, item.insn.len);
     }
 
-    /// Jumps, to where the caller patches, while no program has an event of the
-    /// engine's. RCX is free: the call overwrites it.
-    fn unless_events(&mut self) -> u64 {
-        self.hot.mov_imm(RCX, self.config.events_word);
-        self.hot.put(&[0x8b, 0x09]); // mov ecx, [rcx]
-        self.hot.put(&[0xe3]); // jrcxz
-        let displacement = self.hot.here();
-        self.hot.put(&[0]);
-        displacement
+    /// Jumps, to where the caller says, while no page is watched (the kernel could
+    /// not write there) and, for calls on descriptors, no program has an event of
+    /// the engine's. RCX and R11 are free: the call overwrites them.
+    fn unless_concerned(&mut self, descriptor: bool) -> u64 {
+        if descriptor {
+            self.hot.mov_imm(RCX, self.config.events_word);
+            self.hot.put(&[0x8b, 0x09]); // mov ecx, [rcx]
+            self.hot.put(&[0x44]);
+            self.hot.load32(R11 & 7, self.config.watched);
+            self.hot.put(&[0x4a, 0x8d, 0x0c, 0x19]); // lea rcx, [rcx+r11]
+        } else {
+            self.hot.load32(RCX, self.config.watched);
+        }
+        self.hot.jrcxz()
     }
 
     /// The number, where a `mov eax, imm32` close before sets it.

@@ -10,11 +10,12 @@ struct Made {
 }
 
 impl World for Made {
-    fn count(&self, slot: u32) -> u64 {
+    fn count(&self, slot: u32, quantity: Quantity) -> u64 {
+        assert_eq!(quantity, Quantity::Instructions);
         self.counts.borrow().get(&slot).copied().unwrap_or(0)
     }
     fn time(&self, slot: u32) -> u64 {
-        self.count(slot) * 10
+        self.count(slot, Quantity::Instructions) * 10
     }
     fn registers(&self) -> bool {
         true
@@ -285,7 +286,10 @@ fn the_page_says_where_the_count_stands() {
         }
     };
     assert_eq!(bytes(8) >> 32, 65);
-    assert_eq!(bytes(16).wrapping_add(made.count(1)), 0);
+    assert_eq!(
+        bytes(16).wrapping_add(made.count(1, Quantity::Instructions)),
+        0
+    );
     made.run(1, 7);
     table.enable(event, false, false, &made);
     assert_eq!((bytes(8) >> 32, bytes(16)), (0, 7));

@@ -1,0 +1,125 @@
+//! What the program does to its mappings, as far as code pages care.
+
+use super::{EXEC, Pages, WATCHED, WRITE, protect};
+use crate::cache::Cache;
+use crate::sys;
+use core::sync::atomic::Ordering::*;
+
+impl Pages {
+    /// The page is no longer watched, for whatever reason.
+    fn unwatch(&mut self, number: u64) {
+        if let Some(page) = self.existing(number)
+            && page.watched
+        {
+            page.watched = false;
+            WATCHED.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Mappings in the range went away or were replaced.
+    pub fn forget(&mut self, cache: &mut Cache, start: u64, end: u64) {
+        self.changed(cache, start, end, false);
+        self.each(start, end, |pages, number| {
+            pages.drop_blocks(cache, number);
+            pages.unwatch(number);
+            if let Some(page) = pages.existing(number) {
+                page.known = false;
+                page.alias_of = 0;
+            }
+        });
+    }
+
+    /// A range is mapped otherwise than before; `matters`: surely in a way that the
+    /// list of mappings shows.
+    pub fn changed(&mut self, cache: &mut Cache, start: u64, end: u64, matters: bool) {
+        let listed = |v: &super::maps::Vma| v.start < end && start < v.end;
+        if !self.dirty && !matters && !self.maps.list().iter().any(listed) {
+            return;
+        }
+        self.dirty = true;
+        self.last = (0, 0);
+        cache.forget_liveness();
+    }
+
+    /// Shared memory was mapped writable: it may be code that is executed elsewhere.
+    pub fn shared_writable(&mut self, cache: &mut Cache) {
+        self.dirty = true;
+        if self.any_shared {
+            self.drop_shared(cache);
+        }
+    }
+
+    /// mprotect and pkey_mprotect (`number`): code pages that become writable are
+    /// watched from the start, so that no other thread's write slips through.
+    pub fn protected(&mut self, cache: &mut Cache, number: u64, a: [u64; 6]) -> i64 {
+        let (start, end) = (a[0], a[0].saturating_add(a[1].saturating_add(0xfff) & !0xfff));
+        let (first, last) = (start >> 12, end >> 12);
+        let prot = (a[2] & 7) as u8;
+        let call = |from: u64, to: u64, prot: u64| {
+            // SAFETY: a part of what the program asked for.
+            unsafe { sys::call(number, [from << 12, (to - from) << 12, prot, a[3], a[4], a[5]]) }
+        };
+        let mut result = 0;
+        let small = last.saturating_sub(first) < 1 << self.bits;
+        if prot & WRITE == 0 || !small || start & 0xfff != 0 || last <= first {
+            // SAFETY: as the program made it.
+            result = unsafe { sys::call(number, a) };
+        } else {
+            let mut from = first;
+            while from < last && result == 0 {
+                let code = self.existing(from).is_some_and(|p| p.is_code());
+                let mut to = from + 1;
+                while to < last && self.existing(to).is_some_and(|p| p.is_code()) == code {
+                    to += 1;
+                }
+                result = call(from, to, if code { a[2] & !u64::from(WRITE) } else { a[2] });
+                from = to;
+            }
+        }
+        if result != 0 {
+            // It fails, perhaps having done a part: let it, with nothing watched.
+            self.forget(cache, start, end);
+            self.dirty = true;
+            // SAFETY: as the program made it.
+            return unsafe { sys::call(number, a) };
+        }
+        let matters = prot & EXEC != 0 || prot & WRITE != 0 && self.any_shared;
+        self.changed(cache, start, end, matters);
+        let mut was_constant = false;
+        self.each(start, end, |pages, number| {
+            if prot & (EXEC | WRITE) == 0 {
+                pages.drop_blocks(cache, number);
+            }
+            pages.unwatch(number);
+            let Some(page) = pages.existing(number).filter(|p| p.known) else { return };
+            was_constant |= page.constant && prot & WRITE != 0;
+            page.constant &= prot & WRITE == 0;
+            page.prot = prot;
+            if prot & WRITE != 0 && page.is_code() {
+                page.watched = true;
+                WATCHED.fetch_add(1, Relaxed);
+                if !small {
+                    protect(number << 12, 0x1000, prot & !WRITE);
+                }
+            }
+        });
+        if was_constant {
+            // Others were translated in the belief that this code stays as it is.
+            self.drop_all(cache);
+        }
+        if prot & WRITE != 0 && self.any_shared {
+            self.drop_shared(cache);
+        }
+        0
+    }
+
+    fn drop_all(&mut self, cache: &mut Cache) {
+        for at in 0..1usize << self.bits {
+            // SAFETY: inside the table.
+            let number = unsafe { (*self.table.add(at)).number };
+            if number != 0 {
+                self.drop_blocks(cache, number);
+            }
+        }
+    }
+}
