@@ -13,3 +13,5 @@ mod record;
 mod stat;
 #[path = "hardware/system.rs"]
 mod system;
+#[path = "hardware/top.rs"]
+mod top;

@@ -9,6 +9,7 @@ mod screen;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Set: be the program that is looked at, and nothing else.
 const WORKLOAD: &str = "TRUECOUNT_TEST_TOP";
@@ -46,7 +47,7 @@ fn workload() {
     println!("{RUNNING}");
     let start = std::time::Instant::now();
     let mut x = 1;
-    while start.elapsed().as_secs() < 120 {
+    while start.elapsed().as_secs() < 700 {
         for _ in 0..100 {
             x = top_test_warm(top_test_hot(x));
         }
@@ -54,8 +55,11 @@ fn workload() {
     assert_ne!(x, u64::MAX);
 }
 
+/// One at a time, or the programs of several tests take each other's time.
+static ONE: Mutex<()> = Mutex::new(());
+
 /// The program, running.
-struct Busy(Child);
+struct Busy(Child, #[allow(dead_code)] MutexGuard<'static, ()>);
 
 impl Busy {
     fn start() -> Self {
@@ -64,7 +68,8 @@ impl Busy {
             .args(["workload", "--exact", "--nocapture", "--test-threads=1"])
             .env(WORKLOAD, "1")
             .stdout(Stdio::piped());
-        let mut this = Self(command.spawn().unwrap());
+        let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut this = Self(command.spawn().unwrap(), turn);
         let lines = BufReader::new(this.0.stdout.take().unwrap()).lines();
         let started = lines.map_while(Result::ok).any(|l| l.contains(RUNNING));
         assert!(started, "the workload did not start");

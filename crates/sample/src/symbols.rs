@@ -103,28 +103,38 @@ impl Symbols {
         if let Some(known) = self.cache.get(&key) {
             return known.clone();
         }
-        let source = Source::Elf(source::Elf::new(&key.0));
-        let location = match self
-            .symbolizer
-            .symbolize_single(&source, Input::FileOffset(offset))
-        {
-            Ok(Symbolized::Sym(sym)) => {
-                let mut frames: Vec<Frame> = sym
-                    .inlined
-                    .iter()
-                    .rev()
-                    .map(|f| frame(f.name.to_string(), f.code_info.as_ref()))
-                    .collect();
-                frames.push(frame(sym.name.to_string(), sym.code_info.as_deref()));
-                Location {
-                    frames,
-                    offset: sym.offset as u64,
-                }
-            }
-            _ => Location::default(),
-        };
+        let location = look_up(&self.symbolizer, &key.0, offset);
         self.cache.insert(key, location.clone());
         location
+    }
+
+    /// As [`Symbols::locate`], for callers that keep the answer themselves: it is not kept here.
+    pub fn locate_once(&mut self, mapped: &MappedFile, offset: u64) -> Location {
+        let path = match self.find(mapped) {
+            Ok(found) => found.path.clone(),
+            Err(_) => return Location::default(),
+        };
+        look_up(&self.symbolizer, &path, offset)
+    }
+}
+
+fn look_up(symbolizer: &Symbolizer, path: &Path, offset: u64) -> Location {
+    let source = Source::Elf(source::Elf::new(path));
+    match symbolizer.symbolize_single(&source, Input::FileOffset(offset)) {
+        Ok(Symbolized::Sym(sym)) => {
+            let mut frames: Vec<Frame> = sym
+                .inlined
+                .iter()
+                .rev()
+                .map(|f| frame(f.name.to_string(), f.code_info.as_ref()))
+                .collect();
+            frames.push(frame(sym.name.to_string(), sym.code_info.as_deref()));
+            Location {
+                frames,
+                offset: sym.offset as u64,
+            }
+        }
+        _ => Location::default(),
     }
 }
 

@@ -43,15 +43,18 @@ impl Builder {
                 "hardware",
             ],
             "hardware",
+            // Tests that sample themselves look for their functions.
+            Keep::Symbols,
         )
     }
 
     /// A program of a package.
     pub fn binary(&self, package: &str, name: &str) -> Result<PathBuf> {
-        self.build(&["build", "--package", package, "--bin", name], name)
+        let arguments = ["build", "--package", package, "--bin", name];
+        self.build(&arguments, name, Keep::Nothing)
     }
 
-    fn build(&self, arguments: &[&str], name: &str) -> Result<PathBuf> {
+    fn build(&self, arguments: &[&str], name: &str, keep: Keep) -> Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command
@@ -83,7 +86,7 @@ impl Builder {
         }
         let built = executable(&messages, name)
             .with_context(|| format!("cargo {} built no {name}", arguments.join(" ")))?;
-        Ok(stripped(&built))
+        Ok(stripped(&built, keep))
     }
 }
 
@@ -106,8 +109,16 @@ fn diagnostics(messages: &str) -> Vec<String> {
         .collect()
 }
 
+/// What stripping leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Nothing,
+    /// The symbol table, without debug information.
+    Symbols,
+}
+
 /// A stripped copy beside the executable; where no tool can strip it, the executable itself.
-fn stripped(executable: &Path) -> PathBuf {
+fn stripped(executable: &Path, keep: Keep) -> PathBuf {
     let mut copy = executable.as_os_str().to_owned();
     copy.push(".stripped");
     let copy = PathBuf::from(copy);
@@ -116,9 +127,14 @@ fn stripped(executable: &Path) -> PathBuf {
     for tool in tools.into_iter().flatten() {
         let mut command = Command::new(&tool);
         if tool.ends_with("strip") {
+            command.args((keep == Keep::Symbols).then_some("-g"));
             command.arg("-o").arg(&copy).arg(executable);
         } else {
-            command.arg("--strip-all").arg(executable).arg(&copy);
+            let option = match keep {
+                Keep::Nothing => "--strip-all",
+                Keep::Symbols => "--strip-debug",
+            };
+            command.arg(option).arg(executable).arg(&copy);
         }
         let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         if status.is_ok_and(|status| status.success()) {
@@ -184,6 +200,6 @@ not json
     #[test]
     fn a_file_that_cannot_be_stripped_is_shipped_as_it_is() {
         let path = Path::new("/nowhere/at/all");
-        assert_eq!(stripped(path), path);
+        assert_eq!(stripped(path, Keep::Nothing), path);
     }
 }

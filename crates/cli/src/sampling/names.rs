@@ -43,9 +43,9 @@ impl Named {
     }
 }
 
-/// The functions at an offset of a file; empty when nothing is known.
+/// The functions at an offset of a file; empty when nothing is known. The caller keeps the answer.
 pub(crate) fn in_file(symbols: &mut Symbols, file: &MappedFile, offset: u64) -> Vec<Named> {
-    let Location { frames, .. } = symbols.locate(file, offset);
+    let Location { frames, .. } = symbols.locate_once(file, offset);
     let last = frames.len().saturating_sub(1);
     let dso = base_name(&file.path);
     frames

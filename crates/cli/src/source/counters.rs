@@ -108,7 +108,8 @@ fn reason(error: &truecount_perf::Error) -> Reason {
     Reason::new(error.reason()).mend(error.mend())
 }
 
-/// The attribute for an encoding, counting only.
+/// The attribute for an encoding, counting only. A precise level is about where samples fall: the kernel refuses it
+/// for counts (`x86_pmu_hw_config`), which are the same without it.
 fn attribute(encoding: &Encoding) -> EventAttr {
     EventAttr::new(encoding.type_, encoding.config)
         .config1(encoding.config1)
@@ -120,7 +121,6 @@ fn attribute(encoding: &Encoding) -> EventAttr {
         .exclude_host(encoding.exclude_host)
         .exclude_guest(encoding.exclude_guest)
         .exclude_idle(encoding.exclude_idle)
-        .precise_ip(encoding.precise_ip)
         .pinned(encoding.pinned)
         .exclusive(encoding.exclusive)
         .read_times()

@@ -11,12 +11,12 @@ use serde_json::Value;
 /// Set: run the loops and nothing else.
 const WORKLOAD: &str = "TRUECOUNT_TEST_LOOPS";
 
-fn truecount() -> Command {
+pub(super) fn truecount() -> Command {
     let built = std::env::var_os("TRUECOUNT_BIN");
     Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
 }
 
-fn skip(reason: &str) {
+pub(super) fn skip(reason: &str) {
     assert!(
         std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
         "must not be skipped here: {reason}"
@@ -24,7 +24,7 @@ fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

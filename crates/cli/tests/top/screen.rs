@@ -272,3 +272,45 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
     let screen = t.until("the end", |s| !s.contains("≈ events"));
     assert!(!screen.contains("-icanon"), "{screen}");
 }
+
+/// Ten minutes at 4 kHz on all CPUs: the memory of the last five minutes is that of the first five.
+/// `cargo test -p truecount-cli --test top -- --ignored --nocapture memory`; `TRUECOUNT_TEST_SECONDS` for another
+/// time.
+#[test]
+#[ignore = "takes ten minutes"]
+fn memory_is_flat_over_time() {
+    let (true, Some(t)) = (can_sample(), Terminal::start("memory")) else {
+        return;
+    };
+    let seconds = std::env::var("TRUECOUNT_TEST_SECONDS").ok();
+    let seconds = seconds.and_then(|s| s.parse().ok()).unwrap_or(600u64);
+    let _busy = Busy::start();
+    t.top("-a -e cpu-clock -F 4000");
+    t.shows("top_test_hot");
+    let pid = pid_of_top(&t);
+    let memory = || -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find(|l| l.starts_with("VmRSS")).unwrap();
+        line.split_ascii_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    let start = Instant::now();
+    let mut seen = Vec::new();
+    while start.elapsed().as_secs() < seconds {
+        std::thread::sleep(Duration::from_secs(5));
+        seen.push(memory());
+        println!(
+            "{:4} s  {} KiB",
+            start.elapsed().as_secs(),
+            seen[seen.len() - 1]
+        );
+    }
+    let (first, last) = seen.split_at(seen.len() / 2);
+    let (first, last) = (first.iter().max().unwrap(), last.iter().max().unwrap());
+    assert!(last * 100 <= first * 105, "{first} KiB, then {last} KiB");
+    t.keys(&["q"]);
+    t.restored(0);
+}

@@ -29,7 +29,7 @@ and prints what was counted; a second Ctrl-C kills it.
 
 LIMITS
   The virtual PMU is experimental. It runs 64-bit programs on x86-64 Linux and counts
-  instructions:u, nothing else yet. Programs on a Java virtual machine may hang or crash under it.
+  instructions:u, nothing else yet.
   perf_event_open and rdpmc inside the program are not served by it. Programs that set the GS
   segment or call vsyscall end with a report and status 123; 32-bit and set-user-id children run
   uncounted, and the result says so. For a second opinion: truecount stat --source step (slow).";

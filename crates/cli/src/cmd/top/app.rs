@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use super::By;
+use super::collect::Interval;
 use super::detail::{self, CodeCache};
 use super::draw;
 use super::live::Live;
@@ -40,6 +41,10 @@ pub(super) struct Once {
 /// How often signals and the end of the process are looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Symbols of files are kept until the process has this size: on a machine that builds and tests, programs come and
+/// go, and each brings its own.
+const ENOUGH: u64 = 160 << 20;
+
 struct App {
     model: Model,
     sampled: Sampled,
@@ -47,6 +52,10 @@ struct App {
     code: CodeCache,
     own: Own,
     pid: Option<i32>,
+    /// Size at which the symbols of files are given up.
+    enough: u64,
+    /// They have just been given up.
+    forgot: bool,
 }
 
 impl App {
@@ -67,16 +76,31 @@ impl App {
             code: CodeCache::default(),
             own: Own::new(),
             pid,
+            enough: ENOUGH,
+            forgot: false,
         }
     }
 
     fn take(&mut self, live: &mut Live) -> Result<(), Failure> {
         let interval = live.take()?;
-        self.sampled.add(&interval, &mut self.namer);
-        self.model.own = self.own.look();
+        self.add(&interval);
         self.look_at_process();
         self.refresh();
         Ok(())
+    }
+
+    fn add(&mut self, interval: &Interval) {
+        self.sampled.add(interval, &mut self.namer);
+        self.model.own = self.own.look();
+        let size = self.model.own.memory;
+        if self.forgot {
+            // What is needed all the time must not be given up every time.
+            self.enough = ENOUGH.max(size.saturating_add(ENOUGH / 2));
+        }
+        self.forgot = size > self.enough;
+        if self.forgot {
+            self.namer.forget_files();
+        }
     }
 
     fn look_at_process(&mut self) {
@@ -211,7 +235,7 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: Onc
             break;
         }
         if elapsed >= next {
-            app.sampled.add(&live.take()?, &mut app.namer);
+            app.add(&live.take()?);
             next = elapsed + TAKE;
         }
         app.look_at_process();
@@ -220,12 +244,14 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: Onc
             .map_err(|e| no_signals(&e))?;
         stopped = signal.filter(|s| *s != libc::SIGCHLD);
     }
-    app.sampled.add(&live.finish()?, &mut app.namer);
+    app.add(&live.finish()?);
     app.model.accumulated = true;
-    app.model.own = app.own.look();
     app.refresh();
+    let own_seconds = cpu_time().saturating_sub(cpu).as_secs_f64();
+    // Of all the time, not of the last second.
+    app.model.own.cpu = own_seconds / start.elapsed().as_secs_f64().max(1e-9);
     let end = once::Outcome {
-        own_seconds: cpu_time().saturating_sub(cpu).as_secs_f64(),
+        own_seconds,
         top: form.top,
     };
     let mut out = Output::stdout();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use truecount_sample::symbols::{SearchPath, Symbols};
 
 use super::By;
@@ -11,7 +11,7 @@ use crate::sampling::kallsyms::Kallsyms;
 use crate::sampling::names::{self, Named, base_name};
 
 /// Names that are kept; when there are more, all are looked up anew.
-const MOST_NAMES: usize = 1 << 16;
+const MOST_NAMES: usize = 1 << 15;
 
 /// What a row is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,8 +35,10 @@ impl Key {
 pub(super) struct Namer {
     symbols: Symbols,
     kernel: Result<Kallsyms, String>,
-    names: FxHashMap<Place, Arc<Named>>,
-    keys: FxHashMap<(By, Arc<Named>), Key>,
+    functions: FxHashMap<Place, Key>,
+    lines: FxHashMap<Place, Key>,
+    /// All keys, so that equal ones share their texts.
+    keys: FxHashSet<Key>,
 }
 
 impl Namer {
@@ -50,8 +52,9 @@ impl Namer {
             } else {
                 Ok(Kallsyms::default())
             },
-            names: FxHashMap::default(),
-            keys: FxHashMap::default(),
+            functions: FxHashMap::default(),
+            lines: FxHashMap::default(),
+            keys: FxHashSet::default(),
         }
     }
 
@@ -60,24 +63,47 @@ impl Namer {
         self.kernel.as_ref().err().map(String::as_str)
     }
 
+    /// Gives up what was read of files; names that were found stay.
+    pub(super) fn forget_files(&mut self) {
+        self.symbols = Symbols::new(SearchPath::default());
+    }
+
     pub(super) fn symbols(&mut self) -> &mut Symbols {
         &mut self.symbols
     }
 
-    /// The innermost function at a place.
-    pub(super) fn named(&mut self, place: &Place) -> Arc<Named> {
-        if let Some(known) = self.names.get(place) {
-            return Arc::clone(known);
+    /// The innermost function at a place, or its line.
+    fn code(&mut self, line: bool, place: &Place) -> Key {
+        let known = if line { &self.lines } else { &self.functions };
+        if let Some(known) = known.get(place) {
+            return known.clone();
         }
-        if self.names.len() >= MOST_NAMES {
-            self.names.clear();
+        if self.functions.len() + self.lines.len() >= MOST_NAMES {
+            self.functions.clear();
+            self.lines.clear();
             self.keys.clear();
-            // It keeps what it has read for ever.
-            self.symbols = Symbols::new(SearchPath::default());
+            self.forget_files();
         }
-        let named = Arc::new(self.find(place));
-        self.names.insert(place.clone(), Arc::clone(&named));
-        named
+        let named = self.find(place);
+        let key = if line {
+            Key::new(&named.source_line(), &named.dso)
+        } else {
+            Key::new(&named.title(), &named.dso)
+        };
+        let key = match self.keys.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                self.keys.insert(key.clone());
+                key
+            }
+        };
+        let known = if line {
+            &mut self.lines
+        } else {
+            &mut self.functions
+        };
+        known.insert(place.clone(), key.clone());
+        key
     }
 
     fn find(&mut self, place: &Place) -> Named {
@@ -100,17 +126,7 @@ impl Namer {
 
     /// The function of a place as a key.
     pub(super) fn function(&mut self, place: &Place) -> Key {
-        self.code(By::Symbol, place)
-    }
-
-    fn code(&mut self, by: By, place: &Place) -> Key {
-        let named = self.named(place);
-        let make = |named: &Named| match by {
-            By::Line => Key::new(&named.source_line(), &named.dso),
-            _ => Key::new(&named.title(), &named.dso),
-        };
-        let entry = self.keys.entry((by, Arc::clone(&named)));
-        entry.or_insert_with(|| make(&named)).clone()
+        self.code(false, place)
     }
 
     /// The row that a sample belongs to.
@@ -120,7 +136,7 @@ impl Namer {
             None => "(ended)".into(),
         };
         match by {
-            By::Symbol | By::Line => self.code(by, &hit.place),
+            By::Symbol | By::Line => self.code(by == By::Line, &hit.place),
             By::Process => Key {
                 name: name(hit.pid),
                 of: hit.pid.to_string().into(),
@@ -180,7 +196,7 @@ mod tests {
         let mut n = Namer::new(false);
         for i in 0..MOST_NAMES as u64 * 3 {
             let _ = n.function(&Place::Unknown(i));
-            assert!(n.names.len() <= MOST_NAMES);
+            assert!(n.functions.len() <= MOST_NAMES);
         }
         assert_eq!(n.keys.len(), 1);
     }
