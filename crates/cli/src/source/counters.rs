@@ -112,9 +112,10 @@ fn reason(error: &truecount_perf::Error) -> Reason {
     Reason::new(error.reason()).mend(error.mend())
 }
 
-/// The attribute for an encoding, counting only.
+/// The attribute for an encoding, counting only. A precise level is about where samples fall: the kernel refuses it
+/// for counts (`x86_pmu_hw_config`), which are the same without it.
 fn attribute(encoding: &Encoding) -> EventAttr {
-    truecount::attribute(encoding).read_times()
+    truecount::attribute(encoding).precise_ip(0).read_times()
 }
 
 /// The perf events of which a metric is made: the first counts, the second is subtracted.

@@ -52,8 +52,8 @@ and prints what was counted; a second Ctrl-C kills it.
 
 LIMITS
   It runs 64-bit programs on x86-64 Linux. Cycles, cache misses and mispredictions are no property
-  of instructions: not available. Programs on a Java virtual machine may hang or crash under it.
-  perf_event_open and rdpmc inside the program are not served by it. Programs that set the GS
+  of instructions: not available.
+  Inside the program perf_event_open works, rdpmc only with instructions:u alone. Programs that set the GS
   segment or call vsyscall end with a report and status 123; 32-bit and set-user-id children run
   uncounted, and the result says so. For a second opinion: truecount stat --source step (slow).";
 
