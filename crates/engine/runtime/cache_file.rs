@@ -14,6 +14,7 @@ pub use load::place;
 pub use save::save;
 
 use crate::cache::{CACHE, Cache, NONE};
+use crate::counts;
 use crate::layout::Context;
 use crate::pages::{EXEC, PAGES, READ, WRITE};
 use crate::snapshot::{Identity, Image, MAX_IMAGES, SavedPage, hash};
@@ -60,6 +61,7 @@ struct Store {
     pages: &'static [SavedPage],
     index: &'static [u32],
     owners: &'static [u16],
+    log: &'static [u64],
     /// [`FRESH`], [`ACTIVE`] or [`SPENT`].
     active: [u8; MAX_IMAGES],
     mapped: [Mapped; MAX_IMAGES],
@@ -77,6 +79,7 @@ static STORE: Global<Store> = Global::new(Store {
     pages: &[],
     index: &[],
     owners: &[],
+    log: &[],
     active: [FRESH; MAX_IMAGES],
     mapped: [GONE; MAX_IMAGES],
     mapped_count: 0,
@@ -185,6 +188,11 @@ fn pages_of<'a>(pages: &'a [SavedPage], image: &Image) -> &'a [SavedPage] {
     pages.get(from..from.saturating_add(image.page_count as usize)).unwrap_or(&[])
 }
 
+fn words_of<'a>(log: &'a [u64], image: &Image) -> &'a [u64] {
+    let from = image.first_word as usize;
+    log.get(from..from.saturating_add(image.words as usize)).unwrap_or(&[])
+}
+
 fn slot_of(pc: u64, bits: u32) -> usize {
     (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 >> (32 - bits.min(31))) as usize
 }
@@ -214,6 +222,10 @@ impl Store {
             clean: true,
         };
         self.mapped_count = self.mapped_count.max(free + 1);
+        // A fork's counters below those it was born with are its parent's.
+        if counts::per_block() && context.leader != self.leader {
+            return;
+        }
         let found = (0..self.images.len()).find(|&at| {
             self.images.get(at).is_some_and(|i| {
                 i.start == start && i.end <= end && i.offset == offset && i.identity == identity
@@ -248,6 +260,10 @@ impl Store {
         }
         if let Some(place) = self.active.get_mut(at) {
             *place = ACTIVE;
+        }
+        if counts::per_block() {
+            counts::note_mappings();
+            counts::take_over(words_of(self.log, image));
         }
         true
     }

@@ -128,6 +128,50 @@ pub fn next() -> Option<u32> {
     })
 }
 
+/// In a new image that takes over blocks of an earlier one with this many
+/// counters: the next block's comes behind them.
+pub fn go_on_at(counters: u32) {
+    if per_block() {
+        let log = LOG_STATE.get();
+        log.next = counters;
+        context_of(log.space).counters.store(counters, Release);
+    }
+}
+
+/// Counters taken so far.
+pub fn used() -> u32 {
+    LOG_STATE.get().next
+}
+
+/// Entries of blocks that were taken over and can be executed from now on; the
+/// mappings they lie in have been noted.
+pub fn take_over(mut words: &[u64]) {
+    let log = LOG_STATE.get();
+    while let Some((_, used)) = log::entry(words) {
+        // In parts that can go on in another slot.
+        let mut len = used;
+        while let Some((_, used)) = words.get(len..).and_then(log::entry)
+            && len + used <= 4096
+        {
+            len += used;
+        }
+        log.append(words.get(..len).unwrap_or(&[]));
+        words = words.get(len..).unwrap_or(&[]);
+    }
+}
+
+/// This image's log, if it is all in its own slot.
+pub fn whole_log() -> Option<&'static [u64]> {
+    let log = LOG_STATE.get();
+    let context = context_of(log.space);
+    if log.segment != log.space || context.base != 0 {
+        return None;
+    }
+    let start = (state::context_at(log.space) + LOG) as *const u64;
+    // SAFETY: written up to there; the lock is held, so nobody appends.
+    Some(unsafe { core::slice::from_raw_parts(start, log.used as usize / 8) })
+}
+
 /// Describes a block that was just translated with [`next`]'s counter.
 pub fn describe(pc: u64, built: &block::Block) {
     if !per_block() || built.insns == 0 {

@@ -33,8 +33,10 @@ pub mod piece {
     pub const PAGES: usize = 5;
     /// Hash tables from program address to block, `u32`.
     pub const INDEX: usize = 6;
+    /// With per-block counters: the entries of [`crate::log`] for each image's.
+    pub const LOG: usize = 7;
     /// Hot code of area *k* is piece `AREAS + 2 * k`, cold code the next.
-    pub const AREAS: usize = 7;
+    pub const AREAS: usize = 8;
 }
 
 /// A run of bytes: in the process (an address) or in the file (an offset).
@@ -72,6 +74,8 @@ pub struct Facts {
     pub blocks: u64,
     /// Those that can be used again.
     pub live: u64,
+    /// Counters they use, with per-block counters.
+    pub counters: u64,
 }
 
 /// The start of a file.
@@ -132,6 +136,10 @@ pub struct Image {
     pub index_bits: u32,
     /// Blocks in it.
     pub blocks: u64,
+    /// Its entries in [`piece::LOG`], in words.
+    pub first_word: u64,
+    /// How many words.
+    pub words: u64,
 }
 
 /// A page that translation has read.
@@ -154,6 +162,9 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 fn word(bytes: &[u8]) -> u64 {
+    if let Some(whole) = bytes.first_chunk() {
+        return u64::from_le_bytes(*whole);
+    }
     let mut value = [0u8; 8];
     for (to, from) in value.iter_mut().zip(bytes) {
         *to = *from;

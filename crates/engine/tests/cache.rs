@@ -54,6 +54,36 @@ fn run(words: &[&str], cache: Option<&Cache>, fixed: bool) -> Option<Run> {
     }
 }
 
+/// Every event of a run with per-block counters, and blocks translated.
+fn events(words: &[&str], cache: Option<&Cache>) -> Option<(Vec<Option<u64>>, u64)> {
+    let mut command = Command::new(words[0]);
+    command
+        .args(&words[1..])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // SAFETY: one system call without memory arguments.
+    unsafe {
+        command.pre_exec(|| {
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            Ok(())
+        });
+    }
+    let options = Options::default().per_block(true).cache(cache.cloned());
+    match virt::launch(&mut command, &options) {
+        Ok(running) => {
+            let totals = running.wait().expect("the engine ends well").totals;
+            let events = virt::Event::ALL.map(|event| totals.event(event));
+            let translated = totals.threads.iter().map(|t| t.translated).sum();
+            Some((events.to_vec(), translated))
+        }
+        Err(LaunchError::PtraceForbidden { error }) => {
+            println!("skipped: ptrace is not permitted: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 fn folder(name: &str) -> (Cache, PathBuf) {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
     let _ = std::fs::remove_dir_all(&path);
@@ -110,6 +140,28 @@ fn a_second_run_translates_nothing_and_counts_the_same() {
             let seen = (other.code, other.instructions);
             assert_eq!(seen, (without.code, without.instructions), "{name}");
         }
+    }
+}
+
+#[test]
+fn per_block_counters_are_described_again() {
+    for (name, words) in [
+        ("events-ls", &["ls", "/"][..]),
+        // Forks count on in their parent's counters.
+        (
+            "events-sh",
+            &["sh", "-c", "(:; :); /bin/true; exec /bin/true"],
+        ),
+    ] {
+        let (cache, _) = folder(name);
+        let Some((without, _)) = events(words, None) else {
+            return;
+        };
+        assert!(without.iter().all(|count| count.is_some_and(|c| c > 0)));
+        let (first, translated) = events(words, Some(&cache)).expect("it worked before");
+        let (second, again) = events(words, Some(&cache)).expect("it worked before");
+        assert_eq!((&first, &second), (&without, &without), "{name}");
+        assert!(again * 10 < translated, "{name}: {again} of {translated}");
     }
 }
 

@@ -52,7 +52,7 @@ pub fn all() -> Vec<Read> {
         one::<Fence>("instructions-minus-irqs:u", "two registers", Mode::Fast),
         one::<Fence>("instructions:u", "page protocol", Mode::Safe),
         one::<Fence>("instructions:u", "system call", Mode::Syscall),
-        one::<Fence>("page-faults", "system call", Mode::Syscall),
+        one::<Fence>("page-faults:u", "system call", Mode::Syscall),
         one::<Fence>("wall-time", "clock_gettime", Mode::Auto),
         one::<Fence>("user-time", "getrusage", Mode::Auto),
         one::<Fence>("zero", "constant", Mode::Auto),

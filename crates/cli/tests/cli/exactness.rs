@@ -77,7 +77,7 @@ fn page_faults_are_exact_and_nothing_is_kept_unless_wished() {
             "--seconds",
             "0.3",
             "-e",
-            "page-faults",
+            "page-faults:u",
             "--no-save",
             "--stress",
             "--seed",
@@ -97,21 +97,22 @@ fn page_faults_are_exact_and_nothing_is_kept_unless_wished() {
     assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 0);
 }
 
-#[test]
-fn ctrl_c_prints_what_there_is() {
-    let child = truecount(&[
+/// Interrupts a run over a minute, and gives what it printed.
+fn interrupted(event: &str) -> Value {
+    let arguments = [
         "exactness",
         "--json",
         "--seconds",
         "60",
         "--no-save",
         "-e",
-        "page-faults",
-    ])
-    .stdout(std::process::Stdio::piped())
-    .spawn()
-    .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+        event,
+    ];
+    let child = truecount(&arguments)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(900));
     let pid = i32::try_from(child.id()).unwrap();
     let begun = Instant::now();
     // SAFETY: our own child.
@@ -122,6 +123,15 @@ fn ctrl_c_prints_what_there_is() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(valid(&document), "{document}");
     assert_eq!(document["interrupted"], libc::SIGINT);
+    document
+}
+
+#[test]
+fn ctrl_c_prints_what_there_is() {
+    interrupted("page-faults:u");
+    if virtual_pmu() {
+        interrupted("instructions:u");
+    }
 }
 
 #[test]

@@ -73,11 +73,11 @@ fn the_pmus_interrupt_has_a_price() {
     if handlers.iter().any(|h| h["tracepoints"].is_string()) {
         let period = cell("period", "none").unwrap();
         assert!(period["handler"]["p50"].as_u64() > Some(0), "{period}");
-        // Entering and leaving the kernel is stolen, too.
-        assert!(
-            period["handler"]["p50"].as_u64() <= period["stolen"]["p50"].as_u64(),
-            "{period}"
-        );
+        // Entering and leaving the kernel is stolen, too; nmi_handler's time holds no tracing.
+        if cfg!(target_arch = "x86_64") {
+            let (handler, stolen) = (&period["handler"]["p50"], &period["stolen"]["p50"]);
+            assert!(handler.as_u64() <= stolen.as_u64(), "{period}");
+        }
     }
     for read in document["reads"].as_array().unwrap() {
         println!("{read}");

@@ -4,7 +4,7 @@
 use super::Store;
 use crate::cache::Cache;
 use crate::snapshot::{Image, MAGIC, MAX_AREAS, MAX_IMAGES, PAGE, Piece, Prefix, SavedPage, piece};
-use crate::{state, sys};
+use crate::{counts, state, sys};
 use core::mem::size_of;
 
 /// Puts file bytes at `at`: mapped, or read where the file system forbids it.
@@ -72,17 +72,20 @@ pub(super) fn load(store: &mut Store, cache: &mut Cache, fd: u64) -> bool {
         return false;
     }
     let part = |at: usize| prefix.pieces[at];
-    let (Some(images), Some(pages), Some(index), Some(owners)) = (
+    let (Some(images), Some(pages), Some(index), Some(owners), Some(log)) = (
         table::<Image>(fd, part(piece::IMAGES)),
         table::<SavedPage>(fd, part(piece::PAGES)),
         table::<u32>(fd, part(piece::INDEX)),
         table::<u16>(fd, part(piece::OWNERS)),
+        table::<u64>(fd, part(piece::LOG)),
     ) else {
         return false;
     };
     if !cache.adopt(fd, &prefix) {
         return false;
     }
+    counts::go_on_at(prefix.facts.counters as u32);
+    store.log = log;
     store.loaded = prefix.facts.blocks as usize;
     (store.images, store.pages, store.index, store.owners) = (images, pages, index, owners);
     true

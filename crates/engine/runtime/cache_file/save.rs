@@ -4,10 +4,12 @@
 //! throughout, so that the tables stand still; other threads run on in
 //! translated code. Every change made here leaves the process able to go on.
 
-use super::{Mapped, Store, index_of, page_hash, pages_of, slot_of};
+use super::{Mapped, Store, index_of, page_hash, pages_of, slot_of, words_of};
 use crate::cache::{CACHE, Cache, NONE};
+use crate::counts;
 use crate::images::announce;
 use crate::layout::{Context, save as phase};
+use crate::log::{self, Entry};
 use crate::pages::{EXEC, PAGES, WRITE};
 use crate::snapshot::{Facts, Image, MAGIC, MAX_IMAGES, PIECES, Piece, Request, SavedPage, piece};
 use crate::state::{self, Table};
@@ -88,6 +90,8 @@ struct Plan {
     /// New number of each mapping's image, and of each old image, plus one.
     of_mapped: [u16; MAX_IMAGES],
     of_old: [u16; MAX_IMAGES],
+    /// Words of log written for each image.
+    cursor: [u64; MAX_IMAGES],
 }
 
 static PLAN: state::Global<Plan> = state::Global::new(Plan {
@@ -95,6 +99,7 @@ static PLAN: state::Global<Plan> = state::Global::new(Plan {
     count: 0,
     of_mapped: [0; MAX_IMAGES],
     of_old: [0; MAX_IMAGES],
+    cursor: [0; MAX_IMAGES],
 });
 
 const NO_IMAGE: Image = Image {
@@ -107,6 +112,8 @@ const NO_IMAGE: Image = Image {
     first_index: 0,
     index_bits: 0,
     blocks: 0,
+    first_word: 0,
+    words: 0,
 };
 
 fn table<T: Copy>(capacity: usize) -> Table<T> {
@@ -129,7 +136,8 @@ fn prepare(store: &mut Store, cache: &mut Cache, request: &mut Request) -> bool 
     }
     cache.unpublish_all();
     let plan = PLAN.get();
-    (plan.count, plan.of_mapped, plan.of_old) = (0, [0; MAX_IMAGES], [0; MAX_IMAGES]);
+    (plan.count, plan.cursor) = (0, [0; MAX_IMAGES]);
+    (plan.of_mapped, plan.of_old) = ([0; MAX_IMAGES], [0; MAX_IMAGES]);
     let room = PAGES.get().count() + store.pages.len();
     let mut pages = table::<SavedPage>(room);
     for at in 0..store.mapped_count {
@@ -149,6 +157,11 @@ fn prepare(store: &mut Store, cache: &mut Cache, request: &mut Request) -> bool 
     }
     let owners = assign(store, cache, plan);
     let index = index(store, cache, plan, &owners);
+    if counts::per_block() {
+        let Some(log) = describe(store, cache, plan, &owners) else { return false };
+        request.pieces[piece::LOG] = whole(&log);
+        request.facts.counters = u64::from(counts::used());
+    }
     request.pieces[piece::OWNERS] = whole(&owners);
     request.pieces[piece::INDEX] = whole(&index);
     request.pieces[piece::PAGES] = whole(&pages);
@@ -289,4 +302,61 @@ fn index(store: &Store, cache: &mut Cache, plan: &mut Plan, owners: &Table<u16>)
         }
     }
     index
+}
+
+/// What the counters of each image's blocks count, gathered from the log; `None`
+/// if the log is not in one piece.
+fn describe(
+    store: &Store,
+    cache: &mut Cache,
+    plan: &mut Plan,
+    owners: &Table<u16>,
+) -> Option<Table<u64>> {
+    let words = counts::whole_log()?;
+    let mut of_counter = table::<u16>(counts::used() as usize + 1);
+    of_counter.claim(counts::used() as usize);
+    for (number, &owner) in owners.slice().iter().enumerate() {
+        let block = cache.blocks.get(number);
+        if owner != 0 && block.insns != 0 && !plan.of_old.contains(&owner) {
+            *of_counter.get(block.counter as usize) = owner;
+        }
+    }
+    // First how many words each image has, then the words.
+    let mut log = table::<u64>(words.len() + store.log.len());
+    gather(words, &of_counter, plan, None);
+    for (at, image) in plan.images.iter_mut().enumerate().take(plan.count) {
+        let first = log.len();
+        if plan.of_old.iter().any(|&new| usize::from(new) == at + 1) {
+            for &word in words_of(store.log, image) {
+                log.push(word);
+            }
+        } else {
+            image.words = plan.cursor[at];
+            log.claim(first + image.words as usize);
+        }
+        image.first_word = first as u64;
+    }
+    plan.cursor = [0; MAX_IMAGES];
+    gather(words, &of_counter, plan, Some(&mut log));
+    Some(log)
+}
+
+/// Goes through a log, advances each image's cursor, and writes if there is a place.
+fn gather(words: &[u64], owners: &Table<u16>, plan: &mut Plan, mut to: Option<&mut Table<u64>>) {
+    let mut rest = words;
+    while let Some((entry, used)) = log::entry(rest) {
+        let entry_words = rest.get(..used).unwrap_or(&[]);
+        rest = rest.get(used..).unwrap_or(&[]);
+        let (Entry::Block { counter: of, .. } | Entry::Part { of, .. }) = entry else {
+            continue;
+        };
+        let owner = owners.slice().get(of as usize).copied().unwrap_or(0);
+        let Some(at) = usize::from(owner).checked_sub(1) else { continue };
+        for (number, &word) in entry_words.iter().enumerate() {
+            if let Some(log) = &mut to {
+                *log.get((plan.images[at].first_word + plan.cursor[at]) as usize + number) = word;
+            }
+        }
+        plan.cursor[at] += used as u64;
+    }
 }

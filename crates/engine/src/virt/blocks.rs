@@ -197,10 +197,7 @@ impl<'a> Reader<'a> {
             }
         }
         let mut segment = slot;
-        loop {
-            let Ok(page) = self.shared.context(segment) else {
-                break;
-            };
+        while let Ok(page) = self.shared.context(segment) {
             let len = word32(page.as_slice(), offset_of!(Context, log_len));
             let len = u64::from(len).min(REGION - LOG) as usize / 8;
             let Ok(words) = self.shared.words(segment, LOG, len) else {
@@ -293,9 +290,21 @@ impl Space {
                     }
                     Entry::Part { counter, .. } => (counter, None),
                 };
-                // The runtime numbers them in the order of the log.
-                if counter as usize == self.base_counters as usize + self.described.len() {
-                    self.described.push(Described { at, mapping });
+                // In the order of the log, but for what came from earlier runs.
+                let place = counter.checked_sub(self.base_counters).map(|p| p as usize);
+                if let Some(place) = place.filter(|_| counter < self.counters.min(MAX_COUNTERS)) {
+                    let unknown = Described {
+                        at: usize::MAX,
+                        mapping: None,
+                    };
+                    if self.described.len() <= place {
+                        self.described.resize(place + 1, unknown);
+                    }
+                    if let Some(described) = self.described.get_mut(place)
+                        && described.at == usize::MAX
+                    {
+                        *described = Described { at, mapping };
+                    }
                 }
                 at += used;
             }

@@ -7,7 +7,7 @@ mod file;
 mod folder;
 
 use super::shared::{IMAGE, MappedContext};
-use crate::layout::{option, save};
+use crate::layout::save;
 use crate::snapshot::hash;
 use file::{Copied, Label, Process};
 use folder::Folder;
@@ -156,10 +156,6 @@ impl Store {
         let Some(cache) = &self.cache else {
             return Plan::default();
         };
-        if options & option::BLOCKS != 0 {
-            // Counters are described in a log as blocks are translated.
-            return Plan::default();
-        }
         let Some(key) = key(tid, options) else {
             return Plan::default();
         };

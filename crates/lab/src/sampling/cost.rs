@@ -34,9 +34,9 @@ pub struct Cost {
     pub rate_seen: f64,
     /// Time that one sample stole, ns, as the program saw it.
     pub stolen: Option<Spread>,
-    /// The visits' means of it, ns.
-    pub stolen_mean: Option<Estimate>,
-    /// Share of CPU time that sampling stole: `rate_seen` times the mean of `stolen`.
+    /// The visits' medians of it, ns: what a sample typically costs.
+    pub stolen_typical: Option<Estimate>,
+    /// Share of CPU time that sampling stole: `rate_seen` times `stolen_typical`.
     pub share: Option<f64>,
     /// Time in the kernel's handler, ns, by its tracepoints.
     pub handler: Option<Spread>,
@@ -111,6 +111,7 @@ pub struct Outcome {
 pub(super) fn cost(cell: Cell, period: Option<u64>, sums: &Sums, base: &Sums) -> Cost {
     let rate_seen = sums.samples as f64 / sums.seconds.max(1e-9);
     let stolen = Spread::of(&sums.stolen);
+    let typical = estimate(&sums.medians);
     let each = |total: u64, wanted: bool| {
         (wanted && sums.samples > 0).then(|| total as f64 / sums.samples as f64)
     };
@@ -120,9 +121,9 @@ pub(super) fn cost(cell: Cell, period: Option<u64>, sums: &Sums, base: &Sums) ->
         visits: sums.visits,
         samples: sums.samples,
         rate_seen,
-        share: stolen.map(|s| rate_seen * s.mean / 1e9),
+        share: typical.map(|typical| rate_seen * typical.value / 1e9),
         stolen,
-        stolen_mean: estimate(&sums.means),
+        stolen_typical: typical,
         handler: Spread::of(&sums.handler),
         slowdown: slowdown(&base.work, &sums.work),
         throttled: sums.taken.throttled,

@@ -61,7 +61,7 @@ struct Sums {
     taken: Taken,
     samples: u64,
     stolen: Vec<u64>,
-    means: Vec<f64>,
+    medians: Vec<f64>,
     other_ns: u64,
     watched_ns: u64,
     left_out: u64,
@@ -381,7 +381,8 @@ impl Experiment<'_> {
         sums.left_out += matched.left_out + left_out;
         sums.unmatched += matched.unmatched;
         if let Some(spread) = Spread::of(&matched.with_sample) {
-            sums.means.push(spread.mean);
+            // Something else may run beside a sample, for a hundred times as long: the median is not moved by it.
+            sums.medians.push(spread.p50 as f64);
         }
         let room = MOST.saturating_sub(sums.stolen.len());
         sums.stolen

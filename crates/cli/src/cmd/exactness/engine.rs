@@ -4,6 +4,7 @@
 //! the program itself, whole runs are compared instead: one that runs a loop minus one that runs a loop of nothing, both
 //! the same but for that.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -15,6 +16,8 @@ use truecount_lab::exact::{
     BARS, Missing, OnCounter, Outcome, Plan, Quantity, Sample, Tally, of_counter, on_loop,
 };
 use truecount_lab::loops::{self, Arena, Loop, Needs};
+
+use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
@@ -45,6 +48,7 @@ fn child(
     program: &Path,
     arguments: Vec<OsString>,
     signals: &Signals,
+    interrupted: &Cell<Option<i32>>,
 ) -> Result<(String, virtual_pmu::Ran), Failure> {
     let mut argv = vec![OsString::from("truecount"), OsString::from("exactness")];
     argv.extend(arguments);
@@ -59,7 +63,10 @@ fn child(
         own_group: false,
         timeout: None,
     };
-    let ran = virtual_pmu::execute(signals, program, &launch)?;
+    let ran = virtual_pmu::execute(signals, program, &launch, false)?;
+    if ran.interrupted.is_some() {
+        interrupted.set(ran.interrupted);
+    }
     let mut text = String::new();
     file.rewind()
         .and_then(|()| file.read_to_string(&mut text))
@@ -74,6 +81,7 @@ fn child(
 pub(super) fn measure(
     plan: &Plan,
     signals: &Signals,
+    interrupted: &Cell<Option<i32>>,
     stop: &mut dyn FnMut() -> bool,
     notes: &mut Vec<String>,
 ) -> Result<Outcome, Failure> {
@@ -92,7 +100,7 @@ pub(super) fn measure(
         arguments.push("--events".into());
         arguments.push(format!("{}={}", target.event, target.truth.name()).into());
     }
-    let (text, ran) = child(&program, arguments, signals)?;
+    let (text, _) = child(&program, arguments, signals, interrupted)?;
     // A program that does not end by itself or prints nothing has no counters in it.
     let inside: Option<Outcome> = serde_json::from_str(&text).ok();
     if let Some(outcome) = inside
@@ -101,17 +109,14 @@ pub(super) fn measure(
             .iter()
             .any(|counter| counter.source == "virtual")
     {
-        if ran.interrupted.is_some() {
-            let _ = stop();
-        }
         return Ok(outcome);
     }
     notes.push(
-        "Whole runs under the engine were compared (a loop minus a loop of nothing): programs do not read counters \
-         inside it yet."
+        "Whole runs under the engine were compared (a loop minus a loop of nothing): the measuring child got \
+         no counters inside it."
             .to_owned(),
     );
-    whole_runs(plan, &program, signals, stop)
+    whole_runs(plan, &program, signals, interrupted, stop)
 }
 
 /// Whether whole runs can stand for this event.
@@ -123,6 +128,7 @@ fn whole_runs(
     plan: &Plan,
     program: &Path,
     signals: &Signals,
+    interrupted: &Cell<Option<i32>>,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Outcome, Failure> {
     let begun = Instant::now();
@@ -166,8 +172,8 @@ fn whole_runs(
                 break 'rounds;
             }
             let start = Instant::now();
-            let real = one_run(program, *index, each, true, signals)?;
-            let empty = one_run(program, *index, each, false, signals)?;
+            let real = one_run(program, *index, each, true, signals, interrupted)?;
+            let empty = one_run(program, *index, each, false, signals, interrupted)?;
             let (Some(real), Some(empty)) = (real, empty) else {
                 // Interrupted: the next question says so.
                 continue;
@@ -223,10 +229,16 @@ fn one_run(
     each: &Loop,
     real: bool,
     signals: &Signals,
+    interrupted: &Cell<Option<i32>>,
 ) -> Result<Option<u64>, Failure> {
     // Always as many digits: the same instructions read them.
     let spec = format!("{index:03},{:09},{}", each.times, u8::from(real));
-    let (_, ran) = child(program, vec!["--one-loop".into(), spec.into()], signals)?;
+    let (_, ran) = child(
+        program,
+        vec!["--one-loop".into(), spec.into()],
+        signals,
+        interrupted,
+    )?;
     if ran.interrupted.is_some() {
         return Ok(None);
     }
@@ -236,7 +248,7 @@ fn one_run(
             format!("the measured child ended with {}", ran.ended.exit),
         ));
     }
-    Ok(Some(ran.instructions()))
+    Ok(ran.event(StaticEvent::Instructions))
 }
 
 /// The child of a whole run: everything the same whether the loop is real or one of nothing.

@@ -5,6 +5,7 @@ mod engine;
 pub(crate) mod profile;
 mod text;
 
+use std::cell::Cell;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -104,7 +105,7 @@ const DEFAULT: [&str; 4] = [
     "instructions:u",
     "instructions-minus-irqs:u",
     "branches:u",
-    "page-faults",
+    "page-faults:u",
 ];
 
 fn targets(args: &Args) -> Result<Vec<Target>, Failure> {
@@ -148,19 +149,20 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         stress: args.stress,
         cpu: args.cpu,
     };
-    let mut interrupted = None;
+    // A signal may arrive here, or while a child is waited for.
+    let interrupted: Cell<Option<i32>> = Cell::new(None);
     let mut stop = || {
-        if interrupted.is_none() {
-            interrupted = signals.stop_requested();
+        if interrupted.get().is_none() {
+            interrupted.set(signals.stop_requested());
         }
-        interrupted.is_some()
+        interrupted.get().is_some()
     };
     if args.inside {
         let outcome = exact::run(&plan, &mut stop).map_err(|error| broken(&error))?;
         let mut out = std::io::stdout().lock();
         serde_json::to_writer(&mut out, &outcome).map_err(std::io::Error::from)?;
         out.flush()?;
-        return Ok(Ended(u8::from(interrupted.is_some()) * 130));
+        return Ok(Ended(u8::from(interrupted.get().is_some()) * 130));
     }
     // Opened before the measurement: a wrong path must not cost one.
     let mut output = Output::open(args.output.as_deref(), false)?;
@@ -180,7 +182,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             if args.source == Choice::Virtual {
                 virtual_available().map_err(|reason| Failure::new(1, reason.to_string()))?;
             }
-            without_hardware(&plan, &reason, &signals, &mut stop, &mut notes)?
+            without_hardware(
+                &plan,
+                &reason,
+                &signals,
+                &interrupted,
+                &mut stop,
+                &mut notes,
+            )?
         }
     };
     progress.finish_and_clear();
@@ -188,6 +197,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     if !args.no_save {
         notes.extend(profile::keep(&outcome, &environment));
     }
+    let interrupted = interrupted.get();
     let document = Document::new(args, seed, outcome, interrupted, notes, environment);
     if args.json {
         document::write(&mut output, &document)?;
@@ -209,6 +219,7 @@ fn without_hardware(
     plan: &Plan,
     reason: &Reason,
     signals: &Signals,
+    interrupted: &Cell<Option<i32>>,
     stop: &mut dyn FnMut() -> bool,
     notes: &mut Vec<String>,
 ) -> Result<Outcome, Failure> {
@@ -240,7 +251,7 @@ fn without_hardware(
     notes.push(format!(
         "no hardware counters: {reason}. Measured was the virtual PMU, which no interrupt reaches."
     ));
-    let counted = engine::measure(&cpu, signals, stop, notes)?;
+    let counted = engine::measure(&cpu, signals, interrupted, stop, notes)?;
     outcome.partial |= counted.partial;
     outcome.seconds += counted.seconds;
     outcome.rounds = counted.rounds;

@@ -36,7 +36,7 @@ pub(super) struct Advice {
 
 /// What a sample costs: the estimate over visits.
 fn price(cost: &Cost) -> Option<f64> {
-    cost.stolen_mean
+    cost.stolen_typical
         .map(|s| s.value)
         .filter(|value| value.is_finite() && *value > 0.0)
 }
@@ -97,10 +97,12 @@ fn by_frequency(outcome: &Outcome) -> Vec<String> {
                 && (c.cell.event, c.cell.payload, c.cell.rate)
                     == (fixed.cell.event, fixed.cell.payload, fixed.cell.rate)
         });
-        let (Some(other), Some(a)) = (other, fixed.stolen_mean) else {
+        let (Some(other), Some(a)) = (other, fixed.stolen_typical) else {
             continue;
         };
-        let Some(b) = other.stolen_mean else { continue };
+        let Some(b) = other.stolen_typical else {
+            continue;
+        };
         // Intervals that do not touch are a difference; others are none that was seen.
         let apart = match (a.interval, b.interval) {
             (Some((low, high)), Some((l, h))) => high < l || h < low,
@@ -147,6 +149,9 @@ fn batching(root: &Root, facts: &Facts) -> String {
 }
 
 fn saving(inputs: &Inputs) -> Option<String> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
     let one = |handler| simulate(inputs, handler, Stack::None, 100).ok();
     let (classic, frozen) = (one(Handler::Classic)?, one(Handler::Freezing)?);
     Some(format!(

@@ -123,7 +123,7 @@ fn cost(cell: Cell, base: &Runs, runs: &Runs, cycles_per_second: Option<f64>) ->
         samples,
         rate_seen: samples as f64 / runs.seconds.max(1e-9),
         stolen: None,
-        stolen_mean: estimate(&each),
+        stolen_typical: estimate(&each),
         share: slowdown.map(|s| 1.0 - 1.0 / s.value.max(f64::MIN_POSITIVE)),
         handler: None,
         slowdown,

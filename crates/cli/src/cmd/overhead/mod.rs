@@ -28,11 +28,12 @@ WHAT THE NUMBERS MEAN
   seen/s         samples really taken, per second of CPU time
   stolen         time that one sample took from the program, as the program sees it: it looks at the
                  clock all the time, and a gap with exactly one sample in it is that sample's price
-                 (mean with the 95 % interval over visits, p50, p99, max); needs no privilege
+                 (typical: the visits' medians with their 95 % interval; mean, p50, p99 and max of all,
+                 where the mean and max hold what else ran beside a sample); needs no privilege
   handler        time inside the kernel's handler, from its tracepoints: nmi:nmi_handler (x86 PMU),
                  irq:irq_handler_* (Arm PMU), irq_vectors:local_timer_* (cpu-clock); needs root and tracefs.
-                 Less than `stolen`: entering and leaving the kernel is not in it
-  share          seen/s times stolen: the part of the time that sampling takes
+                 Entering and leaving the kernel is not in it; the price of tracing is, but for nmi_handler
+  share          seen/s times typically stolen: the part of the time that sampling takes
   slowdown       CPU time of a fixed amount of work against the same work undisturbed, in the same
                  rounds (Hodges-Lehmann with the 95 % interval)
   throttled      times that the kernel stopped sampling because there were too many interrupts

@@ -58,12 +58,12 @@ pub(super) fn inputs(given: &[String]) -> Result<Inputs, Failure> {
 
 /// Time of a sample of a cell: what the program saw, entry and exit included.
 fn time(cost: &Cost) -> Option<f64> {
-    cost.stolen_mean.map(|s| s.value)
+    cost.stolen_typical.map(|s| s.value)
 }
 
 /// What the program saw beyond the handler's own time: entry and exit, half each.
 fn entry_and_exit(plain: &Cost) -> Option<Input> {
-    let beyond = time(plain)? - plain.handler?.mean;
+    let beyond = time(plain)? - plain.handler?.p50 as f64;
     (beyond > 0.0)
         .then(|| Input::measured(beyond / 2.0, "half of the stolen time beyond the handler's"))
 }

@@ -96,10 +96,11 @@ fn cells(out: &mut dyn Write, cells: &[Cost], command: bool) -> io::Result<()> {
             if command {
                 "CPU time a sample"
             } else {
-                "stolen: mean [95 %]"
+                "stolen: typical [95 %]"
             },
             Align::Right,
         ),
+        ("mean", Align::Right),
         ("p50", Align::Right),
         ("p99", Align::Right),
         ("max", Align::Right),
@@ -132,7 +133,8 @@ fn cells(out: &mut dyn Write, cells: &[Cost], command: bool) -> io::Result<()> {
             grouped(c.cell.rate).into(),
             grouped(c.rate_seen.round() as u64).into(),
             grouped(c.samples).into(),
-            interval(c.stolen_mean, time).into(),
+            interval(c.stolen_typical, time).into(),
+            of(c.stolen, |s| s.mean).into(),
             of(c.stolen, |s| s.p50 as f64).into(),
             of(c.stolen, |s| s.p99 as f64).into(),
             of(c.stolen, |s| s.max as f64).into(),
