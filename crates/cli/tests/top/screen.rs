@@ -310,7 +310,8 @@ fn memory_is_flat_over_time() {
     }
     // It rises while symbols of files are read and falls when they are given up, so middles are compared.
     let most = seen.iter().max().copied().unwrap();
-    let (first, last) = seen.split_at_mut(seen.len() / 2);
+    let middle = seen.len() / 2;
+    let (first, last) = seen.split_at_mut(middle);
     first.sort_unstable();
     last.sort_unstable();
     let (first, last) = (first[first.len() / 2], last[last.len() / 2]);
