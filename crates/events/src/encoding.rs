@@ -29,7 +29,8 @@ pub struct Encoding {
     pub exclude_idle: bool,
     /// 0 to 3.
     pub precise_ip: u8,
-    /// Modifier `P`: the opener tries 3, 2, 1, 0.
+    /// Modifier `P`, or an event whose samples must be precise: the opener tries 3, 2, 1, 0 (for samples; a count has
+    /// no precise level).
     pub max_precise: bool,
     /// Always on the PMU, or in the error state.
     pub pinned: bool,

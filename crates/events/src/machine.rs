@@ -38,6 +38,8 @@ pub struct Definition {
     pub unit: Option<String>,
     /// Factor to the unit.
     pub scale: Option<f64>,
+    /// Samples of it must be precise (PEBS): without that it counts wrongly or not at all.
+    pub precise: bool,
 }
 
 /// Where names are looked up.

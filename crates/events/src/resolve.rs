@@ -336,6 +336,8 @@ impl Resolver<'_> {
             self.modifiers,
         );
         (encoding.period, encoding.frequency) = (packed.settings.period, packed.settings.frequency);
+        // The user's own level stands.
+        encoding.max_precise |= packed.precise && encoding.precise_ip == 0;
         let event = self.event_of(name, encoding, origin);
         Ok(Event {
             unit: packed.unit.unwrap_or_else(|| "count".to_owned()),

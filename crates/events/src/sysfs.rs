@@ -125,14 +125,18 @@ impl Pmu {
     /// The file cannot be read or understood.
     pub fn format(&self, term: &str) -> Result<Option<Format>, Error> {
         if self.builtin {
-            // arch/x86/events/intel/core.c and amd/core.c: intel_arch_formats_attr, amd_format_attr
+            // arch/x86/events/intel/core.c and amd/core.c: intel_arch_formats_attr, skl_format_attr,
+            // lnc_hybrid_extra_attr (umask2), amd_format_attr
             let text = match term {
                 "event" => "config:0-7,32-35",
-                "umask" => "config:8-15",
+                "umask" => "config:8-15,40-47",
                 "edge" => "config:18",
                 "any" => "config:21",
                 "inv" => "config:23",
                 "cmask" => "config:24-31",
+                "offcore_rsp" => "config1:0-63",
+                "ldlat" => "config1:0-15",
+                "frontend" => "config1:0-23",
                 _ => return Ok(None),
             };
             return Ok(text.parse().ok());
@@ -151,9 +155,19 @@ impl Pmu {
     #[must_use]
     pub fn formats(&self) -> Vec<String> {
         if self.builtin {
-            return ["any", "cmask", "edge", "event", "inv", "umask"]
-                .map(str::to_owned)
-                .to_vec();
+            return [
+                "any",
+                "cmask",
+                "edge",
+                "event",
+                "frontend",
+                "inv",
+                "ldlat",
+                "offcore_rsp",
+                "umask",
+            ]
+            .map(str::to_owned)
+            .to_vec();
         }
         list(&self.dir.join("format"))
     }

@@ -50,6 +50,8 @@ pub(crate) struct Packed {
     pub settings: Settings,
     pub unit: Option<String>,
     pub scale: Option<f64>,
+    /// A catalogue says that samples of it must be precise.
+    pub precise: bool,
 }
 
 /// Packs `terms` as `pmu` wants them.
@@ -126,10 +128,10 @@ fn named(
     machine: &Machine,
     packed: &mut Packed,
 ) -> Result<bool, Error> {
-    let (text, unit, scale) = if let Some(event) = pmu.event(&term.name)? {
-        (event.terms, event.unit, event.scale)
+    let (text, unit, scale, precise) = if let Some(event) = pmu.event(&term.name)? {
+        (event.terms, event.unit, event.scale, false)
     } else if let Some(d) = from_catalogues(pmu, &term.name, machine) {
-        (d.terms, d.unit, d.scale)
+        (d.terms, d.unit, d.scale, d.precise)
     } else if let Some(generic) =
         generic::find(&term.name).filter(|g| is_core(pmu, machine) && g.type_ != 1)
     {
@@ -171,6 +173,7 @@ fn named(
         }
         field(pmu, &part, packed)?;
     }
+    packed.precise |= precise;
     packed.unit = unit.or(packed.unit.take());
     packed.scale = scale.or(packed.scale.take());
     Ok(true)

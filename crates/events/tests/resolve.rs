@@ -253,6 +253,7 @@ impl Catalogue for Table {
             terms: "event=0xc4,umask=0x20".to_owned(),
             unit: None,
             scale: None,
+            precise: false,
         };
         if known { vec![definition] } else { Vec::new() }
     }

@@ -119,7 +119,7 @@ fn perfmon_is_read() {
     // A fixed counter's event by its programmable encoding.
     assert_eq!(perf("INST_RETIRED.ANY"), "cpu/event=0xc0/");
     // Uncore lists and metrics are no core lists: the files need not even be there.
-    assert!(skylake.events().all(|e| e.is_core()));
+    assert!(skylake.events().all(truecount_events::tables::TableEvent::is_core));
     let hybrid = tables.model("alderlake").unwrap();
     assert_eq!(hybrid.find("TOPDOWN.SLOTS_P")[0].pmu, "cpu_core");
     assert_eq!(hybrid.find("TOPDOWN_RETIRING.ALL")[0].pmu, "cpu_atom");
@@ -142,6 +142,15 @@ fn the_resolver_takes_a_users_folder() {
     let resolved = resolve("UOPS_ISSUED.STALL_CYCLES:u", &machine).unwrap();
     let encoding = resolved.events().next().unwrap().encoding().unwrap();
     assert_eq!(encoding.config, 0x0180_010e);
+    // What must be precise is, for whoever samples it; a level that the user wrote stands.
+    let precise = |text: &str| {
+        let resolved = resolve(text, &machine).unwrap();
+        let encoding = resolved.events().next().unwrap().encoding().unwrap();
+        (encoding.max_precise, encoding.precise_ip)
+    };
+    assert_eq!(precise("FRONTEND_RETIRED.DSB_MISS:u"), (true, 0));
+    assert_eq!(precise("FRONTEND_RETIRED.DSB_MISS:pp"), (false, 2));
+    assert_eq!(precise("UOPS_ISSUED.STALL_CYCLES:u"), (false, 0));
     let error = resolve("TOPDOWN.SLOTS_P", &machine).unwrap_err();
     assert!(error.to_string().contains("alderlake"), "{error}");
 }

@@ -31,6 +31,7 @@
 
 #![forbid(unsafe_code)]
 
+mod columns;
 pub mod counters;
 pub mod domains;
 mod files;
@@ -42,8 +43,9 @@ pub mod snapshot;
 pub mod topology;
 pub mod view;
 
+pub use columns::{Column, Source};
 pub use monitor::Monitor;
 pub use rates::{Amount, Interval};
 pub use snapshot::Snapshot;
 pub use topology::Topology;
-pub use view::{Cell, Column, Row, Scope, Source, View};
+pub use view::{Cell, Row, Scope, View};

@@ -26,7 +26,7 @@ impl Pack {
     /// // A PMU of three counters: the second metric needs a group of its own.
     /// let metrics = ["ipc", "branch-miss-ratio"];
     /// let placed = pack.place(&metrics, &Context::default(), &mut |events| events.len() <= 3);
-    /// assert_eq!(placed.groups, [vec!["cycles", "instructions"], vec!["branch-misses", "branches"]]);
+    /// assert_eq!(placed.groups, [vec!["cycles", "instructions"], vec!["branches", "branch-misses"]]);
     /// assert_eq!(placed.metrics, [[0], [1]]);
     /// ```
     #[must_use]

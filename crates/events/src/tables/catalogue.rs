@@ -1,6 +1,6 @@
 //! A model's events as a [`Catalogue`] of the resolver.
 
-use super::{Model, TableEvent, Tables};
+use super::{Model, Precise, TableEvent, Tables};
 use crate::{Catalogue, Cpu, Definition, Machine};
 use std::sync::Arc;
 
@@ -75,6 +75,7 @@ fn definition(event: &TableEvent, pmu: Option<&str>) -> Definition {
         terms: event.terms(),
         unit: scale.map(|(_, unit)| unit.to_owned()),
         scale: scale.map(|(factor, _)| factor),
+        precise: event.precise == Precise::Must,
     }
 }
 

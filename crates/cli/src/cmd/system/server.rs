@@ -137,7 +137,7 @@ fn respond(head: &[u8], page: &Mutex<Option<Arc<String>>>) -> (&'static str, Arc
     let text = |text: &str| Arc::new(text.to_owned());
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
     let mut words = line
-        .split(|byte| byte.is_ascii_whitespace())
+        .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
     let (method, target, version) = (words.next(), words.next(), words.next());
     if !version.is_some_and(|version| version.starts_with(b"HTTP/1.")) {

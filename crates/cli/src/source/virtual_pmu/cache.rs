@@ -78,7 +78,11 @@ pub(crate) fn clear() -> CmdResult {
             .clear()
             .map_err(|error| Failure::new(1, format!("{}: {error}", cache.path().display())))?;
         let mut out = output::Output::open(None, true)?;
-        writeln!(out, "{count} files removed from {}", cache.path().display())?;
+        writeln!(
+            out,
+            "{count} file(s) removed from {}",
+            cache.path().display()
+        )?;
         out.flush()?;
         Ok(Outcome(0))
     }
