@@ -317,6 +317,8 @@ pub struct How {
     pub ticking: bool,
     /// With the trap flag, counting instructions.
     pub stepping: bool,
+    /// With the engine's counter read before and behind each case.
+    pub counting: bool,
     /// Every case at the place of the first one: code that changes.
     pub in_place: bool,
 }
@@ -349,6 +351,9 @@ pub fn run(cases: &[Case], how: How) -> Vec<u64> {
     if how.ticking {
         timer();
     }
+    let counter = how
+        .counting
+        .then(|| truecount::Counter::<truecount::Fence>::open("instructions:u").unwrap());
     let mut words = Vec::with_capacity(cases.len() * (WORDS + 1));
     for (number, case) in cases.iter().enumerate() {
         if how.in_place {
@@ -383,8 +388,12 @@ pub fn run(cases: &[Case], how: How) -> Vec<u64> {
             (value >> 56) as u8
         });
         control.masks = [value; 8];
+        let before = counter.as_ref().map(truecount::Counter::read);
         // SAFETY: the case's code leaves by `leave` or by a signal; both restore what the ABI preserves.
         unsafe { truecount_case_enter() };
+        if let (Some(counter), Some(before)) = (&counter, before) {
+            control.steps = counter.since(before);
+        }
         words.extend(control.registers);
         // A fault's frame has the resume flag in it.
         words.extend([control.flags & !0x1_0000, control.signal, control.code]);
