@@ -112,8 +112,8 @@ pub(super) fn measure(
         return Ok(outcome);
     }
     notes.push(
-        "Whole runs under the engine were compared (a loop minus a loop of nothing): programs do not read counters \
-         inside it yet."
+        "Whole runs under the engine were compared (a loop minus a loop of nothing): the measuring child got \
+         no counters inside it."
             .to_owned(),
     );
     whole_runs(plan, &program, signals, interrupted, stop)
