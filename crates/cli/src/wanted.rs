@@ -3,7 +3,9 @@
 //! Event expressions are resolved by `truecount-events`; this module adds the names that only a
 //! run of a program has (`max-rss`) and says which resource stands in for a software event.
 
-use truecount_events::{Event, Expression, Head, Kind, Machine, Special};
+use truecount_events::{Event, Expression, GroupExpr, Head, Kind, Machine, Modifiers, Special};
+
+use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use crate::failure::Failure;
 use crate::runner::{Finished, Usage};
@@ -121,6 +123,8 @@ pub(crate) enum What {
     Resource(Resource),
     /// From a source of events.
     Event(Box<Event>),
+    /// A property of the program's instructions that has no generic hardware name: `calls:u`.
+    Static(StaticEvent),
 }
 
 impl Wanted {
@@ -130,6 +134,15 @@ impl Wanted {
             unit: resource.unit().to_owned(),
             scale: 1.0,
             what: What::Resource(resource),
+        }
+    }
+
+    fn static_event(event: StaticEvent) -> Self {
+        Self {
+            name: format!("{}:u", event.name()),
+            unit: "count".to_owned(),
+            scale: 1.0,
+            what: What::Static(event),
         }
     }
 
@@ -146,8 +159,13 @@ impl Wanted {
     pub(crate) fn as_event(&self) -> Option<&Event> {
         match &self.what {
             What::Event(event) => Some(event),
-            What::Resource(_) => None,
+            What::Resource(_) | What::Static(_) => None,
         }
+    }
+
+    /// It is an event, not a resource.
+    pub(crate) fn is_event(&self) -> bool {
+        !matches!(self.what, What::Resource(_))
     }
 }
 
@@ -186,7 +204,14 @@ pub(crate) fn resolve(
     let wrong = |error: truecount_events::Error| Failure::new(2, error.to_string());
     let parsed = truecount_events::parse(expression).map_err(wrong)?;
     let mut groups = Vec::new();
-    for group in parsed.groups {
+    for group in parsed.groups.into_iter().flat_map(apart) {
+        if let Some(event) = static_event(&group)? {
+            groups.push(WantedGroup {
+                members: vec![Wanted::static_event(event)],
+                metric: None,
+            });
+            continue;
+        }
         // `max-rss` is a property of a process, no event: it is known here only.
         let own = match group.events.as_slice() {
             [event] if event.modifiers.is_empty() => match &event.head {
@@ -217,6 +242,63 @@ pub(crate) fn resolve(
         }
     }
     Ok(groups)
+}
+
+/// The static event of this name, unless it has a generic hardware name too.
+fn static_name(head: &Head) -> Option<StaticEvent> {
+    let Head::Name(name) = head else { return None };
+    StaticEvent::ALL.into_iter().find(|event| {
+        !matches!(event, StaticEvent::Instructions | StaticEvent::Branches) && event.name() == name
+    })
+}
+
+/// A group with static events falls apart: their source counts everything at once.
+fn apart(group: GroupExpr) -> Vec<GroupExpr> {
+    let any = group
+        .events
+        .iter()
+        .any(|event| static_name(&event.head).is_some());
+    if !group.braces || !any {
+        return vec![group];
+    }
+    let outer = group.modifiers;
+    group
+        .events
+        .into_iter()
+        .map(|mut event| {
+            if event.modifiers.is_empty() {
+                event.modifiers = outer;
+            }
+            GroupExpr {
+                span: event.span,
+                events: vec![event],
+                braces: false,
+                modifiers: Modifiers::default(),
+            }
+        })
+        .collect()
+}
+
+/// The static event that a group of one names; it needs the filter `:u`.
+fn static_event(group: &GroupExpr) -> Result<Option<StaticEvent>, Failure> {
+    let [event] = group.events.as_slice() else {
+        return Ok(None);
+    };
+    let Some(found) = static_name(&event.head) else {
+        return Ok(None);
+    };
+    let user = Modifiers {
+        user: true,
+        ..Modifiers::default()
+    };
+    if event.modifiers == user {
+        return Ok(Some(found));
+    }
+    let name = found.name();
+    Err(
+        Failure::new(2, format!("`{name}` is counted in user mode only"))
+            .mend(format!("write {name}:u")),
+    )
 }
 
 /// Clocks among the special kinds are resources.
@@ -258,6 +340,17 @@ mod tests {
                 vec!["page-faults"]
             ]
         );
+    }
+
+    #[test]
+    fn static_events_stand_alone_and_need_user_mode() {
+        assert_eq!(
+            names("{instructions,loads}:u,calls:u"),
+            [["instructions:u"], ["loads:u"], ["calls:u"]]
+        );
+        let failure = resolve("stores", &Machine::unknown(), true).unwrap_err();
+        assert_eq!(failure.code, 2);
+        assert!(failure.to_string().contains("stores:u"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::counter::Core;
 use crate::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use truecount_events::irq::{self, IrqEvent};
-use truecount_events::{Machine, Special, Vendor};
+use truecount_events::{Machine, Special};
 
 /// How long to watch, in ms. The timer below interrupts every millisecond, so 300 chances.
 const WATCH_MS: u64 = 300;
@@ -18,30 +18,10 @@ static SEEN: AtomicU64 = AtomicU64::new(0);
 
 /// The event to subtract on this CPU.
 pub(crate) fn event(special: Special, machine: &Machine) -> Result<IrqEvent, Error> {
-    let name = special.name();
-    let nothing = |reason| {
-        Err(Error::NothingToSubtract {
-            event: name,
-            reason,
-        })
-    };
-    let Some(cpu) = machine.cpu() else {
-        return nothing("this CPU is not known from /proc/cpuinfo");
-    };
-    let found = match special {
-        Special::InstructionsMinusIrqs => irq::interrupts(cpu),
-        _ => irq::interrupts_and_exceptions(cpu),
-    };
-    match (found, cpu.vendor) {
-        (Some(event), _) => Ok(event),
-        (None, Vendor::Arm(_)) => {
-            nothing("Arm counters do not count interrupts: instructions:u is exact by itself")
-        }
-        (None, Vendor::Intel) if special == Special::InstructionsMinusExceptions => nothing(
-            "no Intel event counts interrupts and exceptions together; use instructions-minus-irqs:u",
-        ),
-        (None, _) => nothing("no event is known that counts interrupts on this CPU"),
-    }
+    irq::subtracted(special, machine).map_err(|reason| Error::NothingToSubtract {
+        event: special.name(),
+        reason,
+    })
 }
 
 /// Runs a loop of constant length again and again while timer interrupts come in, until enough of them fell into it:

@@ -4,6 +4,7 @@
 //! time** (does it tick?), and the library verifies the others too.
 
 use crate::cpu::{Cpu, Vendor};
+use crate::{Machine, Special};
 
 /// How sure a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -167,6 +168,30 @@ fn find(rows: &[Row], cpu: Cpu) -> Option<IrqEvent> {
 
 /// SpecLockMapCommit on Zen: reads 0 where the work-around for rr's Zen problem is in force.
 pub const ZEN_SPEC_LOCK_MAP_COMMIT: u64 = 0x0825;
+
+/// The event that a difference such as `instructions-minus-irqs:u` subtracts on this machine.
+///
+/// # Errors
+/// One line: why there is none.
+pub fn subtracted(special: Special, machine: &Machine) -> Result<IrqEvent, &'static str> {
+    let Some(cpu) = machine.cpu() else {
+        return Err("this CPU is not known from /proc/cpuinfo");
+    };
+    let found = match special {
+        Special::InstructionsMinusIrqs => interrupts(cpu),
+        _ => interrupts_and_exceptions(cpu),
+    };
+    match (found, cpu.vendor) {
+        (Some(event), _) => Ok(event),
+        (None, Vendor::Arm(_)) => {
+            Err("Arm counters do not count interrupts: instructions:u is exact by itself")
+        }
+        (None, Vendor::Intel) if special == Special::InstructionsMinusExceptions => Err(
+            "no Intel event counts interrupts and exceptions together; use instructions-minus-irqs:u",
+        ),
+        (None, _) => Err("no event is known that counts interrupts on this CPU"),
+    }
+}
 
 #[cfg(test)]
 mod tests {

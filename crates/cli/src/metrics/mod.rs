@@ -183,8 +183,8 @@ impl Asked {
             let countable = groups
                 .iter()
                 .flat_map(|group| &group.members)
-                .filter_map(Wanted::as_event)
-                .all(|event| source.counts(event).is_ok());
+                .filter(|wanted| wanted.is_event())
+                .all(|wanted| source.counts(wanted).is_ok());
             !countable
                 || groups
                     .iter()

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use truecount_events::tables::with_tables;
-use truecount_events::{Cpu, Event, Vendor};
+use truecount_events::{Cpu, Vendor};
 use truecount_perf::fake::FakeKernel;
 
 use super::*;
@@ -23,7 +23,7 @@ impl Source for Scripted {
         ""
     }
 
-    fn counts(&self, _event: &Event) -> Result<(), Reason> {
+    fn counts(&self, _wanted: &Wanted) -> Result<(), Reason> {
         Ok(())
     }
 

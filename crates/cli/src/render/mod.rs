@@ -1,6 +1,7 @@
 //! Ways to show results: text tables, JSON, CSV, Markdown, SVG, HTML.
 
 pub(crate) mod csv;
+pub(crate) mod flame;
 pub(crate) mod number;
 pub(crate) mod style;
 pub(crate) mod table;

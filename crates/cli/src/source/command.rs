@@ -1,20 +1,57 @@
 //! What the sources that start the program themselves (single-stepping, the virtual PMU) have in
-//! common: the [`Command`] for a [`Launch`], and the one event they count.
+//! common: the [`Command`] for a [`Launch`], and the events they count.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use truecount_events::{Event, Kind, generic};
+use truecount_engine::xlate::facts::Event as StaticEvent;
+use truecount_events::{Kind, Special, generic};
 
+use super::{Interval, Run, Target};
 use crate::failure::Failure;
 use crate::runner::Launch;
+use crate::wanted::{Wanted, What};
 
-/// `instructions:u` by its generic number.
-pub(super) fn is_instructions(event: &Event) -> bool {
-    matches!(&event.kind, Kind::Perf(encoding)
-        if encoding.type_ == generic::TYPE_HARDWARE && encoding.config == 1 && encoding.user_only())
+/// The static event that a metric is: by its own name, or as the kernel's generic event in user
+/// mode. No interrupt is counted here, so nothing needs to be subtracted for one.
+pub(super) fn static_event(wanted: &Wanted) -> Option<StaticEvent> {
+    match &wanted.what {
+        What::Static(event) => Some(*event),
+        What::Resource(_) => None,
+        What::Event(event) => match &event.kind {
+            Kind::Special(
+                Special::InstructionsMinusIrqs | Special::InstructionsMinusExceptions,
+            ) => Some(StaticEvent::Instructions),
+            Kind::Perf(encoding)
+                if encoding.type_ == generic::TYPE_HARDWARE && encoding.user_only() =>
+            {
+                match encoding.config {
+                    1 => Some(StaticEvent::Instructions),
+                    4 => Some(StaticEvent::Branches),
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+    }
+}
+
+/// The program of a run that these sources can make: a command from its start to its end.
+pub(super) fn whole<'r>(
+    run: &'r Run<'_>,
+    interval: Option<&Interval<'_>>,
+    who: &str,
+) -> Result<&'r (&'r Path, Launch<'r>), Failure> {
+    match (&run.launch, run.target, interval) {
+        (Some(launch), Target::Command, None) => Ok(launch),
+        _ => Err(Failure::new(
+            2,
+            format!("{who} counts a command from its start to its end"),
+        )
+        .mend("leave out -a, -p and -I, or use --source auto")),
+    }
 }
 
 /// The command with its arguments, streams, process group and CPUs.

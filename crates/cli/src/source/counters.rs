@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 
-use truecount_events::{Cpus, Encoding, Event, Kind, Machine, Special, generic, irq};
+use truecount_events::{Cpus, Encoding, Event, Kind, Machine, generic, irq};
 use truecount_perf::probe::Root;
 use truecount_perf::{
     Count, Errno, Event as Counter, EventAttr, GroupReading, OpenOptions, SharedKernel,
@@ -16,7 +16,7 @@ use truecount_perf::{
 use super::{Reason, Source, Target};
 use crate::failure::Failure;
 use crate::model::{Precision, Reading, SourceKind};
-use crate::wanted::{Wanted, WantedGroup};
+use crate::wanted::{Wanted, WantedGroup, What};
 
 /// What the counters watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +59,15 @@ impl Place {
     }
 }
 
-/// Whether the event needs the CPU's counters (or an uncore PMU's).
-pub(crate) fn needs_hardware(event: &Event) -> bool {
-    match &event.kind {
-        Kind::Perf(encoding) => !is_software(encoding),
-        Kind::Special(special) => special.needs_pmu(),
+/// Whether the metric needs the CPU's counters (or an uncore PMU's, or the virtual one).
+pub(crate) fn needs_hardware(wanted: &Wanted) -> bool {
+    match &wanted.what {
+        What::Event(event) => match &event.kind {
+            Kind::Perf(encoding) => !is_software(encoding),
+            Kind::Special(special) => special.needs_pmu(),
+        },
+        What::Static(_) => true,
+        What::Resource(_) => false,
     }
 }
 
@@ -111,19 +115,7 @@ fn reason(error: &truecount_perf::Error) -> Reason {
 /// The attribute for an encoding, counting only. A precise level is about where samples fall: the kernel refuses it
 /// for counts (`x86_pmu_hw_config`), which are the same without it.
 fn attribute(encoding: &Encoding) -> EventAttr {
-    EventAttr::new(encoding.type_, encoding.config)
-        .config1(encoding.config1)
-        .config2(encoding.config2)
-        .config3(encoding.config3)
-        .exclude_user(encoding.exclude_user)
-        .exclude_kernel(encoding.exclude_kernel)
-        .exclude_hv(encoding.exclude_hv)
-        .exclude_host(encoding.exclude_host)
-        .exclude_guest(encoding.exclude_guest)
-        .exclude_idle(encoding.exclude_idle)
-        .pinned(encoding.pinned)
-        .exclusive(encoding.exclusive)
-        .read_times()
+    truecount::attribute(encoding).precise_ip(0).read_times()
 }
 
 /// The perf events of which a metric is made: the first counts, the second is subtracted.
@@ -132,23 +124,14 @@ fn parts(event: &Event) -> Result<(Encoding, Option<Encoding>), Reason> {
         Kind::Perf(encoding) => return Ok((encoding.clone(), None)),
         Kind::Special(special) => *special,
     };
-    let cpu = Machine::this().cpu();
-    let found = match special {
-        Special::InstructionsMinusIrqs => cpu.and_then(irq::interrupts),
-        Special::InstructionsMinusExceptions => cpu.and_then(irq::interrupts_and_exceptions),
-        _ => {
-            return Err(Reason::new(format!(
-                "{} cannot be counted around a whole command",
-                special.name()
-            )));
-        }
-    };
-    let Some(interrupts) = found else {
-        return Err(
-            Reason::new("no event that counts interrupts is known for this CPU")
-                .mend("use instructions:u"),
-        );
-    };
+    if !special.needs_pmu() {
+        return Err(Reason::new(format!(
+            "{} cannot be counted around a whole command",
+            special.name()
+        )));
+    }
+    let interrupts = irq::subtracted(special, &Machine::this())
+        .map_err(|cause| Reason::new(cause).mend("use instructions:u"))?;
     let user = |type_, config| Encoding {
         type_,
         config,
@@ -203,7 +186,7 @@ impl Counters {
                     },
                     plus: Vec::new(),
                     minus: Vec::new(),
-                    reason: source.counts(event).err(),
+                    reason: source.counts(wanted).err(),
                 });
             }
             let opened = slots.get_mut(first..).unwrap_or_default();

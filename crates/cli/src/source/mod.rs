@@ -1,10 +1,10 @@
 //! Where numbers come from. A [`Source`] runs a command and counts events; the commands above do
 //! not know which one it is.
 //!
-//! `auto` takes hardware when there is a PMU that may be used, else what the kernel accounts by
-//! itself, and says what is missing. It does not choose the virtual PMU, which is not proven on
-//! every program yet; it names it.
+//! `auto` takes hardware when there is a PMU that may be used, else the virtual PMU for the events
+//! that it counts, else what the kernel accounts by itself, and says what is missing.
 
+mod automatic;
 mod command;
 mod counters;
 mod native;
@@ -14,13 +14,11 @@ pub(crate) mod virtual_pmu;
 use std::path::Path;
 use std::time::Duration;
 
-use truecount_events::Event;
-
 use crate::failure::Failure;
 use crate::model::{Reading, SourceKind};
 use crate::runner::{Exit, Launch};
 use crate::session::Session;
-use crate::wanted::WantedGroup;
+use crate::wanted::{Wanted, WantedGroup};
 
 #[cfg(test)]
 pub(crate) use counters::fits_on;
@@ -30,7 +28,7 @@ pub(crate) use native::Native;
 /// `--source`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Choice {
-    /// Hardware if there is one, else the best there is
+    /// Hardware if there is one, else the virtual PMU, else software
     Auto,
     /// The CPU's counters
     Hardware,
@@ -152,8 +150,8 @@ pub(crate) trait Source {
     /// What to count when the user names nothing.
     fn default_events(&self, target: Target) -> &'static str;
 
-    /// Whether it counts this event, and if not, why.
-    fn counts(&self, event: &Event) -> Result<(), Reason>;
+    /// Whether it counts this event, and if not, why. A resource is no event.
+    fn counts(&self, wanted: &Wanted) -> Result<(), Reason>;
 
     /// Whether these groups can be counted at the same time.
     fn fits(&self, groups: &[WantedGroup]) -> bool;
@@ -180,7 +178,13 @@ pub(crate) fn select(choice: Choice) -> Result<Box<dyn Source>, Failure> {
         }
     };
     match choice {
-        Choice::Auto => Ok(Box::new(Native::best())),
+        Choice::Auto => Ok(match hardware_available() {
+            Ok(()) => Box::new(Native::hardware()),
+            Err(reason) if virtual_available().is_ok() => {
+                Box::new(automatic::Automatic::new(reason))
+            }
+            Err(reason) => Box::new(Native::without(reason)),
+        }),
         Choice::Hardware => {
             hardware_available().map_err(unavailable)?;
             Ok(Box::new(Native::hardware()))

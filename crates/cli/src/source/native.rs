@@ -6,8 +6,6 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use truecount_events::Event;
-
 use super::counters::{self, Counters, Place};
 use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
@@ -28,16 +26,16 @@ pub(crate) struct Native {
 }
 
 impl Native {
-    /// Hardware if it works, else software.
-    pub(crate) fn best() -> Self {
-        Self {
-            no_hardware: counters::hardware_available().err(),
-        }
-    }
-
     /// Only when [`counters::hardware_available`] has said so.
     pub(crate) fn hardware() -> Self {
         Self { no_hardware: None }
+    }
+
+    /// Without the CPU's counters, for this reason.
+    pub(crate) fn without(reason: Reason) -> Self {
+        Self {
+            no_hardware: Some(reason),
+        }
     }
 
     /// Software only, by the user's wish.
@@ -60,9 +58,11 @@ impl Source for Native {
         DEFAULT_HARDWARE
     }
 
-    fn counts(&self, event: &Event) -> Result<(), Reason> {
-        match &self.no_hardware {
-            Some(reason) if counters::needs_hardware(event) => Err(reason.clone()),
+    fn counts(&self, wanted: &Wanted) -> Result<(), Reason> {
+        match (&self.no_hardware, &wanted.what) {
+            (Some(reason), _) if counters::needs_hardware(wanted) => Err(reason.clone()),
+            (None, What::Static(_)) => Err(Reason::new("the CPU has no generic event for it")
+                .mend("use --source virtual, or a name of this CPU's: truecount events")),
             _ => Ok(()),
         }
     }
@@ -102,7 +102,7 @@ impl Source for Native {
         let every = interval.as_ref().map(|interval| interval.every);
         let mut tick = |since: Duration| {
             if let (Some(counters), Some(interval)) = (open.borrow().as_ref(), interval.as_mut()) {
-                (interval.each)(since, readings(run.groups, Some(counters), None));
+                (interval.each)(since, readings(self, run.groups, Some(counters), None));
             }
         };
         let ticker = every.map(|every| Ticker {
@@ -144,7 +144,7 @@ impl Source for Native {
         let of_command = finished.as_ref().filter(|_| run.target == Target::Command);
         Ok(Measurement {
             wall_ns,
-            readings: readings(run.groups, open.as_ref(), of_command),
+            readings: readings(self, run.groups, open.as_ref(), of_command),
             resources,
             ended: finished.map(|finished| Ended {
                 exit: finished.exit,
@@ -160,6 +160,7 @@ impl Source for Native {
 /// One reading for each metric. A software event that could not be opened is replaced by what
 /// `wait4` tells, when that is the same.
 fn readings(
+    source: &Native,
     groups: &[WantedGroup],
     counters: Option<&Counters>,
     finished: Option<&Finished>,
@@ -170,6 +171,10 @@ fn readings(
         .flat_map(|group| &group.members)
         .map(|wanted| match &wanted.what {
             What::Resource(resource) => of_resource(wanted, *resource, finished),
+            What::Static(_) => match source.counts(wanted) {
+                Err(reason) => reason.missing(&wanted.name, &wanted.unit),
+                Ok(()) => Reading::missing(&wanted.name, &wanted.unit, "not counted natively"),
+            },
             What::Event(event) => {
                 let read = slots.next().unwrap_or_else(|| {
                     Reading::missing(&wanted.name, &wanted.unit, "the counter was not opened")

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use truecount_engine::step::{self, StepError, StepOptions, StepTotals};
-use truecount_events::Event;
+use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
@@ -43,8 +43,8 @@ impl Source for Step {
         "instructions:u"
     }
 
-    fn counts(&self, event: &Event) -> Result<(), Reason> {
-        if super::command::is_instructions(event) {
+    fn counts(&self, wanted: &Wanted) -> Result<(), Reason> {
+        if super::command::static_event(wanted) == Some(StaticEvent::Instructions) {
             return Ok(());
         }
         Err(Reason::new("single-stepping counts instructions:u only")
@@ -61,16 +61,7 @@ impl Source for Step {
         run: &Run<'_>,
         interval: Option<Interval<'_>>,
     ) -> Result<Measurement, Failure> {
-        let (program, launch) = match (&run.launch, run.target, interval) {
-            (Some(launch), Target::Command, None) => launch,
-            _ => {
-                return Err(Failure::new(
-                    2,
-                    "single-stepping counts a command from its start to its end",
-                )
-                .mend("leave out -a, -p and -I, or use --source auto"));
-            }
-        };
+        let (program, launch) = super::command::whole(run, interval.as_ref(), "single-stepping")?;
         let command = super::command::prepare(program, launch)?;
 
         let cancel = AtomicBool::new(false);
@@ -150,7 +141,7 @@ impl Source for Step {
 impl Step {
     fn reading(&self, wanted: &Wanted, instructions: u64, whole: bool) -> Reading {
         let refused = match &wanted.what {
-            What::Event(event) => self.counts(event).err(),
+            What::Event(_) | What::Static(_) => self.counts(wanted).err(),
             What::Resource(_) => Some(Reason::new(
                 "it would be that of the stepping, not of the program",
             )),

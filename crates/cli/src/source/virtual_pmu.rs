@@ -11,12 +11,14 @@ pub(crate) use cache::{CacheArgs, clear as clear_cache};
 
 use std::path::Path;
 
-use truecount_events::Event;
+use truecount_engine::xlate::facts::{Counts, Event as StaticEvent};
 
-use super::command::is_instructions;
+use super::command::{static_event, whole};
+use super::counters::needs_hardware;
 use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
 use crate::model::{Precision, Reading, SourceKind};
+use crate::render::number::time;
 use crate::runner::{Launch, Signals};
 use crate::session::Session;
 use crate::wanted::{Wanted, What};
@@ -36,6 +38,12 @@ pub(crate) struct Thread {
     pub(crate) program: String,
     /// User-mode instructions retired.
     pub(crate) instructions: u64,
+    /// Every event, where the run counted more than instructions.
+    #[serde(skip)]
+    pub(crate) counts: Option<Counts>,
+    /// Those that were asked for, by name.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub(crate) events: serde_json::Map<String, serde_json::Value>,
     /// Identifies the process image within the run: the number of its first thread.
     #[serde(skip)]
     pub(crate) image: u32,
@@ -58,6 +66,9 @@ pub(crate) struct Ran {
     pub(crate) uncounted: u32,
     /// Processes that were still running when the program ended.
     pub(crate) outlived: usize,
+    /// The blocks executed, where the run counted them.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    pub(crate) blocks: Option<truecount_engine::virt::Blocks>,
     /// Blocks of code that had to be translated, and that came from earlier runs.
     pub(crate) translated_blocks: u64,
     pub(crate) cached_blocks: u64,
@@ -65,12 +76,27 @@ pub(crate) struct Ran {
     pub(crate) cache_problem: Option<String>,
 }
 
+impl Thread {
+    /// One event of this thread, if the run counted it.
+    pub(crate) fn event(&self, event: StaticEvent) -> Option<u64> {
+        match (event, &self.counts) {
+            (StaticEvent::Instructions, _) => Some(self.instructions),
+            (event, Some(counts)) => counts.get(event as usize).copied(),
+            (_, None) => None,
+        }
+    }
+}
+
+/// Counted when the user names nothing. Only the running total: translations are kept for it, and
+/// a program that opens counters itself gets them.
+pub(super) const DEFAULT: &str = "instructions:u";
+
 impl Ran {
-    /// User-mode instructions of all threads.
-    pub(crate) fn instructions(&self) -> u64 {
-        self.threads
-            .iter()
-            .fold(0, |sum, thread| sum.wrapping_add(thread.instructions))
+    /// The sum over all threads, if the run counted the event.
+    pub(crate) fn event(&self, event: StaticEvent) -> Option<u64> {
+        self.threads.iter().try_fold(0u64, |sum, thread| {
+            Some(sum.wrapping_add(thread.event(event)?))
+        })
     }
 
     /// Exact when the program and its children ran to their own end and all were counted.
@@ -85,13 +111,16 @@ impl Ran {
         }
     }
 
-    /// The count as a reading.
-    pub(crate) fn reading(&self, name: &str, unit: &str, scale: f64) -> Reading {
+    /// A count as a reading.
+    pub(crate) fn reading(&self, wanted: &Wanted, event: StaticEvent) -> Reading {
+        let Some(value) = self.event(event) else {
+            return Reason::new("not counted in this run").missing(&wanted.name, &wanted.unit);
+        };
         Reading {
-            event: name.to_owned(),
-            value: Some(self.instructions()),
-            unit: unit.to_owned(),
-            scale,
+            event: wanted.name.clone(),
+            value: Some(value),
+            unit: wanted.unit.clone(),
+            scale: wanted.scale,
             source: Some(SourceKind::Virtual),
             precision: Some(self.precision()),
             enabled_ns: None,
@@ -135,7 +164,27 @@ pub(crate) fn available() -> Result<(), Reason> {
     }
 }
 
-/// Runs the command under the engine to its end.
+/// Why a run under the engine gave nothing.
+pub(crate) enum Refusal {
+    /// The command itself cannot be run, under the engine or without.
+    Command(Failure),
+    /// The engine cannot run it; nothing of the program has been executed.
+    Engine(Failure),
+    /// A check inside the engine failed: the program was ended half-way.
+    Half(Failure),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Command(failure) | Refusal::Engine(failure) | Refusal::Half(failure) => {
+                failure
+            }
+        }
+    }
+}
+
+/// Runs the command under the engine to its end; `per_block` for events other than instructions.
 ///
 /// # Errors
 /// 123 when an internal check of the engine failed, 126 and 127 when the program cannot be
@@ -144,19 +193,43 @@ pub(crate) fn execute(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-) -> Result<Ran, Failure> {
+    per_block: bool,
+) -> Result<Ran, Refusal> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     {
-        engine::execute(signals, program, launch)
+        engine::execute(signals, program, launch, per_block)
     }
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     {
-        let _ = (signals, program, launch);
-        Err(match available() {
+        let _ = (signals, program, launch, per_block);
+        Err(Refusal::Engine(match available() {
             Err(reason) => Failure::new(1, reason.to_string()),
             Ok(()) => Failure::new(1, "the virtual PMU is not in this build"),
-        })
+        }))
     }
+}
+
+/// The engine's event that a metric names.
+///
+/// # Errors
+/// What the engine cannot tell, with the reason.
+pub(crate) fn event_of(wanted: &Wanted) -> Result<StaticEvent, Reason> {
+    if let Some(event) = static_event(wanted) {
+        return Ok(event);
+    }
+    Err(match &wanted.what {
+        What::Resource(_) => Reason::new("it would be that of the program with the virtual PMU in it")
+            .mend("times, memory and faults of a native run: truecount bench, or --source software"),
+        _ if needs_hardware(wanted) => Reason::new(
+            "the virtual PMU counts what the program's instructions say, in user mode; this needs a PMU",
+        )
+        .mend(
+            "it has instructions, branches, conditional-branches, indirect-branches, calls, returns, \
+             loads, stores, locked, vector-instructions, each with :u",
+        ),
+        _ => Reason::new("it would be that of the program with the virtual PMU in it")
+            .mend("times, memory and faults of a native run: truecount bench, or --source software"),
+    })
 }
 
 /// The virtual PMU.
@@ -168,17 +241,45 @@ impl VirtualPmu {
         available().map(|()| Self)
     }
 
-    fn reading(&self, wanted: &Wanted, ran: &Ran) -> Reading {
-        let refused = match &wanted.what {
-            What::Event(event) => self.counts(event).err(),
-            What::Resource(_) => Some(Reason::new(
-                "it would be that of the program with the engine in it",
-            )),
-        };
-        match refused {
-            Some(reason) => reason.missing(&wanted.name, &wanted.unit),
-            None => ran.reading(&wanted.name, &wanted.unit, wanted.scale),
+    /// Runs and counts; a refusal says whether another source may try.
+    pub(super) fn try_run(
+        session: &Session,
+        run: &Run<'_>,
+        interval: Option<&Interval<'_>>,
+    ) -> Result<Measurement, Refusal> {
+        let (program, launch) =
+            whole(run, interval, "the virtual PMU").map_err(Refusal::Command)?;
+        let wanted = || run.groups.iter().flat_map(|group| &group.members);
+        let per_block = wanted()
+            .filter_map(static_event)
+            .any(|event| event != StaticEvent::Instructions);
+        let ran = execute(&session.signals, program, launch, per_block)?;
+        let mut notes = ran.notes();
+        if !per_block {
+            notes.push(
+                "It counts more on demand: -e instructions:u,branches:u,loads:u,stores:u,calls:u …"
+                    .to_owned(),
+            );
         }
+        notes.push(format!(
+            "Counted by the virtual PMU inside the program. The run took {} with it, which is not the \
+             program's own time: times and memory are those of native runs, in truecount bench or \
+             with --source software.",
+            time(ran.wall_ns as f64)
+        ));
+        Ok(Measurement {
+            wall_ns: ran.wall_ns,
+            readings: wanted()
+                .map(|wanted| match event_of(wanted) {
+                    Ok(event) => ran.reading(wanted, event),
+                    Err(reason) => reason.missing(&wanted.name, &wanted.unit),
+                })
+                .collect(),
+            resources: Vec::new(),
+            ended: Some(ran.ended),
+            interrupted: ran.interrupted,
+            notes,
+        })
     }
 }
 
@@ -188,17 +289,11 @@ impl Source for VirtualPmu {
     }
 
     fn default_events(&self, _target: Target) -> &'static str {
-        "instructions:u"
+        DEFAULT
     }
 
-    fn counts(&self, event: &Event) -> Result<(), Reason> {
-        if is_instructions(event) {
-            return Ok(());
-        }
-        Err(
-            Reason::new("not available from the virtual PMU yet: it counts instructions:u only")
-                .mend("use --source auto for what the kernel and the CPU count"),
-        )
+    fn counts(&self, wanted: &Wanted) -> Result<(), Reason> {
+        event_of(wanted).map(drop)
     }
 
     fn fits(&self, _groups: &[crate::wanted::WantedGroup]) -> bool {
@@ -211,36 +306,7 @@ impl Source for VirtualPmu {
         run: &Run<'_>,
         interval: Option<Interval<'_>>,
     ) -> Result<Measurement, Failure> {
-        let (program, launch) = match (&run.launch, run.target, interval) {
-            (Some(launch), Target::Command, None) => launch,
-            _ => {
-                return Err(Failure::new(
-                    2,
-                    "the virtual PMU counts a command from its start to its end",
-                )
-                .mend("leave out -a, -p and -I, or use --source auto"));
-            }
-        };
-        let ran = execute(&session.signals, program, launch)?;
-        let mut notes = ran.notes();
-        notes.push(
-            "Counted by the virtual PMU; times and memory of such a run are not the program's own \
-             and are not shown."
-                .to_owned(),
-        );
-        Ok(Measurement {
-            wall_ns: ran.wall_ns,
-            readings: run
-                .groups
-                .iter()
-                .flat_map(|group| &group.members)
-                .map(|wanted| self.reading(wanted, &ran))
-                .collect(),
-            resources: Vec::new(),
-            ended: Some(ran.ended),
-            interrupted: ran.interrupted,
-            notes,
-        })
+        Ok(Self::try_run(session, run, interval.as_ref())?)
     }
 }
 
@@ -268,12 +334,16 @@ mod tests {
                     parent: 0,
                     program: "a".into(),
                     instructions: 5,
+                    counts: None,
+                    events: serde_json::Map::new(),
                     image: 1,
                 };
                 2
             ],
             uncounted: 0,
             outlived: 0,
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            blocks: None,
             translated_blocks: 0,
             cached_blocks: 0,
             cache_problem: None,
@@ -283,9 +353,10 @@ mod tests {
     #[test]
     fn only_a_whole_run_is_exact() {
         let whole = ran();
+        assert_eq!(whole.event(StaticEvent::Loads), None);
         assert_eq!(
-            (whole.instructions(), whole.precision()),
-            (10, Precision::Exact)
+            (whole.event(StaticEvent::Instructions), whole.precision()),
+            (Some(10), Precision::Exact)
         );
         let spoilers: [fn(&mut Ran); 5] = [
             |ran| ran.interrupted = Some(2),

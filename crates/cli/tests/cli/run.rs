@@ -107,14 +107,105 @@ fn processes_and_threads_add_up_to_the_total() {
 }
 
 #[test]
+fn every_event_is_counted_in_one_run_and_functions_add_up() {
+    if skipped() {
+        return;
+    }
+    let events = "instructions:u,branches:u,conditional-branches:u,indirect-branches:u,calls:u,\
+        returns:u,loads:u,stores:u,locked:u,vector-instructions:u";
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("flame.svg");
+    let document = document(&[
+        "-e",
+        events,
+        "--functions",
+        "--flamegraph",
+        picture.to_str().unwrap(),
+        "--per-process",
+        "--",
+        "sh",
+        "-c",
+        "/bin/ls / >/dev/null; exit 3",
+    ]);
+    let counters = document["counters"].as_array().unwrap();
+    assert_eq!(counters.len(), 10);
+    for counter in counters {
+        let name = counter["event"].as_str().unwrap();
+        let total = counter["value"].as_u64().unwrap();
+        assert!(total > 0 && counter["precision"] == "exact", "{counter}");
+        for list in ["functions", "processes"] {
+            let rows = document[list].as_array().unwrap();
+            let sum: u64 = rows
+                .iter()
+                .map(|row| row["events"][name].as_u64().unwrap())
+                .sum();
+            assert_eq!(sum, total, "{name} in {list}");
+        }
+    }
+    let functions = document["functions"].as_array().unwrap();
+    assert!(
+        functions
+            .iter()
+            .any(|f| f["program"] == "ls" && f["module"].as_str().unwrap().contains("libc")),
+        "{functions:?}"
+    );
+    let drawn = std::fs::read_to_string(picture).unwrap();
+    assert!(drawn.starts_with("<svg") && drawn.contains(">ls<"));
+}
+
+#[test]
+fn auto_takes_it_where_there_is_no_pmu_and_falls_back() {
+    if skipped() || crate::support::hardware() {
+        return;
+    }
+    let automatic = json(&["stat", "--json", "--", "true"]);
+    assert_eq!(automatic["source"], "virtual");
+    assert_eq!(automatic["counters"][0]["event"], "instructions:u");
+    assert_eq!(automatic["counters"][0]["precision"], "exact");
+    assert_eq!(automatic["under_engine"], true);
+    // Only the kernel's events: a native run.
+    let native = json(&["stat", "--json", "-e", "page-faults", "--", "true"]);
+    assert_eq!(native["source"], "software");
+    assert_eq!(native["under_engine"], false);
+    assert!(native["counters"][0]["value"].as_u64().unwrap() > 0);
+    let bench = json(&["bench", "-n", "2", "--json", "true"]);
+    let metrics = &bench["commands"][0]["metrics"];
+    assert_eq!(metrics["instructions:u"]["source"], "virtual");
+    assert_eq!(metrics["wall-time"]["source"], "software");
+}
+
+#[test]
+fn a_program_that_the_engine_ends_is_measured_natively() {
+    if skipped() || crate::support::hardware() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = gs_user(folder.path());
+    // CPUs and kernels without FSGSBASE end the program natively, too.
+    let document = json(&["stat", "--json", "--", &program]);
+    assert_eq!(document["exit"]["code"], 0);
+    assert_eq!(document["source"], "software");
+    let reason = document["counters"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("the virtual PMU cannot run it"), "{reason}");
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("a second time, natively"), "{notes}");
+    assert!(!document["resources"].as_array().unwrap().is_empty());
+}
+
+#[test]
 fn what_it_cannot_do_is_one_line() {
     if skipped() {
         return;
     }
     fails(
-        &["run", "-e", "branches:u", "--", "true"],
+        &["run", "-e", "cycles:u", "--", "true"],
         2,
-        &["branches:u", "not available from this engine yet"],
+        &["cycles:u", "needs a PMU", "loads"],
+    );
+    fails(
+        &["run", "-e", "loads", "--", "true"],
+        2,
+        &["user mode", "loads:u"],
     );
     fails(&["run", "--", "no-such-program"], 127, &["not found"]);
     fails(&["run", "--", "/etc/passwd"], 126, &["not executable"]);
@@ -129,7 +220,8 @@ fn what_it_cannot_do_is_one_line() {
         "true",
     ])["counters"][0];
     assert!(row["value"].is_null(), "{row}");
-    assert!(row["reason"].as_str().unwrap().contains("not available"));
+    let reason = row["reason"].as_str().unwrap();
+    assert!(reason.contains("with the virtual PMU in it"), "{reason}");
     fails(
         &["stat", "--source", "virtual", "-I", "10", "--", "true"],
         2,
@@ -199,8 +291,19 @@ fn what_the_engine_refuses_inside_a_program_is_status_123() {
     if skipped() {
         return;
     }
-    // A tiny ELF whose first instruction is `wrgsbase rax`, which the engine does not support.
-    let mut elf = vec![0u8; 0x80];
+    let folder = tempfile::tempdir().unwrap();
+    let file = gs_user(folder.path());
+    let output = run(&["run", "--", &file]);
+    let text = stderr(&output);
+    assert_eq!(code(&output), 123, "{text}");
+    assert!(text.contains("internal check failed"), "{text}");
+    assert!(!text.contains("exact"), "{text}");
+}
+
+/// A tiny ELF whose first instruction is `wrgsbase rax`, which the engine does not support; natively
+/// it exits with 0.
+fn gs_user(folder: &std::path::Path) -> String {
+    let mut elf = vec![0u8; 0x90];
     elf[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
     let mut put = |at: usize, bytes: &[u8]| elf[at..at + bytes.len()].copy_from_slice(bytes);
     put(16, &[2, 0, 62, 0, 1, 0, 0, 0]); // ET_EXEC, EM_X86_64
@@ -209,20 +312,21 @@ fn what_the_engine_refuses_inside_a_program_is_status_123() {
     put(52, &[64, 0, 56, 0, 1, 0]);
     put(64, &[1, 0, 0, 0, 5, 0, 0, 0]); // PT_LOAD, r-x
     put(80, &0x40_0000u64.to_le_bytes());
-    put(96, &0x80u64.to_le_bytes());
-    put(104, &0x80u64.to_le_bytes());
+    put(96, &0x90u64.to_le_bytes());
+    put(104, &0x90u64.to_le_bytes());
     put(112, &0x1000u64.to_le_bytes());
-    put(120, &[0xf3, 0x48, 0x0f, 0xae, 0xd8, 0xf4]); // wrgsbase rax; hlt
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gs");
+    // wrgsbase rax; mov eax, 60; xor edi, edi; syscall
+    put(
+        120,
+        &[
+            0xf3, 0x48, 0x0f, 0xae, 0xd8, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05,
+        ],
+    );
+    let file = folder.join("gs");
     std::fs::write(&file, &elf).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&file, mode).unwrap();
-    let output = run(&["run", "--", file.to_str().unwrap()]);
-    let text = stderr(&output);
-    assert_eq!(code(&output), 123, "{text}");
-    assert!(text.contains("internal check failed"), "{text}");
-    assert!(!text.contains("exact"), "{text}");
+    file.to_str().unwrap().to_owned()
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn stat_follows_its_schema() {
         "stat",
         "--json",
         "-e",
-        "page-faults,max-rss,instructions:u",
+        "page-faults,max-rss,cycles:u",
         "--",
         "true",
     ]);
@@ -112,7 +112,14 @@ fn run_follows_its_schema() {
         println!("skipped: the virtual PMU does not work here");
         return;
     }
-    let args = ["run", "--json", "--per-thread", "--per-process", "--"];
+    let args = [
+        "run",
+        "--json",
+        "--per-thread",
+        "--per-process",
+        "--functions",
+        "--",
+    ];
     let output = run(&[&args[..], &["sh", "-c", "/bin/true; exit 3"]].concat());
     let document: serde_json::Value = serde_json::from_str(&stderr(&output)).unwrap();
     check("run.json", &document);
@@ -121,6 +128,9 @@ fn run_follows_its_schema() {
     });
     refuses("run.json", &document, |wrong| {
         wrong["processes"][0]["instructions"] = serde_json::Value::Null;
+    });
+    refuses("run.json", &document, |wrong| {
+        wrong["functions"][0]["events"] = serde_json::json!({ "loads:u": -1 });
     });
     refuses("run.json", &document, |wrong| {
         wrong["counters"][0]["value"] = serde_json::Value::Null;

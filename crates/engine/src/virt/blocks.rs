@@ -197,10 +197,7 @@ impl<'a> Reader<'a> {
             }
         }
         let mut segment = slot;
-        loop {
-            let Ok(page) = self.shared.context(segment) else {
-                break;
-            };
+        while let Ok(page) = self.shared.context(segment) {
             let len = word32(page.as_slice(), offset_of!(Context, log_len));
             let len = u64::from(len).min(REGION - LOG) as usize / 8;
             let Ok(words) = self.shared.words(segment, LOG, len) else {

@@ -33,6 +33,14 @@ pub enum LaunchError {
         /// The program's name.
         program: String,
     },
+    /// A set-user-id program: traced, it would lose its privilege.
+    #[error(
+        "{program} is set-user-id or set-group-id, and would lose its privilege under the virtual PMU"
+    )]
+    Privileged {
+        /// The program's name.
+        program: String,
+    },
     /// The program ended before the engine was in it.
     #[error("{program} ended before the engine could start in it")]
     Vanished {

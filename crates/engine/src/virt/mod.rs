@@ -90,6 +90,11 @@ pub struct Outcome {
 /// or may not be traced (the message says what to change).
 pub fn launch(command: &mut Command, options: &Options) -> Result<Running, LaunchError> {
     available()?;
+    if is_privileged(command.get_program()) {
+        return Err(LaunchError::Privileged {
+            program: command.get_program().to_string_lossy().into_owned(),
+        });
+    }
     let shared = Arc::new(shared::Shared::new(options)?);
     let child = follow::first(command, &shared)?;
     let service = follow::Service::start(&shared, child.id());
@@ -98,6 +103,17 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
         shared,
         service,
     })
+}
+
+/// Whether the kernel would give this file's program another user or group, and
+/// withhold it from a traced process. Root loses nothing.
+fn is_privileged(program: &std::ffi::OsStr) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    // SAFETY: no arguments, cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    !root
+        && std::fs::metadata(program)
+            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o6000 != 0)
 }
 
 impl Running {

@@ -112,11 +112,7 @@ pub(super) fn make(
     // Counted in groups of their own, whatever else counts the same events.
     groups.extend(metrics.groups());
     let (resources, events): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| {
-        group.metric.is_none()
-            && group
-                .members
-                .iter()
-                .all(|wanted| wanted.as_event().is_none())
+        group.metric.is_none() && group.members.iter().all(|wanted| !wanted.is_event())
     });
     let mut fixed: Vec<Wanted> = if args.only {
         Vec::new()
@@ -145,26 +141,20 @@ pub(super) fn make(
     };
     let mut native = Vec::new();
     for group in events {
-        let refused = group.members.iter().find_map(|wanted| {
-            let event = wanted.as_event()?;
-            Some((event.name.clone(), source.counts(event).err()?))
-        });
+        let refused = group
+            .members
+            .iter()
+            .filter(|wanted| wanted.is_event())
+            .find_map(|wanted| source.counts(wanted).err());
         let engine = matches!(kind, SourceKind::Step | SourceKind::Virtual);
         match refused {
             None if engine => plan.engine.push(group),
             None => native.push(group),
             // What the kernel counts by itself comes from the native runs.
-            Some(_)
-                if engine
-                    && !group
-                        .members
-                        .iter()
-                        .filter_map(Wanted::as_event)
-                        .any(needs_hardware) =>
-            {
+            Some(_) if engine && !group.members.iter().any(needs_hardware) => {
                 native.push(group);
             }
-            Some((_, reason)) => {
+            Some(reason) => {
                 let members = group.members.iter();
                 let missing = members.map(|wanted| reason.missing(&wanted.name, &wanted.unit));
                 match group.metric {

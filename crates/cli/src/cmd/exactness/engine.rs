@@ -17,6 +17,8 @@ use truecount_lab::exact::{
 };
 use truecount_lab::loops::{self, Arena, Loop, Needs};
 
+use truecount_engine::xlate::facts::Event as StaticEvent;
+
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::runner::{Launch, Signals};
@@ -61,7 +63,7 @@ fn child(
         own_group: false,
         timeout: None,
     };
-    let ran = virtual_pmu::execute(signals, program, &launch)?;
+    let ran = virtual_pmu::execute(signals, program, &launch, false)?;
     if ran.interrupted.is_some() {
         interrupted.set(ran.interrupted);
     }
@@ -110,8 +112,8 @@ pub(super) fn measure(
         return Ok(outcome);
     }
     notes.push(
-        "Whole runs under the engine were compared (a loop minus a loop of nothing): programs do not read counters \
-         inside it yet."
+        "Whole runs under the engine were compared (a loop minus a loop of nothing): the measuring child got \
+         no counters inside it."
             .to_owned(),
     );
     whole_runs(plan, &program, signals, interrupted, stop)
@@ -246,7 +248,7 @@ fn one_run(
             format!("the measured child ended with {}", ran.ended.exit),
         ));
     }
-    Ok(Some(ran.instructions()))
+    Ok(ran.event(StaticEvent::Instructions))
 }
 
 /// The child of a whole run: everything the same whether the loop is real or one of nothing.

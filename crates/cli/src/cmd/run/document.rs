@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::Args;
+use super::{Args, Wish};
 use crate::env_record::Environment;
 use crate::model::{Reading, SourceKind};
 use crate::runner::Exit;
@@ -32,6 +33,8 @@ pub(super) struct Document {
     pub(super) processes: Option<Vec<Process>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) threads: Option<Vec<Thread>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) functions: Option<Vec<Function>>,
     pub(super) notes: Vec<String>,
     environment: Environment,
 }
@@ -44,6 +47,27 @@ pub(super) struct Process {
     pub(super) program: String,
     pub(super) threads: usize,
     pub(super) instructions: u64,
+    /// The events asked for, by name.
+    pub(super) events: Map<String, Value>,
+}
+
+/// One function of one module in one program.
+#[derive(Debug, Serialize)]
+pub(super) struct Function {
+    /// File name of the program.
+    pub(super) program: String,
+    /// Path of the file with the code, `[vdso]` or `[jit]`.
+    pub(super) module: String,
+    /// Of the module, hexadecimal; left out when it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) build_id: Option<String>,
+    /// Name of the symbol; `module+0x…` where there is none.
+    pub(super) function: String,
+    /// The asked events by name.
+    pub(super) events: Map<String, Value>,
+    /// The first of them.
+    #[serde(skip)]
+    pub(super) first: u64,
 }
 
 /// Adds up the threads of each process image, in order of appearance.
@@ -58,19 +82,42 @@ fn processes(threads: &[Thread]) -> Vec<Process> {
                 program: thread.program.clone(),
                 threads: 0,
                 instructions: 0,
+                events: Map::new(),
             });
             found.len() - 1
         });
         if let Some(process) = found.get_mut(place) {
             process.threads += 1;
             process.instructions = process.instructions.wrapping_add(thread.instructions);
+            for (name, value) in &thread.events {
+                let before = process.events.get(name).and_then(Value::as_u64);
+                let sum = before
+                    .unwrap_or(0)
+                    .wrapping_add(value.as_u64().unwrap_or(0));
+                process.events.insert(name.clone(), sum.into());
+            }
         }
     }
     found
 }
 
 impl Document {
-    pub(super) fn new(args: &Args, ran: Ran, mut environment: Environment) -> Self {
+    pub(super) fn new(
+        args: &Args,
+        wishes: &[Wish],
+        mut ran: Ran,
+        functions: Option<Vec<Function>>,
+        mut environment: Environment,
+    ) -> Self {
+        for thread in &mut ran.threads {
+            thread.events = wishes
+                .iter()
+                .filter_map(|wish| {
+                    let count = thread.event(wish.event)?;
+                    Some((wish.wanted.name.clone(), count.into()))
+                })
+                .collect();
+        }
         let mut notes = ran.notes();
         if ran.ended.aslr_refused {
             environment.aslr = Some(true);
@@ -87,7 +134,10 @@ impl Document {
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
             source: SourceKind::Virtual,
-            counters: vec![ran.reading("instructions:u", "count", 1.0)],
+            counters: wishes
+                .iter()
+                .map(|wish| ran.reading(&wish.wanted, wish.event))
+                .collect(),
             exit: ran.ended.exit,
             wall_ns: ran.wall_ns,
             interrupted: ran.interrupted,
@@ -96,6 +146,7 @@ impl Document {
             cached_blocks: ran.cached_blocks,
             processes: args.per_process.then(|| processes(&ran.threads)),
             threads: args.per_thread.then_some(ran.threads),
+            functions,
             notes,
             environment,
         }
@@ -121,6 +172,8 @@ mod tests {
             parent: 1,
             program: program.into(),
             instructions,
+            counts: None,
+            events: Map::from_iter([("loads:u".to_owned(), instructions.into())]),
             image,
         };
         let found = processes(&[
@@ -137,5 +190,6 @@ mod tests {
             rows,
             [(10, "sh", 2, 11), (11, "sh", 1, 1), (11, "ls", 1, 7)]
         );
+        assert_eq!(found[0].events["loads:u"], 11);
     }
 }

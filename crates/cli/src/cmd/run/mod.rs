@@ -1,25 +1,48 @@
 //! `truecount run`: a program under the virtual PMU, with its exact counts after it has ended.
 
 mod document;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod functions;
 mod text;
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
+
+use truecount_engine::xlate::facts::Event as StaticEvent;
+use truecount_events::Machine;
 
 use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, cannot_write};
+use crate::render::flame::{Flame, Level};
+use crate::render::number::grouped;
 use crate::runner::{Launch, Signals, resolve};
-use crate::source::virtual_pmu;
-use document::Document;
+use crate::source::virtual_pmu::{self, Ran};
+use crate::wanted::{self, Wanted};
+use document::{Document, Function};
 
 const EXAMPLES: &str = "\
 EXAMPLES
   truecount run -- gzip -k file             exact user-mode instructions, without a PMU
   truecount run --per-process -- make       what each program that make started took
   truecount run --per-thread -- ./prog      each thread of each process
+  truecount run -e instructions:u,branches:u,loads:u -- ./prog
+  truecount run --functions -- ./prog       an exact profile: every function's instructions
+  truecount run --functions -e loads:u --flamegraph loads.svg -- ./prog
   truecount run --json -o out.json -- ./prog
+
+EVENTS (each with :u; all cost the same, and any number of them costs what one does)
+  instructions           retired instructions; a repeated string instruction is one
+  branches               near branches: conditional, jumps, calls, returns
+  conditional-branches   conditional ones, taken or not
+  indirect-branches      jumps and calls through a register or memory
+  calls, returns         near ones
+  loads, stores          instructions that read or write data memory, the stack included
+  locked                 atomic read-modify-writes
+  vector-instructions    those with an MMX, SSE, AVX or AVX-512 register
 
 run exits with the status of the program, 128+N when signal N ended it, 123 when an internal check
 of the virtual PMU failed (the counts are void then), 126 or 127 when the program cannot be executed
@@ -28,17 +51,17 @@ Addresses are not randomised unless --aslr is given, so that runs repeat. Ctrl-C
 and prints what was counted; a second Ctrl-C kills it.
 
 LIMITS
-  The virtual PMU is experimental. It runs 64-bit programs on x86-64 Linux and counts
-  instructions:u, nothing else yet.
-  perf_event_open and rdpmc inside the program are not served by it. Programs that set the GS
+  It runs 64-bit programs on x86-64 Linux. Cycles, cache misses and mispredictions are no property
+  of instructions: not available.
+  Inside the program perf_event_open works, rdpmc only with instructions:u alone. Programs that set the GS
   segment or call vsyscall end with a report and status 123; 32-bit and set-user-id children run
   uncounted, and the result says so. For a second opinion: truecount stat --source step (slow).";
 
-/// Run a program under the virtual PMU and count its instructions exactly (experimental)
+/// Run a program under the virtual PMU and count its instructions, branches, loads … exactly
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Events, separated by commas; instructions:u is the only one yet
+    /// Events, separated by commas (see EVENTS below)
     #[arg(
         short,
         long = "event",
@@ -55,6 +78,12 @@ pub(crate) struct Args {
     /// List every process, once for each program that it executed
     #[arg(long)]
     per_process: bool,
+    /// Events of every function, exactly: from the executions of every block
+    #[arg(long)]
+    functions: bool,
+    /// Draw them as a flame graph (program, module, function; no stacks); implies --functions
+    #[arg(long, value_name = "SVG")]
+    flamegraph: Option<PathBuf>,
     /// Write the result to FILE instead of stderr
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -76,18 +105,35 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Refuses what the engine does not count.
-fn check_events(given: &[String]) -> Result<(), Failure> {
-    for event in given.iter().flat_map(|list| list.split(',')).map(str::trim) {
-        if event != "instructions:u" {
-            return Err(Failure::new(
-                2,
-                format!("event `{event}` is not available from this engine yet"),
-            )
-            .mend("it counts instructions:u; see truecount stat for other events"));
+/// One event that was asked for.
+pub(super) struct Wish {
+    wanted: Wanted,
+    event: StaticEvent,
+}
+
+/// The events asked for, each once; refuses what the engine does not count.
+fn wishes(given: &[String]) -> Result<Vec<Wish>, Failure> {
+    let groups = wanted::resolve(&given.join(","), &Machine::this(), false)?;
+    let mut wishes: Vec<Wish> = Vec::new();
+    for wanted in groups.into_iter().flat_map(|group| group.members) {
+        let event = virtual_pmu::event_of(&wanted).map_err(|reason| {
+            let cause = format!("`{}`: {}", wanted.name, reason.cause);
+            let failure = Failure::new(2, cause);
+            match reason.mend {
+                Some(mend) => failure.mend(mend),
+                None => failure,
+            }
+        })?;
+        if wishes.iter().all(|wish| wish.wanted.name != wanted.name) {
+            wishes.push(Wish { wanted, event });
         }
     }
-    Ok(())
+    Ok(wishes)
+}
+
+/// The last part of a path.
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Runs `truecount run`.
@@ -96,7 +142,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         return virtual_pmu::clear_cache();
     }
     args.cache.apply();
-    check_events(&args.event)?;
+    let wishes = wishes(&args.event)?;
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to run")
@@ -117,9 +163,29 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     let mut environment = Environment::gather(args.aslr, &[]);
     environment.add_command(&args.command, Some(&program));
-    let ran = virtual_pmu::execute(&signals, &program, &launch)?;
+    let mut picture = match &args.flamegraph {
+        Some(path) => Some((
+            path,
+            File::create(path).map_err(|e| cannot_write(path, &e))?,
+        )),
+        None => None,
+    };
+    let functions = args.functions || picture.is_some();
+    let per_block = functions
+        || wishes
+            .iter()
+            .any(|wish| wish.event != StaticEvent::Instructions);
+    let ran = virtual_pmu::execute(&signals, &program, &launch, per_block)?;
     let status = ran.ended.exit.shell_code();
-    let document = Document::new(args, ran, environment);
+    let functions = if functions {
+        functions_of(&ran, &wishes)
+    } else {
+        None
+    };
+    let document = Document::new(args, &wishes, ran, functions, environment);
+    if let (Some((path, file)), Some(functions)) = (&mut picture, &document.functions) {
+        draw(file, &document, functions).map_err(|error| cannot_write(path, &error))?;
+    }
     if args.json {
         document::write(&mut output, &document)?;
     } else {
@@ -128,19 +194,62 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     Ok(Outcome(status))
 }
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn functions_of(ran: &Ran, wishes: &[Wish]) -> Option<Vec<Function>> {
+    let blocks = ran.blocks.as_ref()?;
+    Some(functions::functions(blocks, &ran.threads, wishes))
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn functions_of(_: &Ran, _: &[Wish]) -> Option<Vec<Function>> {
+    None
+}
+
+/// The flame graph: program, module, function; as wide as the first event.
+fn draw(file: &mut File, document: &Document, functions: &[Function]) -> std::io::Result<()> {
+    let Some(first) = document.counters.first() else {
+        return Ok(());
+    };
+    let mut flame = Flame::default();
+    for function in functions {
+        let chain = [
+            &*function.program,
+            base_name(&function.module),
+            &*function.function,
+        ];
+        flame.add(chain.map(Level::new), function.first, function.first);
+    }
+    let title = format!(
+        "{}: {} {} in all",
+        document.command.join(" "),
+        grouped(first.value.unwrap_or(0)),
+        first.event
+    );
+    file.write_all(flame.svg(&title, &first.event).as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_instructions_in_user_mode() {
-        let check = |text: &str| check_events(&[text.to_owned()]);
-        assert!(check("instructions:u").is_ok());
-        assert!(check("instructions:u, instructions:u").is_ok());
-        for other in ["instructions", "branches:u", "instructions:u,loads:u", ""] {
-            let failure = check(other).unwrap_err();
-            assert_eq!(failure.code, 2);
-            assert!(failure.cause.contains("not available"), "{failure}");
+    fn events_of_the_engine_in_user_mode() {
+        let names = |text: &str| -> Result<Vec<String>, Failure> {
+            let wishes = wishes(&[text.to_owned()])?;
+            Ok(wishes.into_iter().map(|wish| wish.wanted.name).collect())
+        };
+        assert_eq!(
+            names("instructions:u, instructions:u,branches:u,calls:u").unwrap(),
+            ["instructions:u", "branches:u", "calls:u"]
+        );
+        for other in [
+            "instructions",
+            "loads",
+            "cycles:u",
+            "instructions:u,task-clock",
+            "",
+        ] {
+            assert_eq!(names(other).unwrap_err().code, 2, "{other}");
         }
     }
 }

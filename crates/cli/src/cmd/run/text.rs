@@ -2,10 +2,16 @@
 
 use std::io::{self, Write};
 
-use super::document::Document;
+use serde_json::{Map, Value};
+
+use super::base_name;
+use super::document::{Document, Function};
 use crate::render::number::{exact, grouped};
 use crate::render::style::{HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+
+/// Functions that the table shows.
+const SHOWN: usize = 30;
 
 /// Prints the whole run.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
@@ -31,43 +37,49 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     }
     table.write(out)?;
     writeln!(out)?;
+    let names: Vec<&str> = document.counters.iter().map(|r| r.event.as_str()).collect();
     if let Some(processes) = &document.processes {
-        let mut table = Table::new([
-            ("instructions:u", Align::Right),
+        let head = [
             ("pid", Align::Right),
             ("parent", Align::Right),
             ("threads", Align::Right),
             ("program", Align::Left),
-        ]);
+        ];
+        let mut table = Table::of(heads(&names, &head));
         for process in processes {
-            table.row(vec![
-                grouped(process.instructions).into(),
+            let mut cells = counts(&names, &process.events);
+            cells.extend([
                 process.pid.to_string().into(),
                 process.parent.to_string().into(),
                 process.threads.to_string().into(),
                 process.program.clone().into(),
             ]);
+            table.row(cells);
         }
         table.write(out)?;
         writeln!(out)?;
     }
     if let Some(threads) = &document.threads {
-        let mut table = Table::new([
-            ("instructions:u", Align::Right),
+        let head = [
             ("pid", Align::Right),
             ("tid", Align::Right),
             ("program", Align::Left),
-        ]);
+        ];
+        let mut table = Table::of(heads(&names, &head));
         for thread in threads {
-            table.row(vec![
-                grouped(thread.instructions).into(),
+            let mut cells = counts(&names, &thread.events);
+            cells.extend([
                 thread.pid.to_string().into(),
                 thread.tid.to_string().into(),
                 thread.program.clone().into(),
             ]);
+            table.row(cells);
         }
         table.write(out)?;
         writeln!(out)?;
+    }
+    if let Some(functions) = &document.functions {
+        write_functions(out, functions, &names)?;
     }
     if document.interrupted.is_some() {
         let line = "interrupted: what was counted until then";
@@ -77,4 +89,66 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         writeln!(out, "{note}")?;
     }
     out.flush()
+}
+
+/// Columns of the events, then others.
+fn heads(names: &[&str], rest: &[(&str, Align)]) -> Vec<(String, Align)> {
+    let rest = rest
+        .iter()
+        .map(|(name, align)| ((*name).to_owned(), *align));
+    names
+        .iter()
+        .map(|name| ((*name).to_owned(), Align::Right))
+        .chain(rest)
+        .collect()
+}
+
+fn counts(names: &[&str], events: &Map<String, Value>) -> Vec<Cell> {
+    names
+        .iter()
+        .map(|name| match events.get(*name).and_then(Value::as_u64) {
+            Some(count) => grouped(count).into(),
+            None => Cell::styled(WARN, "not counted"),
+        })
+        .collect()
+}
+
+/// The largest functions, with their share of the first event.
+fn write_functions(out: &mut dyn Write, functions: &[Function], names: &[&str]) -> io::Result<()> {
+    let total: u64 = functions.iter().map(|f| f.first).fold(0, u64::wrapping_add);
+    let head = [
+        ("share", Align::Right),
+        ("function", Align::Left),
+        ("module", Align::Left),
+        ("program", Align::Left),
+    ];
+    let mut table = Table::of(heads(names, &head));
+    for function in functions.iter().take(SHOWN) {
+        let mut cells = counts(names, &function.events);
+        let share = 100.0 * function.first as f64 / total.max(1) as f64;
+        cells.extend([
+            format!("{share:.2} %").into(),
+            Cell::styled(HEAD, fitted(&function.function)),
+            base_name(&function.module).into(),
+            function.program.clone().into(),
+        ]);
+        table.row(cells);
+    }
+    table.write(out)?;
+    if let Some(more) = functions.len().checked_sub(SHOWN).filter(|&more| more > 0) {
+        writeln!(out, "… and {more} more functions: --json has them all")?;
+    }
+    writeln!(out)
+}
+
+/// Names of templates can fill pages; the middle is left out.
+fn fitted(name: &str) -> String {
+    const MOST: usize = 80;
+    let len = name.chars().count();
+    if len <= MOST {
+        return name.to_owned();
+    }
+    let head: String = name.chars().take(MOST / 2).collect();
+    let tail: String = name.chars().skip(len - MOST / 2 + 1).collect();
+    format!("{head}…{tail}")
 }

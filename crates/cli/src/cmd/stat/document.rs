@@ -29,6 +29,8 @@ pub(crate) struct Document {
     pub(crate) exit: Option<Exit>,
     /// From just before `execve` to the end.
     pub(crate) wall_ns: u64,
+    /// The program ran with the virtual PMU inside or in single steps: `wall_ns` is not its own time.
+    under_engine: bool,
     /// CPU time and memory as the kernel accounts them.
     pub(crate) resources: Vec<Reading>,
     /// truecount ended the command because of --timeout.
@@ -64,6 +66,7 @@ impl Document {
             counters: measurement.readings,
             exit: ended.map(|ended| ended.exit),
             wall_ns: measurement.wall_ns,
+            under_engine: matches!(source.kind(), SourceKind::Virtual | SourceKind::Step),
             resources: measurement.resources,
             timed_out: ended.is_some_and(|ended| ended.timed_out),
             interrupted: measurement.interrupted,

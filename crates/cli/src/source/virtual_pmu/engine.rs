@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use truecount_engine::virt::{self, LaunchError};
 
-use super::{Ran, Thread, cache};
+use super::{Ran, Refusal, Thread, cache};
 use crate::failure::Failure;
 use crate::runner::{Exit, Launch, Signals, exec_failure};
 use crate::source::{Ended, Reason, command};
@@ -28,20 +28,25 @@ pub(super) fn execute(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-) -> Result<Ran, Failure> {
-    let mut command = command::prepare(program, launch)?;
+    per_block: bool,
+) -> Result<Ran, Refusal> {
+    let mut command = command::prepare(program, launch).map_err(Refusal::Command)?;
     before_exec(&mut command, signals, launch.keep_aslr);
     let start = Instant::now();
     let running = virt::launch(
         &mut command,
-        &virt::Options::default().cache(cache::folder()),
+        &virt::Options::default()
+            .per_block(per_block)
+            .cache(cache::folder()),
     )
     .map_err(|error| failure(&error, program))?;
     let pid = i32::try_from(running.id())
-        .map_err(|_| Failure::new(125, "the process number is out of range"))?;
+        .map_err(|_| Refusal::Command(Failure::new(125, "the process number is out of range")))?;
     let aslr_refused = !launch.keep_aslr && randomised(pid);
-    let stopped = until_end(pid, signals, launch)
-        .map_err(|error| Failure::new(125, format!("cannot wait for the program: {error}")))?;
+    let stopped = until_end(pid, signals, launch).map_err(|error| {
+        let cause = format!("cannot wait for the program: {error}");
+        Refusal::Command(Failure::new(125, cause))
+    })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
     let alive: BTreeSet<u32> = outcome
@@ -64,6 +69,7 @@ pub(super) fn execute(
         interrupted: stopped.interrupted,
         uncounted: outcome.totals.uncounted,
         outlived: alive.len(),
+        blocks: outcome.blocks,
         translated_blocks: sum(&outcome.totals, |thread| thread.translated),
         cached_blocks: sum(&outcome.totals, |thread| thread.cached),
         cache_problem: cache::problem(),
@@ -77,6 +83,8 @@ pub(super) fn execute(
                 parent: thread.parent,
                 program: thread.name,
                 instructions: thread.instructions,
+                counts: thread.events,
+                events: serde_json::Map::new(),
                 image: thread.leader,
             })
             .collect(),
@@ -196,26 +204,31 @@ fn has_ended(pid: i32) -> std::io::Result<bool> {
     }
 }
 
-fn failure(error: &LaunchError, program: &Path) -> Failure {
+fn failure(error: &LaunchError, program: &Path) -> Refusal {
+    let plain = |code| Failure::new(code, error.to_string());
     match error {
-        LaunchError::Spawn { error: source, .. } => match source.raw_os_error() {
+        LaunchError::Spawn { error: source, .. } => Refusal::Command(match source.raw_os_error() {
             Some(errno) => exec_failure(program, errno),
-            None => Failure::new(125, error.to_string()),
-        },
-        LaunchError::NotX86_64 { .. } => Failure::new(126, error.to_string())
-            .mend("count it with --source hardware where the CPU's counters answer"),
-        LaunchError::Internal { report } => Failure::new(
-            123,
-            format!(
-                "the virtual PMU ended the run, {}",
-                report
-                    .lines()
-                    .map(|line| line.trim_start_matches("truecount: "))
-                    .collect::<Vec<_>>()
-                    .join(" | ")
-            ),
-        )
-        .mend("its counts and effects are void; use --source step or hardware, and report it"),
-        _ => Failure::new(125, error.to_string()),
+            None => plain(125),
+        }),
+        LaunchError::Vanished { .. } => Refusal::Command(plain(125)),
+        LaunchError::NotX86_64 { .. } => Refusal::Engine(
+            plain(126).mend("count it with --source hardware where the CPU's counters answer"),
+        ),
+        LaunchError::Internal { report } => Refusal::Half(
+            Failure::new(
+                123,
+                format!(
+                    "the virtual PMU ended the run, {}",
+                    report
+                        .lines()
+                        .map(|line| line.trim_start_matches("truecount: "))
+                        .collect::<Vec<_>>()
+                        .join(" | ")
+                ),
+            )
+            .mend("its counts and effects are void; use --source step or hardware, and report it"),
+        ),
+        _ => Refusal::Engine(plain(125)),
     }
 }

@@ -1,0 +1,243 @@
+//! Events of every function, from the executions of every block: exact, without samples and
+//! without stacks. Names come from symbol tables (blazesym), of code that a program wrote itself
+//! from `/tmp/perf-PID.map` where the program leaves one, else it is `[jit]`.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
+
+use truecount_engine::virt::{Blocks, Counts, Event, Facts, Mapping};
+use truecount_sample::spaces::MappedFile;
+use truecount_sample::symbols::{SearchPath, Symbols};
+
+use super::document::Function;
+use super::{Wish, base_name};
+use crate::source::virtual_pmu::Thread;
+
+/// Functions by (program, module, function).
+type Sums = HashMap<(String, String, String), Counts>;
+
+/// What is known about a mapped file.
+struct Module {
+    path: String,
+    file: Option<MappedFile>,
+}
+
+/// A name, and where the symbol begins in its file: two addresses with the same are in one function.
+type Symbol = (String, u64);
+
+struct Names {
+    symbols: Symbols,
+    modules: HashMap<Mapping, usize>,
+    known: Vec<Module>,
+    jit: HashMap<u32, Vec<(u64, u64, String)>>,
+    found: HashMap<(usize, u64), Symbol>,
+}
+
+impl Names {
+    fn module(&mut self, mapping: &Mapping) -> usize {
+        if let Some(&known) = self.modules.get(mapping) {
+            return known;
+        }
+        let path = mapping.path.to_string_lossy().into_owned();
+        let pseudo = path.starts_with('[');
+        let module = if mapping.inode == 0 || path.is_empty() || path.starts_with("/memfd:") {
+            let vdso = pseudo && path != "[heap]" && !path.starts_with("[anon");
+            Module {
+                path: if vdso { path } else { "[jit]".to_owned() },
+                file: None,
+            }
+        } else {
+            // Another file may be there by now: its symbols would be wrong ones.
+            let same = std::fs::metadata(&mapping.path).is_ok_and(|d| d.ino() == mapping.inode);
+            Module {
+                file: same.then(|| MappedFile {
+                    path: path.clone(),
+                    build_id: Vec::new(),
+                }),
+                path,
+            }
+        };
+        self.known.push(module);
+        let number = self.known.len() - 1;
+        self.modules.insert(mapping.clone(), number);
+        number
+    }
+
+    /// The function at an address of a module.
+    fn at(&mut self, module: usize, mapping: &Mapping, pc: u64, pid: u32) -> Symbol {
+        let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
+        let Some(known) = self.known.get(module) else {
+            return (String::new(), 0);
+        };
+        let Some(file) = &known.file else {
+            if known.path != "[jit]" {
+                return (known.path.clone(), 0);
+            }
+            return jit_name(self.jit.entry(pid).or_insert_with(|| jit_map(pid)), pc);
+        };
+        if let Some(found) = self.found.get(&(module, offset)) {
+            return found.clone();
+        }
+        let location = self.symbols.locate(file, offset);
+        let symbol = match location.frames.last() {
+            Some(frame) => (frame.function.clone(), offset.wrapping_sub(location.offset)),
+            None => (format!("[no symbol in {}]", base_name(&known.path)), 0),
+        };
+        self.found.insert((module, offset), symbol.clone());
+        symbol
+    }
+}
+
+/// `/tmp/perf-PID.map`: lines of start, size (hexadecimal) and name, by start.
+fn jit_map(pid: u32) -> Vec<(u64, u64, String)> {
+    /// A map of more than this is not read.
+    const MOST: u64 = 256 << 20;
+    let path = format!("/tmp/perf-{pid}.map");
+    if std::fs::metadata(&path).map_or(true, |d| !d.is_file() || d.len() > MOST) {
+        return Vec::new();
+    }
+    let text = std::fs::read(&path).unwrap_or_default();
+    let mut map: Vec<_> = String::from_utf8_lossy(&text)
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.splitn(3, ' ');
+            let hex = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
+            let (start, size) = (hex(words.next()?)?, hex(words.next()?)?);
+            Some((start, start.saturating_add(size), words.next()?.to_owned()))
+        })
+        .collect();
+    map.sort_by_key(|&(start, ..)| start);
+    map
+}
+
+fn jit_name(map: &[(u64, u64, String)], pc: u64) -> Symbol {
+    let at = map.partition_point(|&(start, ..)| start <= pc);
+    match at.checked_sub(1).and_then(|at| map.get(at)) {
+        Some((start, end, name)) if pc < *end => (name.clone(), *start),
+        _ => ("[jit]".to_owned(), 0),
+    }
+}
+
+fn add(sums: &mut Counts, facts: &[Facts], times: u64) {
+    for facts in facts {
+        facts.add(times, sums);
+    }
+}
+
+/// All functions, largest first count first.
+pub(super) fn functions(blocks: &Blocks, threads: &[Thread], wishes: &[Wish]) -> Vec<Function> {
+    let images: HashMap<u32, (&str, u32)> = threads
+        .iter()
+        .rev()
+        .map(|thread| (thread.image, (thread.program.as_str(), thread.pid)))
+        .collect();
+    let mut names = Names {
+        symbols: Symbols::new(SearchPath::default()),
+        modules: HashMap::new(),
+        known: Vec::new(),
+        jit: HashMap::new(),
+        found: HashMap::new(),
+    };
+    let mut sums = Sums::new();
+    blocks.each(&mut |executed| {
+        let (program, pid) = images.get(&executed.image).copied().unwrap_or(("?", 0));
+        let mut into = |module: &str, function: String, facts: &[Facts]| {
+            let key = (program.to_owned(), module.to_owned(), function);
+            add(sums.entry(key).or_default(), facts, executed.times);
+        };
+        let Some(mapping) = executed.mapping else {
+            into("[unknown]", "[unknown]".to_owned(), executed.facts);
+            return;
+        };
+        let module = names.module(mapping);
+        // A block may run on from one function into the next.
+        let mut rest = executed.facts;
+        let mut pc = executed.pc;
+        while !rest.is_empty() {
+            let symbol = names.at(module, mapping, pc, pid);
+            let whole: u64 = rest.iter().map(|facts| facts.len()).sum();
+            let last = rest.last().map_or(0, |facts| facts.len());
+            let end = pc.wrapping_add(whole).wrapping_sub(last);
+            let mut taken = rest.len();
+            let mut bytes = whole;
+            if names.at(module, mapping, end, pid) != symbol {
+                (taken, bytes) = (1, rest.first().map_or(0, |facts| facts.len()));
+                while let Some(next) = rest.get(taken)
+                    && names.at(module, mapping, pc.wrapping_add(bytes), pid) == symbol
+                {
+                    taken += 1;
+                    bytes = bytes.wrapping_add(next.len());
+                }
+            }
+            let (facts, others) = rest.split_at(taken.min(rest.len()));
+            let path = names.known.get(module).map_or("", |known| &known.path);
+            into(path, symbol.0, facts);
+            rest = others;
+            pc = pc.wrapping_add(bytes);
+        }
+    });
+    let ids: HashMap<String, Option<String>> = names
+        .known
+        .iter()
+        .filter_map(|module| Some((module.path.clone(), module.file.clone()?)))
+        .collect::<HashMap<_, _>>()
+        .into_iter()
+        .map(|(path, file)| {
+            let id = names
+                .symbols
+                .find(&file)
+                .ok()
+                .map(|f| f.elf.build_id().to_vec());
+            let build_id = id.unwrap_or_default();
+            let hex = MappedFile {
+                path: path.clone(),
+                build_id,
+            }
+            .build_id_hex();
+            (path, hex)
+        })
+        .collect();
+    let mut functions: Vec<Function> = sums
+        .into_iter()
+        .filter(|(_, counts)| counts.iter().any(|&count| count != 0))
+        .map(|((program, module, function), counts)| Function {
+            build_id: ids.get(&module).cloned().flatten(),
+            program,
+            module,
+            function,
+            first: wishes.first().map_or(0, |wish| of(&counts, wish.event)),
+            events: wishes
+                .iter()
+                .map(|wish| (wish.wanted.name.clone(), of(&counts, wish.event).into()))
+                .collect(),
+        })
+        .collect();
+    functions.sort_by(|a, b| {
+        b.first.cmp(&a.first).then_with(|| {
+            (&a.program, &a.module, &a.function).cmp(&(&b.program, &b.module, &b.function))
+        })
+    });
+    functions
+}
+
+fn of(counts: &Counts, event: Event) -> u64 {
+    counts.get(event as usize).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_jit_code_find_their_names() {
+        let map = [
+            (0x100, 0x110, "a".to_owned()),
+            (0x200, 0x280, "b".to_owned()),
+        ];
+        assert_eq!(jit_name(&map, 0x10f), ("a".to_owned(), 0x100));
+        assert_eq!(jit_name(&map, 0x110).0, "[jit]");
+        assert_eq!(jit_name(&map, 0x27f).0, "b");
+        assert_eq!(jit_name(&map, 0).0, "[jit]");
+        assert_eq!(jit_name(&[], 5).0, "[jit]");
+    }
+}
