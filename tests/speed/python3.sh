@@ -1,7 +1,7 @@
 # needs: python3
 # bound: 2.0
 export PYTHONHASHSEED=0
-exec python3 -S -c '
+exec "$(< interpreter)" -S -c '
 import json, re
 def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
 print(fib(29))

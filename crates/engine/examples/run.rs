@@ -29,6 +29,12 @@ fn main() {
     };
     match running.wait() {
         Ok(outcome) => {
+            use std::os::unix::process::ExitStatusExt;
+            let status = outcome.status;
+            let code = status.code().unwrap_or(128 + status.signal().unwrap_or(0));
+            if std::env::var_os("ENGINE_QUIET").is_some() {
+                std::process::exit(code);
+            }
             if std::env::var_os("ENGINE_THREADS").is_some() {
                 for thread in &outcome.totals.threads {
                     eprintln!("{thread:?}");
@@ -48,9 +54,7 @@ fn main() {
                     eprintln!("{count} {}:u", event.name());
                 }
             }
-            use std::os::unix::process::ExitStatusExt;
-            let status = outcome.status;
-            std::process::exit(status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
+            std::process::exit(code);
         }
         Err(error) => {
             eprintln!("truecount: {error}");

@@ -12,11 +12,12 @@ mod saved;
 
 pub use areas::{in_code, overlaps_engine};
 
+use crate::layout::{Context, TABLES};
 use crate::{check, counts};
-use crate::layout::{Context, JUMP_TABLE, RET_TABLE};
 use crate::pages;
 use crate::state::{self, Global, Table};
-use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Source};
+use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side, Source};
+use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use ahead::Reader;
 use areas::{AREA, Area, MAX_AREAS, code};
@@ -28,21 +29,18 @@ pub const NONE: u32 = u32::MAX;
 pub const OFFSETS: Offsets = Offsets {
     count: offset_of!(Context, count) as u32,
     lanes: offset_of!(Context, count) as u32,
-    spill_rax: offset_of!(Context, spill_rax) as u32,
+    spill: offset_of!(Context, spill) as u32,
     target: offset_of!(Context, target) as u32,
     spill_2: offset_of!(Context, spill_2) as u32,
     exit_id: offset_of!(Context, exit_id) as u32,
     vector_exit: offset_of!(Context, vector_exit) as u32,
     vector_syscall: offset_of!(Context, vector_syscall) as u32,
     vector_special: offset_of!(Context, vector_special) as u32,
-    vector_miss_ret: offset_of!(Context, vector_miss_ret) as u32,
-    vector_miss_jump: offset_of!(Context, vector_miss_jump) as u32,
 };
 
 const CONFIG: Config = Config {
     offsets: OFFSETS,
-    ret_table: RET_TABLE as u32,
-    jump_table: JUMP_TABLE as u32,
+    tables: TABLES as u32,
     watched: 0,
     events_word: crate::layout::TOTALS_BASE + offset_of!(crate::layout::Header, events_open) as u64,
     force_far: false,
@@ -57,12 +55,8 @@ pub struct Block {
     pub body: u64,
     pub host_end: u64,
     pub syscall: u64,
-    /// Entry addresses (0: none yet) for returns and jumps.
-    pub entries: [u64; 2],
-    /// Where each entry's way on to the next of its bucket is patched.
-    patches: [u64; 2],
-    /// Next block of the bucket.
-    chain: [u32; 2],
+    /// Its entries for indirect branches.
+    first_entry: u32,
     /// Exits that lead here.
     incoming: u32,
     pub first_exit: u32,
@@ -77,12 +71,26 @@ pub struct Block {
     /// With per-block counters: its own.
     pub counter: u32,
     pub exit_count: u8,
-    pub live_in: u8,
     /// Its bytes were copied behind its cold code, to compare (0: they cannot change).
     copy: u64,
     /// Reachable; else *dormant* until its page is executed again unchanged.
     pub valid: bool,
     pub unsupported: bool,
+}
+
+/// A checked entry into a block for one way of indirect branches.
+#[derive(Clone, Copy)]
+struct Entry {
+    at: u64,
+    /// Where its way on to the next of its bucket is patched.
+    patch: u64,
+    block: u32,
+    /// Next entry of the block, of the bucket.
+    next: u32,
+    chain: u32,
+    way: u8,
+    /// It is in its bucket.
+    published: bool,
 }
 
 /// A direct exit.
@@ -93,6 +101,10 @@ pub struct Exit {
     stub: u64,
     pub block: u32,
     next: u32,
+    /// The branch to its correction of the count, if it has one.
+    side: Option<Side>,
+    /// `side` leads straight to a copy of the correction in front of the target.
+    direct: bool,
     /// It is linked: two threads may take it before either sees the link.
     linked: bool,
 }
@@ -106,7 +118,9 @@ pub struct Cache {
     hash: *mut u32,
     hash_bits: u32,
     hash_used: usize,
-    bucket: [Table<u32>; 2],
+    entries: Table<Entry>,
+    /// For each way, the first entry (number + 1) of each table slot.
+    bucket: [Table<u32>; Via::COUNT],
     live: [(u64, u8); 512],
     /// Blocks of one instruction, to be used again: (address, number).
     once: [(u64, u32); 256],
@@ -121,7 +135,8 @@ pub static CACHE: Global<Cache> = Global::new(Cache {
     hash: core::ptr::null_mut(),
     hash_bits: 0,
     hash_used: 0,
-    bucket: [Table::new(), Table::new()],
+    entries: Table::new(),
+    bucket: [const { Table::new() }; Via::COUNT],
     live: [(u64::MAX, 0); 512],
     once: [(0, NONE); 256],
 });
@@ -135,18 +150,16 @@ impl Cache {
         self.blocks.init(8 << 20);
         self.exits.init(24 << 20);
         self.records.init(192 << 20);
-        for bucket in &mut self.bucket {
-            bucket.init(65_536);
-            // Lazily zero: entries are block number + 1.
-            bucket.claim(65_536);
-        }
+        self.entries.init(8 << 20);
         self.hash_bits = 14;
         self.hash = state::reserve(4 << self.hash_bits) as *mut u32;
     }
 
     /// Translates the block at `pc`. `via` asks for an entry in front of it;
-    /// `once` makes a block of one instruction that nothing will find again.
-    pub fn translate(&mut self, pc: u64, via: Option<Via>, once: bool) -> Option<u32> {
+    /// `once` makes a block of one instruction that nothing will find again. `exit`
+    /// is the exit that asked: if it corrects the count on its way, its correction
+    /// is put in front and it is linked.
+    pub fn translate(&mut self, pc: u64, via: Option<Via>, once: bool, exit: u32) -> Option<u32> {
         let pages = pages::PAGES.get();
         if !pages.readable(pc) {
             return None;
@@ -165,22 +178,20 @@ impl Cache {
             config.limit = 1;
         }
         let first_exit = self.exits.len() as u32;
+        let side = self.side_of(exit).filter(|side| reaches(side.branch + 4, hot.here()));
         let mut reader = Reader {
             live: &mut self.live,
             pages,
         };
-        let mut entries = [0u64; 2];
-        let mut patches = [0u64; 2];
+        let mut entry = None;
         if let Some(via) = via {
-            // The entry needs to know whether flags are live at the block's start:
-            // the same look-ahead tells, cautiously.
-            let live = reader.live_flags(pc) != 0;
-            let (slot, miss) = match via {
-                Via::Ret => (0, area.miss_ret),
-                Via::Jump => (1, area.miss_jump),
-            };
-            entries[slot] = hot.here();
-            patches[slot] = emit_entry(&mut hot, &OFFSETS, via, pc, live, miss);
+            let at = hot.here();
+            let patch = emit_entry(&mut hot, &OFFSETS, via, pc, area.miss(via.number()));
+            entry = Some((via, at, patch));
+        }
+        let correction = hot.here();
+        if let Some(side) = side {
+            block::count_keeping(&mut hot, &OFFSETS, side.added, side.live);
         }
         let built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
         check!(
@@ -212,6 +223,8 @@ impl Cache {
                 target: exit.target,
                 patch: if once { 0 } else { exit.patch },
                 stub: exit.stub,
+                side: exit.side.filter(|_| !once),
+                direct: false,
                 block: number,
                 next: NONE,
                 linked: false,
@@ -228,9 +241,7 @@ impl Cache {
             body: built.body,
             host_end,
             syscall: built.syscall,
-            entries,
-            patches,
-            chain: [NONE; 2],
+            first_entry: NONE,
             incoming: NONE,
             first_exit,
             page_next: [NONE; 2],
@@ -241,11 +252,16 @@ impl Cache {
             insns: built.insns,
             counter: config.counter.unwrap_or(0),
             exit_count: built.exit_count as u8,
-            live_in: built.live_in,
             copy,
             valid: true,
             unsupported: built.end == End::Unsupported,
         });
+        if side.is_some() {
+            self.link_directly(exit, number, correction);
+        }
+        if let Some((via, at, patch)) = entry {
+            self.add_entry(number, via, at, patch);
+        }
         if once {
             if let Some(place) = self.once.get_mut(once_slot(pc)) {
                 *place = (pc, number);
@@ -263,7 +279,7 @@ impl Cache {
         pages.unwatched = true;
         let (at, number) = self.once.get(once_slot(pc)).copied().unwrap_or((0, NONE));
         let known = (at == pc && number != NONE && self.is_unchanged(number)).then_some(number);
-        let block = known.or_else(|| self.translate(pc, None, true));
+        let block = known.or_else(|| self.translate(pc, None, true, NONE));
         pages.unwatched = false;
         block
     }

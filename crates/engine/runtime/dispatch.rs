@@ -2,7 +2,7 @@
 
 use crate::cache::{CACHE, NONE};
 use crate::entry::{self, address, kind};
-use crate::layout::{Context, JUMP_TABLE, MAX_SLOTS, REGION, StartArgs, TOTALS_BASE, state as slot_state};
+use crate::layout::{Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE, state as slot_state};
 use crate::pages::{PAGES, WATCHED};
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_descriptor_syscall, is_plain_syscall};
@@ -55,7 +55,8 @@ extern "C" fn rt_dispatch(context: *mut Context) {
         }
         kind::SPECIAL => unsupported(context),
         kind::MISS_RET => enter_via(context, Via::Ret),
-        kind::MISS_JUMP => enter_via(context, Via::Jump),
+        kind::MISS_MEMORY => enter_via(context, Via::Memory),
+        miss if miss & !3 == kind::MISS_REGISTER => enter_via(context, Via::Register(miss as u8 & 3)),
         kind::GOTO => {
             state::lock();
             let target = context.target;
@@ -108,7 +109,7 @@ fn goto(context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
         Some(block) => Some(block),
         None => {
             context.translated += 1;
-            cache.translate(pc, via, false)
+            cache.translate(pc, via, false, exit)
         }
     };
     let Some(block) = block else {
@@ -199,8 +200,6 @@ pub fn prepare(context: &mut Context, slot: u32) {
     context.vector_exit = address(entry::rt_exit);
     context.vector_syscall = address(entry::rt_syscall);
     context.vector_special = address(entry::rt_special);
-    context.vector_miss_ret = address(entry::rt_miss_ret);
-    context.vector_miss_jump = address(entry::rt_miss_jump);
     if context.stack == 0 {
         context.stack = state::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
     }
@@ -226,5 +225,5 @@ pub fn set_gs(context: &Context) {
     check!(result == 0, "GS cannot be set (errno {})", -result);
 }
 
-const _: () = assert!(BOOT_STACK < RUNTIME_END && JUMP_TABLE > RUNTIME_END);
+const _: () = assert!(BOOT_STACK < RUNTIME_END && TABLES > RUNTIME_END);
 const _: () = assert!(core::mem::offset_of!(Context, xmm) % 16 == 0);

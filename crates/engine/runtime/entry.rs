@@ -1,7 +1,7 @@
 //! The crossing between translated code and the runtime.
 //!
-//! Translated code arrives with every register the program's own, except RAX
-//! where the vector says so. The crossing saves the general registers, flags
+//! Translated code arrives with every register the program's own, except RCX
+//! or the branch's register after an indirect branch that missed. The crossing saves the general registers, flags
 //! and XMM0-15 (all that baseline Rust code can touch; legacy SSE moves keep
 //! the upper halves of wider registers), changes to the runtime's stack and
 //! calls [`crate::dispatch::rt_dispatch`]. `rt_enter` is restartable: a signal
@@ -17,11 +17,13 @@ pub mod kind {
     pub const SYSCALL: u32 = 1;
     pub const SPECIAL: u32 = 2;
     pub const MISS_RET: u32 = 3;
-    pub const MISS_JUMP: u32 = 4;
+    pub const MISS_MEMORY: u32 = 4;
     /// Continue at `Context::target`.
     pub const GOTO: u32 = 5;
     /// Step over one instruction at `Context::target` without keeping it.
     pub const ONCE: u32 = 6;
+    /// Plus the register's number: a jump or call through it is not in its table.
+    pub const MISS_REGISTER: u32 = 16;
 }
 
 global_asm!(
@@ -31,7 +33,13 @@ global_asm!(
     ".balign 8",
     "jmp rt_miss_ret",
     ".balign 8",
-    "jmp rt_miss_jump",
+    "jmp rt_miss_memory",
+    ".balign 8",
+    "jmp rt_miss_rax",
+    ".balign 8",
+    "jmp rt_miss_rcx",
+    ".balign 8",
+    "jmp rt_miss_rdx",
     ".popsection",
     ".text",
     "rt_boot:",
@@ -51,14 +59,27 @@ global_asm!(
     "rt_special: mov dword ptr gs:[{kind}], 2",
     "jmp rt_save",
     ".globl rt_miss_ret",
-    "rt_miss_ret: mov rax, [rsp-8]",
-    "mov gs:[{target}], rax",
-    "mov rax, gs:[{spill}]",
+    "rt_miss_ret: mov rcx, [rsp-8]",
+    "mov gs:[{target}], rcx",
+    "mov rcx, gs:[{spill}]",
     "mov dword ptr gs:[{kind}], 3",
     "jmp rt_save",
-    ".globl rt_miss_jump",
-    "rt_miss_jump: mov rax, gs:[{spill}]",
+    ".globl rt_miss_memory",
+    "rt_miss_memory: mov rcx, gs:[{spill}]",
     "mov dword ptr gs:[{kind}], 4",
+    "jmp rt_save",
+    // The register held the target.
+    ".globl rt_miss_rax",
+    "rt_miss_rax: mov rax, gs:[{target}]",
+    "mov dword ptr gs:[{kind}], 16",
+    "jmp rt_save",
+    ".globl rt_miss_rcx",
+    "rt_miss_rcx: mov rcx, gs:[{target}]",
+    "mov dword ptr gs:[{kind}], 17",
+    "jmp rt_save",
+    ".globl rt_miss_rdx",
+    "rt_miss_rdx: mov rdx, gs:[{target}]",
+    "mov dword ptr gs:[{kind}], 18",
     "jmp rt_save",
     ".globl rt_once",
     "rt_once: mov dword ptr gs:[{kind}], 6",
@@ -267,7 +288,7 @@ global_asm!(
     boot = const crate::state::BOOT_STACK,
     kind = const offset_of!(Context, exit_kind),
     target = const offset_of!(Context, target),
-    spill = const offset_of!(Context, spill_rax),
+    spill = const offset_of!(Context, spill),
     regs = const offset_of!(Context, regs),
     stack = const offset_of!(Context, stack),
     rflags = const offset_of!(Context, rflags),
@@ -283,7 +304,10 @@ unsafe extern "C" {
     pub fn rt_syscall();
     pub fn rt_special();
     pub fn rt_miss_ret();
-    pub fn rt_miss_jump();
+    pub fn rt_miss_memory();
+    pub fn rt_miss_rax();
+    pub fn rt_miss_rcx();
+    pub fn rt_miss_rdx();
     pub fn rt_goto();
     pub fn rt_once();
     pub fn rt_enter();

@@ -51,17 +51,14 @@ impl Ucontext {
             self.regs[*at] = value;
         }
     }
-    pub fn set_rax(&mut self, value: u64) {
-        self.regs[13] = value;
-    }
     pub fn rcx(&self) -> u64 {
         self.regs[14]
     }
     pub fn regs_rcx(&mut self, value: u64) {
         self.regs[14] = value;
     }
-    pub fn set_low_register(&mut self, register: u8, value: u64) {
-        self.regs[PLACE[usize::from(register & 7)]] = value;
+    pub fn set_register(&mut self, register: u8, value: u64) {
+        self.regs[PLACE[usize::from(register & 15)]] = value;
     }
     pub fn sp(&self) -> u64 {
         self.regs[15]

@@ -15,6 +15,7 @@ use crate::pages::{Fault, PAGES};
 use crate::state::{self, SIGNAL_STACK, STACK};
 use crate::xlate::block::record;
 use crate::xlate::decode::decode;
+use crate::xlate::emit::SCRATCH;
 use crate::{check, report, sys};
 use core::sync::atomic::Ordering::*;
 
@@ -519,13 +520,13 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
                 return Found::Between;
             }
             if spilled {
-                frame.set_rax(context.spill_rax);
+                frame.set_register(SCRATCH, context.spill);
             }
             if rip != at && record.guest & record::FAR != 0 && length != 0 {
                 let mut bytes = [0u8; 15];
                 PAGES.get().fetch(pc, &mut bytes);
                 if let Ok(insn) = decode(&bytes) {
-                    frame.set_low_register(crate::xlate::block::far_register(&insn), context.spill_2);
+                    frame.set_register(crate::xlate::block::far_register(&insn), context.spill_2);
                 }
             }
             frame.rip = pc;
@@ -537,7 +538,7 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
             pc += u64::from(length);
         }
         counted |= record.guest & record::COUNTS != 0;
-        spilled |= record.guest & record::SPILLS_RAX != 0;
+        spilled |= record.guest & record::SPILLS != 0;
         at = end;
     }
     Found::Between

@@ -11,12 +11,13 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Where the runtime is linked and mapped in every target.
 pub const RUNTIME_BASE: u64 = 0x7000_0000;
-/// Table of translated return points: 65,536 code addresses.
-pub const RET_TABLE: u64 = 0x7100_0000;
-/// Table of translated targets of indirect jumps and calls, right behind.
-pub const JUMP_TABLE: u64 = RET_TABLE + TABLE_BYTES;
+/// Tables of translated targets of indirect branches, 65,536 code addresses
+/// each: for returns, for branches through memory, and through RAX, RCX, RDX.
+pub const TABLES: u64 = 0x7100_0000;
 /// Bytes of each table.
 pub const TABLE_BYTES: u64 = 65_536 * 8;
+/// End of the last table.
+pub const TABLES_END: u64 = TABLES + 5 * TABLE_BYTES;
 /// Where regions of the totals file are mapped.
 pub const TOTALS_BASE: u64 = 0x4000_0000_0000;
 /// Address and file distance of two regions.
@@ -143,8 +144,8 @@ pub struct Context {
     pub count: AtomicU64,
     /// The other seven words.
     pub lanes: [AtomicU64; 7],
-    /// The program's RAX while translated code uses it.
-    pub spill_rax: u64,
+    /// The program's RCX while translated code uses it.
+    pub spill: u64,
     /// Program target of an indirect branch in flight.
     pub target: u64,
     /// A second spilled register.
@@ -165,10 +166,6 @@ pub struct Context {
     pub vector_syscall: u64,
     /// Entry for instructions that need the runtime.
     pub vector_special: u64,
-    /// Entry for a return whose target is not in the table.
-    pub vector_miss_ret: u64,
-    /// Entry for other indirect branches.
-    pub vector_miss_jump: u64,
     /// Signals were deferred: enter translated code through `rt_sigreturn`.
     pub pending: u32,
     /// In a roll-forward (single-stepping to an instruction boundary).

@@ -35,8 +35,10 @@ pub mod piece {
     pub const INDEX: usize = 6;
     /// With per-block counters: the entries of [`crate::log`] for each image's.
     pub const LOG: usize = 7;
+    /// Entries for indirect branches.
+    pub const ENTRIES: usize = 8;
     /// Hot code of area *k* is piece `AREAS + 2 * k`, cold code the next.
-    pub const AREAS: usize = 8;
+    pub const AREAS: usize = 9;
 }
 
 /// A run of bytes: in the process (an address) or in the file (an offset).
@@ -55,10 +57,6 @@ pub struct Piece {
 pub struct AreaFacts {
     /// Where it is mapped.
     pub base: u64,
-    /// Its way out for returns that are not in the table.
-    pub miss_ret: u64,
-    /// The same for jumps.
-    pub miss_jump: u64,
 }
 
 /// Facts the runtime keeps; the launcher copies them unread, except for the

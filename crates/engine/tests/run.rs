@@ -192,3 +192,165 @@ fn a_missing_program_is_an_error() {
         "{error:?}"
     );
 }
+
+/// Events of one instruction by iced-x86, in the order of `virt::Event::ALL`.
+fn oracle(factory: &mut iced_x86::InstructionInfoFactory, bytes: &[u8]) -> [bool; virt::EVENTS] {
+    use iced_x86::{FlowControl as F, Mnemonic, OpAccess as A, OpKind};
+    let mut decoder = iced_x86::Decoder::with_ip(64, bytes, 0, iced_x86::DecoderOptions::NONE);
+    let insn = decoder.decode();
+    let flow = insn.flow_control();
+    // System calls are calls and returns to iced, and no near branches.
+    let system = matches!(insn.mnemonic(), Mnemonic::Syscall | Mnemonic::Sysenter);
+    let memory: Vec<A> = factory
+        .info(&insn)
+        .used_memory()
+        .iter()
+        .map(|used| used.access())
+        .collect();
+    let accessed = |kinds: &[A]| memory.iter().any(|access| kinds.contains(access));
+    let vector = (0..insn.op_count()).any(|at| {
+        let register = insn.op_register(at);
+        insn.op_kind(at) == OpKind::Register && (register.is_vector_register() || register.is_mm())
+    });
+    let exchange = insn.mnemonic() == Mnemonic::Xchg && !memory.is_empty();
+    let branch = !system
+        && matches!(
+            flow,
+            F::ConditionalBranch
+                | F::UnconditionalBranch
+                | F::IndirectBranch
+                | F::Call
+                | F::IndirectCall
+                | F::Return
+        );
+    [
+        true,
+        branch,
+        flow == F::ConditionalBranch,
+        matches!(flow, F::IndirectBranch | F::IndirectCall),
+        !system && matches!(flow, F::Call | F::IndirectCall),
+        !system && flow == F::Return,
+        accessed(&[A::Read, A::CondRead, A::ReadWrite, A::ReadCondWrite]),
+        accessed(&[A::Write, A::CondWrite, A::ReadWrite, A::ReadCondWrite]),
+        insn.has_lock_prefix() || exchange,
+        vector || format!("{:?}", insn.mnemonic()).starts_with("Vzero"),
+    ]
+}
+
+/// Every event of a command against single steps with iced-x86's facts.
+fn compare_events(words: &[&str]) {
+    use std::os::unix::fs::FileExt;
+    let make = || {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
+        command
+    };
+    let options = virt::Options::default().per_block(true);
+    let Some(outcome) = count_with(make(), &options) else {
+        return;
+    };
+    let mut command = make();
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    fixed_layout(&mut command);
+    let mut factory = iced_x86::InstructionInfoFactory::new();
+    let mut known = std::collections::HashMap::new();
+    let mut expected = [0u64; virt::EVENTS];
+    let mut memory = None;
+    let mut see = |tid, pc: u64| {
+        let facts = known.entry(pc).or_insert_with(|| {
+            let file = memory.get_or_insert_with(|| {
+                std::fs::File::open(format!("/proc/{tid}/mem")).expect("a stopped program's memory")
+            });
+            let mut bytes = [0u8; 15];
+            let len = (1..=15)
+                .rev()
+                .find(|&len| file.read_exact_at(&mut bytes[..len], pc).is_ok())
+                .expect("executed bytes can be read");
+            oracle(&mut factory, &bytes[..len])
+        });
+        for (sum, &counts) in expected.iter_mut().zip(facts.iter()) {
+            *sum += u64::from(counts);
+        }
+    };
+    let stepped = step::run(
+        command,
+        step::StepOptions {
+            retired: Some(&mut see),
+            ..step::StepOptions::default()
+        },
+    );
+    if let Err(error) = stepped {
+        println!("skipped: {error}");
+        return;
+    }
+    for event in virt::Event::ALL {
+        assert_eq!(
+            outcome.totals.event(event),
+            Some(expected[event as usize]),
+            "{} of {words:?}",
+            event.name()
+        );
+    }
+    // The blocks say the same as the totals.
+    let mut sums = virt::Counts::default();
+    let blocks = outcome.blocks.expect("asked for");
+    blocks.each(&mut |executed| {
+        for facts in executed.facts {
+            facts.add(executed.times, &mut sums);
+        }
+    });
+    assert_eq!(sums, expected);
+}
+
+#[test]
+fn every_event_equals_single_steps_with_another_decoder() {
+    compare_events(&["true"]);
+}
+
+#[test]
+#[ignore = "half a million single steps: a minute on a busy machine"]
+fn every_event_of_ls_equals_single_steps_with_another_decoder() {
+    compare_events(&["ls", "/"]);
+}
+
+#[test]
+fn events_of_every_kind_by_hand() {
+    // 10 rounds of: call, indirect call, push/pop, lock, xchg, vector, rep movsb, a taken and an
+    // untaken branch; two rounds end early by a forward branch.
+    let body = "lea 9f(%rip), %r12\nmov $10, %ebx\n\
+        1: call 9f\ncall *%r12\npush %rax\npop %rcx\nlock incl -64(%rsp)\nxchg %eax, -64(%rsp)\n\
+        paddd %xmm0, %xmm1\nmov $3, %ecx\nlea -256(%rsp), %rdi\nmov %rdi, %rsi\nrep movsb\n\
+        cmp $2, %ebx\njbe 2f\nnop\nmov -64(%rsp), %eax\n2: dec %ebx\njnz 1b\njmp 3f\n\
+        9: nop\nret\n3:";
+    let source = format!(".globl _start\n_start:\n{body}\n{EXIT}");
+    let Some(program) = assemble("kinds", &source) else {
+        return;
+    };
+    let options = virt::Options::default().per_block(true);
+    let Some(outcome) = count_with(Command::new(program), &options) else {
+        return;
+    };
+    let counted: Vec<u64> = virt::Event::ALL
+        .into_iter()
+        .map(|event| outcome.totals.event(event).expect("counted"))
+        .collect();
+    // A round: 15 instructions, 4 in the callee's two calls, 2 skipped in two rounds; and 2 + 1 + 3.
+    let (instructions, branches) = (2 + 10 * (15 + 4) + 8 * 2 + 1 + 3, 10 * 6 + 1);
+    // Loads: 2 ret, pop, lock inc, xchg, rep movsb; 8 times mov. Stores: 2 calls, push, and 3.
+    let (loads, stores) = (10 * 6 + 8, 10 * 6);
+    assert_eq!(
+        counted,
+        [
+            instructions,
+            branches,
+            20,
+            10,
+            20,
+            20,
+            loads,
+            stores,
+            20,
+            10
+        ]
+    );
+}

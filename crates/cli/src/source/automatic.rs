@@ -4,7 +4,7 @@
 //! A command runs once. Only where a check inside the engine ended it half-way is it run again,
 //! natively, and never when its input would be missing the second time.
 
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::virtual_pmu::{self, Refusal, VirtualPmu, event_of};
 use super::{Interval, Measurement, Native, Reason, Run, Source, Target};
@@ -43,7 +43,7 @@ impl Automatic {
 
 /// Whether a second run would read the same input; the place to go back to.
 fn input_again(input: Option<&OwnedFd>) -> Option<(i32, libc::off_t)> {
-    let fd = input.map_or(0, |input| input.as_raw_fd());
+    let fd = input.map_or(0, AsRawFd::as_raw_fd);
     // SAFETY: asks for the place in an open file (or fails).
     let at = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
     // SAFETY: as above; a terminal has no place, and is asked anew.

@@ -23,39 +23,47 @@ impl Source for Reader<'_> {
         {
             return live;
         }
-        let (mut live, mut dead) = (0u8, 0u8);
-        let mut at = pc;
-        for step in 0..12 {
+        let mut steps = STEPS;
+        let live = self.look(pc, 0, &mut steps, BRANCHES);
+        if let Some(place) = self.live.get_mut(slot) {
+            *place = (pc, live);
+        }
+        live
+    }
+}
+
+/// Instructions looked at, and conditional branches followed both ways.
+const STEPS: u32 = 28;
+const BRANCHES: u32 = 3;
+
+impl Reader<'_> {
+    /// Flags read from `at` on that are not in `dead`, cautiously.
+    fn look(&mut self, mut at: u64, mut dead: u8, steps: &mut u32, branches: u32) -> u8 {
+        let mut live = 0u8;
+        loop {
             let mut bytes = [0u8; MAX_LEN];
-            if !self.pages.is_constant(at) {
-                live |= flag::ALL & !dead;
+            if *steps == 0 || !self.pages.is_constant(at) {
                 break;
             }
+            *steps -= 1;
             let readable = self.pages.fetch(at, &mut bytes);
             let Ok(insn) = decode(bytes.get(..readable).unwrap_or(&[])) else {
-                live |= flag::ALL & !dead;
                 break;
             };
             live |= insn.flags_read() & !dead;
             dead |= insn.flags_written();
             if dead == flag::ALL || live | dead == flag::ALL {
-                break;
+                return live;
             }
             at = at.wrapping_add(u64::from(insn.len));
+            let target = at.wrapping_add_signed(i64::from(insn.rel));
             match insn.kind {
-                Kind::Plain if step < 11 => {}
-                Kind::Jmp | Kind::Call if step < 11 => {
-                    at = at.wrapping_add_signed(i64::from(insn.rel));
-                }
-                _ => {
-                    live |= flag::ALL & !dead;
-                    break;
-                }
+                Kind::Plain => {}
+                Kind::Jmp | Kind::Call => at = target,
+                Kind::Jcc if branches > 0 => live |= self.look(target, dead, steps, branches - 1),
+                _ => break,
             }
         }
-        if let Some(place) = self.live.get_mut(slot) {
-            *place = (pc, live);
-        }
-        live
+        live | flag::ALL & !dead
     }
 }

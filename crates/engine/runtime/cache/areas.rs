@@ -1,12 +1,14 @@
 //! Code areas: 256 MiB of code within reach of the program code it translates,
 //! hot code from the bottom, cold stubs and literals from the middle.
 
-use super::{Cache, OFFSETS};
+use super::Cache;
+use super::links::default_entry;
 use crate::check;
-use crate::layout::JUMP_TABLE;
+use crate::layout::{RUNTIME_BASE, TABLES_END};
 use crate::state;
 use crate::sys;
 use crate::xlate::emit::Buffer;
+use crate::xlate::entry::Via;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 pub(super) const AREA: u64 = 256 << 20;
@@ -19,8 +21,6 @@ pub(super) struct Area {
     pub(super) base: u64,
     pub(super) hot: u64,
     pub(super) cold: u64,
-    pub(super) miss_ret: u64,
-    pub(super) miss_jump: u64,
 }
 
 /// Areas as (base) for signal handlers, without the lock.
@@ -40,7 +40,7 @@ pub fn in_code(address: u64) -> bool {
 pub fn overlaps_engine(start: u64, end: u64) -> bool {
     let touches = |low: u64, high: u64| start < high && low < end;
     let count = AREA_COUNT.load(Acquire) as usize;
-    touches(crate::layout::RUNTIME_BASE, JUMP_TABLE + crate::layout::TABLE_BYTES)
+    touches(RUNTIME_BASE, TABLES_END)
         || touches(crate::layout::TOTALS_BASE, state::arena_end())
         || AREA_BASES.iter().take(count).any(|base| {
             let base = base.load(Relaxed);
@@ -76,19 +76,16 @@ impl Cache {
             if !self.map_area(at) {
                 continue;
             }
-            let mut area = Area {
+            let area = Area {
                 base: at,
                 hot: at,
-                cold: at + HOT,
-                miss_ret: 0,
-                miss_jump: 0,
+                cold: at + HOT + MISSES,
             };
-            let mut thunks = code(at + HOT, 64);
-            area.miss_ret = thunks.here();
-            thunks.jump_gs(OFFSETS.vector_miss_ret);
-            area.miss_jump = thunks.here();
-            thunks.jump_gs(OFFSETS.vector_miss_jump);
-            area.cold += 64;
+            // One far jump a way, for entries that nobody meant.
+            let mut misses = code(at + HOT, MISSES as usize);
+            for way in 0..Via::COUNT {
+                far(&mut misses, default_entry(way));
+            }
             if let Some(place) = self.areas.get_mut(number) {
                 *place = Some(area);
             }
@@ -118,8 +115,6 @@ impl Cache {
                 base: at,
                 hot: at,
                 cold: at + HOT,
-                miss_ret: 0,
-                miss_jump: 0,
             });
         }
         self.area_count += 1;
@@ -146,8 +141,7 @@ impl Cache {
             if from.wrapping_sub(area.base) < AREA {
                 let mut cold = code(area.cold, 32);
                 let here = cold.here();
-                cold.put(&[0xff, 0x25, 0, 0, 0, 0]);
-                cold.put(&to.to_le_bytes());
+                far(&mut cold, to);
                 area.cold = cold.here();
                 return here;
             }
@@ -162,6 +156,25 @@ impl Cache {
             .unwrap_or(0)
     }
 }
+
+impl Area {
+    /// Where an entry of a way goes whose target differs, for the first of its bucket.
+    pub(super) fn miss(&self, way: usize) -> u64 {
+        self.base + HOT + way as u64 * FAR
+    }
+}
+
+/// `jmp [rip+0]`, the address behind it.
+fn far(code: &mut Buffer<'_>, to: u64) {
+    code.put(&[0xff, 0x25, 0, 0, 0, 0]);
+    code.put(&to.to_le_bytes());
+}
+
+/// Bytes of a far jump.
+const FAR: u64 = 14;
+/// Bytes of the far jumps at the start of the cold part.
+const MISSES: u64 = 256;
+const _: () = assert!(FAR * Via::COUNT as u64 <= MISSES);
 
 /// A buffer over code memory.
 pub(super) fn code(at: u64, len: usize) -> Buffer<'static> {

@@ -2,9 +2,10 @@
 //! published and taken away again.
 
 use super::areas::code;
-use super::{Cache, NONE, OFFSETS};
+use super::{Cache, Entry, NONE, OFFSETS};
 use crate::entry::{self, address};
-use crate::layout::{JUMP_TABLE, RET_TABLE};
+use crate::layout::{TABLE_BYTES, TABLES};
+use crate::xlate::block::Side;
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Via, emit_entry};
 
@@ -28,49 +29,97 @@ impl Cache {
         self.blocks.get(block as usize).incoming = exit;
     }
 
+    /// The correcting branch of an exit that can still be linked.
+    pub(super) fn side_of(&mut self, exit: u32) -> Option<Side> {
+        if exit == NONE {
+            return None;
+        }
+        let exit = *self.exits.get(exit as usize);
+        let side = exit.side?;
+        (!exit.linked && self.blocks.get(exit.block as usize).valid).then_some(side)
+    }
+
+    /// Sends an exit back to the runtime.
+    pub(super) fn unlink(&mut self, exit: u32) {
+        let info = self.exits.get(exit as usize);
+        match info.side {
+            Some(side) if info.direct => patch(side.branch, side.cold),
+            _ => patch(info.patch, info.stub),
+        }
+        (info.linked, info.direct) = (false, false);
+    }
+
+    /// Links an exit with a correction of its own to one that leads on to `block`.
+    pub(super) fn link_directly(&mut self, exit: u32, block: u32, correction: u64) {
+        let head = self.blocks.get(block as usize).incoming;
+        let info = self.exits.get(exit as usize);
+        let Some(side) = info.side else { return };
+        (info.next, info.linked, info.direct) = (head, true, true);
+        self.blocks.get(block as usize).incoming = exit;
+        patch(side.branch, correction);
+    }
+
+    pub(super) fn add_entry(&mut self, block: u32, via: Via, at: u64, patch: u64) -> u32 {
+        let next = self.blocks.get(block as usize).first_entry;
+        let number = self.entries.push(Entry {
+            at,
+            patch,
+            block,
+            next,
+            chain: NONE,
+            way: via.number() as u8,
+            published: false,
+        }) as u32;
+        self.blocks.get(block as usize).first_entry = number;
+        number
+    }
+
     /// Makes `block` reachable by indirect branches of one sort.
     pub fn publish(&mut self, block: u32, via: Via) {
-        let way = if via == Via::Ret { 0 } else { 1 };
+        let way = via.number();
+        let bucket = &mut self.bucket[way];
+        if bucket.len() == 0 {
+            bucket.init(65_536);
+            // Lazily zero: entries are numbers + 1.
+            bucket.claim(65_536);
+        }
         let info = *self.blocks.get(block as usize);
-        if info.entries[way] == 0 {
+        let mut number = info.first_entry;
+        while number != NONE && usize::from(self.entries.get(number as usize).way) != way {
+            number = self.entries.get(number as usize).next;
+        }
+        if number == NONE {
             let at = self.area_of(info.body);
             let Some(Some(area)) = self.areas.get_mut(at) else { return };
-            let miss = if way == 0 { area.miss_ret } else { area.miss_jump };
             let mut cold = code(area.cold, 256);
             let start = cold.here();
-            let patch = emit_entry(&mut cold, &OFFSETS, via, info.pc, info.live_in != 0, miss);
+            let miss = area.miss(way);
+            let patch = emit_entry(&mut cold, &OFFSETS, via, info.pc, miss);
             cold.jmp(info.body);
             area.cold = cold.here();
-            let target = self.blocks.get(block as usize);
-            target.entries[way] = start;
-            target.patches[way] = patch;
+            number = self.add_entry(block, via, start, patch);
         }
-        let info = *self.blocks.get(block as usize);
+        let entry = *self.entries.get(number as usize);
+        if entry.published {
+            return;
+        }
         let index = (info.pc & 0xffff) as usize;
         let head = *self.bucket[way].get(index);
-        // Already in the bucket?
-        let mut at = head;
-        while at != 0 {
-            if at - 1 == block {
-                return;
-            }
-            let next = self.blocks.get(at as usize - 1).chain[way];
-            at = if next == NONE { 0 } else { next + 1 };
-        }
-        let onward = match head {
-            0 => self.miss(info.body, way),
-            head => self.blocks.get(head as usize - 1).entries[way],
+        let (chain, onward) = match head {
+            0 => (NONE, self.miss(entry.at, way)),
+            head => (head - 1, self.entries.get(head as usize - 1).at),
         };
-        self.blocks.get(block as usize).chain[way] = if head == 0 { NONE } else { head - 1 };
-        self.redirect(info.patches[way], onward);
-        *self.bucket[way].get(index) = block + 1;
-        set_table(way, index, info.entries[way]);
+        self.redirect(entry.patch, onward);
+        let info = self.entries.get(number as usize);
+        (info.chain, info.published) = (chain, true);
+        *self.bucket[way].get(index) = number + 1;
+        set_table(way, index, entry.at);
     }
 
     /// Where an entry goes that is the last of its bucket.
-    pub(super) fn miss(&self, body: u64, way: usize) -> u64 {
-        let area = self.areas.get(self.area_of(body)).copied().flatten();
-        area.map_or(0, |a| if way == 0 { a.miss_ret } else { a.miss_jump })
+    pub(super) fn miss(&self, host: u64, way: usize) -> u64 {
+        let area = self.areas.get(self.area_of(host)).copied().flatten();
+        area.map_or(0, |a| a.miss(way))
     }
 
     /// Patches a branch to go to `to`, through a longer one if need be.
@@ -94,40 +143,48 @@ impl Cache {
         let mut exit = info.incoming;
         while exit != NONE {
             let e = *self.exits.get(exit as usize);
-            patch(e.patch, e.stub);
-            self.exits.get(exit as usize).linked = false;
+            self.unlink(exit);
             exit = e.next;
         }
-        for way in 0..2 {
-            if info.entries[way] == 0 {
-                continue;
-            }
-            let index = (info.pc & 0xffff) as usize;
-            let head = *self.bucket[way].get(index);
-            let next = info.chain[way];
-            if head == number + 1 {
-                *self.bucket[way].get(index) = if next == NONE { 0 } else { next + 1 };
+        let mut number = info.first_entry;
+        while number != NONE {
+            self.withdraw(number, (info.pc & 0xffff) as usize);
+            number = self.entries.get(number as usize).next;
+        }
+    }
+
+    /// Takes an entry out of its bucket.
+    fn withdraw(&mut self, number: u32, index: usize) {
+        let entry = *self.entries.get(number as usize);
+        let way = usize::from(entry.way);
+        if !entry.published {
+            return;
+        }
+        self.entries.get(number as usize).published = false;
+        let head = *self.bucket[way].get(index);
+        let next = entry.chain;
+        if head == number + 1 {
+            *self.bucket[way].get(index) = if next == NONE { 0 } else { next + 1 };
+            let onward = match next {
+                NONE => default_entry(way),
+                next => self.entries.get(next as usize).at,
+            };
+            set_table(way, index, onward);
+            return;
+        }
+        let mut at = head.wrapping_sub(1);
+        while at != NONE {
+            let before = *self.entries.get(at as usize);
+            if before.chain == number {
                 let onward = match next {
-                    NONE => default_entry(way),
-                    next => self.blocks.get(next as usize).entries[way],
+                    NONE => self.miss(before.at, way),
+                    next => self.entries.get(next as usize).at,
                 };
-                set_table(way, index, onward);
-                continue;
+                self.redirect(before.patch, onward);
+                self.entries.get(at as usize).chain = next;
+                return;
             }
-            let mut at = head;
-            while at != 0 {
-                let before = *self.blocks.get(at as usize - 1);
-                if before.chain[way] == number {
-                    let onward = match next {
-                        NONE => self.miss(before.body, way),
-                        next => self.blocks.get(next as usize).entries[way],
-                    };
-                    self.redirect(before.patches[way], onward);
-                    self.blocks.get(at as usize - 1).chain[way] = next;
-                    break;
-                }
-                at = if before.chain[way] == NONE { 0 } else { before.chain[way] + 1 };
-            }
+            at = before.chain;
         }
     }
 }
@@ -140,12 +197,19 @@ pub(super) fn patch(at: u64, to: u64) {
     unsafe { (at as *mut u32).write_volatile(displacement) };
 }
 
+/// Where a table leads that has nothing: the runtime.
 pub(super) fn default_entry(way: usize) -> u64 {
-    address(if way == 0 { entry::rt_miss_ret } else { entry::rt_miss_jump })
+    match way {
+        0 => address(entry::rt_miss_ret),
+        1 => address(entry::rt_miss_memory),
+        2 => address(entry::rt_miss_rax),
+        3 => address(entry::rt_miss_rcx),
+        _ => address(entry::rt_miss_rdx),
+    }
 }
 
 pub(super) fn set_table(way: usize, index: usize, value: u64) {
-    let base = if way == 0 { RET_TABLE } else { JUMP_TABLE };
-    // SAFETY: index < 65536; one aligned word.
+    let base = TABLES + way as u64 * TABLE_BYTES;
+    // SAFETY: index < 65536, the table is mapped; one aligned word.
     unsafe { ((base as *mut u64).add(index)).write_volatile(value) };
 }

@@ -8,6 +8,7 @@ use crate::cache_file::place;
 use crate::snapshot::{AreaFacts, Facts, MAX_AREAS, Piece, Prefix, piece};
 use crate::state::Table;
 use crate::xlate::block::Record;
+use crate::xlate::entry::Via;
 use core::mem::size_of;
 
 /// Puts a table's elements in front; false where they do not fit.
@@ -43,6 +44,7 @@ impl Cache {
         let tables = adopt_table(&mut self.blocks, fd, prefix.pieces[piece::BLOCKS])
             && adopt_table(&mut self.exits, fd, prefix.pieces[piece::EXITS])
             && adopt_table(&mut self.records, fd, prefix.pieces[piece::RECORDS])
+            && adopt_table(&mut self.entries, fd, prefix.pieces[piece::ENTRIES])
             && self.blocks.len() as u64 == facts.blocks
             && areas().all(|(at, area)| {
                 let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else { return false };
@@ -52,6 +54,7 @@ impl Cache {
             self.blocks.claim(0);
             self.exits.claim(0);
             self.records.claim(0);
+            self.entries.claim(0);
             self.drop_areas();
             return false;
         }
@@ -62,8 +65,6 @@ impl Cache {
                     base: area.base,
                     hot: area.base + hot.bytes,
                     cold: area.base + HOT + cold.bytes,
-                    miss_ret: area.miss_ret,
-                    miss_jump: area.miss_jump,
                 });
             }
         }
@@ -73,8 +74,8 @@ impl Cache {
     /// Empties the tables of indirect branches: entries are published again when
     /// they are met.
     pub fn unpublish_all(&mut self) {
-        for way in 0..2 {
-            for index in 0..65_536 {
+        for way in 0..Via::COUNT {
+            for index in 0..self.bucket[way].len() {
                 let mut at = *self.bucket[way].get(index);
                 if at == 0 {
                     continue;
@@ -82,13 +83,14 @@ impl Cache {
                 set_table(way, index, default_entry(way));
                 *self.bucket[way].get(index) = 0;
                 while at != 0 {
-                    let block = *self.blocks.get(at as usize - 1);
-                    if block.chain[way] != NONE {
-                        let miss = self.miss(block.body, way);
-                        patch(block.patches[way], miss);
+                    let entry = *self.entries.get(at as usize - 1);
+                    if entry.chain != NONE {
+                        let miss = self.miss(entry.at, way);
+                        patch(entry.patch, miss);
                     }
-                    self.blocks.get(at as usize - 1).chain[way] = NONE;
-                    at = if block.chain[way] == NONE { 0 } else { block.chain[way] + 1 };
+                    let info = self.entries.get(at as usize - 1);
+                    (info.chain, info.published) = (NONE, false);
+                    at = if entry.chain == NONE { 0 } else { entry.chain + 1 };
                 }
             }
         }
@@ -102,9 +104,8 @@ impl Cache {
             if !exit.linked || start <= exit.target && exit.target < end {
                 continue;
             }
-            patch(exit.patch, exit.stub);
-            let info = self.exits.get(number as usize);
-            (info.linked, info.next) = (false, NONE);
+            self.unlink(number);
+            self.exits.get(number as usize).next = NONE;
             let Some(to) = self.find(exit.target) else { continue };
             let head = self.blocks.get(to as usize).incoming;
             if head == number {
@@ -142,6 +143,7 @@ impl Cache {
         set(piece::BLOCKS, whole(&self.blocks));
         set(piece::EXITS, whole(&self.exits));
         set(piece::RECORDS, whole::<Record>(&self.records));
+        set(piece::ENTRIES, whole(&self.entries));
         for (at, area) in self.areas.iter().flatten().enumerate() {
             let run = |from: u64, to: u64| Piece {
                 at: from,
@@ -152,8 +154,6 @@ impl Cache {
             if let Some(place) = facts.areas.get_mut(at) {
                 *place = AreaFacts {
                     base: area.base,
-                    miss_ret: area.miss_ret,
-                    miss_jump: area.miss_jump,
                 };
             }
         }

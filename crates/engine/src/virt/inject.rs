@@ -5,7 +5,7 @@
 use super::ptrace::{self, Event, Regs};
 use super::shared::{FLAT, Shared};
 use super::store::Plan;
-use crate::layout::{BOOT_STACK, Context, RET_TABLE, RUNTIME_BASE, StartArgs, TABLE_BYTES};
+use crate::layout::{BOOT_STACK, Context, RUNTIME_BASE, StartArgs, TABLES, TABLES_END};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
@@ -224,7 +224,7 @@ fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), 
         )
     };
     map(RUNTIME_BASE, FLAT, 0)?;
-    map(RET_TABLE, 2 * TABLE_BYTES, FLAT)?;
+    map(TABLES, TABLES_END - TABLES, FLAT)?;
     remote.call(
         "making the engine executable",
         libc::SYS_mprotect as u64,

@@ -3,8 +3,8 @@
 use super::LaunchError;
 use super::store::Store;
 use crate::layout::{
-    BOOT_STACK, Context, Header, JUMP_TABLE, MAGIC, MAX_SLOTS, REGION, RET_TABLE, RUNTIME_BASE,
-    TABLE_BYTES, option,
+    BOOT_STACK, Context, Header, MAGIC, MAX_SLOTS, REGION, RUNTIME_BASE, TABLE_BYTES, TABLES,
+    TABLES_END, option,
 };
 use std::fs::File;
 use std::io;
@@ -225,7 +225,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 /// Lays the ELF's segments out as they will be in memory, the tables behind;
 /// returns the bytes of the executable part.
 fn write_image(file: &File) -> io::Result<u64> {
-    file.set_len(FLAT + 2 * TABLE_BYTES)?;
+    file.set_len(FLAT + (TABLES_END - TABLES))?;
     let headers = word(IMAGE, 32) as usize;
     let count = (word(IMAGE, 56) & 0xffff) as usize;
     let mut text = 0;
@@ -248,12 +248,12 @@ fn write_image(file: &File) -> io::Result<u64> {
             text = address - RUNTIME_BASE + word(IMAGE, at + 40);
         }
     }
-    // Every slot of the tables leads to the second and third jump of the image.
-    let mut tables = Vec::with_capacity(2 * TABLE_BYTES as usize);
-    for (table, vector) in [(RET_TABLE, 8u64), (JUMP_TABLE, 16)] {
-        let _ = table;
+    // Every slot of a table leads to its jump at the start of the image.
+    let mut tables = Vec::with_capacity((TABLES_END - TABLES) as usize);
+    for table in 1..=(TABLES_END - TABLES) / TABLE_BYTES {
+        let entry = (RUNTIME_BASE + 8 * table).to_le_bytes();
         for _ in 0..TABLE_BYTES / 8 {
-            tables.extend((RUNTIME_BASE + vector).to_le_bytes());
+            tables.extend_from_slice(&entry);
         }
     }
     file.write_all_at(&tables, FLAT)?;

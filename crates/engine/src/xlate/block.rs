@@ -12,11 +12,11 @@ mod rdpmc;
 mod terminate;
 
 pub use copy::far_register;
-pub use count::Part;
+pub use count::{Added, Part, count_keeping};
 
 use super::decode::{Insn, Kind, MAX_LEN, decode, flag, prefix};
 use super::emit::Buffer;
-use super::entry::Offsets;
+use super::entry::{Offsets, Via};
 use super::facts::Facts;
 
 /// Most instructions in a block.
@@ -51,8 +51,8 @@ pub mod record {
     pub const LEN: u8 = 15;
     /// Once this is through, the block's count has been added.
     pub const COUNTS: u8 = 16;
-    /// From here on RAX is in the spill slot.
-    pub const SPILLS_RAX: u8 = 32;
+    /// From here on the scratch register is in the spill slot.
+    pub const SPILLS: u8 = 32;
     /// Uses a spilled register to reach far data: RSI, RDI or RBX.
     pub const FAR: u8 = 64;
 }
@@ -66,6 +66,22 @@ pub struct Exit {
     pub patch: u64,
     /// Where it goes while it is not linked.
     pub stub: u64,
+    /// A conditional branch to a cold correction of the count, which jumps on.
+    pub side: Option<Side>,
+}
+
+/// The hot part of an exit that corrects the count: a block translated for it
+/// can have the correction in front and be branched to directly.
+#[derive(Clone, Copy, Debug)]
+pub struct Side {
+    /// Address of the branch's displacement.
+    pub branch: u64,
+    /// Where it leads: the cold correction.
+    pub cold: u64,
+    /// The correction.
+    pub added: Added,
+    /// Flags alive there.
+    pub live: u8,
 }
 
 /// What ends a block, for the runtime.
@@ -96,6 +112,8 @@ pub struct Block {
     pub end: End,
     /// Address of the copied `syscall`, or 0.
     pub syscall: u64,
+    /// The table that the indirect branch at its end uses.
+    pub via: Option<Via>,
     /// Direct exits.
     pub exits: [Exit; MAX_EXITS],
     /// How many.
@@ -117,10 +135,8 @@ pub struct Block {
 pub struct Config {
     /// Field offsets in the context.
     pub offsets: Offsets,
-    /// Table of return entries (an address below 2 GiB).
-    pub ret_table: u32,
-    /// Table of jump entries (an address below 2 GiB).
-    pub jump_table: u32,
+    /// Tables of entries, one a [`Via`] (an address below 2 GiB).
+    pub tables: u32,
     /// Where the number of watched pages is kept (an address below 2 GiB).
     pub watched: u32,
     /// Address of the word that is not 0 once a program has opened an event of
@@ -207,6 +223,7 @@ pub fn build<'b>(
             live_in: flag::ALL,
             end: End::Branch,
             syscall: 0,
+            via: None,
             exits: [Exit::default(); MAX_EXITS],
             exit_count: 0,
             records: [Record::default(); MAX_RECORDS],
@@ -220,6 +237,14 @@ pub fn build<'b>(
     builder.gather(source, pc);
     builder.emit(source, pc);
     builder.block
+}
+
+/// Where a block's count goes: in front of instruction `at`.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    /// The register that the instruction sets anyway; `None`: flags are dead.
+    through: Option<u8>,
 }
 
 struct Builder<'a, 'b> {
@@ -296,8 +321,9 @@ impl Builder<'_, '_> {
         self.items.get(at).copied().flatten()
     }
 
-    /// Where the count can go: the last point with dead flags, if any.
-    fn place_count(&mut self, source: &mut dyn Source, next: u64) -> Option<usize> {
+    /// Where the count can go: the last point with dead flags, if any, else in
+    /// front of the last instruction that overwrites a register.
+    fn place_count(&mut self, source: &mut dyn Source, next: u64) -> Option<Place> {
         let mut live = match self.item(self.count.wrapping_sub(1)) {
             Some(last) => match last.insn.kind {
                 Kind::Jmp | Kind::Call | Kind::Xbegin => source.live_flags(last.target()),
@@ -317,11 +343,17 @@ impl Builder<'_, '_> {
             }
             live = (live & !item.insn.flags_written()) | item.insn.flags_read();
             if live == 0 && point.is_none() {
-                point = Some(at);
+                point = Some(Place { at, through: None });
             }
         }
         self.block.live_in = live;
-        point
+        point.or_else(|| {
+            (0..self.count).rev().find_map(|at| {
+                let through = self.item(at)?.insn.sets_register()?;
+                let through = Some(through);
+                Some(Place { at, through })
+            })
+        })
     }
 
     fn record(&mut self, start: u64, guest: u8) {
@@ -339,12 +371,13 @@ impl Builder<'_, '_> {
     }
 
     /// A stub for an exit to `target`, whose displacement is at `patch`.
-    fn exit(&mut self, target: u64, patch: u64, stub: u64) {
+    fn exit(&mut self, target: u64, patch: u64, stub: u64, side: Option<Side>) {
         if let Some(place) = self.block.exits.get_mut(self.block.exit_count) {
             *place = Exit {
                 target,
                 patch,
                 stub,
+                side,
             };
             self.block.exit_count += 1;
         }
@@ -361,13 +394,13 @@ impl Builder<'_, '_> {
     fn exit_jmp(&mut self, target: u64) {
         let stub = self.stub();
         let patch = self.hot.jmp(stub);
-        self.exit(target, patch, stub);
+        self.exit(target, patch, stub, None);
     }
 
     fn exit_jcc(&mut self, condition: u8, target: u64) {
         let stub = self.stub();
         let patch = self.hot.jcc(condition, stub);
-        self.exit(target, patch, stub);
+        self.exit(target, patch, stub, None);
     }
 
     fn emit(&mut self, source: &mut dyn Source, start: u64) {
@@ -378,7 +411,7 @@ impl Builder<'_, '_> {
             let number = self.first_exit;
             self.hot.set_gs32(offsets.exit_id, number);
             self.hot.jump_gs(offsets.vector_special);
-            self.exit(start, 0, 0);
+            self.exit(start, 0, 0, None);
             return;
         }
         let total = self.whole();
@@ -386,14 +419,28 @@ impl Builder<'_, '_> {
         let mut counted = false;
         for at in 0..self.count {
             let Some(item) = self.item(at) else { return };
-            if point == Some(at) {
-                let here = self.hot.here();
-                self.hot.add_gs(total.offset, total.value);
-                self.record(here, record::COUNTS);
-                counted = true;
+            let here = self.hot.here();
+            let mut mark = 0;
+            match point {
+                Some(place) if place.at != at => {}
+                Some(Place { through: None, .. }) => {
+                    self.hot.add_gs(total.offset, total.value);
+                    self.record(here, record::COUNTS);
+                    counted = true;
+                }
+                Some(Place {
+                    through: Some(reg), ..
+                }) => {
+                    // One record with the instruction: in between the register
+                    // is not the program's.
+                    self.hot.count_through(reg, total.offset, total.value);
+                    mark = record::COUNTS;
+                    counted = true;
+                }
+                None => {}
             }
             let last = at + 1 == self.count;
-            let here = self.hot.here();
+            let here = if mark == 0 { self.hot.here() } else { here };
             match item.insn.kind {
                 Kind::Plain | Kind::Rdpmc => {
                     if item.insn.kind == Kind::Rdpmc {
@@ -401,7 +448,7 @@ impl Builder<'_, '_> {
                         let added = if counted { self.count } else { 0 };
                         self.rdpmc(&item, at as i32 - added as i32);
                     } else {
-                        self.copy(&item);
+                        self.copy(&item, here, mark);
                     }
                     if last && !counted {
                         self.count_spilling(total);
@@ -416,7 +463,7 @@ impl Builder<'_, '_> {
                     let live = source.live_flags(item.target());
                     let stub = self.cold.here();
                     let added = self.early(at + 1, counted);
-                    self.cold_count(added, live);
+                    count_keeping(self.cold, &offsets, added, live);
                     let unlinked_jump = self.cold.here();
                     if unlinked_jump == stub {
                         self.exit_jcc(item.insn.opcode, item.target());
@@ -426,8 +473,13 @@ impl Builder<'_, '_> {
                         let unlinked = jump + 5;
                         let patch = self.cold.jmp(unlinked);
                         let unlinked = self.stub();
-                        self.hot.jcc(item.insn.opcode, stub);
-                        self.exit(item.target(), patch, unlinked);
+                        let side = Side {
+                            branch: self.hot.jcc(item.insn.opcode, stub),
+                            cold: stub,
+                            added,
+                            live,
+                        };
+                        self.exit(item.target(), patch, unlinked, Some(side));
                     }
                     self.record(here, item.insn.len);
                 }

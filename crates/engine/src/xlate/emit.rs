@@ -18,6 +18,11 @@ pub const RCX: u8 = 1;
 pub const RDX: u8 = 2;
 /// R11 in encodings.
 pub const R11: u8 = 11;
+/// The register that translated code borrows where it needs one. It passes
+/// through memory then, which nobody must wait for: return values and base
+/// pointers are elsewhere, and programs set RCX afresh all the time, so the
+/// trips do not form a chain (with R11 they do, with RAX results wait).
+pub const SCRATCH: u8 = RCX;
 
 impl<'a> Buffer<'a> {
     /// An empty buffer over `bytes` that will run at `address`.
@@ -113,12 +118,54 @@ impl<'a> Buffer<'a> {
         ]);
         self.put32(offset);
     }
-    /// The count through a register that is free, flags untouched.
+    /// `mov reg32, gs:[offset]`, for the low eight registers.
+    pub fn load_gs32(&mut self, offset: u32, reg: u8) {
+        self.put(&[0x65, 0x8b, 0x04 | (reg & 7) << 3, 0x25]);
+        self.put32(offset);
+    }
+    /// `mov to, from` (64 bits), for the low eight registers.
+    pub fn move_register(&mut self, to: u8, from: u8) {
+        self.put(&[0x48, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
+    }
+    /// The count through a register that is free (not RSP), flags untouched.
     pub fn count_through(&mut self, reg: u8, offset: u32, value: i32) {
         self.load_gs(offset, reg);
-        self.put(&[0x48 | ((reg >> 3) * 5), 0x8d, 0x80 | ((reg & 7) * 9)]);
-        self.put32(value as u32);
+        // lea reg, [reg+value]; R12 as a base needs a SIB byte.
+        let small = i8::try_from(value);
+        let form = if small.is_ok() { 0x40 } else { 0x80 };
+        self.put(&[0x48 | ((reg >> 3) * 5), 0x8d, form | ((reg & 7) * 9)]);
+        if reg & 7 == 4 {
+            self.put(&[0x24]);
+        }
+        match small {
+            Ok(small) => self.put(&[small as u8]),
+            Err(_) => self.put32(value as u32),
+        }
         self.store_gs(offset, reg);
+    }
+    /// `movzx reg32, word gs:[offset]`.
+    pub fn load_gs16(&mut self, offset: u32, reg: u8) {
+        self.put(&[0x65]);
+        if reg >= 8 {
+            self.put(&[0x44]);
+        }
+        self.put(&[0x0f, 0xb7, 0x04 | (reg & 7) << 3, 0x25]);
+        self.put32(offset);
+    }
+    /// `movzx reg32, reg16`.
+    pub fn low_word(&mut self, reg: u8) {
+        if reg >= 8 {
+            self.put(&[0x45]);
+        }
+        self.put(&[0x0f, 0xb7, 0xc0 | ((reg & 7) * 9)]);
+    }
+    /// `jmp qword [reg*8+table]`; `reg` is not RSP.
+    pub fn jump_table(&mut self, reg: u8, table: u32) {
+        if reg >= 8 {
+            self.put(&[0x42]);
+        }
+        self.put(&[0xff, 0x24, 0xc5 | (reg & 7) << 3]);
+        self.put32(table);
     }
     /// `mov reg32, [address]` for an address below 2 GiB.
     pub fn load32(&mut self, reg: u8, address: u32) {

@@ -4,7 +4,8 @@
 //! entry compares the full target and goes on to the next block of the same
 //! bucket where it differs. So a table slot is one word and needs no lock.
 
-use super::emit::{Buffer, RAX, RCX};
+use super::decode::{Insn, Kind};
+use super::emit::{Buffer, RCX, SCRATCH};
 
 /// Offsets of context fields that translated code uses.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +14,8 @@ pub struct Offsets {
     pub count: u32,
     /// The eight words whose sum is the count, for `rdpmc`.
     pub lanes: u32,
-    /// RAX's place.
-    pub spill_rax: u32,
+    /// Place of a spilled register, mostly RCX.
+    pub spill: u32,
     /// Target in flight.
     pub target: u32,
     /// Second spilled register's place.
@@ -27,73 +28,98 @@ pub struct Offsets {
     pub vector_syscall: u32,
     /// Other instructions.
     pub vector_special: u32,
-    /// Return not in the table.
-    pub vector_miss_ret: u32,
-    /// Jump not in the table.
-    pub vector_miss_jump: u32,
 }
 
-/// Which table an entry belongs to.
+/// Bytes of one table: 65,536 addresses.
+pub const TABLE_BYTES: u32 = 65_536 * 8;
+
+/// How an indirect branch finds its target: each way has a table of its own,
+/// and entries of its own, because they find the target in different places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// A `ret`: the target is just below the stack pointer.
+    /// A `ret`: the target is just below the stack pointer; the scratch
+    /// register is spilled.
     Ret,
-    /// A jump or call: the target is in the context.
-    Jump,
+    /// A jump or call through memory or another register: the target is in the context; the scratch
+    /// register is spilled.
+    Memory,
+    /// A jump or call through RAX, RCX or RDX: the target is in the context, and
+    /// the register, spoilt on the way, is to hold it.
+    Register(u8),
+}
+
+impl Via {
+    /// How many there are.
+    pub const COUNT: usize = 5;
+    /// Number of the table, counted from 0.
+    pub fn number(self) -> usize {
+        match self {
+            Self::Ret => 0,
+            Self::Memory => 1,
+            Self::Register(reg) => 2 + usize::from(reg & 3),
+        }
+    }
+    /// The way that an indirect branch goes.
+    pub fn of(insn: &Insn) -> Option<Self> {
+        match insn.kind {
+            Kind::Ret if insn.opcode == 0xc3 => Some(Self::Ret),
+            // `ret n` leaves its target too far below the stack pointer.
+            Kind::Ret => Some(Self::Memory),
+            Kind::JmpInd | Kind::CallInd => {
+                let reg = (insn.modrm & 7) | (insn.rex & 1) << 3;
+                // Switches and calls mostly use these; a table a register has its price.
+                if insn.modrm >= 0xc0 && reg < 3 {
+                    Some(Self::Register(reg))
+                } else {
+                    Some(Self::Memory)
+                }
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Writes an entry that checks for `pc`; where it differs, it goes to `miss`
-/// with RAX still spilled. Returns the address of the displacement to `miss`.
-pub fn emit_entry(
-    code: &mut Buffer<'_>,
-    offsets: &Offsets,
-    via: Via,
-    pc: u64,
-    flags_live: bool,
-    miss: u64,
-) -> u64 {
-    if flags_live {
-        code.store_gs(offsets.spill_2, RCX);
-        code.mov_imm(RCX, pc.wrapping_neg());
-        match via {
-            Via::Ret => code.put(&[0x48, 0x8b, 0x44, 0x24, 0xf8]), // mov rax, [rsp-8]
-            Via::Jump => code.load_gs(offsets.target, RAX),
-        }
-        code.put(&[0x48, 0x8d, 0x0c, 0x01]); // lea rcx, [rcx+rax]
-        code.put(&[0xe3]); // jrcxz found
-        let displacement = code.here();
-        code.put(&[0]);
-        code.load_gs(offsets.spill_2, RCX);
-        let patch = code.jmp(miss);
-        let found = code.here().wrapping_sub(displacement + 1) as u8;
-        code.patch8(displacement, found);
-        code.load_gs(offsets.spill_2, RCX);
-        code.load_gs(offsets.spill_rax, RAX);
-        patch
-    } else {
-        if let Ok(small) = i32::try_from(pc as i64) {
-            match via {
-                Via::Ret => code.put(&[0x48, 0x81, 0x7c, 0x24, 0xf8]), // cmp [rsp-8], imm
-                Via::Jump => {
-                    code.put(&[0x65, 0x48, 0x81, 0x3c, 0x25]); // cmp gs:[target], imm
-                    code.put(&offsets.target.to_le_bytes());
-                }
-            }
-            code.put(&small.to_le_bytes());
-        } else {
-            code.mov_imm(RAX, pc);
-            match via {
-                Via::Ret => code.put(&[0x48, 0x39, 0x44, 0x24, 0xf8]), // cmp [rsp-8], rax
-                Via::Jump => {
-                    code.put(&[0x65, 0x48, 0x39, 0x04, 0x25]); // cmp gs:[target], rax
-                    code.put(&offsets.target.to_le_bytes());
-                }
-            }
-        }
-        let patch = code.jcc(5, miss); // jne
-        code.load_gs(offsets.spill_rax, RAX);
-        patch
+/// with the register spoilt as it came. Returns the address of the displacement
+/// to `miss`.
+///
+/// Flags stay as they are: after a miss they are those of a block that may want
+/// them. The table's index was the low word of the target, so the 32 bits above
+/// it decide; what is above bit 48 is zero in any address that can be executed.
+pub fn emit_entry(code: &mut Buffer<'_>, offsets: &Offsets, via: Via, pc: u64, miss: u64) -> u64 {
+    // Where RCX is not the register that was spoilt on the way, that one keeps it.
+    let keeper = match via {
+        Via::Register(reg) if reg != RCX => Some(reg),
+        _ => None,
+    };
+    if let Some(keeper) = keeper {
+        code.move_register(keeper, RCX);
     }
+    match via {
+        Via::Ret => code.put(&[0x8b, 0x4c, 0x24, 0xfa]), // mov ecx, [rsp-6]
+        _ => code.load_gs32(offsets.target + 2, RCX),
+    }
+    code.put(&[0x8d, 0x89]); // lea ecx, [rcx+displacement]
+    code.put(&((pc >> 16) as u32).wrapping_neg().to_le_bytes());
+    code.put(&[0xe3]); // jrcxz found
+    let displacement = code.here();
+    code.put(&[0]);
+    if let Some(keeper) = keeper {
+        code.move_register(RCX, keeper);
+    }
+    let patch = code.jmp(miss);
+    let found = code.here().wrapping_sub(displacement + 1) as u8;
+    code.patch8(displacement, found);
+    match via {
+        Via::Ret | Via::Memory => code.load_gs(offsets.spill, SCRATCH),
+        Via::Register(reg) => {
+            if let Some(keeper) = keeper {
+                code.move_register(RCX, keeper);
+            }
+            code.mov_imm(reg, pc);
+        }
+    }
+    patch
 }
 
 /// System calls that mean something to an event's descriptor: read, lseek,

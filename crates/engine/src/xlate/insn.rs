@@ -140,6 +140,25 @@ impl Insn {
     pub fn reg(&self) -> u8 {
         (self.modrm >> 3 & 7) | (self.rex & 4) << 1
     }
+    /// The general register (never RSP) that this instruction overwrites as a
+    /// whole without reading it, where it cannot fault either: moves between
+    /// registers and of constants, `lea`.
+    pub fn sets_register(&self) -> Option<u8> {
+        let plain = self.space == 0 && self.kind == Kind::Plain && self.prefixes == 0;
+        let from_register = self.modrm >= 0xc0;
+        let rm = (self.modrm & 7) | (self.rex & 1) << 3;
+        let (to, from) = match self.opcode {
+            0xb8..=0xbf if plain => ((self.opcode & 7) | (self.rex & 1) << 3, None),
+            0x89 if plain && from_register => (rm, Some(self.reg())),
+            0x8b | 0x63 if plain && from_register => (self.reg(), Some(rm)),
+            // Without a base or index register: relative to the next instruction.
+            0x8d if plain && self.is_rip_relative() => (self.reg(), None),
+            // `[base+displacement]`.
+            0x8d if plain && !from_register && self.modrm & 7 != 4 => (self.reg(), Some(rm)),
+            _ => return None,
+        };
+        (to != 4 && from != Some(to)).then_some(to)
+    }
     /// Any prefix that hardware would reject or that changes the meaning here.
     pub(super) fn has(&self, bits: u8) -> bool {
         self.prefixes & bits != 0

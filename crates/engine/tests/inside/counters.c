@@ -276,12 +276,12 @@ static void *thread(void *rounds) {
 }
 
 static pid_t other_tid;
-static int go[2];
+static int there[2], go[2];
 
 static void *announced(void *rounds) {
   other_tid = (pid_t)syscall(SYS_gettid);
   char byte;
-  CHECK(write(go[1], "x", 1) == 1 && read(go[0], &byte, 1) == 1, "pipe");
+  CHECK(write(there[1], "x", 1) == 1 && read(go[0], &byte, 1) == 1, "pipe");
   while (__atomic_load_n(&other_tid, __ATOMIC_ACQUIRE)) {}
   spin((u64)rounds);
   return NULL;
@@ -337,10 +337,10 @@ static void threads_and_children(void) {
   waitpid(child, &status, 0);
   CHECK(status == 0, "a child that is not inherited counted");
   /* Another thread of this process, by its id. */
-  CHECK(pipe(go) == 0, "pipe");
+  CHECK(pipe(there) == 0 && pipe(go) == 0, "pipe");
   pthread_create(&other, NULL, announced, (void *)1000000);
   char byte;
-  CHECK(read(go[0], &byte, 1) == 1, "pipe");
+  CHECK(read(there[0], &byte, 1) == 1, "pipe");
   attr.disabled = 1;
   attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
   int others = open_event(&attr, other_tid, -1, -1, 0);

@@ -41,10 +41,6 @@ pub(super) struct Once {
 /// How often signals and the end of the process are looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Symbols of files are kept until the process has this size: on a machine that builds and tests, programs come and
-/// go, and each brings its own.
-const ENOUGH: u64 = 160 << 20;
-
 struct App {
     model: Model,
     sampled: Sampled,
@@ -52,10 +48,6 @@ struct App {
     code: CodeCache,
     own: Own,
     pid: Option<i32>,
-    /// Size at which the symbols of files are given up.
-    enough: u64,
-    /// They have just been given up.
-    forgot: bool,
 }
 
 impl App {
@@ -76,8 +68,6 @@ impl App {
             code: CodeCache::default(),
             own: Own::new(),
             pid,
-            enough: ENOUGH,
-            forgot: false,
         }
     }
 
@@ -92,15 +82,6 @@ impl App {
     fn add(&mut self, interval: &Interval) {
         self.sampled.add(interval, &mut self.namer);
         self.model.own = self.own.look();
-        let size = self.model.own.memory;
-        if self.forgot {
-            // What is needed all the time must not be given up every time.
-            self.enough = ENOUGH.max(size.saturating_add(ENOUGH / 2));
-        }
-        self.forgot = size > self.enough;
-        if self.forgot {
-            self.namer.forget_files();
-        }
     }
 
     fn look_at_process(&mut self) {

@@ -5,13 +5,19 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use truecount_sample::symbols::{SearchPath, Symbols};
 
-use super::By;
 use super::collect::{Hit, Interval, Place};
+use super::{By, own};
 use crate::sampling::kallsyms::Kallsyms;
 use crate::sampling::names::{self, Named, base_name};
 
 /// Names that are kept; when there are more, all are looked up anew.
 const MOST_NAMES: usize = 1 << 15;
+
+/// Symbols of files are kept until the process has this size: on a machine that builds and tests, programs come and
+/// go, and each brings its own.
+const ENOUGH: u64 = 160 << 20;
+/// Names between two looks at the size.
+const LOOK: u32 = 256;
 
 /// What a row is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,6 +45,9 @@ pub(super) struct Namer {
     lines: FxHashMap<Place, Key>,
     /// All keys, so that equal ones share their texts.
     keys: FxHashSet<Key>,
+    /// Size of the process at which the symbols of files are given up.
+    enough: u64,
+    looked_up: u32,
 }
 
 impl Namer {
@@ -55,6 +64,8 @@ impl Namer {
             functions: FxHashMap::default(),
             lines: FxHashMap::default(),
             keys: FxHashSet::default(),
+            enough: ENOUGH,
+            looked_up: 0,
         }
     }
 
@@ -63,9 +74,14 @@ impl Namer {
         self.kernel.as_ref().err().map(String::as_str)
     }
 
-    /// Gives up what was read of files; names that were found stay.
-    pub(super) fn forget_files(&mut self) {
-        self.symbols = Symbols::new(SearchPath::default());
+    /// Gives up what was read of files when that has become much; names that were found stay.
+    fn stay_small(&mut self) {
+        self.looked_up = (self.looked_up + 1) % LOOK;
+        if self.looked_up == 0 && own::resident() > self.enough {
+            self.symbols = Symbols::new(SearchPath::default());
+            // What is needed all the time must not be given up every time.
+            self.enough = ENOUGH.max(own::give_back().saturating_add(ENOUGH / 4));
+        }
     }
 
     pub(super) fn symbols(&mut self) -> &mut Symbols {
@@ -82,8 +98,9 @@ impl Namer {
             self.functions.clear();
             self.lines.clear();
             self.keys.clear();
-            self.forget_files();
+            self.symbols = Symbols::new(SearchPath::default());
         }
+        self.stay_small();
         let named = self.find(place);
         let key = if line {
             Key::new(&named.source_line(), &named.dso)

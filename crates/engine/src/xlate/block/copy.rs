@@ -9,10 +9,11 @@ use crate::xlate::decode::{Insn, MAX_LEN};
 use crate::xlate::emit::reaches;
 
 impl Builder<'_, '_> {
-    /// Copies one instruction, with a RIP-relative operand adjusted.
-    pub(super) fn copy(&mut self, item: &Item) {
+    /// Copies one instruction, with a RIP-relative operand adjusted. Its record
+    /// starts at `start` and has the bits of `mark`.
+    pub(super) fn copy(&mut self, item: &Item, start: u64, mark: u8) {
         let here = self.hot.here();
-        let mut mark = item.insn.len;
+        let mut mark = mark | item.insn.len;
         if item.insn.is_rip_relative() {
             let operand = item.operand();
             let end = here.wrapping_add(u64::from(item.insn.len));
@@ -32,7 +33,7 @@ impl Builder<'_, '_> {
         } else {
             self.hot.put(item.code());
         }
-        self.record(here, mark);
+        self.record(start, mark);
     }
 
     /// `op [rip+x]` with the data out of reach: `op [rsi]` with RSI spilled (or

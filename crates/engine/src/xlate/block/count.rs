@@ -7,7 +7,8 @@
 
 use super::{Builder, record};
 use crate::layout::COUNTERS;
-use crate::xlate::emit::RAX;
+use crate::xlate::emit::{Buffer, SCRATCH};
+use crate::xlate::entry::Offsets;
 
 /// What an early exit corrects, with its own counter: the instructions `from` to
 /// `to` of the block are added (or taken away) once for each time it is taken.
@@ -22,10 +23,12 @@ pub struct Part {
 }
 
 /// An addition to a word of the context's region.
-#[derive(Clone, Copy)]
-pub(super) struct Added {
-    pub(super) offset: u32,
-    pub(super) value: i32,
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Added {
+    /// Which word.
+    pub offset: u32,
+    /// How much.
+    pub value: i32,
 }
 
 impl Added {
@@ -35,6 +38,18 @@ impl Added {
             offset: COUNTERS.wrapping_add(counter.wrapping_mul(8)),
             value: 1,
         }
+    }
+}
+
+/// Counts anywhere, keeping whatever is alive.
+pub fn count_keeping(code: &mut Buffer<'_>, offsets: &Offsets, added: Added, live: u8) {
+    if added.value == 0 {
+    } else if live == 0 {
+        code.add_gs(added.offset, added.value);
+    } else {
+        code.store_gs(offsets.spill, SCRATCH);
+        code.count_through(SCRATCH, added.offset, added.value);
+        code.load_gs(offsets.spill, SCRATCH);
     }
 }
 
@@ -79,26 +94,13 @@ impl Builder<'_, '_> {
         Added::one(counter.wrapping_add(self.block.part_count as u32))
     }
 
-    /// Counts in the cold part, keeping whatever is alive.
-    pub(super) fn cold_count(&mut self, added: Added, live: u8) {
-        let offsets = self.config.offsets;
-        if added.value == 0 {
-        } else if live == 0 {
-            self.cold.add_gs(added.offset, added.value);
-        } else {
-            self.cold.store_gs(offsets.spill_rax, RAX);
-            self.cold.count_through(RAX, added.offset, added.value);
-            self.cold.load_gs(offsets.spill_rax, RAX);
-        }
-    }
-
     /// The count where flags are alive and no register is free.
     pub(super) fn count_spilling(&mut self, total: Added) {
         let offsets = self.config.offsets;
         let here = self.hot.here();
-        self.hot.store_gs(offsets.spill_rax, RAX);
-        self.hot.count_through(RAX, total.offset, total.value);
-        self.hot.load_gs(offsets.spill_rax, RAX);
+        self.hot.store_gs(offsets.spill, SCRATCH);
+        self.hot.count_through(SCRATCH, total.offset, total.value);
+        self.hot.load_gs(offsets.spill, SCRATCH);
         self.record(here, record::COUNTS);
     }
 }

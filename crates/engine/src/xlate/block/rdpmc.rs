@@ -16,7 +16,7 @@ impl Builder<'_, '_> {
     pub(super) fn rdpmc(&mut self, item: &Item, pending: i32) {
         if self.config.counter.is_some() {
             // Counts a block: no page of ours says that the counter may be read.
-            self.copy(item);
+            self.copy(item, self.hot.here(), 0);
             return;
         }
         let here = self.hot.here();
@@ -48,9 +48,9 @@ impl Builder<'_, '_> {
             self.hot.put(&[0x48, 0x8d, 0x80]); // lea rax, [rax+pending]
             self.hot.put(&pending.to_le_bytes());
         }
-        self.hot.store_gs(offsets.spill_rax, RAX);
-        self.hot.put(&[0x65, 0x0f, 0xb7, 0x14, 0x25]); // movzx edx, word gs:[spill_rax+4]
-        self.hot.put(&(offsets.spill_rax + 4).to_le_bytes());
+        self.hot.store_gs(offsets.spill, RAX);
+        self.hot.put(&[0x65, 0x0f, 0xb7, 0x14, 0x25]); // movzx edx, word gs:[spill+4]
+        self.hot.put(&(offsets.spill + 4).to_le_bytes());
         self.hot.put(&[0x89, 0xc0]); // mov eax, eax
         self.hot.load_gs(offsets.spill_2, RCX);
         for displacement in [native, zero] {

@@ -7,22 +7,26 @@
 use super::count::Added;
 use super::{Builder, End, Item, record};
 use crate::xlate::decode::{Kind, prefix};
-use crate::xlate::emit::{R11, RAX, RCX, reaches};
-use crate::xlate::entry::{is_descriptor_syscall, is_plain_syscall};
+use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
+use crate::xlate::entry::{TABLE_BYTES, Via, is_descriptor_syscall, is_plain_syscall};
 
 impl Builder<'_, '_> {
     /// The instruction that ends the block.
     pub(super) fn terminate(&mut self, item: &Item, counted: bool, total: Added) {
         let offsets = self.config.offsets;
-        let indirect = matches!(item.insn.kind, Kind::Ret | Kind::JmpInd | Kind::CallInd);
-        if indirect {
+        self.block.via = Via::of(&item.insn);
+        if let Some(Via::Register(reg)) = self.block.via {
+            self.by_register(item, reg, counted, total);
+            return;
+        }
+        if self.block.via.is_some() {
             let here = self.hot.here();
-            self.hot.store_gs(offsets.spill_rax, RAX);
-            let mut mark = record::SPILLS_RAX;
+            self.hot.store_gs(offsets.spill, SCRATCH);
+            let mut mark = record::SPILLS;
             if !counted {
-                self.hot.count_through(RAX, total.offset, total.value);
+                self.hot.count_through(SCRATCH, total.offset, total.value);
                 if item.insn.kind != Kind::Ret {
-                    self.hot.load_gs(offsets.spill_rax, RAX);
+                    self.hot.load_gs(offsets.spill, SCRATCH);
                 }
                 mark |= record::COUNTS;
             }
@@ -41,12 +45,12 @@ impl Builder<'_, '_> {
             Kind::Ret => self.ret(item),
             Kind::JmpInd => {
                 self.load_target(item);
-                self.jump_by_table();
+                self.jump_by_table(SCRATCH);
             }
             Kind::CallInd => {
                 self.load_target(item);
                 self.push(item.next());
-                self.jump_by_table();
+                self.jump_by_table(SCRATCH);
             }
             Kind::Call => {
                 self.push(item.next());
@@ -95,7 +99,7 @@ impl Builder<'_, '_> {
                 return;
             }
             _ => {
-                self.copy(item);
+                self.copy(item, here, 0);
                 let here = self.hot.here();
                 self.exit_jmp(item.next());
                 self.record(here, 0);
@@ -155,25 +159,43 @@ impl Builder<'_, '_> {
         None
     }
 
+    /// `jmp reg`, `call reg`: the register itself indexes the table. Its value is
+    /// the address of the block it leads to, so the entry there knows it.
+    fn by_register(&mut self, item: &Item, reg: u8, counted: bool, total: Added) {
+        let offsets = self.config.offsets;
+        let here = self.hot.here();
+        if item.insn.kind == Kind::CallInd {
+            self.push(item.next());
+        }
+        self.hot.store_gs(offsets.target, reg);
+        if counted {
+            self.hot.low_word(reg);
+        } else {
+            self.hot.count_through(reg, total.offset, total.value);
+            self.hot.load_gs16(offsets.target, reg);
+        }
+        self.table_jump(reg);
+        self.record(here, item.insn.len);
+    }
+
     fn ret(&mut self, item: &Item) {
         let imm = item.bytes.get(usize::from(item.insn.imm_at)).copied();
         if item.insn.opcode == 0xc3 {
-            self.hot.put(&[0x0f, 0xb7, 0x04, 0x24]); // movzx eax, word [rsp]
+            self.hot.put(&[0x0f, 0xb7, 0x0c, 0x24]); // movzx ecx, word [rsp]
             self.hot.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]); // lea rsp, [rsp+8]
-            self.hot.put(&[0xff, 0x24, 0xc5]); // jmp [rax*8+table]
-            self.hot.put(&self.config.ret_table.to_le_bytes());
+            self.table_jump(SCRATCH);
         } else {
             let high = item.bytes.get(usize::from(item.insn.imm_at) + 1).copied();
             let extra = u16::from_le_bytes([imm.unwrap_or(0), high.unwrap_or(0)]);
-            self.hot.put(&[0x48, 0x8b, 0x04, 0x24]); // mov rax, [rsp]
-            self.hot.store_gs(self.config.offsets.target, RAX);
+            self.hot.put(&[0x48, 0x8b, 0x0c, 0x24]); // mov rcx, [rsp]
+            self.hot.store_gs(self.config.offsets.target, SCRATCH);
             self.hot.put(&[0x48, 0x8d, 0xa4, 0x24]); // lea rsp, [rsp+8+n]
             self.hot.put(&(u32::from(extra) + 8).to_le_bytes());
-            self.jump_by_table();
+            self.jump_by_table(SCRATCH);
         }
     }
 
-    /// Loads the target into RAX and notes it.
+    /// Loads the target into the scratch register and notes it.
     fn load_target(&mut self, item: &Item) {
         let insn = &item.insn;
         if insn.prefixes & prefix::FS != 0 {
@@ -183,12 +205,12 @@ impl Builder<'_, '_> {
             let operand = item.operand();
             let end = self.hot.here().wrapping_add(7);
             if insn.prefixes & prefix::FS == 0 && reaches(end, operand) && !self.config.force_far {
-                self.hot.put(&[0x48, 0x8b, 0x05]);
+                self.hot.put(&[0x48, 0x8b, 0x0d]);
                 self.hot
                     .put(&(operand.wrapping_sub(end) as u32).to_le_bytes());
             } else if insn.prefixes & prefix::FS == 0 {
-                self.hot.mov_imm(RAX, operand);
-                self.hot.put(&[0x48, 0x8b, 0x00]);
+                self.hot.mov_imm(SCRATCH, operand);
+                self.hot.put(&[0x48, 0x8b, 0x09]); // mov rcx, [rcx]
             } else {
                 self.hot.put(&[0x0f, 0x0b]); // nothing makes FS and RIP relative at once
             }
@@ -197,20 +219,25 @@ impl Builder<'_, '_> {
                 self.hot.put(&[0x67]);
             }
             self.hot
-                .put(&[0x48 | insn.rex & 3, 0x8b, insn.modrm & 0xc7]);
+                .put(&[0x48 | insn.rex & 3, 0x8b, insn.modrm & 0xc7 | 0x08]);
             let rest = item
                 .code()
                 .get(usize::from(insn.modrm_at) + 1..)
                 .unwrap_or(&[]);
             self.hot.put(rest);
         }
-        self.hot.store_gs(self.config.offsets.target, RAX);
+        self.hot.store_gs(self.config.offsets.target, SCRATCH);
     }
 
-    fn jump_by_table(&mut self) {
-        self.hot.put(&[0x0f, 0xb7, 0xc0]); // movzx eax, ax
-        self.hot.put(&[0xff, 0x24, 0xc5]);
-        self.hot.put(&self.config.jump_table.to_le_bytes());
+    fn jump_by_table(&mut self, reg: u8) {
+        self.hot.low_word(reg);
+        self.table_jump(reg);
+    }
+
+    fn table_jump(&mut self, reg: u8) {
+        let way = self.block.via.map_or(0, Via::number) as u32;
+        self.hot
+            .jump_table(reg, self.config.tables + way * TABLE_BYTES);
     }
 
     /// Pushes a program return address without touching a register.
