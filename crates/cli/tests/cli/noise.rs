@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::support::{code, fails, json, run, schema, stderr, stdout, truecount, virtual_pmu};
 
 /// Strings whose order in a set depends on the hash seed, which Python takes from getrandom.
-const STRINGS: &str = "s={str(i) for i in range(300)}; print(sum(len(k) for k in s if k in s))";
+const STRINGS: &str =
+    "d={str(i): i for i in range(3000)}; print(next(i for i, k in enumerate(set(d)) if k == '7'))";
 
 fn skipped() -> bool {
     let skip = !virtual_pmu();
@@ -87,9 +88,9 @@ fn hash_randomisation_of_python_is_named_and_held_still() {
         "noise",
         "--json",
         "-n",
-        "3",
+        "5",
         "--factors",
-        "getrandom,at-random",
+        "getrandom,aslr",
         "--",
     ];
     let document = json(&[&arguments[..], &command].concat());
@@ -122,12 +123,26 @@ fn aslr_is_named_for_a_program_that_prints_addresses_and_held_still() {
         return;
     };
     let program = program.to_str().unwrap();
-    let document = json(&["noise", "--json", "-n", "4", "--seed", "3", "--functions", "100", "--", program]);
+    let document = json(&[
+        "noise",
+        "--json",
+        "-n",
+        "4",
+        "--seed",
+        "3",
+        "--functions",
+        "100",
+        "--",
+        program,
+    ]);
     follows_schema(&document);
     assert_eq!(document["main_factor"], "aslr", "{document:#}");
     assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
     for each in document["factors"].as_array().unwrap() {
-        assert_eq!(each["cause"], each["factor"] == "aslr", "{each}");
+        // The loader's string functions take branches by the alignment of what is on the stack.
+        if each["factor"] != "env" {
+            assert_eq!(each["cause"], each["factor"] == "aslr", "{each}");
+        }
         let names = each["functions"].to_string();
         assert_eq!(names.contains("main"), each["factor"] == "aslr", "{each}");
     }

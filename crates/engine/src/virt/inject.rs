@@ -152,7 +152,10 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         ptrace::write(tid, BOOT_STACK, args),
     )?;
     if let Some(bytes) = &shared.at_random {
-        let entry = step("finding AT_RANDOM", auxiliary(tid, regs.rsp, libc::AT_RANDOM))?;
+        let entry = step(
+            "finding AT_RANDOM",
+            auxiliary(tid, regs.rsp, libc::AT_RANDOM),
+        )?;
         let (_, at) = entry.ok_or(InjectError::Gone)?;
         step("writing AT_RANDOM", ptrace::write(tid, at, bytes))?;
     }
