@@ -99,14 +99,14 @@ fn distances(counts: &[u64]) -> Vec<f64> {
     counts.iter().map(|&c| c.abs_diff(median) as f64).collect()
 }
 
-fn divergences(least: Functions, mut most: Functions) -> Vec<Divergence> {
+fn divergences(least: &Functions, most: &Functions) -> Vec<Divergence> {
     let keys: BTreeSet<_> = least.keys().chain(most.keys()).cloned().collect();
     let mut found: Vec<Divergence> = keys
         .into_iter()
         .map(|key| {
             let (a, b) = (
                 least.get(&key).copied().unwrap_or(0),
-                most.remove(&key).unwrap_or(0),
+                most.get(&key).copied().unwrap_or(0),
             );
             let (program, module, function) = key;
             Divergence {
@@ -144,7 +144,7 @@ impl Spread {
         let mut functions = match range {
             Some(range) if range > 0 => setting
                 .functions(&outcome.wishes)
-                .map(|(least, most)| divergences(least, most))
+                .map(|(least, most)| divergences(&least, &most))
                 .unwrap_or_default(),
             _ => Vec::new(),
         };

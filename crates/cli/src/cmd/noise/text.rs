@@ -10,7 +10,7 @@ use crate::render::table::{Align, Cell, Table};
 
 fn plus_minus(spread: &Spread) -> String {
     match spread.plus_minus {
-        Some(half) if half == 0.0 => "±0".to_owned(),
+        Some(0.0) => "±0".to_owned(),
         Some(half) if half < 1000.0 => format!("±{half}"),
         Some(half) => format!("±{}", compact(half)),
         None => "not measured".to_owned(),
@@ -92,7 +92,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         row(&mut table, name, spread, verdict(spread));
     }
     let nothing = match document.residual.plus_minus {
-        Some(half) if half == 0.0 => Cell::styled(GOOD, "held still: every run is the same"),
+        Some(0.0) => Cell::styled(GOOD, "held still: every run is the same"),
         Some(_) => Cell::styled(WARN, "what truecount cannot hold still"),
         None => Cell::styled(DIM, "too few runs"),
     };
