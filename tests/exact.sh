@@ -4,7 +4,7 @@
 # TRUECOUNT names another truecount. Exit status 1 if a row differs.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-truecount=${TRUECOUNT:-$here/../target/release/truecount}
+truecount=${TRUECOUNT:-${CARGO_TARGET_DIR:-$here/../target}/release/truecount}
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT; cd "$work" || exit 2
 export LC_ALL=C PERL_HASH_SEED=0 PERL_PERTURB_KEYS=0 PYTHONHASHSEED=0
 failed=0

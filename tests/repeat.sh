@@ -4,7 +4,7 @@
 # TRUECOUNT names another truecount. Prints the five counts of each program.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-truecount=${TRUECOUNT:-$here/../target/release/truecount}
+truecount=${TRUECOUNT:-${CARGO_TARGET_DIR:-$here/../target}/release/truecount}
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT; cd "$work" || exit 2
 export LC_ALL=C PYTHONHASHSEED=0
 seq 1 100000 | awk '{print $1 * 7919 % 1000003, "text", $1 % 17}' > in

@@ -42,13 +42,7 @@ enum Verdict {
 
 /// Runs every case whose name contains one of `filters` (all, without filters).
 pub(crate) fn main(root: &Path, filters: &[String]) -> Result<()> {
-    let truecount = root.join("target/release/truecount");
-    if !truecount.is_file() {
-        bail!(
-            "no {}: run `cargo build --release` first",
-            truecount.display()
-        );
-    }
+    let truecount = release_build(root)?;
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for case in cases(&root.join("tests/right"))? {
         if !filters.is_empty() && !filters.iter().any(|f| case.name.contains(f.as_str())) {
@@ -317,6 +311,29 @@ fn differences(native: &Left, engine: &Left) -> Vec<String> {
         lines.push(format!("{}: only here", path.display()));
     }
     lines
+}
+
+/// The release build to try: `TRUECOUNT`, as in `tests/*.sh`, else where cargo puts it
+/// (`CARGO_TARGET_DIR`, relative to the current folder as cargo has it).
+pub(crate) fn release_build(root: &Path) -> Result<PathBuf> {
+    let truecount = match (
+        std::env::var_os("TRUECOUNT"),
+        std::env::var_os("CARGO_TARGET_DIR"),
+    ) {
+        (Some(named), _) => PathBuf::from(named),
+        (None, Some(target)) => Path::new(&target).join("release/truecount"),
+        (None, None) => root.join("target/release/truecount"),
+    };
+    // Absolute: cases run in folders of their own.
+    std::path::absolute(&truecount)
+        .ok()
+        .filter(|path| path.is_file())
+        .with_context(|| {
+            format!(
+                "no {}: run `cargo build --release` first",
+                truecount.display()
+            )
+        })
 }
 
 pub(crate) fn on_path(program: &str) -> bool {

@@ -5,7 +5,7 @@
 //! children included) of each, and the median of the per-round ratios to native. `bound:` in a case
 //! is the ratio that the project promises; nothing here fails when it is missed, it is said.
 
-use crate::right::on_path;
+use crate::right::{on_path, release_build};
 use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::Path;
@@ -20,13 +20,7 @@ enum How {
 
 /// Runs the cases whose names contain one of the filters (all, without filters).
 pub(crate) fn main(root: &Path, arguments: &[String]) -> Result<()> {
-    let truecount = root.join("target/release/truecount");
-    if !truecount.is_file() {
-        bail!(
-            "no {}: run `cargo build --release` first",
-            truecount.display()
-        );
-    }
+    let truecount = release_build(root)?;
     let (mut rounds, mut filters, mut hows) = (5, Vec::new(), vec![How::Native, How::Engine]);
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {

@@ -35,6 +35,11 @@ pub enum Error {
         /// The kernel's answer, explained.
         source: truecount_perf::Error,
     },
+    /// The program runs under truecount's virtual PMU, which has no such event.
+    NotVirtual {
+        /// The event.
+        event: String,
+    },
     /// The event opened, but cannot be read from user space as asked.
     NoUserRead {
         /// The event.
@@ -115,6 +120,9 @@ impl Error {
             ),
             Self::SystemWide { .. } => "count it system-wide (`truecount stat -a`)".into(),
             Self::Open { source, .. } | Self::Read { source, .. } => source.mend().to_string(),
+            Self::NotVirtual { .. } => {
+                "count what instructions are (instructions:u, branches:u), or run without it on a machine with a PMU".into()
+            }
             Self::NoUserRead { .. } => "use Mode::Auto or Mode::Syscall".into(),
             Self::NothingToSubtract { .. } => "use instructions:u".into(),
             Self::SilentInterrupts { .. } => {
@@ -164,6 +172,10 @@ impl Error {
                 write!(f, "{event} counts a whole package, not a thread")
             }
             Self::Open { event, source } => write!(f, "cannot count {event}: {source}"),
+            Self::NotVirtual { event } => write!(
+                f,
+                "cannot count {event}: the virtual PMU that this program runs under counts no such event"
+            ),
             Self::NoUserRead { event, reason } => {
                 write!(f, "{event} cannot be read from user space: {reason}")
             }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::interrupts;
 use crate::lookup::{attribute, one};
-use crate::parts::Part;
+use crate::parts::{self, Part};
 use crate::policy::{Fence, Policy};
 use crate::reading::Source;
 use crate::verify::{steady, verify};
@@ -366,10 +366,7 @@ impl Options {
     }
 
     fn part(&self, event: &Named, encoding: &Encoding, pinned: bool) -> Result<Part, Error> {
-        let fail = |source| Error::Open {
-            event: event.name.clone(),
-            source,
-        };
+        let fail = |source| parts::refused(&self.kernel, &event.name, source);
         let attr = attribute(encoding)
             .read_times()
             .disabled(true)

@@ -7,7 +7,9 @@ use crate::geometry::Geometry;
 use crate::policy::{Fence, Policy};
 use crate::reading::Source;
 use truecount_perf::page::{Snapshot, sign_extend};
-use truecount_perf::{ControlPage, Event, Times};
+use truecount_perf::{
+    ControlPage, Errno, Event, EventAttr, OpenOptions, SharedKernel, Target, Times,
+};
 
 /// Eight bytes at offset 1016 of a mapped control page, inside the kernel's reserved (and zero) part, by which
 /// truecount's virtual PMU makes itself known. Source: `perf_event_mmap_page.__reserved` ends at 1024.
@@ -17,6 +19,30 @@ const MARK_OFFSET: usize = 1016;
 
 /// Updates of a page in a row after which the system call is taken instead.
 const TRIES: u32 = 64;
+
+/// Why `event` could not be opened. Under the virtual PMU the kernel's side knows nothing of why: there `ENOENT` means
+/// that it has no such event, whatever PMU the machine has.
+pub(crate) fn refused(kernel: &SharedKernel, event: &str, source: truecount_perf::Error) -> Error {
+    let event = event.to_owned();
+    if source.errno() == Some(Errno::ENOENT) && under_virtual(kernel) {
+        return Error::NotVirtual { event };
+    }
+    Error::Open { event, source }
+}
+
+/// Whether the events of this program are the virtual PMU's, which always counts instructions.
+fn under_virtual(kernel: &SharedKernel) -> bool {
+    let attr = EventAttr::new(
+        truecount_events::generic::TYPE_HARDWARE,
+        1, // PERF_COUNT_HW_INSTRUCTIONS
+    )
+    .exclude_kernel(true)
+    .exclude_hv(true)
+    .disabled(true);
+    let options = OpenOptions::default();
+    Event::open_with(kernel, &attr, Target::CallingThread, options)
+        .is_ok_and(|event| Part::new(event, false).source() == Source::Virtual)
+}
 
 /// One open event of this thread.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::lookup::attribute;
 use crate::open::{Mode, Options};
-use crate::parts::Part;
+use crate::parts::{self, Part};
 use crate::policy::{Fence, Policy, Unordered};
 use crate::reading::{Reading, Source};
 use crate::verify::steady;
@@ -431,9 +431,6 @@ fn open_member(
         .into_iter()
         .find_map(|config1| open(attr.config1(config1)).ok())
         .map_or_else(|| open(attr), Ok)
-        .map_err(|source| Error::Open {
-            event: event.name.clone(),
-            source,
-        })?;
+        .map_err(|source| parts::refused(options.kernel_used(), &event.name, source))?;
     Ok(Part::new(opened, options.may_read_registers()))
 }

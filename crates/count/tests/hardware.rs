@@ -521,3 +521,19 @@ fn policies_read_the_same_counter() {
     println!("{counter:?}: {spent}");
     assert!((2000..2000 + slack(&counter)).contains(&spent), "{spent}");
 }
+
+#[test]
+fn an_event_that_the_virtual_pmu_lacks_is_its_lack() {
+    if source() != Source::Virtual {
+        println!("skipped: only inside the virtual PMU");
+        return;
+    }
+    let error = Options::new().open::<Fence>("L1-dcache-load-misses:u");
+    let error = error.map(|_| ()).unwrap_err();
+    assert!(matches!(error, Error::NotVirtual { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.contains("virtual PMU") && text.contains("; ") && !text.contains("no PMU"),
+        "{text}"
+    );
+}

@@ -9,3 +9,4 @@ pub(crate) mod rings;
 
 pub(crate) use choose::{Chains, Chosen, Request, choose};
 pub(crate) use rings::{Opened, Scope};
+pub(crate) mod waiting;

@@ -27,6 +27,10 @@ pub(super) struct Shared {
     pub store: Store,
     /// Bytes of code at the start of the image.
     pub text: u64,
+    /// Replaces the kernel's random bytes of every image.
+    pub at_random: Option<[u8; 16]>,
+    /// The vDSO is hidden from every image.
+    pub hide_vdso: bool,
 }
 
 // SAFETY: the header is only used through atomics after construction.
@@ -95,6 +99,8 @@ impl Shared {
             header,
             store: Store::new(options.cache.clone()),
             text,
+            at_random: options.at_random,
+            hide_vdso: options.hide_vdso,
         })
     }
 

@@ -9,6 +9,7 @@ mod stream;
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashMap;
 
@@ -65,6 +66,8 @@ pub struct Recording {
     features: Features,
     pipe: bool,
     truncated: bool,
+    /// Bytes of segments that were begun, over all passes.
+    passed: AtomicU64,
 }
 
 impl Recording {
@@ -94,6 +97,7 @@ impl Recording {
             features: Features::default(),
             pipe: false,
             truncated: false,
+            passed: AtomicU64::new(0),
         };
         let file = this.bytes.as_slice();
         let (data, attrs) = match FileHeader::parse(file)? {
@@ -168,6 +172,22 @@ impl Recording {
         this.set_events(scan)?;
         Ok(this)
     }
+
+    pub(crate) fn passed(&self, bytes: usize) {
+        self.passed.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// How many times all records were gone through so far, each to its end or in part; other threads may ask while
+    /// one is at it. [`blocks::analyze`](crate::blocks::analyze) and [`profile::collect`](crate::profile::collect) go
+    /// through them [`PASSES`](Self::PASSES) times. 0 without records.
+    #[must_use]
+    pub fn passes(&self) -> f64 {
+        let all: usize = self.segments.iter().map(|s| s.range.len()).sum();
+        self.passed.load(Ordering::Relaxed) as f64 / all.max(1) as f64
+    }
+
+    /// Passes over the records in one analysis: the address spaces, the losses, the samples.
+    pub const PASSES: f64 = 3.0;
 
     fn set_events(&mut self, scan: Scan) -> Result<()> {
         let mut names = scan.names;

@@ -112,6 +112,7 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         while self.bytes.is_empty() {
             let segment = self.segments.next()?;
+            self.recording.passed(segment.range.len());
             self.bytes = self.recording.segment_bytes(segment);
             self.at = segment.range.start;
         }

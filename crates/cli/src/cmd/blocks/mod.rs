@@ -17,6 +17,7 @@ use truecount_sample::{Error, Recording, blocks};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, cannot_write};
+use crate::sampling::waiting::watched;
 use view::View;
 
 const EXAMPLES: &str = "\
@@ -105,7 +106,9 @@ fn load<'a>(path: &'a Path, search: &SearchPath) -> Result<View<'a>, Failure> {
         }
         Err(error) => return Err(unreadable(path, &error)),
     };
-    let analysis = blocks::analyze(&recording)
+    let share = || recording.passes() / Recording::PASSES;
+    let what = format!("reading {}", path.display());
+    let analysis = watched(&what, share, || blocks::analyze(&recording))
         .map_err(|e| unreadable(path, &e))?
         .map_err(|refusal| Failure::new(1, format!("{}: {refusal}", path.display())))?;
     Ok(View::new(path, analysis, Some(&recording), search.clone()))

@@ -104,6 +104,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         )
         .mend("record for longer, or with a shorter period (-c)"));
     }
+    if args.flamegraph.is_some() || args.firefox.is_some() || args.pprof.is_some() {
+        view.name_all();
+    }
     let mut written = false;
     let mut write = |path: &Option<PathBuf>,
                      content: &dyn Fn(&mut View) -> Result<Vec<u8>, Failure>,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use truecount_sample::profile::{self, CodePlace, Context, Profile, Weight};
 use truecount_sample::symbols::{SearchPath, Symbols};
@@ -14,6 +15,7 @@ use crate::failure::Failure;
 use crate::sampling::kallsyms::Kallsyms;
 use crate::sampling::names;
 pub(super) use crate::sampling::names::{Named, base_name, short};
+use crate::sampling::waiting::watched;
 
 pub(super) struct View {
     pub(super) path: PathBuf,
@@ -43,8 +45,11 @@ impl View {
     pub(super) fn load(path: &Path, search: &SearchPath) -> Result<Self, Failure> {
         let recording = Recording::open(path).map_err(|e| unreadable(path, &e))?;
         let mut symbols = Symbols::new(search.clone());
-        let profile =
-            profile::collect(&recording, &mut symbols).map_err(|e| unreadable(path, &e))?;
+        let share = || recording.passes() / Recording::PASSES;
+        let profile = watched(&format!("reading {}", path.display()), share, || {
+            profile::collect(&recording, &mut symbols)
+        })
+        .map_err(|e| unreadable(path, &e))?;
         let kernel = profile.kernel_text.and_then(|text| {
             // Only when its text is where the recording had it.
             let kernel = Kallsyms::of_this_machine().ok()?;
@@ -59,6 +64,24 @@ impl View {
             kernel,
             names: HashMap::new(),
         })
+    }
+
+    /// Looks up the names of all places, which takes long the first time.
+    pub(super) fn name_all(&mut self) {
+        let mut places: Vec<CodePlace> = Vec::new();
+        for (context, _) in &self.profile.entries {
+            places.extend(context.frames.iter());
+        }
+        places.sort_unstable();
+        places.dedup();
+        let (all, done) = (places.len().max(1) as f64, AtomicU64::new(0));
+        let share = || done.load(Ordering::Relaxed) as f64 / all;
+        watched("finding the functions", share, || {
+            for place in places {
+                self.named(place);
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
     }
 
     /// The functions at a place, innermost first; never empty.
@@ -144,6 +167,9 @@ impl View {
 
     /// Sums of one event by key, largest own first.
     pub(super) fn sums(&mut self, event: u32, by: By) -> Vec<(String, Sum)> {
+        if !matches!(by, By::Process | By::Thread | By::Cpu) {
+            self.name_all();
+        }
         let entries: Vec<(Context, Weight)> = self
             .profile
             .entries
