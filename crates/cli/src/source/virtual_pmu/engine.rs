@@ -29,6 +29,7 @@ pub(super) fn execute(
     program: &Path,
     launch: &Launch<'_>,
     per_block: bool,
+    watched: Option<virt::Watched>,
 ) -> Result<Ran, Refusal> {
     let mut command = command::prepare(program, launch).map_err(Refusal::Command)?;
     before_exec(&mut command, signals, launch.keep_aslr);
@@ -37,6 +38,7 @@ pub(super) fn execute(
         &mut command,
         &virt::Options::default()
             .per_block(per_block)
+            .times(watched)
             .cache(cache::folder()),
     )
     .map_err(|error| failure(&error, program))?;
@@ -70,6 +72,7 @@ pub(super) fn execute(
         uncounted: outcome.totals.uncounted,
         outlived: alive.len(),
         blocks: outcome.blocks,
+        times: outcome.times,
         translated_blocks: sum(&outcome.totals, |thread| thread.translated),
         cached_blocks: sum(&outcome.totals, |thread| thread.cached),
         cache_problem: cache::problem(),
