@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use truecount_engine::virt::{Interval, Timed, Times};
+use truecount_engine::virt::{Interval, Times};
 use truecount_sample::blocks::{Histogram, PrefetchWindow};
 
 use crate::cmd::blocks::json::histogram;
@@ -242,6 +242,7 @@ fn row(row: &Row, step: u16) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use truecount_engine::virt::Timed;
 
     #[test]
     fn the_cost_is_subtracted_and_the_document_reads_back() {
