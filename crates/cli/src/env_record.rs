@@ -50,6 +50,8 @@ pub(crate) struct Environment {
     pub(crate) nmi_watchdog: Option<i64>,
     /// The PMU that counted, by its name in sysfs; `None` without one.
     pub(crate) pmu: Option<String>,
+    /// Factors held still by `--deterministic`.
+    pub(crate) deterministic: Vec<String>,
     /// CPUs the program was bound to.
     pub(crate) pinned: Option<String>,
     /// Number of environment variables.
@@ -118,6 +120,7 @@ impl Environment {
             perf_event_paranoid: read_number("/proc/sys/kernel/perf_event_paranoid"),
             nmi_watchdog: read_number("/proc/sys/kernel/nmi_watchdog"),
             pmu: core_pmu(),
+            deterministic: Vec::new(),
             pinned: (!cpus.is_empty()).then(|| {
                 let names: Vec<String> = cpus.iter().map(ToString::to_string).collect();
                 names.join(",")

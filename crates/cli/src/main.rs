@@ -6,6 +6,7 @@
 mod cmd;
 mod env_record;
 mod failure;
+mod fixed;
 mod machine;
 mod metrics;
 mod model;

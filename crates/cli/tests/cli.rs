@@ -10,6 +10,8 @@ mod check;
 mod errors;
 #[path = "cli/exactness.rs"]
 mod exactness;
+#[path = "cli/noise.rs"]
+mod noise;
 #[path = "cli/overhead.rs"]
 mod overhead;
 #[path = "cli/run.rs"]

@@ -7,6 +7,7 @@ mod completions;
 mod events;
 pub(crate) mod exactness;
 mod man;
+mod noise;
 mod overhead;
 mod profile;
 mod record;
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Events(events::Args),
     Exactness(exactness::Args),
     Man(man::Args),
+    Noise(noise::Args),
     Overhead(Box<overhead::Args>),
     Stat(stat::Args),
     System(system::Args),
@@ -49,6 +51,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Run(args) => run::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
+        Command::Noise(args) => noise::run(args),
         Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),
         Command::Exactness(args) => exactness::run(args),

@@ -40,6 +40,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) own_group: bool,
     /// End the command after this long.
     pub(crate) timeout: Option<Duration>,
+    /// What else is kept the same in every run.
+    pub(crate) fixed: Option<&'a crate::fixed::Fixed>,
 }
 
 /// How a process ended.

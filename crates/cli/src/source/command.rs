@@ -78,6 +78,9 @@ pub(super) fn prepare(program: &Path, launch: &Launch<'_>) -> Result<Command, Fa
         command.process_group(0);
     }
     pin(&mut command, launch);
+    if let Some(fixed) = launch.fixed {
+        command.envs(fixed.variables());
+    }
     Ok(command)
 }
 

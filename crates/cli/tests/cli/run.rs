@@ -328,3 +328,37 @@ fn gs_user(folder: &std::path::Path) -> String {
     std::fs::set_permissions(&file, mode).unwrap();
     file.to_str().unwrap().to_owned()
 }
+
+#[test]
+fn a_second_run_translates_nothing() {
+    if skipped() {
+        return;
+    }
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("translations");
+    let _ = std::fs::remove_dir_all(&folder);
+    let blocks = |flags: &[&str], variable: &str| {
+        let output = truecount(&[&["run", "--json"], flags, &["--", "true"]].concat())
+            .env("XDG_CACHE_HOME", &folder)
+            .env("TRUECOUNT_NO_CACHE", variable)
+            .output()
+            .unwrap();
+        let document: serde_json::Value = serde_json::from_str(&stderr(&output)).unwrap();
+        ["translated_blocks", "cached_blocks"].map(|name| document[name].as_u64().unwrap())
+    };
+    let [all, none] = blocks(&["--no-cache"], "");
+    assert!(all > 0 && none == 0);
+    assert!(!folder.exists(), "nothing is kept");
+    assert_eq!(blocks(&[], "1"), [all, 0]);
+    assert_eq!(blocks(&[], "0"), [all, 0]);
+    if cfg!(target_os = "linux") && blocks(&[], "") == [all, 0] {
+        println!("skipped: the kernel does not switch address randomisation off here");
+        return;
+    }
+    assert_eq!(blocks(&[], ""), [0, all]);
+    let cleared = truecount(&["run", "--clear-cache"])
+        .env("XDG_CACHE_HOME", &folder)
+        .output()
+        .unwrap();
+    assert!(stderr(&cleared).starts_with("1 file"), "{cleared:?}");
+    assert_eq!(blocks(&[], "0"), [all, 0]);
+}

@@ -156,6 +156,24 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         "writing the start arguments",
         ptrace::write(tid, BOOT_STACK, args),
     )?;
+    if let Some(bytes) = &shared.at_random {
+        let entry = step(
+            "finding AT_RANDOM",
+            auxiliary(tid, regs.rsp, libc::AT_RANDOM),
+        )?;
+        let (_, at) = entry.ok_or(InjectError::Gone)?;
+        step("writing AT_RANDOM", ptrace::write(tid, at, bytes))?;
+    }
+    // Without one there is nothing to hide.
+    if shared.hide_vdso
+        && let Some((entry, _)) = step(
+            "finding the vDSO",
+            auxiliary(tid, regs.rsp, libc::AT_SYSINFO_EHDR),
+        )?
+    {
+        let ignore = libc::AT_IGNORE.to_le_bytes();
+        step("hiding the vDSO", ptrace::write(tid, entry, &ignore))?;
+    }
     let mut start = regs;
     start.rip = RUNTIME_BASE;
     start.orig_rax = u64::MAX;
@@ -233,6 +251,30 @@ fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), 
         [image_fd, 0, 0, 0, 0, 0],
     )?;
     Ok((totals_fd, cache_fd))
+}
+
+/// Address and value of an entry of the auxiliary vector of a program that has not begun:
+/// behind the arguments and the environment (System V ABI, x86-64 supplement, 3.4.1 and 3.4.3).
+fn auxiliary(tid: i32, sp: u64, key: u64) -> io::Result<Option<(u64, u64)>> {
+    /// More than the kernel lets arguments and environment be (`MAX_ARG_STRINGS` aside).
+    const MOST: u64 = 1 << 22;
+    let word = |n: u64| ptrace::peek(tid, sp.wrapping_add(8 * n)).map(i64::cast_unsigned);
+    let mut n = word(0)?.saturating_add(2);
+    while n < MOST && word(n)? != 0 {
+        n += 1;
+    }
+    n += 1;
+    while n < MOST {
+        let (found, value) = (word(n)?, word(n + 1)?);
+        if found == key {
+            return Ok(Some((sp.wrapping_add(8 * n), value)));
+        }
+        if found == libc::AT_NULL {
+            break;
+        }
+        n += 2;
+    }
+    Ok(None)
 }
 
 fn program_name(tid: i32) -> String {

@@ -39,6 +39,13 @@ pub struct Options {
     pub per_block: bool,
     /// Times chosen blocks of one program. Neither `cache` nor `per_block` are used then.
     pub times: Option<Watched>,
+    /// What every program of the run finds as its 16 random bytes
+    /// (`AT_RANDOM`, see `getauxval(3)`) instead of the kernel's.
+    pub at_random: Option<[u8; 16]>,
+    /// Programs do not find the vDSO (`vdso(7)`) and read clocks by system calls,
+    /// which take the same number of user-mode instructions at any time: the
+    /// vDSO's loops depend on the time and on the kernel's updates of it.
+    pub hide_vdso: bool,
 }
 
 impl Options {
@@ -58,6 +65,18 @@ impl Options {
     #[must_use]
     pub fn times(mut self, times: Option<Watched>) -> Self {
         self.times = times;
+        self
+    }
+    /// With `at_random` set.
+    #[must_use]
+    pub fn at_random(mut self, bytes: Option<[u8; 16]>) -> Self {
+        self.at_random = bytes;
+        self
+    }
+    /// With `hide_vdso` set.
+    #[must_use]
+    pub fn hide_vdso(mut self, on: bool) -> Self {
+        self.hide_vdso = on;
         self
     }
 }

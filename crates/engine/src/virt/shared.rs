@@ -29,6 +29,10 @@ pub(super) struct Shared {
     pub watched: Option<super::Watched>,
     /// Bytes of code at the start of the image.
     pub text: u64,
+    /// Replaces the kernel's random bytes of every image.
+    pub at_random: Option<[u8; 16]>,
+    /// The vDSO is hidden from every image.
+    pub hide_vdso: bool,
 }
 
 // SAFETY: the header is only used through atomics after construction.
@@ -104,6 +108,8 @@ impl Shared {
             store: Store::new(cache),
             watched: options.times.clone(),
             text,
+            at_random: options.at_random,
+            hide_vdso: options.hide_vdso,
         })
     }
 

@@ -59,6 +59,7 @@ impl Hook {
             keep_aslr: true,
             own_group: true,
             timeout: None,
+            fixed: None,
         };
         let finished = session
             .launcher

@@ -111,6 +111,7 @@ fn one(
                 keep_aslr: setting.keep_aslr,
                 own_group: true,
                 timeout: setting.timeout,
+                fixed: None,
             },
         )),
         groups,

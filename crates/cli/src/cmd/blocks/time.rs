@@ -69,6 +69,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
         keep_aslr: false,
         own_group: false,
         timeout: None,
+        fixed: None,
     };
     let ran = virtual_pmu::execute_timed(&signals, &program, &launch, watched)?;
     let times = ran.times.clone().unwrap_or_default();

@@ -62,6 +62,7 @@ fn child(
         keep_aslr: false,
         own_group: false,
         timeout: None,
+        fixed: None,
     };
     let ran = virtual_pmu::execute(signals, program, &launch, false)?;
     if ran.interrupted.is_some() {

@@ -193,6 +193,7 @@ fn once(
         keep_aslr: false,
         own_group: false,
         timeout: None,
+        fixed: None,
     };
     let hook: Hook<'_> = &mut hook;
     let begun = Instant::now();

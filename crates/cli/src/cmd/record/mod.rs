@@ -141,6 +141,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                 keep_aslr: true,
                 own_group: false,
                 timeout: None,
+                fixed: None,
             };
             let hook: Option<Hook<'_>> =
                 (args.pid.is_none() && !args.all_cpus).then_some(&mut hook);

@@ -53,21 +53,21 @@ pub(super) struct Process {
 
 /// One function of one module in one program.
 #[derive(Debug, Serialize)]
-pub(super) struct Function {
+pub(in crate::cmd) struct Function {
     /// File name of the program.
-    pub(super) program: String,
+    pub(in crate::cmd) program: String,
     /// Path of the file with the code, `[vdso]` or `[jit]`.
-    pub(super) module: String,
+    pub(in crate::cmd) module: String,
     /// Of the module, hexadecimal; left out when it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) build_id: Option<String>,
+    pub(in crate::cmd) build_id: Option<String>,
     /// Name of the symbol; `module+0x…` where there is none.
-    pub(super) function: String,
+    pub(in crate::cmd) function: String,
     /// The asked events by name.
-    pub(super) events: Map<String, Value>,
+    pub(in crate::cmd) events: Map<String, Value>,
     /// The first of them.
     #[serde(skip)]
-    pub(super) first: u64,
+    pub(in crate::cmd) first: u64,
 }
 
 /// Adds up the threads of each process image, in order of appearance.

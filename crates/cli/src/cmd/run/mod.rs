@@ -16,6 +16,7 @@ use truecount_events::Machine;
 use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
+use crate::fixed::Fixed;
 use crate::output::{Output, cannot_write};
 use crate::render::flame::{Flame, Level};
 use crate::render::number::grouped;
@@ -91,6 +92,8 @@ pub(crate) struct Args {
     #[arg(long)]
     aslr: bool,
     #[command(flatten)]
+    fixed: crate::fixed::FixedArgs,
+    #[command(flatten)]
     cache: virtual_pmu::CacheArgs,
     /// Remove the translations kept from earlier runs, and do nothing else
     #[arg(long)]
@@ -106,13 +109,13 @@ pub(crate) struct Args {
 }
 
 /// One event that was asked for.
-pub(super) struct Wish {
+pub(in crate::cmd) struct Wish {
     wanted: Wanted,
     event: StaticEvent,
 }
 
 /// The events asked for, each once; refuses what the engine does not count.
-fn wishes(given: &[String]) -> Result<Vec<Wish>, Failure> {
+pub(in crate::cmd) fn wishes(given: &[String]) -> Result<Vec<Wish>, Failure> {
     let groups = wanted::resolve(&given.join(","), &Machine::this(), false)?;
     let mut wishes: Vec<Wish> = Vec::new();
     for wanted in groups.into_iter().flat_map(|group| group.members) {
@@ -153,15 +156,18 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let program = resolve(first)?;
     // Opened before the run: a wrong path must not cost a run.
     let mut output = Output::open(args.output.as_deref(), true)?;
+    let fixed = args.fixed.fixed();
     let launch = Launch {
         argv: &args.command,
         stdio: [None, None, None],
-        cpus: &[],
+        cpus: fixed.as_ref().map_or(&[], Fixed::cpus),
         keep_aslr: args.aslr,
         own_group: false,
         timeout: None,
+        fixed: fixed.as_ref(),
     };
-    let mut environment = Environment::gather(args.aslr, &[]);
+    let mut environment = Environment::gather(args.aslr, launch.cpus);
+    environment.deterministic = fixed.as_ref().map(Fixed::names).unwrap_or_default();
     environment.add_command(&args.command, Some(&program));
     let mut picture = match &args.flamegraph {
         Some(path) => Some((
@@ -182,7 +188,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         None
     };
-    let document = Document::new(args, &wishes, ran, functions, environment);
+    let mut document = Document::new(args, &wishes, ran, functions, environment);
+    document
+        .notes
+        .extend(fixed.as_ref().and_then(Fixed::warning));
     if let (Some((path, file)), Some(functions)) = (&mut picture, &document.functions) {
         draw(file, &document, functions).map_err(|error| cannot_write(path, &error))?;
     }
@@ -195,13 +204,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn functions_of(ran: &Ran, wishes: &[Wish]) -> Option<Vec<Function>> {
+pub(in crate::cmd) fn functions_of(ran: &Ran, wishes: &[Wish]) -> Option<Vec<Function>> {
     let blocks = ran.blocks.as_ref()?;
     Some(functions::functions(blocks, &ran.threads, wishes))
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-fn functions_of(_: &Ran, _: &[Wish]) -> Option<Vec<Function>> {
+pub(in crate::cmd) fn functions_of(_: &Ran, _: &[Wish]) -> Option<Vec<Function>> {
     None
 }
 

@@ -160,6 +160,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                     keep_aslr: args.aslr,
                     own_group: false,
                     timeout: args.timeout,
+                    fixed: None,
                 },
             )
         }),

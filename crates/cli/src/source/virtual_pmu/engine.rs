@@ -14,6 +14,7 @@ use truecount_engine::virt::{self, LaunchError};
 
 use super::{Ran, Refusal, Thread, cache};
 use crate::failure::Failure;
+use crate::fixed::{Answers, Factor, Fixed};
 use crate::runner::{Exit, Launch, Signals, exec_failure};
 use crate::source::{Ended, Reason, command};
 
@@ -33,15 +34,27 @@ pub(super) fn execute(
 ) -> Result<Ran, Refusal> {
     let mut command = command::prepare(program, launch).map_err(Refusal::Command)?;
     before_exec(&mut command, signals, launch.keep_aslr);
+    let random = match launch.fixed.and_then(Fixed::getrandom) {
+        Some(seed) => Some(Answers::prepare(&mut command, seed).map_err(Refusal::Command)?),
+        None => None,
+    };
     let start = Instant::now();
     let running = virt::launch(
         &mut command,
         &virt::Options::default()
             .per_block(per_block)
             .times(watched)
+            .at_random(launch.fixed.and_then(Fixed::at_random))
+            .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
             .cache(cache::folder()),
     )
-    .map_err(|error| failure(&error, program))?;
+    .map_err(|error| match random.as_ref().and_then(Answers::problem) {
+        Some(problem) => Refusal::Command(problem),
+        None => failure(&error, program),
+    })?;
+    if let Some(random) = &random {
+        random.started();
+    }
     let pid = i32::try_from(running.id())
         .map_err(|_| Refusal::Command(Failure::new(125, "the process number is out of range")))?;
     let aslr_refused = !launch.keep_aslr && randomised(pid);

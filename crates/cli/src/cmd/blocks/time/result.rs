@@ -59,18 +59,25 @@ fn step<'a>(bins: impl Iterator<Item = &'a (u16, u64)>) -> u16 {
 }
 
 impl Row {
-    /// The histogram without the comb that a coarse counter makes: an interval read as `c` lies evenly in the
-    /// `step` cycles around it, for all that the counter tells. For modes and bars; percentiles and JSON have `cycles`.
+    /// The histogram without the comb that a coarse counter makes: an interval read as `c` lies
+    /// within `step` cycles around it, for all that the counter tells. For modes and bars; percentiles and JSON have `cycles`.
     pub(super) fn smooth(&self, step: u16) -> Histogram {
         if step <= 2 {
             return self.cycles.clone();
         }
-        let (width, mut bins) = (u64::from(step), Vec::new());
+        // Both ends are off by less than a step: their difference is so by a triangle.
+        let (width, mut bins) = (i64::from(step), Vec::new());
         for &(cycles, n) in self.cycles.bins() {
-            for i in 0..width {
-                let share = n * (i + 1) / width - n * i / width;
-                let at = cycles.saturating_add(i as u16).saturating_sub(step / 2);
-                bins.push((at.max(1), share));
+            let (mut weight, all) = (0u64, u128::from(width.unsigned_abs().pow(2)));
+            let part = |weight: u64| (u128::from(n) * u128::from(weight) / all) as u64;
+            for off in 1 - width..width {
+                let before = part(weight);
+                weight += (width - off.abs()).unsigned_abs();
+                let at = i64::from(cycles) + off;
+                // Nothing takes less than a cycle: mirrored.
+                let at = if at < 1 { 2 - at } else { at };
+                let at = u16::try_from(at).unwrap_or(u16::MAX);
+                bins.push((at, part(weight) - before));
             }
         }
         Histogram::new(bins)

@@ -1,0 +1,268 @@
+//! The result of `noise` as a document: schema `truecount.noise/1` (`docs/schemas/noise.json`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use serde::Serialize;
+use truecount_stats::{Rng, holm};
+
+use super::measure::{Functions, Outcome, Setting};
+use super::{Args, Released};
+use crate::env_record::Environment;
+use crate::fixed::Factor;
+use crate::model::SourceKind;
+
+/// The probability that so much of the distances from the median falls to `counts`, if runs of both
+/// kinds vary alike: a permutation test (9,999 shuffles with a fixed seed).
+fn permutation(residual: &[u64], counts: &[u64]) -> f64 {
+    const SHUFFLES: u32 = 9_999;
+    let mine = distances(counts);
+    let mut all = distances(residual);
+    all.extend(&mine);
+    let observed: f64 = mine.iter().sum();
+    let mut rng = Rng::new(1);
+    let mut hits = 0u32;
+    for _ in 0..SHUFFLES {
+        rng.shuffle(&mut all);
+        let sum: f64 = all.iter().take(mine.len()).sum();
+        hits += u32::from(sum >= observed);
+    }
+    f64::from(hits + 1) / f64::from(SHUFFLES + 1)
+}
+
+/// A p below this calls a factor a cause, where the residual is not 0.
+const SIGNIFICANT: f64 = 0.05;
+
+/// A function in the least and in the largest run of a setting.
+#[derive(Debug, Serialize)]
+pub(super) struct Divergence {
+    pub(super) program: String,
+    pub(super) module: String,
+    pub(super) function: String,
+    /// Instructions in the run with the least count.
+    pub(super) least_run: u64,
+    /// Instructions in the run with the largest count.
+    pub(super) largest_run: u64,
+}
+
+impl Divergence {
+    pub(super) fn difference(&self) -> i64 {
+        self.largest_run.wrapping_sub(self.least_run).cast_signed()
+    }
+}
+
+/// The runs of one setting.
+#[derive(Debug, Serialize)]
+pub(super) struct Spread {
+    /// `None` for the residual and for all together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) factor: Option<Factor>,
+    pub(super) counts: Vec<u64>,
+    pub(super) min: Option<u64>,
+    pub(super) max: Option<u64>,
+    /// Half the distance of `max` and `min`.
+    pub(super) plus_minus: Option<f64>,
+    /// `None` where no test was needed or possible.
+    pub(super) p: Option<f64>,
+    /// Whether the factor makes runs differ; `None` with less than two runs.
+    pub(super) cause: Option<bool>,
+    pub(super) diverging_functions: usize,
+    pub(super) functions: Vec<Divergence>,
+}
+
+/// Everything that was found.
+#[derive(Serialize)]
+pub(super) struct Document {
+    schema: &'static str,
+    pub(super) command: Vec<String>,
+    pub(super) event: &'static str,
+    source: SourceKind,
+    pub(super) runs: u32,
+    pub(super) seed: u64,
+    pub(super) main_factor: Option<Factor>,
+    pub(super) factors: Vec<Spread>,
+    pub(super) residual: Spread,
+    pub(super) together: Spread,
+    /// How often the program ended how.
+    pub(super) exits: BTreeMap<String, u32>,
+    pub(super) interrupted: Option<i32>,
+    pub(super) notes: Vec<String>,
+    environment: Environment,
+}
+
+fn distances(counts: &[u64]) -> Vec<f64> {
+    let mut sorted = counts.to_vec();
+    sorted.sort_unstable();
+    let Some(&median) = sorted.get(sorted.len() / 2) else {
+        return Vec::new();
+    };
+    counts.iter().map(|&c| c.abs_diff(median) as f64).collect()
+}
+
+fn divergences(least: Functions, mut most: Functions) -> Vec<Divergence> {
+    let keys: BTreeSet<_> = least.keys().chain(most.keys()).cloned().collect();
+    let mut found: Vec<Divergence> = keys
+        .into_iter()
+        .map(|key| {
+            let (a, b) = (
+                least.get(&key).copied().unwrap_or(0),
+                most.remove(&key).unwrap_or(0),
+            );
+            let (program, module, function) = key;
+            Divergence {
+                program,
+                module,
+                function,
+                least_run: a,
+                largest_run: b,
+            }
+        })
+        .filter(|each| each.least_run != each.largest_run)
+        .collect();
+    found.sort_by_key(|each| std::cmp::Reverse(each.difference().unsigned_abs()));
+    found
+}
+
+impl Spread {
+    fn new(setting: &Setting, residual: &[u64], outcome: &Outcome, limit: usize) -> Self {
+        let counts = setting.counts.clone();
+        let (min, max) = (counts.iter().min().copied(), counts.iter().max().copied());
+        let range = match (min, max) {
+            (Some(min), Some(max)) if counts.len() > 1 => Some(max.abs_diff(min)),
+            _ => None,
+        };
+        let quiet = residual
+            .windows(2)
+            .all(|pair| matches!(pair, [a, b] if a == b));
+        let of_factor = matches!(setting.released, Released::One(_));
+        let p = (of_factor && !quiet && counts.len() > 1 && residual.len() > 1)
+            .then(|| permutation(residual, &counts));
+        let cause = match (of_factor, range) {
+            (true, Some(range)) if residual.len() > 1 => Some(range > 0 && p.is_none()),
+            _ => None,
+        };
+        let mut functions = match range {
+            Some(range) if range > 0 => setting
+                .functions(&outcome.wishes)
+                .map(|(least, most)| divergences(least, most))
+                .unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let diverging_functions = functions.len();
+        functions.truncate(limit);
+        Self {
+            factor: match setting.released {
+                Released::One(factor) => Some(factor),
+                _ => None,
+            },
+            counts,
+            min,
+            max,
+            plus_minus: range.map(|range| range as f64 / 2.0),
+            p,
+            cause,
+            diverging_functions,
+            functions,
+        }
+    }
+}
+
+impl Document {
+    pub(super) fn new(args: &Args, seed: u64, outcome: Outcome, environment: Environment) -> Self {
+        let counts_of = |released: Released| {
+            let mut settings = outcome.settings.iter();
+            let found = settings.find(|setting| setting.released == released);
+            found
+                .map(|setting| setting.counts.clone())
+                .unwrap_or_default()
+        };
+        let residual = counts_of(Released::Nothing);
+        let mut factors = Vec::new();
+        let mut ends = [None, None];
+        for setting in &outcome.settings {
+            let spread = Spread::new(setting, &residual, &outcome, args.functions);
+            match setting.released {
+                Released::Nothing => ends[0] = Some(spread),
+                Released::One(_) => factors.push(spread),
+                Released::Everything => ends[1] = Some(spread),
+            }
+        }
+        // Several factors are tried: Holm's correction.
+        let raw: Vec<Option<f64>> = factors.iter().map(|spread| spread.p).collect();
+        for (spread, p) in factors.iter_mut().zip(holm(&raw)) {
+            spread.p = p;
+            if let (Some(cause), Some(p)) = (&mut spread.cause, p) {
+                *cause = p < SIGNIFICANT;
+            }
+        }
+        let empty = |released| {
+            Spread::new(
+                &Setting::empty(released),
+                &residual,
+                &outcome,
+                args.functions,
+            )
+        };
+        let [fixed, together] = ends;
+        let main_factor = factors
+            .iter()
+            .filter(|spread| spread.cause == Some(true))
+            .max_by(|a, b| {
+                a.plus_minus
+                    .unwrap_or(0.0)
+                    .total_cmp(&b.plus_minus.unwrap_or(0.0))
+            })
+            .and_then(|spread| spread.factor);
+        let residual_spread = fixed.unwrap_or_else(|| empty(Released::Nothing));
+        let together = together.unwrap_or_else(|| empty(Released::Everything));
+        let mut notes = outcome.notes.clone();
+        if outcome.exits.keys().any(|exit| exit != "exit status 0") {
+            let list: Vec<String> = outcome
+                .exits
+                .iter()
+                .map(|(exit, times)| format!("{times} × {exit}"))
+                .collect();
+            notes.push(format!("The program ended with: {}.", list.join(", ")));
+        }
+        if outcome.inexact > 0 {
+            notes.push(format!(
+                "{} run(s) were not counted to the end of every process: their differences may be \
+                 the counting's.",
+                outcome.inexact
+            ));
+        }
+        if outcome.aslr_refused {
+            notes.push(
+                "The kernel refused to switch randomisation of addresses off: it is in every row."
+                    .to_owned(),
+            );
+        }
+        Self {
+            schema: "truecount.noise/1",
+            command: args
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            event: "instructions:u",
+            source: SourceKind::Virtual,
+            runs: args.runs,
+            seed,
+            main_factor,
+            factors,
+            residual: residual_spread,
+            together,
+            exits: outcome.exits,
+            interrupted: outcome.interrupted,
+            notes,
+            environment,
+        }
+    }
+}
+
+/// Writes the document as JSON.
+pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)?;
+    out.flush()
+}

@@ -1,0 +1,141 @@
+//! `truecount noise`: what makes identical runs differ.
+//!
+//! Every factor that truecount can hold still is held still; then one at a time is let go. Rounds
+//! visit every setting once, shuffled, so that a drift of the machine reaches all of them alike.
+
+mod document;
+mod measure;
+mod text;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::CmdResult;
+use crate::env_record::Environment;
+use crate::failure::{Failure, Outcome};
+use crate::fixed::{Factor, List, parse_list};
+use crate::output::Output;
+use crate::runner::{Signals, resolve};
+use crate::session::parse_duration;
+use crate::source::virtual_pmu;
+use document::Document;
+
+const HELP: &str = "\
+WHAT THE NUMBERS MEAN
+  instructions:u is counted by the virtual PMU, which is exact: what differs between two runs is a
+  difference of the program's own path, never of the measurement.
+  residual       N runs with every factor held still: what is left is caused by something that
+                 truecount cannot hold still (time of day, thread interleaving, other processes)
+  let go         N runs in which only this factor is as usual, all others held still
+  ±              half of the distance between the least and the largest count of these N runs; the
+                 whole range of the program is at least this
+  p              where the residual is not 0: the probability of distances from the median as
+                 large as these, if the factor did nothing (permutation test, corrected for the
+                 number of factors by Holm); a factor counts as a cause when p is below 0.05. With
+                 a residual of 0 every difference is the factor's and no test is needed
+  main factor    the cause with the largest ±
+  together       N runs with every factor let go at once
+  functions      where the least and the largest run of a setting differ: instructions of each
+                 function in both, largest difference first
+
+FACTORS
+  aslr           randomised addresses
+  at-random      the 16 random bytes that the kernel gives every program
+  getrandom      what the system call getrandom answers: hash seeds of Python, Rust, Go ...
+  clock          clocks read by the vDSO, whose loops depend on the time and on the kernel's
+                 updates of it (held still: they are read by system calls, which costs time)
+  env            size of the environment (let go: 0 to 4095 bytes more, at random)
+  malloc         arenas and timers of glibc's and jemalloc's allocators
+  cpu            the CPU, and migration
+Not held still: what the clock tells, process numbers, the working directory, file order, /dev/urandom, rdrand,
+and the order in which threads run. They are in the residual, if they have an effect.
+
+The program's standard output is thrown away, its input is empty. Its first run warms up and is not
+counted. With getrandom and at-random held still its random numbers are predictable: do not let it
+make keys.
+
+EXAMPLES
+  truecount noise -- python3 -c 'print({str(i): i for i in range(1000)})'
+  truecount noise -n 20 --factors aslr,env -- ./prog
+  truecount noise --json -o noise.json -- ./prog
+  truecount run --deterministic -- ./prog           apply the remedies
+
+noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 1 where there is no virtual
+PMU.";
+
+/// Find what makes identical runs differ
+#[derive(clap::Args)]
+#[command(after_long_help = HELP, after_help = "What the numbers mean, factors and examples: truecount noise --help")]
+pub(crate) struct Args {
+    /// Runs of every setting
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    runs: u32,
+    /// Factors to try, separated by commas [default: all]
+    #[arg(long, value_name = "FACTORS", default_value = "", hide_default_value = true, value_parser = parse_list)]
+    factors: List,
+    /// Seed of the order of runs and of the sizes of the environment [default: from the clock; it is printed]
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Functions to list for each setting that varies
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    functions: usize,
+    /// End a run after this time, such as 10s
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Print one JSON document (schema truecount.noise/1)
+    #[arg(long)]
+    json: bool,
+    /// Write to a file
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    cache: virtual_pmu::CacheArgs,
+    /// The command and its arguments
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+}
+
+/// One setting: everything held still, or with something let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Released {
+    /// The residual.
+    Nothing,
+    One(Factor),
+    Everything,
+}
+
+/// Runs `truecount noise`.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    args.cache.apply();
+    virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
+    let Some(first) = args.command.first() else {
+        return Err(Failure::new(2, "no command to run")
+            .mend("write it after --, as in: truecount noise -- ls -l"));
+    };
+    let signals = Signals::block()
+        .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
+    let program = resolve(first)?;
+    // Opened before the runs: a wrong path must not cost them.
+    let mut output = Output::open(args.output.as_deref(), false)?;
+    let seed = args.seed.unwrap_or_else(|| {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
+    });
+    let outcome = measure::measure(args, &signals, &program, seed)?;
+    let interrupted = outcome.interrupted;
+    let mut environment = Environment::gather(false, &[]);
+    environment.add_command(&args.command, Some(&program));
+    let document = Document::new(args, seed, outcome, environment);
+    if args.json {
+        document::write(&mut output, &document)?;
+    } else {
+        text::write(&mut output, &document)?;
+    }
+    Ok(Outcome(if interrupted.is_some() { 130 } else { 0 }))
+}

@@ -1,0 +1,149 @@
+//! What `noise` prints for people.
+
+use std::io::{self, Write};
+
+use super::document::{Document, Spread};
+use crate::fixed::Factor;
+use crate::render::number::{compact, grouped};
+use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
+use crate::render::table::{Align, Cell, Table};
+
+fn plus_minus(spread: &Spread) -> String {
+    match spread.plus_minus {
+        Some(half) if half == 0.0 => "±0".to_owned(),
+        Some(half) if half < 1000.0 => format!("±{half}"),
+        Some(half) => format!("±{}", compact(half)),
+        None => "not measured".to_owned(),
+    }
+}
+
+fn row(table: &mut Table, name: &str, spread: &Spread, verdict: Cell) {
+    let number = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), grouped);
+    table.row(vec![
+        Cell::styled(HEAD, name),
+        plus_minus(spread).into(),
+        number(spread.min).into(),
+        number(spread.max).into(),
+        spread.counts.len().to_string().into(),
+        verdict,
+    ]);
+}
+
+fn verdict(spread: &Spread) -> Cell {
+    match (spread.cause, spread.p) {
+        (None, _) => Cell::styled(DIM, "too few runs"),
+        (Some(true), None) => Cell::styled(BAD, "a cause"),
+        (Some(true), Some(p)) => Cell::styled(BAD, format!("a cause (p = {p:.3})")),
+        (Some(false), None) => Cell::styled(GOOD, "no effect seen"),
+        (Some(false), Some(p)) => Cell::styled(DIM, format!("within the residual (p = {p:.2})")),
+    }
+}
+
+fn functions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()> {
+    if spread.functions.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "Functions in which runs differ, {name}: {} of {}",
+        spread.functions.len(),
+        spread.diverging_functions
+    )?;
+    let mut table = Table::new([
+        ("difference", Align::Right),
+        ("least run", Align::Right),
+        ("largest run", Align::Right),
+        ("function", Align::Left),
+        ("module", Align::Left),
+    ]);
+    for each in &spread.functions {
+        let sign = if each.difference() < 0 { "-" } else { "+" };
+        let module = each.module.rsplit('/').next().unwrap_or_default();
+        table.row(vec![
+            format!("{sign}{}", grouped(each.difference().unsigned_abs())).into(),
+            grouped(each.least_run).into(),
+            grouped(each.largest_run).into(),
+            Cell::styled(HEAD, each.function.clone()),
+            module.into(),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out)
+}
+
+/// Prints everything.
+pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
+    writeln!(out, "{}", paint(HEAD, &document.command.join(" ")))?;
+    writeln!(
+        out,
+        "{} by the virtual PMU; one factor let go at a time, the others held still (seed {})\n",
+        document.event, document.seed
+    )?;
+    let mut table = Table::new([
+        ("let go", Align::Left),
+        ("varies by", Align::Right),
+        ("least", Align::Right),
+        ("largest", Align::Right),
+        ("runs", Align::Right),
+        ("", Align::Left),
+    ]);
+    for spread in &document.factors {
+        let name = spread.factor.map_or("", Factor::title);
+        row(&mut table, name, spread, verdict(spread));
+    }
+    let nothing = match document.residual.plus_minus {
+        Some(half) if half == 0.0 => Cell::styled(GOOD, "held still: every run is the same"),
+        Some(_) => Cell::styled(WARN, "what truecount cannot hold still"),
+        None => Cell::styled(DIM, "too few runs"),
+    };
+    row(
+        &mut table,
+        "nothing (residual)",
+        &document.residual,
+        nothing,
+    );
+    row(&mut table, "everything", &document.together, "".into());
+    table.write(out)?;
+    writeln!(out)?;
+    let causes: Vec<&Spread> = document
+        .factors
+        .iter()
+        .filter(|spread| spread.cause == Some(true))
+        .collect();
+    match document.main_factor {
+        Some(main) => {
+            let spread = causes.iter().find(|spread| spread.factor == Some(main));
+            let line = format!(
+                "main factor: {}, {}",
+                main.title(),
+                spread.map(|s| plus_minus(s)).unwrap_or_default()
+            );
+            writeln!(out, "{}", paint(BAD, &line))?;
+            let list: Vec<&str> = causes
+                .iter()
+                .filter_map(|spread| spread.factor.map(Factor::name))
+                .collect();
+            writeln!(
+                out,
+                "held still by: truecount run --deterministic={} -- {}",
+                list.join(","),
+                document.command.join(" ")
+            )?;
+        }
+        None if document.factors.iter().any(|s| s.cause.is_none()) => {}
+        None => writeln!(out, "no factor was seen to make runs differ")?,
+    }
+    writeln!(out)?;
+    for spread in causes {
+        functions(out, spread.factor.map_or("", Factor::name), spread)?;
+    }
+    functions(out, "with everything held still", &document.residual)?;
+    if document.interrupted.is_some() {
+        let line = "interrupted: what was measured until then";
+        writeln!(out, "{}", paint(WARN, line))?;
+    }
+    for note in &document.notes {
+        writeln!(out, "{note}")?;
+    }
+    out.flush()
+}

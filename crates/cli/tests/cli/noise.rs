@@ -1,0 +1,212 @@
+//! `truecount noise`, and `--deterministic`: what makes runs differ is named, and held still.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{code, fails, json, run, schema, stderr, stdout, truecount, virtual_pmu};
+
+/// Strings whose order in a set depends on the hash seed, which Python takes from getrandom.
+const STRINGS: &str =
+    "d={str(i): i for i in range(3000)}; print(next(i for i, k in enumerate(set(d)) if k == '7'))";
+
+fn skipped() -> bool {
+    let skip = !virtual_pmu();
+    if skip {
+        println!("skipped: the virtual PMU does not work here");
+    }
+    skip
+}
+
+/// Python itself: a wrapper script would add what a shell varies by.
+fn python() -> Option<&'static str> {
+    let path = "/usr/bin/python3";
+    let found = Path::new(path).exists();
+    if !found {
+        println!("skipped: no {path}");
+    }
+    found.then_some(path)
+}
+
+/// A program that prints addresses and takes branches by their bits.
+fn addresses(folder: &Path) -> Option<PathBuf> {
+    let (source, program) = (folder.join("addresses.c"), folder.join("addresses"));
+    std::fs::write(
+        &source,
+        "#include <stdio.h>\n#include <stdlib.h>\n\
+         int main(void) { for (int i = 0; i < 40; i++) { void *p = malloc(1000);\n\
+         for (unsigned long b = (unsigned long)p >> 12; b; b >>= 1) if (b & 1) printf(\"%p\", p);\n\
+         } return 0; }\n",
+    )
+    .unwrap();
+    let compiled = Command::new("cc")
+        .arg("-O1")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .status();
+    if compiled.is_ok_and(|status| status.success()) {
+        Some(program)
+    } else {
+        println!("skipped: no C compiler");
+        None
+    }
+}
+
+fn follows_schema(document: &Value) {
+    let validator = jsonschema::validator_for(&schema("noise.json")).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// The counts of some runs with `--deterministic`.
+fn held_still(command: &[&str]) -> Vec<u64> {
+    (0..3)
+        .map(|_| {
+            let output = run(&[&["run", "--json", "--deterministic", "--"], command].concat());
+            let document: Value = serde_json::from_str(&stderr(&output)).unwrap();
+            let notes = document["notes"].to_string();
+            assert!(notes.contains("predictable"), "{notes}");
+            let held = document["environment"]["deterministic"].as_array().unwrap();
+            assert_eq!(held.len(), 7, "{held:?}");
+            document["counters"][0]["value"].as_u64().unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn hash_randomisation_of_python_is_named_and_held_still() {
+    let Some(python) = python().filter(|_| !skipped()) else {
+        return;
+    };
+    let command = [python, "-I", "-S", "-c", STRINGS];
+    let arguments = [
+        "noise",
+        "--json",
+        "-n",
+        "5",
+        "--factors",
+        "getrandom,aslr",
+        "--",
+    ];
+    let document = json(&[&arguments[..], &command].concat());
+    follows_schema(&document);
+    assert_eq!(document["main_factor"], "getrandom", "{document:#}");
+    let factor = document["factors"].as_array().unwrap().iter();
+    let factor = factor
+        .clone()
+        .find(|each| each["factor"] == "getrandom")
+        .unwrap();
+    assert!(
+        !factor["functions"].as_array().unwrap().is_empty(),
+        "{factor}"
+    );
+    assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
+    let counts = held_still(&command);
+    assert!(
+        counts.windows(2).all(|pair| pair[0] == pair[1]),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn aslr_is_named_for_a_program_that_prints_addresses_and_held_still() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = addresses(folder.path()) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let document = json(&[
+        "noise",
+        "--json",
+        "-n",
+        "4",
+        "--seed",
+        "3",
+        "--functions",
+        "100",
+        "--",
+        program,
+    ]);
+    follows_schema(&document);
+    assert_eq!(document["main_factor"], "aslr", "{document:#}");
+    assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
+    for each in document["factors"].as_array().unwrap() {
+        // The loader's string functions take branches by the alignment of what is on the stack.
+        if each["factor"] != "env" {
+            assert_eq!(each["cause"], each["factor"] == "aslr", "{each}");
+        }
+        let names = each["functions"].to_string();
+        assert_eq!(names.contains("main"), each["factor"] == "aslr", "{each}");
+    }
+    let counts = held_still(&[program]);
+    assert!(
+        counts.windows(2).all(|pair| pair[0] == pair[1]),
+        "{counts:?}"
+    );
+    // A schema that accepts anything would prove nothing.
+    for spoil in [
+        |d: &mut Value| d["main_factor"] = "moon".into(),
+        |d: &mut Value| d["factors"][0]["cause"] = "yes".into(),
+        |d: &mut Value| d["residual"]["counts"] = Value::Null,
+    ] {
+        let mut wrong = document.clone();
+        spoil(&mut wrong);
+        assert!(!jsonschema::is_valid(&schema("noise.json"), &wrong));
+    }
+}
+
+#[test]
+fn getrandom_gives_the_same_bytes_and_the_whole_length() {
+    let Some(python) = python().filter(|_| !skipped()) else {
+        return;
+    };
+    let code = "import os; a=os.getrandom(100000); b=os.getrandom(100000); \
+        print(len(a), len(b), a==b, len(set(a)), hash('x'), a[:8].hex())";
+    let print = |flags: &[&str]| {
+        let output = run(&[&["run"], flags, &["--", python, "-I", "-S", "-c", code]].concat());
+        stdout(&output)
+    };
+    let flag = ["--deterministic=getrandom"];
+    let (first, again) = (print(&flag), print(&flag));
+    assert!(first.starts_with("100000 100000 False 256 "), "{first}");
+    assert_eq!(first, again);
+    assert_ne!(print(&[]), print(&[]));
+}
+
+#[test]
+fn ctrl_c_prints_what_there_is_and_mistakes_are_told() {
+    fails(
+        &["noise", "--", "no-such-program-anywhere"],
+        127,
+        &["not found"],
+    );
+    let wrong = run(&["noise", "--factors", "moon", "--", "true"]);
+    assert_eq!(code(&wrong), 2);
+    assert!(stderr(&wrong).contains("at-random"), "{}", stderr(&wrong));
+    if skipped() {
+        return;
+    }
+    let child = truecount(&["noise", "--json", "-n", "5000", "--", "true"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    // SAFETY: our own child.
+    assert_eq!(
+        unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) },
+        0
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    follows_schema(&document);
+    assert_eq!(document["interrupted"], libc::SIGINT);
+}
