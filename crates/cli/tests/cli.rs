@@ -24,3 +24,5 @@ mod stat;
 mod support;
 #[path = "cli/system.rs"]
 mod system;
+#[path = "cli/timed.rs"]
+mod timed;

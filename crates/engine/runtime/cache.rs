@@ -12,12 +12,14 @@ mod saved;
 
 pub use areas::{in_code, overlaps_engine};
 
-use crate::layout::{Context, TABLES};
+use crate::layout::{Context, MAX_WATCHES, TABLES, Watch};
 use crate::{check, counts};
 use crate::pages;
+use crate::sys;
 use crate::state::{self, Global, Table};
 use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side, Source};
 use crate::xlate::emit::reaches;
+use crate::xlate::time;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use ahead::Reader;
 use areas::{AREA, Area, MAX_AREAS, code};
@@ -46,6 +48,7 @@ const CONFIG: Config = Config {
     force_far: false,
     limit: block::MAX_INSNS,
     counter: None,
+    watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
 };
 
 /// A translated block.
@@ -124,6 +127,8 @@ pub struct Cache {
     live: [(u64, u8); 512],
     /// Blocks of one instruction, to be used again: (address, number).
     once: [(u64, u32); 256],
+    /// Program addresses with a time stamp.
+    watches: [Watch; MAX_WATCHES],
 }
 
 pub static CACHE: Global<Cache> = Global::new(Cache {
@@ -139,6 +144,7 @@ pub static CACHE: Global<Cache> = Global::new(Cache {
     bucket: [const { Table::new() }; Via::COUNT],
     live: [(u64::MAX, 0); 512],
     once: [(0, NONE); 256],
+    watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
 });
 
 fn once_slot(pc: u64) -> usize {
@@ -153,6 +159,29 @@ impl Cache {
         self.entries.init(8 << 20);
         self.hash_bits = 14;
         self.hash = state::reserve(4 << self.hash_bits) as *mut u32;
+    }
+
+    /// Times what lies between these addresses from now on (nothing is translated yet), and measures
+    /// what the stamps themselves take.
+    pub fn watch(&mut self, watches: [Watch; MAX_WATCHES], near: u64) {
+        /// Enough for a median, after the first rounds that find nothing in the caches.
+        const ROUNDS: u32 = 4096;
+        self.watches = watches;
+        if watches.iter().all(|watch| watch.start == 0) {
+            return;
+        }
+        let at = self.area(near);
+        let Some(Some(area)) = self.areas.get(at).copied() else {
+            return;
+        };
+        let mut hot = code(area.hot, 0x1000);
+        time::calibration(&mut hot, ROUNDS);
+        check!(!hot.overflowed(), "the calibration is too large");
+        let mask = sys::set_mask(u64::MAX);
+        // SAFETY: code just written to executable memory, not yet given to anybody; it keeps every
+        // register but RCX, and GS is at this thread's context.
+        unsafe { core::mem::transmute::<u64, extern "C" fn()>(area.hot)() };
+        sys::set_mask(mask);
     }
 
     /// Translates the block at `pc`. `via` asks for an entry in front of it;
@@ -174,6 +203,7 @@ impl Cache {
         config.offsets.count += 8 * (self.blocks.len() as u32 & 7);
         config.watched = core::ptr::from_ref(&pages::WATCHED) as usize as u32;
         config.counter = counts::next();
+        config.watches = self.watches;
         if once {
             config.limit = 1;
         }

@@ -168,6 +168,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     PAGES.get().init();
     signals::init(context);
     cache_file::start(context, args.cache_fd, args.cache_effort);
+    CACHE.get().watch(args.watches, args.pc);
     context.regs = args.regs;
     context.regs[4] = args.sp;
     context.rflags = args.rflags;

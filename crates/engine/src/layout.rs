@@ -35,6 +35,21 @@ pub const COUNTERS: u32 = 0x1_0000;
 pub const LOG: u64 = REGION / 2;
 /// Counters a process can have.
 pub const MAX_COUNTERS: u32 = ((LOG - COUNTERS as u64) / 8) as u32;
+/// Most watch points of a run ([`Watch`]).
+pub const MAX_WATCHES: usize = 4;
+/// With watch points (never with [`option::BLOCKS`], whose counters lie there): four words for
+/// registers and flags in a slot's region …
+pub const TIME_SPILL: u32 = COUNTERS;
+/// … the last start of each watch point: time stamp (8 bytes), one of [`time_state`] …
+pub const TIME_STATE: u32 = TIME_SPILL + 64;
+/// … and how often each number of cycles was seen, the calibration's behind the last one.
+pub const TIME_HISTOGRAMS: u32 = COUNTERS + 0x1000;
+/// Numbers of cycles told apart; the last is "that many or more".
+pub const TIME_BINS: u32 = 65_536;
+/// Bytes of one histogram.
+pub const TIME_HISTOGRAM_BYTES: u32 = TIME_BINS * 8;
+const _: () =
+    assert!(TIME_HISTOGRAMS as u64 + TIME_HISTOGRAM_BYTES as u64 * (MAX_WATCHES as u64 + 1) <= LOG);
 /// The runtime's own memory (block descriptions, stacks).
 pub const ARENA_BASE: u64 = 0x4500_0000_0000;
 /// Stack of the first thread until it has its own; the start arguments above.
@@ -88,6 +103,24 @@ pub mod option {
     pub const BLOCKS: u32 = 1;
     /// Runtime writes a line a block and system call to stderr (debugging).
     pub const TRACE: u32 = 2;
+}
+
+/// What became of a watch point in a thread: the word behind its time stamp.
+pub mod time_state {
+    /// A start is noted.
+    pub const ARMED: u32 = 1;
+    /// An end took it.
+    pub const USED: u32 = 2;
+}
+
+/// Two program addresses between which the time is taken, or one (`end` 0): between two executions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// 0: none.
+    pub start: u64,
+    /// See above.
+    pub end: u64,
 }
 
 /// States of [`Context::exec`].
@@ -260,4 +293,6 @@ pub struct StartArgs {
     /// How much must be new before it is worth saving, as a binary logarithm;
     /// `u64::MAX`: save nothing.
     pub cache_effort: u64,
+    /// What is timed in this image.
+    pub watches: [Watch; MAX_WATCHES],
 }

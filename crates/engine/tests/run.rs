@@ -354,3 +354,56 @@ fn events_of_every_kind_by_hand() {
         ]
     );
 }
+
+/// Flags and registers are alive where the stamps stand: the result and the count stay what they are,
+/// and every interval is seen.
+#[test]
+fn time_stamps_change_nothing_and_miss_nothing() {
+    let source = "
+        .globl _start
+        _start: mov $1000, %ecx; xor %ebx, %ebx; xor %esi, %esi; xor %edi, %edi
+        again: mov $7, %edx; mov %ecx, %eax; shl $31, %eax; add %eax, %eax
+        head: seto %al; adc $0, %rbx; movzbl %al, %eax; add %rax, %rsi; add %rdx, %rdi
+        end: dec %ecx; jnz again
+        add %rbx, %rdi; add %rsi, %rdi; and $255, %edi; mov $60, %eax; syscall";
+    let Some(path) = assemble("stamps", source) else {
+        return;
+    };
+    let Some(plain) = count(Command::new(&path)) else {
+        return;
+    };
+    assert_eq!(plain.status.code(), Some(8000 & 255));
+    assert!(plain.times.is_none());
+    let bytes = std::fs::read(&path).expect("just built");
+    let entry = u64::from_le_bytes(bytes[24..32].try_into().expect("eight bytes"));
+    let (head, end) = (entry + 23, Some(entry + 39));
+    let interval = |start, end| virt::Interval { start, end };
+    let intervals = [
+        interval(head, None),
+        interval(head, end),
+        interval(head + 1, None), // inside an instruction
+        interval(entry + 39, Some(head)),
+    ];
+    let watched = virt::Watched::new(&path, &intervals).expect("an ELF file");
+    let options = virt::Options::default().times(Some(watched));
+    let Some(timed) = count_with(Command::new(&path), &options) else {
+        return;
+    };
+    assert_eq!(timed.status, plain.status);
+    assert_eq!(timed.totals.instructions(), plain.totals.instructions());
+    let times = timed.times.expect("asked for");
+    assert_eq!(times.processes, 1);
+    let seen = |t: &virt::Timed| t.cycles.iter().map(|bin| bin.1).sum::<u64>() + t.longer;
+    let counts: Vec<u64> = times.intervals.iter().map(seen).collect();
+    assert_eq!(counts, [999, 1000, 0, 999]);
+    assert!(times.empty.median().is_some_and(|cost| cost > 0));
+    assert!(times.intervals[0].median() >= times.empty.median());
+    // Another program than the one meant is not timed.
+    let watched = virt::Watched::new(Path::new("/proc/self/exe"), &intervals[..1]).expect("ELF");
+    let options = virt::Options::default().times(Some(watched));
+    if let Some(other) = count_with(Command::new(&path), &options) {
+        let times = other.times.expect("asked for");
+        assert_eq!((times.processes, seen(&times.intervals[0])), (0, 0));
+        assert_eq!(other.totals.instructions(), plain.totals.instructions());
+    }
+}

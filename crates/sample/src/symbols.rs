@@ -118,6 +118,25 @@ impl Symbols {
     }
 }
 
+/// Addresses of the symbols of this name in the program or library `path`, as the file has them, with
+/// their sizes; several where it is not unique, none where it is not there.
+///
+/// # Errors
+/// One line: the file cannot be read, or is no ELF file.
+pub fn addresses_of(path: &Path, name: &str) -> Result<Vec<(u64, Option<usize>)>, String> {
+    use blazesym::inspect::{Inspector, source as inspected};
+    let source = inspected::Source::Elf(inspected::Elf::new(path));
+    let inspector = Inspector::new();
+    let found = inspector
+        .lookup(&source, &[name])
+        .map_err(|error| error.to_string())?;
+    let mut places: Vec<(u64, Option<usize>)> =
+        found.iter().flatten().map(|s| (s.addr, s.size)).collect();
+    places.sort_unstable();
+    places.dedup();
+    Ok(places)
+}
+
 fn look_up(symbolizer: &Symbolizer, path: &Path, offset: u64) -> Location {
     let source = Source::Elf(source::Elf::new(path));
     match symbolizer.symbolize_single(&source, Input::FileOffset(offset)) {

@@ -69,6 +69,9 @@ pub(crate) struct Ran {
     /// The blocks executed, where the run counted them.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub(crate) blocks: Option<truecount_engine::virt::Blocks>,
+    /// The time of chosen blocks, where the run took it.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    pub(crate) times: Option<truecount_engine::virt::Times>,
     /// Blocks of code that had to be translated, and that came from earlier runs.
     pub(crate) translated_blocks: u64,
     pub(crate) cached_blocks: u64,
@@ -197,7 +200,7 @@ pub(crate) fn execute(
 ) -> Result<Ran, Refusal> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     {
-        engine::execute(signals, program, launch, per_block)
+        engine::execute(signals, program, launch, per_block, None)
     }
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     {
@@ -207,6 +210,20 @@ pub(crate) fn execute(
             Ok(()) => Failure::new(1, "the virtual PMU is not in this build"),
         }))
     }
+}
+
+/// As [`execute`], timing chosen blocks.
+///
+/// # Errors
+/// As [`execute`].
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) fn execute_timed(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+    watched: truecount_engine::virt::Watched,
+) -> Result<Ran, Refusal> {
+    engine::execute(signals, program, launch, false, Some(watched))
 }
 
 /// The engine's event that a metric names.

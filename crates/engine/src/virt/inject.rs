@@ -138,6 +138,11 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         totals_fd,
         cache_fd,
         cache_effort: plan.effort.unwrap_or(u64::MAX),
+        watches: shared
+            .watched
+            .as_ref()
+            .map(|watched| watched.in_process(tid))
+            .unwrap_or_default(),
     };
     shared.store.note(slot, plan);
     // SAFETY: plain integers without padding.

@@ -11,12 +11,14 @@ mod inject;
 mod ptrace;
 mod shared;
 mod store;
+mod times;
 mod totals;
 
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
 pub use blocks::{Blocks, Executed, Mapping};
 pub use error::LaunchError;
 pub use store::{Cache, CacheError};
+pub use times::{Interval, Timed, Times, Watched};
 pub use totals::{ThreadTotals, Totals};
 
 use std::process::{Child, Command, ExitStatus};
@@ -35,6 +37,8 @@ pub struct Options {
     /// a block and process) and no more time, but reading a counter inside the
     /// program takes longer.
     pub per_block: bool,
+    /// Times chosen blocks of one program. Neither `cache` nor `per_block` are used then.
+    pub times: Option<Watched>,
     /// What every program of the run finds as its 16 random bytes
     /// (`AT_RANDOM`, see `getauxval(3)`) instead of the kernel's.
     pub at_random: Option<[u8; 16]>,
@@ -55,6 +59,12 @@ impl Options {
     #[must_use]
     pub fn per_block(mut self, on: bool) -> Self {
         self.per_block = on;
+        self
+    }
+    /// With `times` set.
+    #[must_use]
+    pub fn times(mut self, times: Option<Watched>) -> Self {
+        self.times = times;
         self
     }
     /// With `at_random` set.
@@ -99,6 +109,8 @@ pub struct Outcome {
     pub totals: Totals,
     /// With [`Options::per_block`]: every block that was executed, and how often.
     pub blocks: Option<Blocks>,
+    /// With [`Options::times`]: the time of the chosen blocks.
+    pub times: Option<Times>,
 }
 
 /// Starts `command` under the engine. Standard streams, environment and working
@@ -173,6 +185,7 @@ impl Running {
             status,
             totals,
             blocks,
+            times: times::read(&self.shared),
         })
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Shared {
     header: NonNull<Header>,
     /// Translations of earlier runs.
     pub store: Store,
+    /// What is timed.
+    pub watched: Option<super::Watched>,
     /// Bytes of code at the start of the image.
     pub text: u64,
     /// Replaces the kernel's random bytes of every image.
@@ -57,6 +59,8 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
 
 impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
+        let plain = options.times.is_none();
+        let cache = options.cache.clone().filter(|_| plain);
         let totals = memfd(c"truecount-totals")?;
         totals
             .set_len(u64::from(MAX_SLOTS) * REGION)
@@ -86,18 +90,23 @@ impl Shared {
                 .store(1, std::sync::atomic::Ordering::Relaxed);
             (*h).launcher = std::process::id();
             (*h).saving.store(
-                u32::from(options.cache.is_some()),
+                u32::from(cache.is_some()),
                 std::sync::atomic::Ordering::Relaxed,
             );
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
-            (*h).options = if options.per_block { option::BLOCKS } else { 0 };
+            (*h).options = if options.per_block && plain {
+                option::BLOCKS
+            } else {
+                0
+            };
         }
         Ok(Self {
             totals,
             image,
             header,
-            store: Store::new(options.cache.clone()),
+            store: Store::new(cache),
+            watched: options.times.clone(),
             text,
             at_random: options.at_random,
             hide_vdso: options.hide_vdso,

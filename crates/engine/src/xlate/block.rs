@@ -18,6 +18,8 @@ use super::decode::{Insn, Kind, MAX_LEN, decode, flag, prefix};
 use super::emit::Buffer;
 use super::entry::{Offsets, Via};
 use super::facts::Facts;
+use super::time;
+use crate::layout::{MAX_WATCHES, Watch};
 
 /// Most instructions in a block.
 pub const MAX_INSNS: usize = 64;
@@ -26,7 +28,7 @@ pub const MAX_EXITS: usize = 20;
 /// Most counters of a block beside its own: one an early exit.
 pub const MAX_PARTS: usize = MAX_EXITS;
 /// Most records of a block.
-pub const MAX_RECORDS: usize = MAX_INSNS + 4;
+pub const MAX_RECORDS: usize = MAX_INSNS + 4 + MAX_WATCHES;
 
 /// What the builder asks about the program.
 pub trait Source {
@@ -149,6 +151,8 @@ pub struct Config {
     /// The block's counter (those of its early exits follow); `None` adds the
     /// instructions to the running total at `offsets.count`.
     pub counter: Option<u32>,
+    /// Addresses with a time stamp: a block begins there.
+    pub watches: [Watch; MAX_WATCHES],
 }
 
 #[derive(Clone, Copy)]
@@ -264,6 +268,9 @@ impl Builder<'_, '_> {
         let mut pc = start;
         let mut side_exits = 0;
         while self.count < self.config.limit.min(MAX_INSNS) {
+            if self.count > 0 && time::is_watched(&self.config.watches, pc) {
+                break;
+            }
             let mut bytes = [0u8; MAX_LEN];
             let readable = source.fetch(pc, &mut bytes);
             let insn = match decode(bytes.get(..readable).unwrap_or(&[])) {
@@ -413,6 +420,12 @@ impl Builder<'_, '_> {
             self.hot.jump_gs(offsets.vector_special);
             self.exit(start, 0, 0, None);
             return;
+        }
+        let watches = self.config.watches;
+        for stamp in time::due(&watches, start) {
+            let here = self.hot.here();
+            time::stamp(self.hot, stamp);
+            self.record(here, 0);
         }
         let total = self.whole();
         let point = self.place_count(source, next);

@@ -10,3 +10,4 @@ pub mod entry;
 pub mod facts;
 mod insn;
 mod table;
+pub mod time;

@@ -64,7 +64,7 @@ pub(super) fn print(out: &mut dyn Write, view: &mut View<'_>, at: usize) -> io::
 }
 
 /// A histogram in characters: at most 24 rows.
-fn bars(out: &mut dyn Write, h: &Histogram) -> io::Result<()> {
+pub(super) fn bars(out: &mut dyn Write, h: &Histogram) -> io::Result<()> {
     const BLOCKS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
     let rows = super::chart::bins(h, 24);
     let most = rows.iter().map(|r| r.count).max().unwrap_or(1).max(1);

@@ -7,7 +7,7 @@ use super::compare::{Other, label};
 use super::view::{View, cleaned, cycles, modes, percentiles};
 use crate::render::number::grouped;
 
-const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 :root{color-scheme:light;--ink:#1f2937;--faint:#6b7280;--line:#e5e7eb;--blue:#2563eb}\
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);max-width:1040px;margin:2rem auto;padding:0 1.2rem;background:#fff}\
 h1{font-size:1.5rem;margin:0}h2{font-size:1.15rem;margin:2.2rem 0 .6rem}p.sub{color:var(--faint);margin:.2rem 0 1rem}\

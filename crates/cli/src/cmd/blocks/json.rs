@@ -9,7 +9,7 @@ use super::compare::Other;
 use super::view::{View, percentiles};
 use crate::render::csv;
 
-fn histogram(h: &Histogram) -> Value {
+pub(super) fn histogram(h: &Histogram) -> Value {
     let [p50, p90, p99] = percentiles(h);
     json!({
         "count": h.total(),

@@ -1,4 +1,5 @@
-//! `truecount blocks`: how many cycles each block takes, from recorded branch stacks.
+//! `truecount blocks`: how many cycles each block takes, from recorded branch stacks, or (`--time`) by
+//! time stamps in the translated program.
 
 mod chart;
 mod compare;
@@ -6,8 +7,11 @@ mod detail;
 mod html;
 mod json;
 mod text;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod time;
 mod view;
 
+use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +32,19 @@ EXAMPLES
   truecount blocks before.data --compare after.data --block 0x1287 --svg chart.svg
                                               two recordings in one chart
   perf script -F ip,brstack | truecount blocks -
-                                              perf's text as input (addresses only)";
+                                              perf's text as input (addresses only)
+
+WITHOUT BRANCH STACKS (x86-64 Linux; no PMU needed)
+  truecount blocks --time look_up -- ./plain       time between two executions of look_up's first instruction
+  truecount blocks --time 0x1300..0x1315 -- ./plain    from one address to another (as objdump -d shows them)
+  truecount blocks --time main+48..main+116 -- ./plain
+  truecount blocks --time look_up --json -o plain.json -- ./plain
+  truecount blocks --time look_up --compare plain.json --svg chart.svg -- ./prefetched
+                                                   two runs in one chart
+  The program runs under the virtual PMU; the chosen blocks get inline time stamps (rdtsc between lfence), whose
+  own cost is measured at the start of each process, subtracted and stated. Units are cycles of the
+  time stamp counter, whose rate is constant: not core clock cycles. Each stamp waits for what came before, so
+  executions do not overlap as they do natively. The result goes to stderr, or to the file of --output.";
 
 /// How many cycles each block of code takes, from recorded branch stacks (LBR)
 #[derive(clap::Args)]
@@ -37,7 +53,7 @@ pub(crate) struct Args {
     /// A recording, or the text of `perf script -F ip,brstack`; - is stdin
     #[arg(default_value = "perf.data")]
     file: PathBuf,
-    /// The program, where it is not at the path of the recording
+    /// The program, where it is not at the path of the recording; with --time: where CMD is a wrapper
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// Look for all programs and libraries below this folder
@@ -49,7 +65,15 @@ pub(crate) struct Args {
     /// One block in detail: an address, an offset in the file, or SYMBOL+OFFSET (0x for hexadecimal)
     #[arg(long, value_name = "ADDR|SYMBOL+OFF")]
     block: Option<String>,
-    /// A second recording, to compare the block's time with (before and after a change)
+    /// Time these blocks of CMD instead of reading a recording: from an address to the next execution of it, or
+    /// to END (also +OFFSET from the start); up to 4
+    #[arg(long, value_name = "ADDR|SYMBOL[+OFF][..END]", requires = "command")]
+    time: Vec<String>,
+    /// With --time: write the result to FILE instead of stderr
+    #[arg(short, long, value_name = "FILE", requires = "time")]
+    output: Option<PathBuf>,
+    /// A second recording, to compare the block's time with (before and after a change); with --time the JSON of
+    /// an earlier run
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
     /// Print a JSON document (schema truecount.blocks/1)
@@ -64,6 +88,9 @@ pub(crate) struct Args {
     /// Write the chart of the block (the first one without --block)
     #[arg(long, value_name = "OUT")]
     svg: Option<PathBuf>,
+    /// With --time: the command and its arguments
+    #[arg(value_name = "CMD", last = true, requires = "time")]
+    command: Vec<OsString>,
 }
 
 /// Turns a reader's error into the command's.
@@ -132,8 +159,32 @@ fn is_text(bytes: &[u8]) -> bool {
             .all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace())
 }
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn timed(args: &Args) -> CmdResult {
+    if args.block.is_some() || args.csv || args.symfs.is_some() {
+        return Err(Failure::new(
+            2,
+            "--block, --csv and --symfs are for recordings, not for --time",
+        )
+        .mend("use --time alone, with --json, --svg or --html"));
+    }
+    time::run(args)
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn timed(_: &Args) -> CmdResult {
+    Err(Failure::new(
+        1,
+        "--time needs the virtual PMU, which works on x86-64 Linux only",
+    )
+    .mend("record branch stacks where the CPU has them: truecount record -b -- CMD"))
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> CmdResult {
+    if !args.time.is_empty() {
+        return timed(args);
+    }
     let search = SearchPath {
         symfs: args.symfs.clone(),
         binary: args.binary.clone(),

@@ -30,6 +30,7 @@ pub(super) fn execute(
     program: &Path,
     launch: &Launch<'_>,
     per_block: bool,
+    watched: Option<virt::Watched>,
 ) -> Result<Ran, Refusal> {
     let mut command = command::prepare(program, launch).map_err(Refusal::Command)?;
     before_exec(&mut command, signals, launch.keep_aslr);
@@ -42,6 +43,7 @@ pub(super) fn execute(
         &mut command,
         &virt::Options::default()
             .per_block(per_block)
+            .times(watched)
             .at_random(launch.fixed.and_then(Fixed::at_random))
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
             .cache(cache::folder()),
@@ -83,6 +85,7 @@ pub(super) fn execute(
         uncounted: outcome.totals.uncounted,
         outlived: alive.len(),
         blocks: outcome.blocks,
+        times: outcome.times,
         translated_blocks: sum(&outcome.totals, |thread| thread.translated),
         cached_blocks: sum(&outcome.totals, |thread| thread.cached),
         cache_problem: cache::problem(),

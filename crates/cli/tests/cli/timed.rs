@@ -1,0 +1,112 @@
+//! `blocks --time`: every execution timed, the document, the comparison, what is refused.
+
+use super::support::{code, fails, run, schema, stderr, virtual_pmu};
+
+const PROGRAM: &str = "
+#include <stdlib.h>
+__attribute__((noinline)) long work(long n)
+{
+    long x = 1;
+    for (long i = 0; i < n; i++) __asm__ volatile(\"imul $3, %0, %0\" : \"+r\"(x));
+    return x;
+}
+int main(int argc, char **argv)
+{
+    long n = atol(argv[1]), sum = 0;
+    for (int i = 0; i < 5000; i++) sum += work(n);
+    return sum == 42;
+}
+";
+
+#[test]
+fn blocks_are_timed_without_a_pmu() {
+    if !virtual_pmu() {
+        println!("skipped: the virtual PMU does not work here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (source, program) = (at("work.c"), at("work"));
+    std::fs::write(&source, PROGRAM).unwrap();
+    let built = std::process::Command::new("cc")
+        .args(["-O1", "-o", &program, &source])
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        println!("skipped: no working C compiler");
+        return;
+    }
+    let document = |n: &str, more: &[&str]| {
+        let file = at("out.json");
+        let head = ["blocks", "--time", "work", "--json", "-o", &file];
+        let output = run(&[&head, more, &["--", &program, n]].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let text = std::fs::read_to_string(&file).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    let short = document("10", &[]);
+    let kept = at("short.json");
+    std::fs::write(&kept, short.to_string()).unwrap();
+    let picture = at("chart.svg");
+    let long = document("1000", &["--compare", &kept, "--svg", &picture]);
+    for document in [&short, &long] {
+        assert_eq!(document["intervals"][0]["executions"], 4999);
+        assert!(document["cost"]["cycles"].as_u64() > Some(0));
+    }
+    // 990 dependent multiplications more, each of at least a core cycle; the TSC may be slower.
+    let p50 = |d: &serde_json::Value| d["intervals"][0]["cycles"]["p50"].as_u64().unwrap();
+    assert!(
+        p50(&long) > p50(&short) + 300,
+        "{} {}",
+        p50(&short),
+        p50(&long)
+    );
+    assert_eq!(long["compared_with"]["intervals"], short["intervals"]);
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    assert!(
+        svg.contains("work 10:") && svg.contains("work 1000:"),
+        "{svg}"
+    );
+
+    let validator = jsonschema::validator_for(&schema("blocks.json")).unwrap();
+    assert!(validator.is_valid(&long));
+    let mut wrong = long.clone();
+    wrong["cost"] = 3.into();
+    assert!(!validator.is_valid(&wrong));
+
+    // Refused before the program runs.
+    let time = |spec: &str| -> Vec<String> {
+        ["blocks", "--time", spec, "--", &program, "10"]
+            .map(str::to_owned)
+            .into()
+    };
+    for (spec, status, part) in [
+        ("nothing_like_it", 1, "has no symbol"),
+        ("work+", 2, "no number"),
+        ("work+0x10000", 2, "beyond"),
+    ] {
+        let args = time(spec);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        fails(&args, status, &[part]);
+    }
+    let script = at("script");
+    std::fs::write(&script, "#!/bin/sh\n").unwrap();
+    fails(
+        &["blocks", "--time", "0x10", "--", &script],
+        1,
+        &["no 64-bit ELF"],
+    );
+    fails(
+        &[
+            "blocks",
+            "--time",
+            "work",
+            "--compare",
+            &source,
+            "--",
+            &program,
+            "10",
+        ],
+        1,
+        &["no JSON of a timed run"],
+    );
+}
