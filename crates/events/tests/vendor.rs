@@ -119,7 +119,11 @@ fn perfmon_is_read() {
     // A fixed counter's event by its programmable encoding.
     assert_eq!(perf("INST_RETIRED.ANY"), "cpu/event=0xc0/");
     // Uncore lists and metrics are no core lists: the files need not even be there.
-    assert!(skylake.events().all(truecount_events::tables::TableEvent::is_core));
+    assert!(
+        skylake
+            .events()
+            .all(truecount_events::tables::TableEvent::is_core)
+    );
     let hybrid = tables.model("alderlake").unwrap();
     assert_eq!(hybrid.find("TOPDOWN.SLOTS_P")[0].pmu, "cpu_core");
     assert_eq!(hybrid.find("TOPDOWN_RETIRING.ALL")[0].pmu, "cpu_atom");

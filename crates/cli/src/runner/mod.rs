@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub(crate) use launcher::{Hook, Launcher};
-pub(crate) use program::{exec_failure, resolve};
+pub(crate) use program::{exec_failure, known_format, resolve};
 pub(crate) use signals::Signals;
 pub(crate) use words::split;
 

@@ -1,6 +1,7 @@
 //! Finds the program as `execvp` does (POSIX XBD 8.3, `PATH`) and says why it could not be run.
 
 use std::ffi::{CString, OsStr, OsString};
+use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +51,16 @@ fn executable(file: &Path) -> bool {
     };
     // SAFETY: `file` is a NUL-terminated string.
     unsafe { libc::access(file.as_ptr(), libc::X_OK) == 0 }
+}
+
+/// Whether the kernel runs such a file by itself: ELF or a script with an interpreter. The C library's `execvp`,
+/// which the engines' launchers use, gives anything else to a shell. A file that cannot be read may be either.
+pub(crate) fn known_format(file: &Path) -> bool {
+    let mut start = Vec::with_capacity(4);
+    match std::fs::File::open(file).and_then(|file| file.take(4).read_to_end(&mut start)) {
+        Ok(_) => start.starts_with(b"\x7fELF") || start.starts_with(b"#!"),
+        Err(_) => true,
+    }
 }
 
 /// The failure for an `execve` of `file` that gave `errno`.

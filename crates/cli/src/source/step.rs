@@ -1,6 +1,7 @@
 //! Single-stepping by `truecount-engine`: exact, slow, needs no PMU.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -62,7 +63,18 @@ impl Source for Step {
         interval: Option<Interval<'_>>,
     ) -> Result<Measurement, Failure> {
         let (program, launch) = super::command::whole(run, interval.as_ref(), "single-stepping")?;
-        let command = super::command::prepare(program, launch)?;
+        let mut command = super::command::prepare(program, launch)?;
+        let mask = session.signals.original();
+        // SAFETY: one async-signal-safe call on a value that the closure owns.
+        unsafe {
+            // Ours blocks what ends us; programs look at it (bash takes 50 instructions to mend it).
+            command.pre_exec(move || {
+                match libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut()) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
 
         let cancel = AtomicBool::new(false);
         let before = self.before;

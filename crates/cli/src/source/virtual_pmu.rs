@@ -19,7 +19,7 @@ use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
 use crate::model::{Precision, Reading, SourceKind};
 use crate::render::number::time;
-use crate::runner::{Launch, Signals};
+use crate::runner::{Launch, Signals, exec_failure, known_format};
 use crate::session::Session;
 use crate::wanted::{Wanted, What};
 
@@ -200,6 +200,10 @@ pub(crate) fn execute(
 ) -> Result<Ran, Refusal> {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     {
+        if !known_format(program) {
+            let failure = exec_failure(program, libc::ENOEXEC);
+            return Err(Refusal::Engine(failure));
+        }
         engine::execute(signals, program, launch, per_block, None)
     }
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

@@ -14,8 +14,8 @@ fn three_arguments_are_three_arguments() {
     let file = folder.path().join("out");
     let path = file.to_str().unwrap();
     let args = [
-        "bench", "-n", "1", "--warmup", "0", "--output", path, "--", "printf", "<%s>", "ONE",
-        "T W O", "THREE",
+        "bench", "--source", "software", "-n", "1", "--warmup", "0", "--output", path, "--",
+        "printf", "<%s>", "ONE", "T W O", "THREE",
     ];
     assert_eq!(code(&run(&args)), 0);
     assert_eq!(
@@ -41,6 +41,8 @@ fn three_arguments_are_three_arguments() {
 
 #[test]
 fn the_same_program_under_two_names_is_never_different() {
+    // A comparison errs once in twenty times: two of five would be a fault.
+    let mut wrong = Vec::new();
     for attempt in 0..5 {
         let seed = attempt.to_string();
         let document = json(&[
@@ -48,9 +50,13 @@ fn the_same_program_under_two_names_is_never_different() {
         ]);
         for compared in document["comparisons"].as_array().unwrap() {
             let verdict = compared["verdict"].as_str().unwrap();
-            assert!(matches!(verdict, "same" | "undecided"), "{compared}");
+            if !matches!(verdict, "same" | "undecided") {
+                wrong.push((attempt, compared.clone()));
+            }
         }
     }
+    wrong.dedup_by_key(|(attempt, _)| *attempt);
+    assert!(wrong.len() < 2, "{wrong:#?}");
 }
 
 #[test]
@@ -129,6 +135,9 @@ fn hooks_run_in_their_order() {
     let say = |what: &str| format!("echo {what} >> {}", log.display());
     let args = [
         "bench",
+        // Without the runs that only count.
+        "--source",
+        "software",
         "-n",
         "2",
         "--warmup",

@@ -103,10 +103,13 @@ fn a_missing_program_is_127_and_a_file_that_is_none_126() {
 
 #[test]
 fn a_program_killed_by_a_signal_gives_128_plus_n_and_its_counts() {
-    let output = run(&["stat", "--", "sh", "-c", "kill -9 $$"]);
-    assert_eq!(code(&output), 137);
-    assert!(stderr(&output).contains("SIGKILL"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("page-faults"));
+    for source in ["auto", "software"] {
+        let output = run(&["stat", "--source", source, "--", "sh", "-c", "kill -9 $$"]);
+        assert_eq!(code(&output), 137);
+        let text = stderr(&output);
+        assert!(text.contains("SIGKILL"), "{text}");
+        assert!(source == "auto" || text.contains("page-faults"), "{text}");
+    }
     fails(
         &["bench", "--", "sh", "-c", "kill -11 $$"],
         1,
@@ -308,7 +311,7 @@ fn ctrl_c_stops_the_command_and_prints_what_was_measured() {
     assert_eq!(status.code(), Some(130), "{:?}", status.signal());
     assert!(text.contains("wall-time"), "{text}");
 
-    let mut child = truecount(&["stat", "--", "sleep", "10"])
+    let mut child = truecount(&["stat", "--source", "software", "--", "sleep", "10"])
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()

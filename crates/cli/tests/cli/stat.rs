@@ -246,7 +246,7 @@ fn metrics_have_values_or_reasons() {
     );
     let csv = stdout(&run(&[&args[..], &["--csv", "--", "true"]].concat()));
     assert!(
-        csv.lines().any(|line| line.starts_with("faults-per-ms,")),
+        csv.lines().any(|line| line.starts_with("faults-per-ms")),
         "{csv}"
     );
     let lines = stdout(&run(&[
@@ -257,7 +257,8 @@ fn metrics_have_values_or_reasons() {
     assert!(lines.lines().count() >= 3, "{lines}");
     for line in lines.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!(line["metrics"][0]["metric"], "faults-per-ms", "{line}");
+        let metric = line["metrics"][0]["metric"].as_str().unwrap();
+        assert!(metric.starts_with("faults-per-ms"), "{line}");
     }
     crate::support::fails(
         &["stat", "-M", "ipcc", "--", "true"],

@@ -311,7 +311,12 @@ impl Generator {
         let near = i.memory_base() == Register::RIP
             || (i.memory_displacement64() as i64).unsigned_abs() < AREA as u64;
         let plain = i.memory_index() == Register::None && i.memory_base() != Register::None;
-        if memory && !(based && near && plain) {
+        // A bit's number in a register reaches anywhere.
+        let bits = matches!(
+            i.mnemonic(),
+            Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
+        );
+        if memory && !(based && near && plain && !bits) {
             return false;
         }
         if matches!(i.segment_prefix(), Register::FS | Register::GS) {
