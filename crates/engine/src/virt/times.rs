@@ -163,6 +163,6 @@ pub(super) fn read(shared: &Shared) -> Option<Times> {
         cycles: sum.into_iter().collect(),
     });
     times.intervals = sums.by_ref().take(watched.intervals.len()).collect();
-    times.empty = sums.last().unwrap_or_default();
+    times.empty = sums.next_back().unwrap_or_default();
     Some(times)
 }

@@ -338,6 +338,9 @@ impl Generator {
         {
             return false;
         }
+        if i.mnemonic() == Mnemonic::Pop && i.op0_register().full_register() == Register::RSP {
+            return false;
+        }
         let string = i.is_string_instruction();
         let rare = !self.random.one_in(40);
         for used in self.info.info(i).used_registers() {
