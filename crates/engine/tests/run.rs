@@ -205,7 +205,7 @@ fn oracle(factory: &mut iced_x86::InstructionInfoFactory, bytes: &[u8]) -> [bool
         .info(&insn)
         .used_memory()
         .iter()
-        .map(|used| used.access())
+        .map(iced_x86::UsedMemory::access)
         .collect();
     let accessed = |kinds: &[A]| memory.iter().any(|access| kinds.contains(access));
     let vector = (0..insn.op_count()).any(|at| {

@@ -198,12 +198,12 @@ pub(crate) fn execute(
     launch: &Launch<'_>,
     per_block: bool,
 ) -> Result<Ran, Refusal> {
+    if !known_format(program) {
+        let failure = exec_failure(program, libc::ENOEXEC);
+        return Err(Refusal::Engine(failure));
+    }
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     {
-        if !known_format(program) {
-            let failure = exec_failure(program, libc::ENOEXEC);
-            return Err(Refusal::Engine(failure));
-        }
         engine::execute(signals, program, launch, per_block, None)
     }
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -338,6 +338,8 @@ mod tests {
 
     fn ran() -> Ran {
         Ran {
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+            times: None,
             ended: Ended {
                 exit: Exit {
                     code: Some(0),

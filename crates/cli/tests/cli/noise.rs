@@ -199,7 +199,6 @@ fn ctrl_c_prints_what_there_is_and_mistakes_are_told() {
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_secs(2));
-    // SAFETY: our own child.
     assert_eq!(
         // SAFETY: a signal to our own child, which has not been waited for.
         unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) },
