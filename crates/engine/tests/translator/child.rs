@@ -291,8 +291,8 @@ fn timer() {
         it_interval: every,
         it_value: every,
     };
-    // SAFETY: plain system call.
     assert_eq!(
+        // SAFETY: a plain system call with a live pointer.
         unsafe { libc::setitimer(libc::ITIMER_REAL, &setting, std::ptr::null_mut()) },
         0
     );

@@ -5,7 +5,14 @@
 //! `TRUECOUNT_SECONDS=600 cargo test --release -p truecount-engine --test translator -- --ignored --nocapture`
 //! (`TRUECOUNT_SEED` begins elsewhere).
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::precedence,
+    clippy::cast_lossless,
+    clippy::match_bool,
+    reason = "helpers of tests, and encodings"
+)]
 
 mod case;
 mod child;
