@@ -244,15 +244,16 @@ fn every_thread_has_its_own_and_dead_handles_are_closed() {
     let handle = PerThread::<Fence>::with_options("instructions:u", options.clone()).unwrap();
     assert_eq!(fake.open_descriptors().len(), 1);
     std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                let mine = handle.counter().unwrap();
-                let again = handle.counter().unwrap();
-                // The same counter: its points compare.
-                let start = mine.read();
-                let _ = again.between(start, handle.read().unwrap());
-            });
-        }
+        let one = || {
+            let mine = handle.counter().unwrap();
+            let again = handle.counter().unwrap();
+            // The same counter: its points compare.
+            let start = mine.read();
+            let _ = again.between(start, handle.read().unwrap());
+        };
+        let threads = [(); 3].map(|()| scope.spawn(one));
+        // The scope alone does not wait for the threads' destructors.
+        threads.map(|thread| thread.join().unwrap());
     });
     // One opening a thread, and the ended threads' are closed.
     assert_eq!(openings(&fake).len(), 4);
