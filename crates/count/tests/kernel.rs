@@ -253,7 +253,9 @@ fn every_thread_has_its_own_and_dead_handles_are_closed() {
         };
         let threads = [(); 3].map(|()| scope.spawn(one));
         // The scope alone does not wait for the threads' destructors.
-        threads.map(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
     // One opening a thread, and the ended threads' are closed.
     assert_eq!(openings(&fake).len(), 4);
