@@ -56,6 +56,10 @@ fn executable(file: &Path) -> bool {
 /// Whether the kernel runs such a file by itself: ELF or a script with an interpreter. The C library's `execvp`,
 /// which the engines' launchers use, gives anything else to a shell. A file that cannot be read may be either.
 pub(crate) fn known_format(file: &Path) -> bool {
+    if !executable(file) {
+        // The attempt says so.
+        return true;
+    }
     let mut start = Vec::with_capacity(4);
     match std::fs::File::open(file).and_then(|file| file.take(4).read_to_end(&mut start)) {
         Ok(_) => start.starts_with(b"\x7fELF") || start.starts_with(b"#!"),
