@@ -115,6 +115,14 @@ fn losses(model: &Model) -> Line<'static> {
             WARN,
         ));
     }
+    if let Some((done, all)) = model.naming {
+        let text = format!(
+            " · finding names: {} of {} places",
+            grouped(done as u64),
+            grouped(all as u64)
+        );
+        spans.push(Span::styled(text, WARN));
+    }
     if model.folded > 0 {
         let text = format!(
             " · {} small rows added up as “others”",
@@ -243,7 +251,7 @@ fn table_row(model: &Model, row: &Row, bar: usize) -> Line<'static> {
 }
 
 fn detail_lines(detail: &mut Detail, page: usize) -> Vec<Line<'static>> {
-    if detail.seek {
+    if detail.seek && !detail.lines.is_empty() {
         detail.seek = false;
         let hottest = detail
             .lines
@@ -267,6 +275,9 @@ fn detail_lines(detail: &mut Detail, page: usize) -> Vec<Line<'static>> {
             DIM,
         ),
     ])];
+    if detail.lines.is_empty() {
+        out.push(Line::styled("  Looking for it …", DIM));
+    }
     for line in detail.lines.iter().skip(detail.scroll).take(page) {
         let margin = match line.share {
             Some(share) => format!("{:>8.1} %{:>9}", 100.0 * share, grouped(line.samples)),

@@ -51,27 +51,17 @@ pub(super) struct Namer {
 }
 
 impl Namer {
-    /// `kernel`: there can be samples of the kernel.
-    pub(super) fn new(kernel: bool) -> Self {
+    /// With the names of the kernel, or why there are none.
+    pub(super) fn new(kernel: Result<Kallsyms, String>) -> Self {
         Self {
             symbols: Symbols::new(SearchPath::default()),
-            // More than a hundred thousand names: read only when they can be needed.
-            kernel: if kernel {
-                Kallsyms::of_this_machine()
-            } else {
-                Ok(Kallsyms::default())
-            },
+            kernel,
             functions: FxHashMap::default(),
             lines: FxHashMap::default(),
             keys: FxHashSet::default(),
             enough: ENOUGH,
             looked_up: 0,
         }
-    }
-
-    /// Why functions of the kernel have no names.
-    pub(super) fn no_kernel_names(&self) -> Option<&str> {
-        self.kernel.as_ref().err().map(String::as_str)
     }
 
     /// Gives up what was read of files when that has become much; names that were found stay.
@@ -198,7 +188,7 @@ mod tests {
 
     #[test]
     fn places_without_names_say_so() {
-        let mut n = Namer::new(false);
+        let mut n = Namer::new(Ok(Kallsyms::default()));
         let place = Place::Unknown(0x1234);
         assert_eq!(
             n.function(&place),
@@ -210,7 +200,7 @@ mod tests {
 
     #[test]
     fn memory_of_names_is_bounded() {
-        let mut n = Namer::new(false);
+        let mut n = Namer::new(Ok(Kallsyms::default()));
         for i in 0..MOST_NAMES as u64 * 3 {
             let _ = n.function(&Place::Unknown(i));
             assert!(n.functions.len() <= MOST_NAMES);

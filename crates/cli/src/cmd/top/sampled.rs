@@ -23,12 +23,11 @@ pub(super) enum Part {
     Function(Key),
 }
 
-/// The sums, and how they were obtained.
-#[derive(Debug)]
+/// The rows, and how they were obtained: all that the table on the screen needs.
+#[derive(Debug, Clone)]
 pub(super) struct Sampled {
     pub(super) by: By,
     pub(super) rows: Tally<Key>,
-    pub(super) parts: Tally<(Key, Part)>,
     /// The last interval, and all since the start.
     pub(super) time: (Duration, Duration),
     pub(super) lost: u64,
@@ -36,41 +35,62 @@ pub(super) struct Sampled {
     pub(super) broken: u64,
 }
 
+/// The rows, and what they are made of.
+#[derive(Debug)]
+pub(super) struct Summed {
+    pub(super) table: Sampled,
+    parts: Tally<(Key, Part)>,
+    events: usize,
+}
+
 impl Sampled {
     pub(super) fn new(by: By, events: usize) -> Self {
         Self {
             by,
             rows: Tally::new(events, MOST_ROWS),
-            parts: Tally::new(events, MOST_DETAILS),
             time: (Duration::ZERO, Duration::ZERO),
             lost: 0,
             throttled: 0,
             broken: 0,
         }
     }
+}
 
-    /// Begins anew, with the losses that there were.
-    pub(super) fn restart(&mut self, by: By, events: usize) {
-        let losses = (self.lost, self.throttled, self.broken);
-        *self = Self::new(by, events);
-        (self.lost, self.throttled, self.broken) = losses;
+impl Summed {
+    pub(super) fn new(by: By, events: usize) -> Self {
+        Self {
+            table: Sampled::new(by, events),
+            parts: Tally::new(events, MOST_DETAILS),
+            events,
+        }
     }
 
-    /// Adds an interval, which becomes the last.
-    pub(super) fn add(&mut self, interval: &Interval, namer: &mut Namer) {
-        self.rows.next();
+    /// Begins anew, with the losses that there were.
+    pub(super) fn restart(&mut self, by: By) {
+        let old = &self.table;
+        let losses = (old.lost, old.throttled, old.broken);
+        *self = Self::new(by, self.events);
+        let table = &mut self.table;
+        (table.lost, table.throttled, table.broken) = losses;
+    }
+
+    /// Adds an interval, which becomes the last. `named` is told how many of its places have their names.
+    pub(super) fn add(&mut self, interval: &Interval, namer: &mut Namer, named: impl Fn(usize)) {
+        let table = &mut self.table;
+        table.rows.next();
         self.parts.next();
-        self.time = (interval.time, self.time.1.saturating_add(interval.time));
-        self.lost = self.lost.saturating_add(interval.lost);
-        self.throttled = self.throttled.saturating_add(interval.throttled);
-        self.broken = self.broken.saturating_add(interval.broken);
+        table.time = (interval.time, table.time.1.saturating_add(interval.time));
+        table.lost = table.lost.saturating_add(interval.lost);
+        table.throttled = table.throttled.saturating_add(interval.throttled);
+        table.broken = table.broken.saturating_add(interval.broken);
         for (event, weight) in interval.crowded.iter().enumerate() {
-            self.rows.add_other(event, *weight);
+            table.rows.add_other(event, *weight);
         }
-        for (hit, weight) in &interval.hits {
+        for (done, (hit, weight)) in interval.hits.iter().enumerate() {
+            named(done);
             let event = usize::from(hit.event);
-            let key = namer.key(self.by, hit, interval);
-            if matches!(self.by, By::Symbol | By::Line) {
+            let key = namer.key(table.by, hit, interval);
+            if matches!(table.by, By::Symbol | By::Line) {
                 let caller = match &hit.caller {
                     Some(place) => namer.function(place),
                     None => Key::new("(no caller recorded)", ""),
@@ -84,7 +104,7 @@ impl Sampled {
                 let part = (key.clone(), Part::Function(function));
                 self.parts.add(part, event, *weight);
             }
-            self.rows.add(key, event, *weight);
+            table.rows.add(key, event, *weight);
         }
     }
 

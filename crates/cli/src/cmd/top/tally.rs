@@ -59,7 +59,7 @@ impl Sums {
 }
 
 /// Sums by key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Tally<K> {
     rows: HashMap<K, Sums>,
     others: Sums,

@@ -1,6 +1,7 @@
 //! The screen without a terminal: made-up samples, keys, and what is drawn.
 
-use std::time::Duration;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -8,12 +9,14 @@ use ratatui::buffer::Cell;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::By;
+use super::app::Front;
 use super::collect::{Hit, Interval, Place, Weight};
-use super::detail::{self, CodeCache};
+use super::detail::Wanted;
 use super::draw;
 use super::model::{About, Action, EventInfo, Model, Tab};
 use super::naming::Namer;
-use super::sampled::Sampled;
+use super::work::{Ask, Shown, Work, Worker};
+use crate::sampling::kallsyms::Kallsyms;
 
 fn event(name: &str) -> EventInfo {
     EventInfo {
@@ -58,41 +61,73 @@ fn interval(hits: &[(u8, u32, u64)]) -> Interval {
 }
 
 struct Fixture {
-    model: Model,
-    sampled: Sampled,
-    namer: Namer,
+    front: Front,
+    asks: Receiver<Ask>,
+    work: Work,
+    number: u64,
+    wanted: Option<Wanted>,
+    /// Nobody finds names.
+    stuck: bool,
     terminal: Terminal<TestBackend>,
 }
 
 impl Fixture {
     fn new(events: &[&str], by: By) -> Self {
+        let (worker, asks) = Worker::unattended();
+        let model = Model::new(about(events), by);
         Self {
-            model: Model::new(about(events), by),
-            sampled: Sampled::new(by, events.len()),
-            namer: Namer::new(false),
+            front: Front::new(model, worker, Duration::from_secs(1)),
+            asks,
+            work: Work::new(Namer::new(Ok(Kallsyms::default())), by, events.len(), None),
+            number: 0,
+            wanted: None,
+            stuck: false,
             terminal: Terminal::new(TestBackend::new(110, 24)).unwrap(),
         }
     }
 
     fn sample(&mut self, hits: &[(u8, u32, u64)]) {
-        self.sampled.add(&interval(hits), &mut self.namer);
-        self.model.update(&self.sampled);
+        self.add(&interval(hits));
+    }
+
+    fn add(&mut self, interval: &Interval) {
+        self.work.add(interval, |_| ());
+        let shown = Shown {
+            sampled: self.work.summed.table.clone(),
+            number: self.number,
+            cost: self.work.cost,
+            ended: false,
+        };
+        self.front.worker.desk.place(shown);
+        self.front.look().unwrap();
+        self.answer();
+    }
+
+    /// Does what the other thread does.
+    fn answer(&mut self) {
+        if self.stuck {
+            return;
+        }
+        while let Ok(ask) = self.asks.try_recv() {
+            match ask {
+                Ask::Pause(_) => {}
+                Ask::Detail(wanted) => self.wanted = wanted,
+                Ask::Restart(by, number) => {
+                    self.work.summed.restart(by);
+                    self.number = number;
+                }
+            }
+        }
+        if let Some(wanted) = &self.wanted {
+            let lines = self.work.detail(wanted);
+            self.front.worker.desk.place_detail(wanted.clone(), lines);
+        }
+        self.front.look().unwrap();
     }
 
     fn press(&mut self, code: KeyCode) -> Action {
-        let action = self.model.key(KeyEvent::new(code, KeyModifiers::NONE));
-        if action == Action::Restart {
-            let events = self.model.about.events.len();
-            self.sampled.restart(self.model.by, events);
-        }
-        self.model.update(&self.sampled);
-        let shown = (self.model.sort, self.model.span());
-        if let Some(detail) = &mut self.model.detail {
-            let (sampled, namer) = (&self.sampled, &mut self.namer);
-            let mut cache = CodeCache::default();
-            detail.lines =
-                detail::lines(sampled, namer, &mut cache, &detail.key, detail.tab, shown);
-        }
+        let action = self.front.key(KeyEvent::new(code, KeyModifiers::NONE));
+        self.answer();
         action
     }
 
@@ -104,7 +139,7 @@ impl Fixture {
     }
 
     fn screen(&mut self) -> Vec<String> {
-        let model = &mut self.model;
+        let model = &mut self.front.model;
         self.terminal.draw(|f| draw::draw(f, model)).unwrap();
         let buffer = self.terminal.backend().buffer();
         let width = usize::from(buffer.area.width);
@@ -165,7 +200,8 @@ fn two_events_and_their_ratio() {
         "without samples there is no ratio"
     );
     let order = |f: &mut Fixture| -> Vec<String> {
-        f.model
+        f.front
+            .model
             .rows
             .iter()
             .map(|r| r.key.name.to_string())
@@ -197,40 +233,43 @@ fn the_cursor_follows_its_row() {
     let mut f = Fixture::new(&["cycles"], By::Process);
     f.sample(&[(0, 1, 30), (0, 2, 20), (0, 3, 10)]);
     f.press(KeyCode::Down);
-    assert_eq!(f.model.cursor(), 1);
+    assert_eq!(f.front.model.cursor(), 1);
     f.sample(&[(0, 1, 3), (0, 2, 2), (0, 3, 1), (0, 4, 50), (0, 5, 40)]);
-    assert_eq!(f.model.rows[f.model.cursor()].key.name.as_ref(), "proc2");
-    assert_eq!(f.model.cursor(), 3);
+    assert_eq!(
+        f.front.model.rows[f.front.model.cursor()].key.name.as_ref(),
+        "proc2"
+    );
+    assert_eq!(f.front.model.cursor(), 3);
     f.press(KeyCode::End);
-    assert_eq!(f.model.cursor(), 4);
+    assert_eq!(f.front.model.cursor(), 4);
     f.press(KeyCode::Home);
-    assert_eq!(f.model.cursor(), 0);
+    assert_eq!(f.front.model.cursor(), 0);
     // A row that vanished leaves the cursor at the first.
     f.press(KeyCode::Down);
     f.sample(&[]);
-    assert_eq!(f.model.cursor(), 0);
+    assert_eq!(f.front.model.cursor(), 0);
     assert!(f.shows("no sample in this time"));
     f.press(KeyCode::Enter);
-    assert!(f.model.detail.is_none());
+    assert!(f.front.model.detail.is_none());
 }
 
 #[test]
 fn looking_into_a_row_and_back() {
     let mut f = Fixture::new(&["cycles"], By::Process);
     f.sample(&[(0, 1, 30), (0, 2, 20)]);
-    assert_eq!(f.press(KeyCode::Enter), Action::Detail);
+    assert_eq!(f.press(KeyCode::Enter), Action::None);
     assert!(f.line("proc1").contains("functions"));
     assert!(f.line("(no mapping known)").contains("100.0 %"));
     assert_eq!(f.press(KeyCode::Char('q')), Action::None);
-    assert!(f.model.detail.is_none());
+    assert!(f.front.model.detail.is_none());
     assert_eq!(f.press(KeyCode::Char('q')), Action::Quit);
     // Functions: code and callers.
     f.keys("bbbbb");
-    assert_eq!(f.model.by, By::Process, "around the circle");
+    assert_eq!(f.front.model.by, By::Process, "around the circle");
     f.keys("bbbb");
     f.sample(&[(0, 1, 30)]);
     f.press(KeyCode::Enter);
-    assert_eq!(f.model.detail.as_ref().unwrap().tab, Tab::Code);
+    assert_eq!(f.front.model.detail.as_ref().unwrap().tab, Tab::Code);
     assert!(f.shows("0x1"));
     f.press(KeyCode::Tab);
     assert!(f.shows("(no caller recorded)"));
@@ -242,20 +281,20 @@ fn restart_pause_help_and_control_keys() {
     f.sample(&[(0, 1, 30)]);
     assert!(f.line("CPU 0").contains("100.00 %"));
     f.keys(" ");
-    assert!(f.model.paused && f.shows("PAUSED"));
+    assert!(f.front.model.paused && f.shows("PAUSED"));
     f.keys("?");
     assert!(f.shows("begin anew"));
     f.keys("q");
     assert!(
-        !f.model.help,
+        !f.front.model.help,
         "any key leaves the help, without doing anything else"
     );
     assert_eq!(f.press(KeyCode::Char('z')), Action::Restart);
-    assert!(f.model.rows.is_empty());
-    f.model.typing = true;
+    assert!(f.front.model.rows.is_empty());
+    f.front.model.typing = true;
     for (key, action) in [('c', Action::Quit), ('z', Action::Suspend)] {
         let key = KeyEvent::new(KeyCode::Char(key), KeyModifiers::CONTROL);
-        assert_eq!(f.model.key(key), action);
+        assert_eq!(f.front.model.key(key), action);
     }
 }
 
@@ -268,8 +307,7 @@ fn losses_and_throttling_are_shown() {
         samples: 9,
         events: 9000,
     };
-    f.sampled.add(&i, &mut f.namer);
-    f.model.update(&f.sampled);
+    f.add(&i);
     let line = f.line("1,234 lost");
     assert!(line.contains("throttled 5 times") && line.contains("6 records not understood"));
     assert!(f.line("(others)").contains("90.00 %"));
@@ -280,7 +318,7 @@ fn every_size_of_the_terminal_can_be_drawn() {
     let mut f = Fixture::new(&["cycles", "instructions"], By::Symbol);
     f.sample(&[(0, 1, 30), (1, 1, 20)]);
     for help in [false, true] {
-        f.model.help = help;
+        f.front.model.help = help;
         for width in [1, 2, 5, 20, 60, 300] {
             for height in [1, 2, 3, 5, 8, 60] {
                 f.terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -288,8 +326,85 @@ fn every_size_of_the_terminal_can_be_drawn() {
             }
         }
     }
-    f.model.help = false;
+    f.front.model.help = false;
     f.press(KeyCode::Enter);
     f.terminal = Terminal::new(TestBackend::new(3, 2)).unwrap();
     let _ = f.screen();
+}
+
+#[test]
+fn keys_are_answered_while_names_are_being_found() {
+    let mut f = Fixture::new(&["cycles", "instructions"], By::Symbol);
+    f.sample(&[(0, 1, 30), (1, 1, 20), (0, 2, 10)]);
+    f.stuck = true;
+    f.keys("a");
+    assert!(f.shows("since the start"));
+    f.keys("n");
+    assert!(f.shows("▼ instructions"));
+    f.keys(" ");
+    assert!(f.shows("PAUSED"));
+    f.keys(" ");
+    assert!(!f.shows("PAUSED"));
+    f.press(KeyCode::Enter);
+    assert!(f.shows("Looking for it"));
+    f.press(KeyCode::Tab);
+    assert!(f.shows("callers (Tab: code)") && f.shows("Looking for it"));
+    f.press(KeyCode::Esc);
+    assert!(f.shows("no mapping known"));
+    f.keys("b");
+    assert!(f.shows("by process") && f.front.model.rows.is_empty());
+    assert_eq!(f.press(KeyCode::Char('q')), Action::Quit);
+    // What it asked for meanwhile is done when the other thread has time again.
+    f.press(KeyCode::Enter);
+    f.stuck = false;
+    f.answer();
+    f.sample(&[(1, 7, 5)]);
+    assert!(f.shows("proc7"));
+}
+
+#[test]
+fn what_was_asked_for_before_is_not_shown() {
+    let mut f = Fixture::new(&["cycles"], By::Process);
+    f.sample(&[(0, 1, 30)]);
+    f.stuck = true;
+    f.keys("b");
+    // A table that was under way: of processes, while threads are wanted.
+    f.sample(&[(0, 1, 30)]);
+    assert!(f.front.model.rows.is_empty() && f.front.model.by == By::Thread);
+    f.stuck = false;
+    f.answer();
+    f.sample(&[(0, 1, 30)]);
+    assert!(f.line("proc1").contains("1/1"));
+    // A detail of a row that was left.
+    f.press(KeyCode::Enter);
+    let wanted = f.wanted.clone().unwrap();
+    f.press(KeyCode::Esc);
+    f.front.worker.desk.place_detail(wanted, Vec::new());
+    f.front.look().unwrap();
+    assert!(f.front.model.detail.is_none());
+}
+
+#[test]
+fn a_paused_screen_stands_still() {
+    let mut f = Fixture::new(&["cycles"], By::Process);
+    f.sample(&[(0, 1, 30)]);
+    f.keys(" ");
+    f.sample(&[(0, 2, 30)]);
+    assert!(f.shows("proc1") && !f.shows("proc2"));
+    f.keys(" ");
+    assert!(f.shows("proc2") && !f.shows("proc1"));
+}
+
+#[test]
+fn slow_names_are_told() {
+    let mut f = Fixture::new(&["cycles"], By::Process);
+    f.front.worker.desk.begin(5000);
+    f.front.worker.desk.done(1200);
+    f.front.look().unwrap();
+    assert!(!f.shows("finding names"), "not yet late");
+    f.front.came = Instant::now().checked_sub(Duration::from_secs(9)).unwrap();
+    assert!(f.front.look().unwrap());
+    assert!(f.shows("finding names: 1,200 of 5,000 places"));
+    f.sample(&[(0, 2, 30)]);
+    assert!(!f.shows("finding names"));
 }
