@@ -68,10 +68,8 @@ fn begin(chosen: &Chosen, settings: Settings) -> (Model, impl FnOnce() -> Work +
 pub(super) struct Front {
     pub(super) model: Model,
     pub(super) worker: Worker,
-    /// The last that came, and when.
+    /// The last that came.
     table: Sampled,
-    pub(super) came: Instant,
-    every: Duration,
     /// What was asked for.
     number: u64,
     paused: bool,
@@ -79,13 +77,11 @@ pub(super) struct Front {
 }
 
 impl Front {
-    pub(super) fn new(model: Model, worker: Worker, every: Duration) -> Self {
+    pub(super) fn new(model: Model, worker: Worker) -> Self {
         Self {
             table: Sampled::new(model.by, model.about.events.len()),
             model,
             worker,
-            came: Instant::now(),
-            every,
             number: 0,
             paused: false,
             wanted: None,
@@ -105,7 +101,6 @@ impl Front {
         }
         if self.model.paused != self.paused {
             self.paused = self.model.paused;
-            self.came = Instant::now();
             self.worker.ask(Ask::Pause(self.paused));
         }
         self.model.update(&self.table);
@@ -132,7 +127,6 @@ impl Front {
             self.model.show(&found, lines);
         }
         if let Some(shown) = table {
-            self.came = Instant::now();
             self.model.own = shown.cost;
             self.model.ended = shown.ended;
             if shown.number == self.number {
@@ -141,10 +135,6 @@ impl Front {
             }
             changed = true;
         }
-        let late = !self.paused && self.came.elapsed() > self.every.saturating_add(3 * LOOK);
-        let naming = self.worker.desk.naming().filter(|_| late);
-        changed |= naming != self.model.naming;
-        self.model.naming = naming;
         Ok(changed)
     }
 
@@ -185,7 +175,7 @@ pub(super) fn live(
     let (mut keyboard, bell) = Keyboard::open().map_err(|e| no_terminal(&e))?;
     let worker = Worker::start(live, work, every, bell)
         .map_err(|e| Failure::new(125, format!("cannot start a thread: {e}")))?;
-    let mut front = Front::new(model, worker, every);
+    let mut front = Front::new(model, worker);
     let mut changed = true;
     loop {
         if changed {
@@ -238,7 +228,8 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: Onc
             break;
         }
         if elapsed >= next {
-            work.add(&live.take()?, |_| ());
+            work.add(&live.take()?);
+            work.find_names(Some(start + elapsed + TAKE / 2));
             next = elapsed + TAKE;
         }
         work.look_at_process();
@@ -247,9 +238,10 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: Onc
             .map_err(|e| no_signals(&e))?;
         stopped = signal.filter(|s| *s != libc::SIGCHLD);
     }
-    work.add(&live.finish()?, |_| ());
+    work.add(&live.finish()?);
+    work.find_names(None);
     (model.accumulated, model.ended, model.own) = (true, work.ended, work.cost);
-    model.update(&work.summed.table);
+    model.update(&work.summed.table());
     let own_seconds = cpu_time().saturating_sub(cpu).as_secs_f64();
     // Of all the time, not of the last second.
     model.own.cpu = own_seconds / start.elapsed().as_secs_f64().max(1e-9);

@@ -115,11 +115,10 @@ fn losses(model: &Model) -> Line<'static> {
             WARN,
         ));
     }
-    if let Some((done, all)) = model.naming {
+    if model.waiting > 0 {
         let text = format!(
-            " · finding names: {} of {} places",
-            grouped(done as u64),
-            grouped(all as u64)
+            " · finding the names of {} places",
+            grouped(model.waiting as u64)
         );
         spans.push(Span::styled(text, WARN));
     }

@@ -96,8 +96,8 @@ pub(super) struct Model {
     pub(super) sort: usize,
     pub(super) accumulated: bool,
     pub(super) paused: bool,
-    /// Places that wait for their names, and those that have them, when that takes long.
-    pub(super) naming: Option<(usize, usize)>,
+    /// Places that wait for their names.
+    pub(super) waiting: usize,
     pub(super) filter: String,
     /// The filter is being typed.
     pub(super) typing: bool,
@@ -127,7 +127,7 @@ impl Model {
             sort: 0,
             accumulated: false,
             paused: false,
-            naming: None,
+            waiting: 0,
             filter: String::new(),
             typing: false,
             help: false,
@@ -197,6 +197,7 @@ impl Model {
         };
         self.losses = (sampled.lost, sampled.throttled, sampled.broken);
         self.by = sampled.by;
+        self.waiting = sampled.waiting;
     }
 
     /// The index of the chosen row.

@@ -79,7 +79,7 @@ impl Namer {
     }
 
     /// The innermost function at a place, or its line.
-    fn code(&mut self, line: bool, place: &Place) -> Key {
+    pub(super) fn code(&mut self, line: bool, place: &Place) -> Key {
         let known = if line { &self.lines } else { &self.functions };
         if let Some(known) = known.get(place) {
             return known.clone();
@@ -136,23 +136,42 @@ impl Namer {
         self.code(false, place)
     }
 
-    /// The row that a sample belongs to.
-    pub(super) fn key(&mut self, by: By, hit: &Hit, interval: &Interval) -> Key {
+    /// The row of a sample where it is not a piece of code.
+    pub(super) fn row(&self, by: By, hit: &Hit, interval: &Interval) -> Option<Key> {
         let name = |id: u32| match interval.names.get(&id) {
             Some(name) => Arc::clone(name),
             None => "(ended)".into(),
         };
         match by {
-            By::Symbol | By::Line => self.code(by == By::Line, &hit.place),
-            By::Process => Key {
+            By::Symbol | By::Line => None,
+            By::Process => Some(Key {
                 name: name(hit.pid),
                 of: hit.pid.to_string().into(),
-            },
-            By::Thread => Key {
+            }),
+            By::Thread => Some(Key {
                 name: name(hit.tid),
                 of: format!("{}/{}", hit.pid, hit.tid).into(),
-            },
-            By::Cpu => Key::new(&format!("CPU {}", hit.cpu), ""),
+            }),
+            By::Cpu => Some(Key::new(&format!("CPU {}", hit.cpu), "")),
+        }
+    }
+
+    /// Whether all names of a sample are there without reading files.
+    pub(super) fn knows(&self, by: By, hit: &Hit) -> bool {
+        let knows = |known: &FxHashMap<Place, Key>, place: &Place| {
+            !matches!(place, Place::File(..)) || known.contains_key(place)
+        };
+        match by {
+            By::Symbol | By::Line => {
+                let own = if by == By::Line {
+                    &self.lines
+                } else {
+                    &self.functions
+                };
+                let caller = hit.caller.as_ref();
+                knows(own, &hit.place) && caller.is_none_or(|c| knows(&self.functions, c))
+            }
+            By::Process | By::Thread | By::Cpu => knows(&self.functions, &hit.place),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The screen without a terminal: made-up samples, keys, and what is drawn.
 
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Cell;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use truecount_sample::spaces::MappedFile;
 
 use super::By;
 use super::app::Front;
@@ -15,6 +17,7 @@ use super::detail::Wanted;
 use super::draw;
 use super::model::{About, Action, EventInfo, Model, Tab};
 use super::naming::Namer;
+use super::tally::Span;
 use super::work::{Ask, Shown, Work, Worker};
 use crate::sampling::kallsyms::Kallsyms;
 
@@ -76,7 +79,7 @@ impl Fixture {
         let (worker, asks) = Worker::unattended();
         let model = Model::new(about(events), by);
         Self {
-            front: Front::new(model, worker, Duration::from_secs(1)),
+            front: Front::new(model, worker),
             asks,
             work: Work::new(Namer::new(Ok(Kallsyms::default())), by, events.len(), None),
             number: 0,
@@ -91,9 +94,12 @@ impl Fixture {
     }
 
     fn add(&mut self, interval: &Interval) {
-        self.work.add(interval, |_| ());
+        self.work.add(interval);
+        if !self.stuck {
+            self.work.find_names(None);
+        }
         let shown = Shown {
-            sampled: self.work.summed.table.clone(),
+            sampled: self.work.summed.table(),
             number: self.number,
             cost: self.work.cost,
             ended: false,
@@ -396,15 +402,100 @@ fn a_paused_screen_stands_still() {
 }
 
 #[test]
-fn slow_names_are_told() {
-    let mut f = Fixture::new(&["cycles"], By::Process);
-    f.front.worker.desk.begin(5000);
-    f.front.worker.desk.done(1200);
-    f.front.look().unwrap();
-    assert!(!f.shows("finding names"), "not yet late");
-    f.front.came = Instant::now().checked_sub(Duration::from_secs(9)).unwrap();
-    assert!(f.front.look().unwrap());
-    assert!(f.shows("finding names: 1,200 of 5,000 places"));
-    f.sample(&[(0, 2, 30)]);
-    assert!(!f.shows("finding names"));
+fn what_waits_for_its_name_is_shown_by_file_and_comes_to_its_row_later() {
+    let file = Arc::new(MappedFile {
+        path: "/no/such/program".to_owned(),
+        build_id: Vec::new(),
+    });
+    let at = |samples: u64| {
+        let mut i = interval(&[]);
+        for (offset, samples) in [(0x10, samples), (0x20, 1)] {
+            let hit = Hit {
+                event: 0,
+                pid: 1,
+                tid: 1,
+                cpu: 0,
+                place: Place::File(Arc::clone(&file), offset),
+                caller: None,
+            };
+            let weight = Weight {
+                samples,
+                events: samples * 1000,
+            };
+            i.hits.insert(hit, weight);
+        }
+        i
+    };
+    let mut f = Fixture::new(&["cycles"], By::Symbol);
+    f.stuck = true;
+    f.add(&at(8));
+    f.add(&at(3));
+    assert!(f.shows("finding the names of 2 places"));
+    let line = f.line("(finding its name)");
+    assert!(
+        line.contains("[program]") && line.contains("100.00 %"),
+        "{line}"
+    );
+    assert!(line.contains(" 4 "), "of the last interval: {line}");
+    f.keys("a");
+    let line = f.line("(finding its name)");
+    assert!(line.contains(" 13 "), "of both: {line}");
+    // Once the names are found, nothing is lost and nothing counted twice.
+    f.stuck = false;
+    f.add(&interval(&[]));
+    assert!(!f.shows("finding"));
+    let line = f.line("(no symbol)");
+    assert!(
+        line.contains(" 13 ") && line.contains("[program]"),
+        "{line}"
+    );
+    f.keys("a");
+    assert!(
+        f.shows("no sample in this time"),
+        "not of the last interval"
+    );
+    // Of a process only what is inside waits.
+    f.keys("b");
+    f.stuck = true;
+    f.add(&at(5));
+    assert!(f.line("(ended)").contains("100.00 %"));
+}
+
+#[test]
+fn names_are_found_in_slices_of_time() {
+    let mut f = Fixture::new(&["cycles"], By::Symbol);
+    let file = Arc::new(MappedFile {
+        path: std::env::current_exe().unwrap().display().to_string(),
+        build_id: Vec::new(),
+    });
+    let mut i = interval(&[]);
+    for offset in 0..200u64 {
+        let hit = Hit {
+            event: 0,
+            pid: 1,
+            tid: 1,
+            cpu: 0,
+            place: Place::File(Arc::clone(&file), 0x10_0000 + 64 * offset),
+            caller: None,
+        };
+        i.hits.insert(
+            hit,
+            Weight {
+                samples: 1,
+                events: 1,
+            },
+        );
+    }
+    f.work.add(&i);
+    assert_eq!(f.work.summed.table().waiting, 200);
+    let mut slices = 0;
+    while f.work.find_names(Some(Instant::now())) {
+        slices += 1;
+    }
+    let table = f.work.summed.table();
+    assert_eq!(
+        (table.waiting, table.rows.all(0, Span::Total).samples),
+        (0, 200)
+    );
+    assert!(slices > 1, "a slice without time finds one");
 }

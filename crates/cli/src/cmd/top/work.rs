@@ -2,8 +2,7 @@
 //! is done by a thread of its own, and the one that answers keys never waits for it: what it wants goes through
 //! a channel, what is ready is put on a desk.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,10 +43,15 @@ impl Work {
         }
     }
 
-    /// Adds what was sampled; `named` is told how many places have their names.
-    pub(super) fn add(&mut self, interval: &Interval, named: impl Fn(usize)) {
-        self.summed.add(interval, &mut self.namer, named);
+    /// Adds what was sampled, under names that are known.
+    pub(super) fn add(&mut self, interval: &Interval) {
+        self.summed.add(interval, &mut self.namer);
         self.cost = self.own.look();
+    }
+
+    /// Finds names until it is that late; `true`: some were found.
+    pub(super) fn find_names(&mut self, until: Option<Instant>) -> bool {
+        self.summed.find_names(&mut self.namer, until)
     }
 
     pub(super) fn look_at_process(&mut self) {
@@ -96,9 +100,6 @@ pub(super) struct Shown {
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     ready: Mutex<Ready>,
-    /// Places of the interval that is being named (0: none), and those that are done.
-    places: AtomicUsize,
-    named: AtomicUsize,
 }
 
 impl Desk {
@@ -114,17 +115,6 @@ impl Desk {
         self.put(|ready| ready.detail = Some((of, lines)));
     }
 
-    /// So many places are to be named.
-    pub(super) fn begin(&self, places: usize) {
-        self.named.store(0, Ordering::Relaxed);
-        self.places.store(places, Ordering::Relaxed);
-    }
-
-    /// So many have their names.
-    pub(super) fn done(&self, places: usize) {
-        self.named.store(places, Ordering::Relaxed);
-    }
-
     /// What is ready; while the screen stands still the table stays here.
     pub(super) fn take(&self, paused: bool) -> Ready {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,12 +124,6 @@ impl Desk {
             detail: ready.detail.take(),
             trouble: ready.trouble.take(),
         }
-    }
-
-    /// Places of the interval that is being named: those that are done, and all.
-    pub(super) fn naming(&self) -> Option<(usize, usize)> {
-        let all = self.places.load(Ordering::Relaxed);
-        (all > 0).then(|| (self.named.load(Ordering::Relaxed), all))
     }
 }
 
@@ -201,15 +185,23 @@ struct Thread {
     wanted: Option<Wanted>,
 }
 
+/// So long names are looked for before anything else is: what is asked, what was sampled, what can be shown.
+const SLICE: Duration = Duration::from_millis(100);
+
 impl Thread {
     fn run(mut self, asks: &Receiver<Ask>) {
         let mut next = Instant::now() + self.every;
+        let mut more = false;
         loop {
-            let wait = next.saturating_duration_since(Instant::now());
-            let first = if self.paused {
+            let first = if more {
+                asks.try_recv().map_err(|e| match e {
+                    TryRecvError::Empty => RecvTimeoutError::Timeout,
+                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                })
+            } else if self.paused {
                 asks.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
-                asks.recv_timeout(wait)
+                asks.recv_timeout(next.saturating_duration_since(Instant::now()))
             };
             let mut look = match first {
                 Ok(ask) => self.take_up(ask),
@@ -219,16 +211,25 @@ impl Thread {
             while let Ok(ask) = asks.try_recv() {
                 look |= self.take_up(ask);
             }
+            let mut show = false;
             if !self.paused && Instant::now() >= next {
                 next = Instant::now() + self.every;
-                if let Err(trouble) = self.interval() {
-                    self.desk.put(|ready| ready.trouble = Some(trouble));
-                    self.bell.ring();
-                    return;
+                match self.live.take() {
+                    Ok(interval) => self.work.add(&interval),
+                    Err(trouble) => {
+                        self.desk.put(|ready| ready.trouble = Some(trouble));
+                        self.bell.ring();
+                        return;
+                    }
                 }
-                look = true;
+                self.work.look_at_process();
+                show = true;
             }
-            if look {
+            more = self.work.find_names(Some(Instant::now() + SLICE));
+            if show || more {
+                self.show();
+            }
+            if look || show {
                 self.detail();
             }
         }
@@ -250,22 +251,14 @@ impl Thread {
         false
     }
 
-    fn interval(&mut self) -> Result<(), Failure> {
-        let interval = self.live.take()?;
-        let desk = &self.desk;
-        desk.begin(interval.hits.len());
-        self.work.add(&interval, |places| desk.done(places));
-        desk.begin(0);
-        self.work.look_at_process();
-        let shown = Shown {
-            sampled: self.work.summed.table.clone(),
+    fn show(&self) {
+        self.desk.place(Shown {
+            sampled: self.work.summed.table(),
             number: self.number,
             cost: self.work.cost,
             ended: self.work.ended,
-        };
-        desk.place(shown);
+        });
         self.bell.ring();
-        Ok(())
     }
 
     fn detail(&mut self) {
