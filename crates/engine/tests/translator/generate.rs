@@ -322,10 +322,8 @@ impl Generator {
         }
         // Random bases would reach it, too, those that the instruction does not spell out among them.
         let based = self.info.info(i).used_memory().iter().all(|used| {
-            matches!(
-                used.base(),
-                Register::None | Register::RIP | Register::RSP
-            ) || piece.pointers.contains(&used.base())
+            matches!(used.base(), Register::None | Register::RIP | Register::RSP)
+                || piece.pointers.contains(&used.base())
         });
         if !based {
             return false;
