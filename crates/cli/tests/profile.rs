@@ -27,6 +27,18 @@ fn record(path: PathBuf, inner: u32) {
 }
 
 #[test]
+fn an_option_after_the_dashes_of_diff_is_not_taken_for_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = truecount(
+        &["diff", "a", "--", "b", "--fail-above", "1"],
+        directory.path(),
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("options before"), "{stderr}");
+}
+
+#[test]
 fn every_analysis_reads_what_the_recorder_writes() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
