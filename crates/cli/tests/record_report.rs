@@ -294,7 +294,7 @@ fn documents_follow_their_schemas() {
         let diff = truecount(&["report", file.name(), "--diff", file.name(), "--json"]);
         let diff: Value = serde_json::from_slice(&diff.stdout).unwrap();
         follows("report-diff.json", &diff, |d| {
-            d["rows"][0]["before"] = 2.into()
+            d["rows"][0]["before"] = 2.into();
         });
     }
 }
