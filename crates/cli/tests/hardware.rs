@@ -5,6 +5,8 @@
 
 #[path = "hardware/exactness.rs"]
 mod exactness;
+#[path = "hardware/noise.rs"]
+mod noise;
 #[path = "hardware/overhead.rs"]
 mod overhead;
 #[path = "hardware/record.rs"]
