@@ -22,6 +22,8 @@ mod run;
 mod schemas;
 #[path = "cli/stat.rs"]
 mod stat;
+#[path = "cli/stopped.rs"]
+mod stopped;
 #[path = "cli/support.rs"]
 mod support;
 #[path = "cli/system.rs"]

@@ -33,6 +33,7 @@ pub(super) fn execute(
     watched: Option<virt::Watched>,
 ) -> Result<Ran, Refusal> {
     let mut command = command::prepare(program, launch).map_err(Refusal::Command)?;
+    die_with_us(&mut command);
     before_exec(&mut command, signals, launch);
     let random = match launch.fixed.and_then(Fixed::getrandom) {
         Some(seed) => Some(Answers::prepare(&mut command, seed).map_err(Refusal::Command)?),
@@ -132,6 +133,26 @@ fn before_exec(command: &mut Command, signals: &Signals, launch: &Launch<'_>) {
             }
             if libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut()) != 0 {
                 return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
+
+/// The program does not go on unbeknown when truecount is killed by a signal that it cannot pass on:
+/// the kernel kills it then. Its own children, and what it becomes by a set-user-id `execve`, are not
+/// reached (`PR_SET_PDEATHSIG` in prctl(2)). To be called on the main thread, whose end it is about.
+fn die_with_us(command: &mut Command) {
+    let us = std::process::id();
+    // SAFETY: prctl and getppid without memory arguments, async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            // It ended before the call: nobody will send the signal.
+            if u32::try_from(libc::getppid()).is_ok_and(|parent| parent != us) {
+                return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
             }
             Ok(())
         });
