@@ -6,6 +6,8 @@
 mod bench;
 #[path = "cli/check.rs"]
 mod check;
+#[path = "cli/deterministic.rs"]
+mod deterministic;
 #[path = "cli/errors.rs"]
 mod errors;
 #[path = "cli/exactness.rs"]
@@ -20,6 +22,8 @@ mod run;
 mod schemas;
 #[path = "cli/stat.rs"]
 mod stat;
+#[path = "cli/stopped.rs"]
+mod stopped;
 #[path = "cli/support.rs"]
 mod support;
 #[path = "cli/system.rs"]

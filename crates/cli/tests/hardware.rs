@@ -7,6 +7,8 @@ use std::process::Command;
 
 #[path = "hardware/exactness.rs"]
 mod exactness;
+#[path = "hardware/noise.rs"]
+mod noise;
 #[path = "hardware/overhead.rs"]
 mod overhead;
 #[path = "hardware/record.rs"]

@@ -17,7 +17,7 @@ use crate::{check, counts};
 use crate::pages;
 use crate::sys;
 use crate::state::{self, Global, Table};
-use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side, Source};
+use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
 use crate::xlate::time;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
@@ -192,6 +192,13 @@ impl Cache {
         let pages = pages::PAGES.get();
         if !pages.readable(pc) {
             return None;
+        }
+        let has_room = self.blocks.room() > 1
+            && self.exits.room() > MAX_EXITS
+            && self.records.room() > block::MAX_RECORDS
+            && self.entries.room() > 1;
+        if !has_room {
+            self.full(pc);
         }
         let at = self.area(pc);
         let Some(Some(mut area)) = self.areas.get(at).copied() else {

@@ -1,8 +1,5 @@
 //! `truecount run`, and `--source virtual` of `stat` and `bench`.
 
-use std::process::Stdio;
-use std::time::Duration;
-
 use crate::support::{code, fails, json, run, stderr, stdout, step, truecount, virtual_pmu};
 
 /// Says so and gives true where the virtual PMU does not work.
@@ -226,31 +223,6 @@ fn what_it_cannot_do_is_one_line() {
         &["stat", "--source", "virtual", "-I", "10", "--", "true"],
         2,
         &["from its start to its end"],
-    );
-}
-
-#[test]
-fn ctrl_c_ends_the_program_and_shows_the_count() {
-    if skipped() {
-        return;
-    }
-    let mut child = truecount(&["run", "--", "sh", "-c", "echo ready; exec sleep 20"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut ready = [0; 6];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
-    let pid = i32::try_from(child.id()).unwrap();
-    // SAFETY: sends a signal to our own child.
-    unsafe { libc::kill(pid, libc::SIGINT) };
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(code(&output), 130);
-    let text = stderr(&output);
-    assert!(
-        text.contains("interrupted") && text.contains("instructions:u"),
-        "{text}"
     );
 }
 
