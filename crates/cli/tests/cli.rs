@@ -6,6 +6,8 @@
 mod bench;
 #[path = "cli/check.rs"]
 mod check;
+#[path = "cli/discover.rs"]
+mod discover;
 #[path = "cli/errors.rs"]
 mod errors;
 #[path = "cli/exactness.rs"]

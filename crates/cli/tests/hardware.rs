@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "hardware/discover.rs"]
+mod discover;
 #[path = "hardware/exactness.rs"]
 mod exactness;
 #[path = "hardware/overhead.rs"]
