@@ -1,37 +1,77 @@
 //! Where a result goes: a file, stdout or stderr. Styles are dropped where they do not belong.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use crate::failure::Failure;
 
 /// An opened destination.
 pub(crate) enum Output {
-    /// A file; without styles.
-    File(BufWriter<anstream::StripStream<File>>),
-    /// The terminal or a pipe.
+    /// A terminal, a pipe or a redirected stream.
     Stdout(anstream::AutoStream<io::Stdout>),
     /// The same, for results that must not mix with the program's output.
     Stderr(anstream::AutoStream<io::Stderr>),
+    /// What was measured, and would be lost with a full disk.
+    Kept(Kept),
 }
 
 impl Output {
-    /// Opens `path`, or the standard stream that was chosen.
+    /// Opens `path`, or the standard stream that was chosen, for something that was measured: where it cannot be
+    /// written, it is shown on stderr.
     pub(crate) fn open(path: Option<&Path>, stderr: bool) -> Result<Self, Failure> {
-        match path {
+        let (to, name): (Box<dyn Write>, _) = match path {
             Some(path) => {
                 let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
-                Ok(Self::File(BufWriter::new(anstream::StripStream::new(file))))
+                // A file has no styles.
+                let file = anstream::StripStream::new(file);
+                (Box::new(file), path.display().to_string())
             }
-            None if stderr => Ok(Self::Stderr(anstream::AutoStream::auto(io::stderr()))),
-            None => Ok(Self::stdout()),
-        }
+            None if stderr => return Ok(Self::Stderr(anstream::AutoStream::auto(io::stderr()))),
+            None => {
+                let stdout = anstream::AutoStream::auto(io::stdout());
+                (Box::new(stdout), "standard output".to_owned())
+            }
+        };
+        let bytes = Vec::new();
+        Ok(Self::Kept(Kept { to, name, bytes }))
     }
 
     /// Standard output.
     pub(crate) fn stdout() -> Self {
         Self::Stdout(anstream::AutoStream::auto(io::stdout()))
+    }
+}
+
+/// Holds what is written until [`Write::flush`], and shows it on stderr where that fails.
+pub(crate) struct Kept {
+    to: Box<dyn Write>,
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl Kept {
+    fn pass_on(&mut self) -> io::Result<()> {
+        let bytes = std::mem::take(&mut self.bytes);
+        let error = match self.to.write_all(&bytes).and_then(|()| self.to.flush()) {
+            // Whoever closed a pipe has seen enough.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => error,
+            other => return other,
+        };
+        let mut stderr = anstream::AutoStream::auto(io::stderr());
+        // With nowhere left to write there is nothing more to do.
+        let _ = stderr.write_all(&bytes).and_then(|()| stderr.flush());
+        let text = format!("{}: {error}; it stands here instead, above", self.name);
+        Err(io::Error::new(error.kind(), text))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if !self.bytes.is_empty() {
+            // An earlier error is on its way to the user.
+            let _ = self.pass_on();
+        }
     }
 }
 
@@ -49,17 +89,20 @@ pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::File(out) => out.write(bytes),
             Self::Stdout(out) => out.write(bytes),
             Self::Stderr(out) => out.write(bytes),
+            Self::Kept(kept) => {
+                kept.bytes.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::File(out) => out.flush(),
             Self::Stdout(out) => out.flush(),
             Self::Stderr(out) => out.flush(),
+            Self::Kept(kept) => kept.pass_on(),
         }
     }
 }

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::process::Command;
+
 #[path = "hardware/discover.rs"]
 mod discover;
 #[path = "hardware/exactness.rs"]
@@ -17,3 +19,27 @@ mod stat;
 mod system;
 #[path = "hardware/top.rs"]
 mod top;
+
+/// The command, as it was built, or where `TRUECOUNT_BIN` says that it lies.
+fn truecount() -> Command {
+    let built = std::env::var_os("TRUECOUNT_BIN");
+    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
+}
+
+/// Says that a test is skipped; fails where it must not be.
+fn skip(reason: &str) {
+    assert!(
+        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
+        "must not be skipped here: {reason}"
+    );
+    println!("skipped: {reason}");
+}
+
+/// Why the CPU's counters cannot be used, if they cannot.
+fn no_hardware() -> Option<String> {
+    let output = truecount()
+        .args(["check", "--require", "hardware"])
+        .output()
+        .unwrap();
+    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}

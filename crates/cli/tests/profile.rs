@@ -27,6 +27,18 @@ fn record(path: PathBuf, inner: u32) {
 }
 
 #[test]
+fn an_option_after_the_dashes_of_diff_is_not_taken_for_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = truecount(
+        &["diff", "a", "--", "b", "--fail-above", "1"],
+        directory.path(),
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("options before"), "{stderr}");
+}
+
+#[test]
 fn every_analysis_reads_what_the_recorder_writes() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
@@ -90,4 +102,81 @@ fn bad_files_are_one_line_and_cut_ones_are_read_in_part() {
     assert!(cut.status.success());
     assert!(String::from_utf8_lossy(&cut.stderr).contains("the file ends inside a page"));
     assert!(String::from_utf8_lossy(&cut.stdout).contains("inner"));
+}
+
+/// Every document of the subcommand against its schema, and against it when it is spoilt.
+#[test]
+fn documents_follow_their_schema() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for (name, inner) in [("a", 3), ("b", 3), ("c", 4), ("d", 5)] {
+        record(here.join(name), inner);
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas/profile.json");
+    let schema = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let commands: [(&str, &[&str]); 9] = [
+        ("truecount.profile-summary/1", &["summarize", "a", "--json"]),
+        (
+            "truecount.profile-label/1",
+            &["summarize", "a", "--json", "--only", "inner"],
+        ),
+        (
+            "truecount.profile-noise/1",
+            &["summarize", "a", "b", "--json"],
+        ),
+        (
+            "truecount.profile-aggregate/1",
+            &["aggregate", "a", "b", "c", "--json"],
+        ),
+        (
+            "truecount.profile-diff/1",
+            &["diff", "--json", "a", "--", "b"],
+        ),
+        (
+            "truecount.profile-diff/1",
+            &[
+                "diff",
+                "--json",
+                "--fail-above",
+                "1",
+                "a",
+                "b",
+                "--",
+                "c",
+                "d",
+            ],
+        ),
+        (
+            "truecount.profile-metadata/1",
+            &["show", "a", "--metadata", "--json"],
+        ),
+        (
+            "truecount.profile/1",
+            &["export", "--to", "json", "a", "-o", "-"],
+        ),
+        ("event", &["show", "a", "--json", "-n", "1"]),
+    ];
+    for (name, arguments) in commands {
+        let output = truecount(arguments, here);
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"));
+        if name == "event" {
+            assert_eq!(document["label"], "inner");
+        } else {
+            assert_eq!(document["schema"], name);
+        }
+        assert!(validator.is_valid(&document), "{arguments:?}: {document:#}");
+        // Each of its fields is told apart from a field that is not there or is something else.
+        for key in document.as_object().unwrap().keys() {
+            for spoil in [serde_json::json!({"wrong": 1}), serde_json::json!(-0.5)] {
+                let mut wrong = document.clone();
+                wrong[key] = spoil;
+                assert!(
+                    !validator.is_valid(&wrong),
+                    "{key} of {name} may be anything"
+                );
+            }
+        }
+    }
 }

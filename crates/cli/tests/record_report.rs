@@ -291,5 +291,10 @@ fn documents_follow_their_schemas() {
         follows("report.json", &report(&file, &[]), |d| {
             d["events"][0]["rows"][0]["self"] = Value::Null;
         });
+        let diff = truecount(&["report", file.name(), "--diff", file.name(), "--json"]);
+        let diff: Value = serde_json::from_slice(&diff.stdout).unwrap();
+        follows("report-diff.json", &diff, |d| {
+            d["rows"][0]["before"] = 2.into();
+        });
     }
 }

@@ -141,6 +141,24 @@ fn a_closed_pipe_ends_quietly() {
         );
         assert_eq!(stderr(&output), "", "{args:?}");
     }
+    // What was asked for in a file is there all the same.
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("saved.json");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = truecount(&["bench", "-n", "2", "--save"])
+        .arg(&saved)
+        .args(["--", "true"])
+        .stdout(writer)
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(
+        std::fs::read_to_string(saved)
+            .unwrap()
+            .contains("truecount.bench/1")
+    );
 }
 
 #[test]
@@ -153,7 +171,37 @@ fn a_full_disk_still_shows_the_results() {
         "{}",
         stderr(&output)
     );
-    fails(&["stat", "-o", "/dev/full", "--", "true"], 1, &["space"]);
+    for args in [
+        &["stat", "-o", "/dev/full", "-e", "page-faults", "--", "true"][..],
+        &[
+            "stat",
+            "-o",
+            "/dev/full",
+            "-e",
+            "page-faults",
+            "--json",
+            "--",
+            "true",
+        ],
+    ] {
+        let output = run(args);
+        assert_eq!(code(&output), 1, "{args:?}");
+        let shown = stderr(&output);
+        assert!(
+            shown.contains("page-faults") && shown.contains("space"),
+            "{shown}"
+        );
+    }
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = truecount(&["bench", "-n", "2", "--", "true"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("wall-time"), "{}", stderr(&output));
     fails(
         &["stat", "-o", "/no/such/folder/file", "--", "true"],
         1,

@@ -1,6 +1,6 @@
 //! The JSON schemas in `docs/schemas` against real output, and against output that is wrong.
 
-use crate::support::{hardware, json, run, schema, stderr, step, virtual_pmu};
+use crate::support::{hardware, json, run, schema, stderr, stdout, step, virtual_pmu};
 
 fn check(name: &str, document: &serde_json::Value) {
     let schema = schema(name);
@@ -57,6 +57,30 @@ fn stat_follows_its_schema() {
         wrong["counters"][0]["value"] = serde_json::Value::Null;
         wrong["counters"][0]["reason"] = serde_json::Value::Null;
     });
+    let lines = stdout(&run(&[
+        "stat",
+        "--json",
+        "-I",
+        "20",
+        "-M",
+        "ipc",
+        "-e",
+        "page-faults",
+        "--",
+        "sleep",
+        "0.05",
+    ]));
+    for line in lines.lines() {
+        let line = serde_json::from_str(line).unwrap();
+        check("stat-interval.json", &line);
+        refuses("stat-interval.json", &line, |wrong| {
+            wrong["since_ns"] = serde_json::Value::Null;
+        });
+        refuses("stat-interval.json", &line, |wrong| {
+            wrong["counters"][0]["value"] = "many".into();
+        });
+    }
+    assert!(lines.lines().count() >= 2, "{lines}");
     let metrics = json(&["stat", "--json", "-M", "ipc,cpus-utilized", "--", "true"]);
     check("stat.json", &metrics);
     refuses("stat.json", &metrics, |wrong| {

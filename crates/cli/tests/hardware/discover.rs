@@ -5,27 +5,12 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn truecount() -> Command {
-    let built = std::env::var_os("TRUECOUNT_BIN");
-    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
-}
-
-fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
-        "must not be skipped here: {reason}"
-    );
-    println!("skipped: {reason}");
-}
+use super::{no_hardware, skip, truecount};
 
 /// Whether this is a rig whose PMU is known: elsewhere other selectors tick.
 fn rig() -> bool {
-    let check = truecount()
-        .args(["check", "--require", "hardware"])
-        .output()
-        .unwrap();
-    if !check.status.success() {
-        skip(String::from_utf8_lossy(&check.stderr).trim());
+    if let Some(reason) = no_hardware() {
+        skip(&reason);
         return false;
     }
     if std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none() {

@@ -1,22 +1,9 @@
 //! `exactness` on a machine with a PMU. The x86 rig's counters add one to `instructions:u` per interrupt in user mode
 //! (unless that is switched off); the arm64 rig's add nothing.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-fn truecount() -> Command {
-    let built = std::env::var_os("TRUECOUNT_BIN");
-    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
-}
-
-fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
-        "must not be skipped here: {reason}"
-    );
-    println!("skipped: {reason}");
-}
+use super::{no_hardware, skip, truecount};
 
 fn counter<'d>(document: &'d Value, event: &str) -> Option<&'d Value> {
     let counters = document["counters"].as_array().unwrap();
@@ -25,12 +12,8 @@ fn counter<'d>(document: &'d Value, event: &str) -> Option<&'d Value> {
 
 #[test]
 fn what_an_interrupt_adds_is_found_and_subtracted() {
-    let check = truecount()
-        .args(["check", "--require", "hardware"])
-        .output()
-        .unwrap();
-    if !check.status.success() {
-        return skip(String::from_utf8_lossy(&check.stderr).trim());
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
     }
     let state = std::env::temp_dir().join(format!("truecount-state-{}", std::process::id()));
     let output = truecount()

@@ -1,31 +1,14 @@
 //! `overhead` on a machine with a PMU: the price of its interrupt, by fixed period and by frequency, with and without
 //! branch stacks where there are any.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-fn truecount() -> Command {
-    let built = std::env::var_os("TRUECOUNT_BIN");
-    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
-}
-
-fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
-        "must not be skipped here: {reason}"
-    );
-    println!("skipped: {reason}");
-}
+use super::{no_hardware, skip, truecount};
 
 #[test]
 fn the_pmus_interrupt_has_a_price() {
-    let check = truecount()
-        .args(["check", "--require", "hardware"])
-        .output()
-        .unwrap();
-    if !check.status.success() {
-        return skip(String::from_utf8_lossy(&check.stderr).trim());
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
     }
     let output = truecount()
         .args([

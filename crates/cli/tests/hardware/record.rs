@@ -8,21 +8,10 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use super::{skip, truecount};
+
 /// Set: run the loops and nothing else.
 const WORKLOAD: &str = "TRUECOUNT_TEST_LOOPS";
-
-pub(super) fn truecount() -> Command {
-    let built = std::env::var_os("TRUECOUNT_BIN");
-    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
-}
-
-pub(super) fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
-        "must not be skipped here: {reason}"
-    );
-    println!("skipped: {reason}");
-}
 
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -8,30 +8,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::{no_hardware, skip, truecount};
+
 /// Turns of the loop, each two instructions.
 const TURNS: u32 = 40_000_000;
-
-fn truecount() -> Command {
-    let built = std::env::var_os("TRUECOUNT_BIN");
-    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
-}
-
-fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
-        "must not be skipped here: {reason}"
-    );
-    println!("skipped: {reason}");
-}
-
-/// Why the CPU's counters cannot be used, if they cannot.
-fn no_hardware() -> Option<String> {
-    let output = truecount()
-        .args(["check", "--require", "hardware"])
-        .output()
-        .unwrap();
-    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned())
-}
 
 /// The machine code of the loop and the exit, and how many instructions retire.
 fn code() -> (Vec<u8>, u16, u64) {

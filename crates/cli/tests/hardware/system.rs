@@ -1,27 +1,13 @@
 //! `system` on a machine with a PMU: its CPUs have an IPC.
 
-use std::process::Command;
-
 use serde_json::Value;
+
+use super::{no_hardware, skip, truecount};
 
 #[test]
 fn every_cpu_has_an_ipc() {
-    let truecount = || {
-        let built = std::env::var_os("TRUECOUNT_BIN");
-        Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
-    };
-    let check = truecount()
-        .args(["check", "--require", "hardware"])
-        .output()
-        .unwrap();
-    if !check.status.success() {
-        let reason = String::from_utf8_lossy(&check.stderr).into_owned();
-        assert!(
-            std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
-            "must not be skipped here: {reason}"
-        );
-        println!("skipped: {reason}");
-        return;
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
     }
     let output = truecount()
         .args(["system", "-n", "1", "-I", "500", "--json"])

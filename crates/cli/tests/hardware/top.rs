@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use super::record::{skip, text, truecount};
+use super::record::text;
+use super::{skip, truecount};
 
 /// Set: run the two functions until killed, and nothing else.
 const WORKLOAD: &str = "TRUECOUNT_TEST_TOP_HARDWARE";

@@ -43,7 +43,15 @@ pub struct Generator {
 }
 
 /// Registers that point into the scratch area: RBX, RBP, RSI, RDI.
-const POINTERS: [usize; 4] = [3, 5, 6, 7];
+const POINTERS: [Register; 4] = [Register::RBX, Register::RBP, Register::RSI, Register::RDI];
+/// Which of them a case keeps as pointers. What it keeps is moved by string instructions only, and what it does
+/// not keep addresses nothing: else a chance value would reach the engine's memory, which is not there natively.
+const KEPT: [&[Register]; 4] = [
+    &POINTERS,
+    &[Register::RBP, Register::RSI, Register::RDI],
+    &[Register::RBX, Register::RSI, Register::RDI],
+    &[Register::RBX, Register::RBP],
+];
 /// Room that the end of a case needs.
 const END: usize = 40;
 
@@ -53,6 +61,7 @@ struct Piece {
     code: Vec<u8>,
     /// RCX counts a loop.
     looping: bool,
+    pointers: &'static [Register],
 }
 
 impl Piece {
@@ -99,7 +108,7 @@ impl Generator {
     pub fn case(&mut self, number: usize) -> Case {
         let mut registers: [u64; 16] = std::array::from_fn(|_| self.value());
         for register in POINTERS {
-            registers[register] = SCRATCH + MIDDLE + self.random.below(64) * 8;
+            registers[register.number()] = SCRATCH + MIDDLE + self.random.below(64) * 8;
         }
         // CF, PF, AF, ZF, SF, OF; sometimes DF.
         let mut flags = 2 | self.random.next() & 0x8d5;
@@ -110,6 +119,7 @@ impl Generator {
             at: Case::address(number),
             code: Vec::new(),
             looping: false,
+            pointers: self.random.pick(&KEPT),
         };
         let parts = 1 + self.random.below(12);
         for _ in 0..parts {
@@ -283,7 +293,7 @@ impl Generator {
     /// One instruction, valid and harmless; `None` where luck does not help.
     fn instruction(&mut self, piece: &Piece, balanced: bool) -> Option<Vec<u8>> {
         (0..200).find_map(|_| {
-            let bytes = self.encoding(piece.here());
+            let bytes = self.encoding(piece);
             let mut decoder = Decoder::with_ip(64, &bytes, piece.here(), DecoderOptions::NONE);
             let instruction = decoder.decode();
             let fits = !instruction.is_invalid() && self.harmless(&instruction, piece, balanced);
@@ -310,17 +320,14 @@ impl Generator {
         if i.is_ip_rel_memory_operand() && !area.contains(&i.ip_rel_memory_address()) {
             return false;
         }
-        // Random bases would reach it, too.
-        let based = matches!(
-            i.memory_base(),
-            Register::None
-                | Register::RIP
-                | Register::RSP
-                | Register::RBX
-                | Register::RBP
-                | Register::RSI
-                | Register::RDI
-        );
+        // Random bases would reach it, too, those that the instruction does not spell out among them.
+        let based = self.info.info(i).used_memory().iter().all(|used| {
+            matches!(used.base(), Register::None | Register::RIP | Register::RSP)
+                || piece.pointers.contains(&used.base())
+        });
+        if !based {
+            return false;
+        }
         let memory = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
         let near = i.memory_base() == Register::RIP
             || (i.memory_displacement64() as i64).unsigned_abs() < AREA as u64;
@@ -330,7 +337,7 @@ impl Generator {
             i.mnemonic(),
             Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
         );
-        if memory && !(based && near && plain && !bits) {
+        if memory && !(near && plain && !bits) {
             return false;
         }
         if matches!(i.segment_prefix(), Register::FS | Register::GS) {
@@ -356,7 +363,6 @@ impl Generator {
             return false;
         }
         let string = i.is_string_instruction();
-        let rare = !self.random.one_in(40);
         for used in self.info.info(i).used_registers() {
             let writes = !matches!(
                 used.access(),
@@ -372,11 +378,7 @@ impl Generator {
             match register.full_register() {
                 Register::RSP if !stack => return false,
                 Register::RCX if piece.looping => return false,
-                Register::RBX | Register::RBP | Register::RSI | Register::RDI
-                    if rare && !string =>
-                {
-                    return false;
-                }
+                pointer if piece.pointers.contains(&pointer) && !string => return false,
                 _ => {}
             }
         }
@@ -384,7 +386,7 @@ impl Generator {
     }
 
     /// Bytes that begin with something like an instruction.
-    fn encoding(&mut self, at: u64) -> Vec<u8> {
+    fn encoding(&mut self, piece: &Piece) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(24);
         if self.random.one_in(5) {
             bytes.push(0x66);
@@ -436,7 +438,7 @@ impl Generator {
                 bytes.extend([0x48, op]);
             }
         }
-        self.operand(&mut bytes, at);
+        self.operand(&mut bytes, piece);
         while bytes.len() < 18 {
             bytes.push(self.random.byte());
         }
@@ -444,12 +446,12 @@ impl Generator {
     }
 
     /// A ModRM byte: a register, or memory in the scratch area by a pointer or relative to RIP.
-    fn operand(&mut self, bytes: &mut Vec<u8>, at: u64) {
+    fn operand(&mut self, bytes: &mut Vec<u8>, piece: &Piece) {
         let reg = self.random.byte() & 0x38;
         match self.random.below(8) {
             0..=3 => bytes.push(0xc0 | reg | self.random.byte() & 7),
             4 | 5 => {
-                let base = self.random.pick(&[3, 5, 6, 7]);
+                let base = self.random.pick(piece.pointers).number() as u8;
                 bytes.extend([0x40 | reg, 0]);
                 let modrm = bytes.len() - 2;
                 bytes[modrm] |= base;
@@ -458,7 +460,7 @@ impl Generator {
             }
             6 => {
                 // A SIB byte without index, 32 bits of displacement.
-                let base = self.random.pick(&[3, 5, 6, 7]);
+                let base = self.random.pick(piece.pointers).number() as u8;
                 let displacement = self.random.below(8192) as i32 - 4096;
                 bytes.extend([0x84 | reg, 0x20 | base]);
                 bytes.extend(displacement.to_le_bytes());
@@ -466,7 +468,7 @@ impl Generator {
             _ => {
                 // Right where no immediate follows, near enough where one does.
                 let target = SCRATCH + self.random.below(AREA as u64 - 256);
-                let next = at + bytes.len() as u64 + 5;
+                let next = piece.here() + bytes.len() as u64 + 5;
                 bytes.push(0x05 | reg);
                 bytes.extend((target.wrapping_sub(next) as u32).to_le_bytes());
             }
@@ -480,6 +482,7 @@ pub fn nothing(number: usize) -> Vec<u8> {
         at: Case::address(number),
         code: Vec::new(),
         looping: false,
+        pointers: &POINTERS,
     };
     piece.near(&[0xff, 0x25], WAY_OUT);
     piece.code

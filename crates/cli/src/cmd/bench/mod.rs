@@ -181,26 +181,32 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         });
     let mut failures = Vec::new();
     if any {
-        failures = show(args, &document, &gate_lines)?;
+        failures = show(args, &document, &gate_lines);
     }
-    match (stopped, failures.into_iter().next()) {
+    // Whoever closed a pipe has seen enough; the gate's answer stands.
+    let failure = failures.into_iter().find(|failure| !failure.closed_pipe);
+    match (stopped, failure) {
         (Some(failure), _) | (None, Some(failure)) => Err(failure),
         (None, None) => Ok(Outcome(gate)),
     }
 }
 
-/// Prints the result and writes the files; failures to write files come back after everything
-/// that can be shown was shown.
-fn show(args: &Args, document: &Document, gates: &[String]) -> Result<Vec<Failure>, Failure> {
+/// Prints the result and writes the files; failures come back after everything that can be shown was shown.
+fn show(args: &Args, document: &Document, gates: &[String]) -> Vec<Failure> {
     let mut failures = Vec::new();
+    let mut print = |write: &dyn Fn(&mut Output) -> std::io::Result<()>| {
+        let printed = Output::open(None, false).and_then(|mut out| {
+            write(&mut out)?;
+            Ok(out.flush()?)
+        });
+        failures.extend(printed.err());
+    };
     // The text gives way to a machine's format on stdout.
     let taken = [&args.json, &args.csv, &args.markdown, &args.html]
         .iter()
         .any(|path| path.as_deref() == Some(Path::new("-")));
     if !taken {
-        let mut out = Output::stdout();
-        text::write(&mut out, document, gates)?;
-        out.flush()?;
+        print(&|out| text::write(out, document, gates));
     }
     type Writer = fn(&mut dyn Write, &Document) -> std::io::Result<()>;
     let forms: [(&Option<std::path::PathBuf>, Writer); 5] = [
@@ -213,11 +219,13 @@ fn show(args: &Args, document: &Document, gates: &[String]) -> Result<Vec<Failur
     for (path, write) in forms {
         let Some(path) = path else { continue };
         if path == Path::new("-") {
-            let mut out = Output::stdout();
-            write(&mut out, document)?;
-            out.flush()?;
-            continue;
+            print(&|out| write(out, document));
         }
+    }
+    for (path, write) in forms {
+        let Some(path) = path.as_deref().filter(|path| *path != Path::new("-")) else {
+            continue;
+        };
         let written = File::create(path).and_then(|file| {
             let mut out = BufWriter::new(file);
             write(&mut out, document)?;
@@ -227,7 +235,7 @@ fn show(args: &Args, document: &Document, gates: &[String]) -> Result<Vec<Failur
             failures.push(cannot_write(path, &error));
         }
     }
-    Ok(failures)
+    failures
 }
 
 /// A program smaller than the launcher shows the launcher's memory (see `runner`): that is said.
