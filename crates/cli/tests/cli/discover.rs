@@ -14,9 +14,16 @@ fn without_a_pmu_it_says_so_and_shows_no_zeros() {
         &["discover", "--", "true"],
     ] {
         let output = run(arguments);
-        assert_eq!((code(&output), stdout(&output).as_str()), (1, ""), "{arguments:?}");
+        assert_eq!(
+            (code(&output), stdout(&output).as_str()),
+            (1, ""),
+            "{arguments:?}"
+        );
         let told = stderr(&output);
-        assert!(told.contains("no selector can be tried") && told.contains("PMU"), "{told}");
+        assert!(
+            told.contains("no selector can be tried") && told.contains("PMU"),
+            "{told}"
+        );
         assert_eq!(told.trim().lines().count(), 1, "{told}");
     }
 }
@@ -37,7 +44,15 @@ fn the_command_line_is_checked() {
 #[test]
 fn its_help_explains_every_number() {
     let help = stdout(&run(&["discover", "--help"]));
-    for word in ["least", "repeats", "ticks in", "sums of two", "never ticked", "not opened", "130"] {
+    for word in [
+        "least",
+        "repeats",
+        "ticks in",
+        "sums of two",
+        "never ticked",
+        "not opened",
+        "130",
+    ] {
         assert!(help.contains(word), "{word}");
     }
 }

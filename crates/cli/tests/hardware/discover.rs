@@ -21,7 +21,11 @@ fn rig() -> bool {
 }
 
 fn discover(arguments: &[&str]) -> Output {
-    truecount().arg("discover").args(arguments).output().unwrap()
+    truecount()
+        .arg("discover")
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn document(arguments: &[&str]) -> Value {
@@ -33,7 +37,9 @@ fn document(arguments: &[&str]) -> Value {
 
 fn names(document: &Value) -> Vec<&str> {
     let events = document["events"].as_array().unwrap().iter();
-    events.map(|event| event["event"].as_str().unwrap()).collect()
+    events
+        .map(|event| event["event"].as_str().unwrap())
+        .collect()
 }
 
 fn event<'d>(document: &'d Value, name: &str) -> &'d Value {
@@ -76,7 +82,10 @@ fn the_rigs_events_are_found_and_no_others() {
         ["r00c0:u", "r01c0:u", "r00c4:u", "r01c4:u", "r01cb:u"]
     );
     let instructions = event(&document, "r00c0:u");
-    assert!((2.0..2.1).contains(&per_turn(instructions, "plain")), "{instructions}");
+    assert!(
+        (2.0..2.1).contains(&per_turn(instructions, "plain")),
+        "{instructions}"
+    );
     // All branches, and the conditional ones alone.
     let calls = |name: &str| per_turn(event(&document, name), "calls");
     assert!((3.0..3.1).contains(&calls("r00c4:u")) && (1.0..1.1).contains(&calls("r01c4:u")));
@@ -84,7 +93,11 @@ fn the_rigs_events_are_found_and_no_others() {
     let silent = document["silent"].as_array().unwrap();
     assert!(silent.len() >= 34, "{silent:?}");
     assert!(document["not_opened"].as_array().unwrap().is_empty() && document["complete"] == true);
-    assert!(document["at_once"].as_u64() >= Some(4), "{}", document["at_once"]);
+    assert!(
+        document["at_once"].as_u64() >= Some(4),
+        "{}",
+        document["at_once"]
+    );
     let interrupts = event(&document, "r01cb:u");
     let found = like(interrupts, "interrupts");
     println!("{found}");
@@ -97,12 +110,17 @@ fn single_bits_of_the_masks_are_tried_for_codes_that_tick() {
         return;
     }
     let document = document(&["--select", "0xc3,0xc4", "--umasks", "-n", "2"]);
-    let branches = ["r00c4:u", "r01c4:u", "r02c4:u", "r04c4:u", "r08c4:u", "r10c4:u", "r20c4:u", "r40c4:u"];
+    let branches = [
+        "r00c4:u", "r01c4:u", "r02c4:u", "r04c4:u", "r08c4:u", "r10c4:u", "r20c4:u", "r40c4:u",
+    ];
     assert_eq!(names(&document), branches);
     assert!((1.0..1.1).contains(&per_turn(event(&document, "r02c4:u"), "calls")));
     let silent = document["silent"].as_array().unwrap();
     assert!(silent.iter().any(|s| s["event"] == "r80c4:u"), "{silent:?}");
-    assert!(!silent.iter().any(|s| s["event"] == "r80c3:u"), "{silent:?}");
+    assert!(
+        !silent.iter().any(|s| s["event"] == "r80c3:u"),
+        "{silent:?}"
+    );
 }
 
 #[test]
@@ -135,7 +153,10 @@ fn interrupts_are_recognised_and_a_sum_of_two() {
         sum["event"] == "instructions:u" && sum["of"][0] == "instructions-minus-irqs:u"
     });
     let sum = sum.expect("a sum");
-    assert_eq!((&sum["of"][1], &sum["equal_points"]), (&"r01cb:u".into(), &sum["points"]));
+    assert_eq!(
+        (&sum["of"][1], &sum["equal_points"]),
+        (&"r01cb:u".into(), &sum["points"])
+    );
 }
 
 #[test]
@@ -144,7 +165,11 @@ fn an_interrupted_hunt_prints_what_it_has_and_goes_on() {
         return;
     }
     let state = std::env::temp_dir().join(format!("truecount-hunt-{}", std::process::id()));
-    let select = if cfg!(target_arch = "aarch64") { "0x00..0x1f" } else { "0xc0..0xcc" };
+    let select = if cfg!(target_arch = "aarch64") {
+        "0x00..0x1f"
+    } else {
+        "0xc0..0xcc"
+    };
     let file = state.to_str().unwrap();
     let arguments = ["--select", select, "-n", "3", "--resume", file];
     let child = truecount()
@@ -155,22 +180,33 @@ fn an_interrupted_hunt_prints_what_it_has_and_goes_on() {
         .unwrap();
     // Until some batches are in the file.
     let begun = std::time::Instant::now();
-    let has_some = || {
-        std::fs::read_to_string(&state).is_ok_and(|text| text.contains("\"silent\":[{"))
-    };
+    let has_some =
+        || std::fs::read_to_string(&state).is_ok_and(|text| text.contains("\"silent\":[{"));
     while !has_some() {
         assert!(begun.elapsed().as_secs() < 60, "nothing is kept");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
     assert!(interrupt.unwrap().success());
     let output = child.wait_with_output().unwrap();
     let first: Value = serde_json::from_slice(&output.stdout).unwrap();
-    println!("interrupted: {:?}, then {}", output.status.code(), first["complete"]);
+    println!(
+        "interrupted: {:?}, then {}",
+        output.status.code(),
+        first["complete"]
+    );
     assert_eq!(output.status.code(), Some(130));
-    assert_eq!((&first["interrupted"], &first["complete"]), (&2.into(), &false.into()));
+    assert_eq!(
+        (&first["interrupted"], &first["complete"]),
+        (&2.into(), &false.into())
+    );
     let rest = document(&arguments);
-    assert_eq!((&rest["resumed"], &rest["complete"]), (&true.into(), &true.into()));
+    assert_eq!(
+        (&rest["resumed"], &rest["complete"]),
+        (&true.into(), &true.into())
+    );
     let expected: &[&str] = if cfg!(target_arch = "aarch64") {
         &["r0008:u", "r0011:u"]
     } else {
@@ -192,7 +228,11 @@ fn a_command_is_the_workload() {
         return;
     }
     let binary = std::env::var("TRUECOUNT_BIN").unwrap();
-    let select = if cfg!(target_arch = "aarch64") { "0x07..0x09" } else { "0xc0..0xc1" };
+    let select = if cfg!(target_arch = "aarch64") {
+        "0x07..0x09"
+    } else {
+        "0xc0..0xc1"
+    };
     let document = document(&[
         "--select",
         select,
@@ -204,9 +244,17 @@ fn a_command_is_the_workload() {
         &binary,
         "--version",
     ]);
-    let name = if cfg!(target_arch = "aarch64") { "r0008:u" } else { "r00c0:u" };
+    let name = if cfg!(target_arch = "aarch64") {
+        "r0008:u"
+    } else {
+        "r00c0:u"
+    };
     let found = event(&document, name);
     println!("{found}");
     assert!(found["min"].as_u64() > Some(10_000), "{found}");
-    assert_eq!(like(found, "instructions:u")["relation"], "equal", "{found}");
+    assert_eq!(
+        like(found, "instructions:u")["relation"],
+        "equal",
+        "{found}"
+    );
 }

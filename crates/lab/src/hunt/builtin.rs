@@ -20,8 +20,9 @@ use truecount_perf::{Event, EventAttr, Group, GroupReading, OpenOptions, SharedK
 const PAGES: usize = 128;
 /// Nanoseconds between timer interrupts.
 const TIMER: u64 = 25_000;
-/// Turns of the loop that they interrupt.
-const TIMER_TURNS: u64 = 1_000_000;
+/// Turns of the plain loop. It runs undisturbed, interrupted, and interrupted four times as often: what goes with
+/// interrupts is told from what goes with the loop.
+const PLAIN_TURNS: u64 = 1_000_000;
 /// Turns of the other phases.
 const DIVISIONS: u64 = 20_000;
 const BRANCHES: u64 = 20_000;
@@ -33,7 +34,8 @@ const WORDS: usize = 1 << 19;
 #[derive(Debug, Clone, Copy)]
 enum Work {
     Loop(&'static Loop),
-    Timer(&'static Loop),
+    /// The plain loop with interrupts, so many [`TIMER`]s apart.
+    Timer(&'static Loop, u64),
     Divisions,
     Branches,
     Memory,
@@ -84,7 +86,7 @@ pub struct Builtin {
     arena: Arena,
     words: Vec<u64>,
     echo: Echo,
-    timer: Option<Event>,
+    timers: Vec<(u64, Event)>,
     work: Vec<Work>,
     phases: Vec<Phase>,
     /// Phases that this machine cannot run, and why.
@@ -105,24 +107,13 @@ impl Builtin {
     /// # Errors
     /// No memory, no thread.
     pub fn new(kernel: &SharedKernel, cpu: usize) -> io::Result<Self> {
-        let timer = EventAttr::new(generic::TYPE_SOFTWARE, 0)
-            .exclude_kernel(true)
-            .exclude_hv(true)
-            .disabled(true)
-            .sample_every(TIMER);
-        let opened = Event::open_with(
-            kernel,
-            &timer,
-            Target::CallingThread,
-            OpenOptions::default(),
-        );
         let mut builtin = Self {
             kernel: SharedKernel::clone(kernel),
             cpu,
             arena: Arena::new(PAGES)?,
             words: (0..WORDS as u64).collect(),
             echo: Echo::new()?,
-            timer: None,
+            timers: Vec::new(),
             work: Vec::new(),
             phases: Vec::new(),
             missing: Vec::new(),
@@ -141,16 +132,8 @@ impl Builtin {
         ] {
             builtin.add(work);
         }
-        match (opened, loops::named("plain")) {
-            (Ok(timer), Some(plain)) => {
-                builtin.timer = Some(timer);
-                builtin.add(Work::Timer(plain));
-            }
-            (Err(error), Some(_)) => {
-                let why = error.reason().to_owned();
-                builtin.missing.push(("timer".to_owned(), why));
-            }
-            (_, None) => {}
+        for apart in [4, 1] {
+            builtin.add_timer(apart);
         }
         for index in 0..builtin.work.len() {
             builtin.prepare(index)?;
@@ -166,37 +149,78 @@ impl Builtin {
         &self.missing
     }
 
+    fn add_timer(&mut self, apart: u64) {
+        let Some(plain) = loops::named("plain") else {
+            return;
+        };
+        let attr = EventAttr::new(generic::TYPE_SOFTWARE, 0)
+            .exclude_kernel(true)
+            .exclude_hv(true)
+            .disabled(true)
+            .sample_every(TIMER * apart);
+        let opened = Event::open_with(
+            &self.kernel,
+            &attr,
+            Target::CallingThread,
+            OpenOptions::default(),
+        );
+        let work = Work::Timer(plain, apart);
+        match opened {
+            Ok(timer) => {
+                self.timers.push((apart, timer));
+                self.add(work);
+            }
+            Err(error) => {
+                let name = self.phase_of(work).name;
+                self.missing.push((name, error.reason().to_owned()));
+            }
+        }
+    }
+
+    fn timer(&self, index: usize) -> Option<&Event> {
+        let Some(&Work::Timer(_, wanted)) = self.work.get(index) else {
+            return None;
+        };
+        let found = self.timers.iter().find(|(apart, _)| *apart == wanted);
+        found.map(|(_, timer)| timer)
+    }
+
     fn turns(&self, each: &Loop) -> u64 {
         match each.needs {
+            _ if each.name == "plain" => PLAIN_TURNS,
             Needs::FreshPages => each.times.min(self.arena.pages()),
             _ => each.times,
         }
     }
 
     fn add(&mut self, work: Work) {
-        let phase = match work {
+        self.phases.push(self.phase_of(work));
+        self.work.push(work);
+    }
+
+    fn phase_of(&self, work: Work) -> Phase {
+        match work {
             // Nobody fights for the line here.
             Work::Loop(each) if each.needs == Needs::Contender => {
                 phase("locked", each.turn, self.turns(each))
             }
             Work::Loop(each) => phase(each.name, each.turn, self.turns(each)),
-            Work::Timer(_) => phase("timer", "turn", TIMER_TURNS),
+            Work::Timer(_, 1) => phase("timer-fast", "turn", PLAIN_TURNS),
+            Work::Timer(..) => phase("timer-slow", "turn", PLAIN_TURNS),
             Work::Divisions => phase("divisions", "division", DIVISIONS),
             Work::Branches => phase("branches", "unforeseeable branch", BRANCHES),
             Work::Memory => phase("memory", "scattered load", MEMORY),
-            Work::Switches => phase("switches", "context switch", SWITCHES),
-        };
-        self.work.push(work);
-        self.phases.push(phase);
+            Work::Switches => phase("switches", "round trip", SWITCHES),
+        }
     }
 
     /// What is to be there before a phase, and is not counted.
     fn prepare(&mut self, index: usize) -> io::Result<()> {
         match self.work.get(index) {
-            Some(Work::Loop(each) | Work::Timer(each)) => self.arena.prepare(each)?,
+            Some(Work::Loop(each) | Work::Timer(each, _)) => self.arena.prepare(each)?,
             _ => return Ok(()),
         }
-        if let (Some(Work::Timer(_)), Some(timer)) = (self.work.get(index), &self.timer) {
+        if let Some(timer) = self.timer(index) {
             timer
                 .enable()
                 .map_err(|error| io::Error::other(error.to_string()))?;
@@ -205,7 +229,7 @@ impl Builtin {
     }
 
     fn tidy_up(&self, index: usize) {
-        if let (Some(Work::Timer(_)), Some(timer)) = (self.work.get(index), &self.timer) {
+        if let Some(timer) = self.timer(index) {
             // A timer that stays on makes interrupts in other phases, too, which the counts show.
             let _ = timer.disable();
         }
@@ -220,7 +244,7 @@ impl Builtin {
                 unsafe { (each.body)(self.turns(each), memory, stride) };
             }
             // SAFETY: the plain loop touches no memory.
-            Some(Work::Timer(each)) => unsafe { (each.body)(TIMER_TURNS, memory, stride) },
+            Some(Work::Timer(each, _)) => unsafe { (each.body)(PLAIN_TURNS, memory, stride) },
             Some(Work::Divisions) => divisions(),
             Some(Work::Branches) => branches(),
             Some(Work::Memory) => scattered(&self.words),
@@ -353,7 +377,8 @@ mod tests {
             "branches",
             "memory",
             "switches",
-            "timer",
+            "timer-slow",
+            "timer-fast",
             "faults",
             "syscalls",
         ] {
@@ -385,7 +410,8 @@ mod tests {
             (opening.attr.0.type_ == 1).then_some(truecount_perf::Errno::EACCES)
         });
         let builtin = Builtin::new(&fake.shared(), 0).unwrap();
-        assert_eq!(builtin.missing().len(), 1);
-        assert!(builtin.phases().iter().all(|phase| phase.name != "timer"));
+        assert_eq!(builtin.missing().len(), 2);
+        let timer = |phase: &Phase| phase.name.starts_with("timer");
+        assert!(!builtin.phases().iter().any(timer));
     }
 }

@@ -100,7 +100,7 @@ impl Workload for Command<'_> {
         let mut hook = |pid: i32| -> Result<(), Failure> {
             let result = open::on_exec(kernel, events, pid);
             let failed = result.as_ref().err().map(ToString::to_string);
-            opened.replace(result.map_err(Some));
+            *opened.borrow_mut() = result.map_err(Some);
             failed.map_or(Ok(()), |text| Err(Failure::new(1, text)))
         };
         let hook: Hook<'_> = &mut hook;
