@@ -15,7 +15,7 @@ mod workload;
 
 pub use builtin::Builtin;
 pub use outcome::{Found, InPhase, Outcome, Range, Silent, Unavailable, outcome};
-pub use relate::{CORRELATED, Envelope, Kind, MOSTLY, Relation, Series, Sum, relate, sum};
+pub use relate::{CORRELATED, ENOUGH, Envelope, Kind, MOSTLY, Relation, Series, Sum, relate, sum};
 pub use select::{Layout, Selector, condense, parse_codes};
 pub use stages::{Known, Stage, Umasks};
 pub use state::{Batch, NotCounted, State};

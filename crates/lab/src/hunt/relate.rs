@@ -10,6 +10,9 @@ use truecount_stats::correlation;
 /// Pearson's coefficient from which two series are called correlated.
 pub const CORRELATED: f64 = 0.95;
 
+/// Points from which a correlation says something: with 8, chance reaches [`CORRELATED`] less than once in a thousand.
+pub const ENOUGH: usize = 8;
+
 /// Part of the points at which a sum must hold to be told of.
 pub const MOSTLY: f64 = 0.9;
 
@@ -112,7 +115,7 @@ pub fn relate(own: &Series, name: &str, reference: &Series) -> Option<Relation> 
         Kind::Equal
     } else if multiple {
         Kind::Multiple
-    } else if coefficients.is_some_and(|c| c.pearson >= CORRELATED) {
+    } else if x.len() >= ENOUGH && coefficients.is_some_and(|c| c.pearson >= CORRELATED) {
         Kind::Correlated
     } else {
         return None;
@@ -244,6 +247,9 @@ mod tests {
         assert_eq!((found.relation, found.equal_points), (Kind::Correlated, 6));
         assert!(found.pearson.unwrap() > 0.99);
         assert_eq!(relation(&series(&[&[500, 2, 9, 1], &[500, 2, 9, 1]])), None);
+        // Few points say nothing of a correlation.
+        let few = |runs: &[u64]| series(&[runs]);
+        assert_eq!(relate(&few(&[1, 2, 9]), "x", &few(&[2, 4, 19])), None);
         // Nothing is equal to nothing.
         assert_eq!(relation(&series(&[&[0, 0, 0, 0], &[0, 0, 0, 0]])), None);
         let silent = series(&[&[0, 0], &[0, 0]]);

@@ -45,11 +45,13 @@ WHAT THE NUMBERS MEAN
                  the vendor's public tables; `code has N names`: only other masks are documented;
                  undocumented: nothing is
   ticks in       the phases of the built-in workload that counted most: counts per turn of the phase
-                 (1.00 per page fault), or the count of the phase where that is below 0.01
+                 (1.00 per page fault), or the count of the phase where that is below 0.01. timer-slow
+                 and timer-fast are the loop of `plain` with a timer interrupt every 100 and 25 µs
   like           how it goes with a reference that was counted in the same runs, point by point (a point
                  is a phase of a run, or a run of a command): `= X`: the same at every point;
                  `N × X`: N times it at every point; `~ X r`: Pearson's coefficient is 0.95 or more
-                 (same at K of N points). A command that never varies has no correlation
+                 over 8 points or more (same at K of N points). A command has one point a run (take
+                 -n 8 or more), and no correlation when it never varies
   sums of two    X = Y + Z with at least one reference and one selector, all counted in the same runs,
                  at K of N points (shown from 90 % on; `off by` is the largest difference)
   never ticked   opened, was on the PMU all the time, and counted 0 in every run: it may count what the
@@ -64,7 +66,7 @@ EXAMPLES
   truecount discover --select 0xc0..0xcf --umasks      both ends of a range are tried
   truecount discover --select 0x20 --umasks --like interrupts --like page-faults:u
   truecount discover --resume hunt.state --json -o hunt.json
-  truecount discover --select 0xc0,0xc4 -- ./program   a command as the workload
+  truecount discover --select 0xc0,0xc4 -n 10 -- ./program   a command as the workload
 
 discover exits with 0; with 1 where there is no PMU or nothing could be counted; with 130 after
 Ctrl-C, when it has printed what it found (--resume FILE goes on from there).";
