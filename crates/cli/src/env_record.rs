@@ -52,6 +52,9 @@ pub(crate) struct Environment {
     pub(crate) pmu: Option<String>,
     /// Factors held still by `--deterministic`.
     pub(crate) deterministic: Vec<String>,
+    /// Factors that were to be held still and were not, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_deterministic: Vec<crate::fixed::Missing>,
     /// CPUs the program was bound to.
     pub(crate) pinned: Option<String>,
     /// Number of environment variables.
@@ -121,6 +124,7 @@ impl Environment {
             nmi_watchdog: read_number("/proc/sys/kernel/nmi_watchdog"),
             pmu: core_pmu(),
             deterministic: Vec::new(),
+            not_deterministic: Vec::new(),
             pinned: (!cpus.is_empty()).then(|| {
                 let names: Vec<String> = cpus.iter().map(ToString::to_string).collect();
                 names.join(",")

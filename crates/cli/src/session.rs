@@ -25,7 +25,7 @@ thread_local! {
 pub(crate) fn start_early() {
     let measures = std::env::args_os()
         .nth(1)
-        .is_some_and(|word| word == "bench" || word == "stat");
+        .is_some_and(|word| word == "bench" || word == "stat" || word == "noise");
     if measures && let Ok(session) = Session::make() {
         EARLY.set(Some(session));
     }

@@ -6,6 +6,8 @@
 mod bench;
 #[path = "cli/check.rs"]
 mod check;
+#[path = "cli/deterministic.rs"]
+mod deterministic;
 #[path = "cli/discover.rs"]
 mod discover;
 #[path = "cli/errors.rs"]
@@ -22,6 +24,8 @@ mod run;
 mod schemas;
 #[path = "cli/stat.rs"]
 mod stat;
+#[path = "cli/stopped.rs"]
+mod stopped;
 #[path = "cli/support.rs"]
 mod support;
 #[path = "cli/system.rs"]

@@ -9,6 +9,8 @@ use std::process::Command;
 mod discover;
 #[path = "hardware/exactness.rs"]
 mod exactness;
+#[path = "hardware/noise.rs"]
+mod noise;
 #[path = "hardware/overhead.rs"]
 mod overhead;
 #[path = "hardware/record.rs"]

@@ -193,6 +193,13 @@ impl Cache {
         if !pages.readable(pc) {
             return None;
         }
+        let has_room = self.blocks.room() > 1
+            && self.exits.room() > MAX_EXITS
+            && self.records.room() > block::MAX_RECORDS
+            && self.entries.room() > 1;
+        if !has_room {
+            self.full(pc);
+        }
         let at = self.area(pc);
         let Some(Some(mut area)) = self.areas.get(at).copied() else {
             return None;

@@ -40,6 +40,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             let plain = is_plain_syscall(number)
                 || !proc_maps::concerns(number, syscalls::arguments(context));
             if plain && !for_event {
+                proc_maps::before(number, syscalls::arguments(context));
                 context.resume = resume;
                 context.start[2] = 1;
                 return;

@@ -55,32 +55,47 @@ fn is_privileged(directory: u64, path: u64, flags: u64) -> bool {
     false
 }
 
+/// Whether the launcher can follow anybody still. As long as its own parent has not waited for it, a
+/// launcher that has ended keeps its number, so a signal would find it.
+fn launcher_listens() -> bool {
+    let header = state::header();
+    if header.closed.load(Acquire) != 0 {
+        return false;
+    }
+    let launcher = u64::from(header.launcher);
+    // SAFETY: pidfd_open, and poll of the one descriptor that it gives, without waiting; else signal 0,
+    // which only asks (no pidfd before Linux 5.3, or no descriptor left).
+    unsafe {
+        let fd = sys::call(434, [launcher, 0, 0, 0, 0, 0]);
+        if fd < 0 {
+            return fd != -3 && sys::call(62, [launcher, 0, 0, 0, 0, 0]) != -3;
+        }
+        // struct pollfd: descriptor, events (POLLIN), events that came.
+        let poll = fd as u64 & 0xffff_ffff | 1 << 32;
+        let ended = sys::call(7, [&raw const poll as u64, 1, 0, 0, 0, 0]) == 1;
+        sys::call(3, [fd as u64, 0, 0, 0, 0, 0]);
+        !ended
+    }
+}
+
 /// Asks the launcher to watch this thread; true once it does.
 fn ask(context: &mut Context) -> bool {
     let header = state::header();
-    let launcher = u64::from(header.launcher);
-    // SAFETY: signal 0 only asks whether the process exists.
-    if unsafe { sys::call(62, [launcher, 0, 0, 0, 0, 0]) } == -3 {
-        header.uncounted.fetch_add(1, Relaxed);
-        return false;
-    }
-    context.exec.store(exec::WANTED, Release);
-    announce(context);
-    loop {
-        match context.exec.load(Acquire) {
-            exec::WANTED => sys::futex_wait(&context.exec, exec::WANTED, 1000),
-            exec::WATCHED => return true,
-            _ => {
-                context.exec.store(exec::NONE, Release);
-                header.uncounted.fetch_add(1, Relaxed);
-                return false;
+    if launcher_listens() {
+        context.exec.store(exec::WANTED, Release);
+        announce(context);
+        loop {
+            match context.exec.load(Acquire) {
+                exec::WANTED if !launcher_listens() => break,
+                exec::WANTED => sys::futex_wait(&context.exec, exec::WANTED, 100),
+                exec::WATCHED => return true,
+                _ => break,
             }
         }
-        // SAFETY: as above.
-        if unsafe { sys::call(62, [launcher, 0, 0, 0, 0, 0]) } == -3 {
-            return false;
-        }
+        context.exec.store(exec::NONE, Release);
     }
+    header.uncounted.fetch_add(1, Relaxed);
+    false
 }
 
 /// Puts this thread's slot into the launcher's queue.

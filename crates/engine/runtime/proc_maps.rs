@@ -5,11 +5,15 @@
 //! what they execute depends on the number of lines. So the file that such an
 //! `open` gives is a copy without the engine's mappings, behind the same descriptor
 //! number, and says the same block size as the original (the C library's buffer).
-//! A program that keeps it open while its mappings change does not see the change.
+//! The kernel writes the list when it is read, so the copy is made anew by a read from
+//! its start: a program may map its buffer after the `open`. While a copy is open, every
+//! call comes to the runtime, as with watched pages (`pages::WATCHED`).
 
 use crate::cache::overlaps_engine;
-use crate::state::Global;
+use crate::pages::WATCHED;
+use crate::state::{self, Global};
 use crate::sys;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// The last copy given: descriptor (plus one), device, inode.
 static GIVEN: Global<[u64; 3]> = Global::new([0; 3]);
@@ -35,6 +39,7 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
         return;
     }
     let fd = fd as u64;
+    forget();
     // SAFETY: memfd_create(name, MFD_CLOEXEC).
     let copy = unsafe { sys::call(319, [c"maps".as_ptr() as u64, 1, 0, 0, 0, 0]) };
     if copy < 0 {
@@ -49,9 +54,68 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
         sys::call(292, [copy, fd, flags & O_CLOEXEC, 0, 0, 0]);
         let mut stat = [0u64; 18];
         if sys::call(5, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) == 0 {
+            state::lock();
+            if GIVEN.get()[0] == 0 {
+                WATCHED.fetch_add(1, Relaxed);
+            }
             *GIVEN.get() = [fd + 1, stat[0], stat[1]];
+            state::unlock();
         }
         sys::call(3, [copy, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// No copy is open any more, as far as is known.
+fn forget() {
+    state::lock();
+    if GIVEN.get()[0] != 0 {
+        GIVEN.get()[0] = 0;
+        WATCHED.fetch_sub(1, Relaxed);
+    }
+    state::unlock();
+}
+
+/// A call that is about to be made natively: a read from the start of the copy finds what is
+/// mapped by now, and closing it ends the care for it.
+pub fn before(number: u64, a: [u64; 6]) {
+    let [given, device, inode] = *GIVEN.get();
+    if given == 0 || given != a[0].wrapping_add(1) {
+        return;
+    }
+    match number {
+        3 => forget(),
+        // SAFETY: lseek asks for the position only.
+        0 if unsafe { sys::call(8, [a[0], 0, 1, 0, 0, 0]) } == 0 => renew(a[0], device, inode),
+        17 if a[3] == 0 => renew(a[0], device, inode),
+        _ => {}
+    }
+}
+
+/// Replaces the content of the copy, its position kept at the start.
+fn renew(copy: u64, device: u64, inode: u64) {
+    let mut stat = [0u64; 18];
+    // SAFETY: fstat into struct stat's 144 bytes; then the list, opened for reading.
+    let list = unsafe {
+        if sys::call(5, [copy, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) != 0
+            || stat[0] != device
+            || stat[1] != inode
+        {
+            return;
+        }
+        sys::call(2, [c"/proc/self/maps".as_ptr() as u64, O_CLOEXEC, 0, 0, 0, 0])
+    };
+    if list < 0 {
+        return; // no descriptor left: what was mapped at the `open`
+    }
+    // SAFETY: ftruncate and lseek of the copy, which is ours behind the program's number; close
+    // of what was just opened.
+    unsafe {
+        let position = sys::call(8, [copy, 0, 1, 0, 0, 0]);
+        sys::call(8, [copy, 0, 0, 0, 0, 0]);
+        sys::call(77, [copy, 0, 0, 0, 0, 0]);
+        filter(list as u64, copy);
+        sys::call(8, [copy, position.max(0) as u64, 0, 0, 0, 0]);
+        sys::call(3, [list as u64, 0, 0, 0, 0, 0]);
     }
 }
 

@@ -89,6 +89,10 @@ impl<T: Copy> Table<T> {
     pub fn capacity(&self) -> usize {
         self.capacity
     }
+    /// Elements that can still be added.
+    pub fn room(&self) -> usize {
+        self.capacity - self.len
+    }
     /// Where the first element is.
     pub fn address(&self) -> u64 {
         self.base as u64

@@ -17,6 +17,7 @@ pub const FUTEX: u64 = 202;
 pub const EXIT_GROUP: u64 = 231;
 
 pub const EFAULT: i64 = 14;
+pub const ENOSYS: i64 = 38;
 
 /// One system call.
 ///

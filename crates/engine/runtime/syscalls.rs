@@ -21,6 +21,9 @@ pub fn special(context: &mut Context, next: u64) {
         60 | 231 => end(context, number, a),
         0 | 8 | 16 | 17 | 19 | 295 | 327 => perf::call(context.event, number, a),
         298 => perf::open(context, a),
+        // The kernel cannot see that a thread is inside a critical section of translated code, and
+        // would not send it to the abort handler: so there are none (see DESIGN.md).
+        334 => -sys::ENOSYS,
         158 => arch_prctl(context, a),
         2 | 257 => {
             // SAFETY: passed through as the program made it.

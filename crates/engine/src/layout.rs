@@ -94,6 +94,10 @@ pub struct Header {
     pub events_open: AtomicU32,
     /// Device and inode of the totals file: by these an event's descriptor is known.
     pub events_file: [AtomicU64; 2],
+    /// Bytes that a code area uses of either half, for tests; 0: all it has.
+    pub area_limit: u64,
+    /// The launcher is about to end and follows nobody any more.
+    pub closed: AtomicU32,
 }
 
 /// Bits of [`Header::options`].

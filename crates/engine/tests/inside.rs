@@ -56,9 +56,13 @@ fn compile(name: &str, source: &Path, arguments: &[&str]) -> Option<PathBuf> {
     Some(program)
 }
 
+/// Compiled once: tests run side by side.
 fn counters() -> Option<PathBuf> {
+    static PROGRAM: std::sync::OnceLock<Option<PathBuf>> = std::sync::OnceLock::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inside/counters.c");
-    compile("counters", &source, &["-O1", "-pthread"])
+    PROGRAM
+        .get_or_init(|| compile("counters", &source, &["-O1", "-pthread"]))
+        .clone()
 }
 
 #[test]

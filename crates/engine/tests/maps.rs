@@ -45,3 +45,64 @@ fn the_engine_is_not_in_the_list() {
         assert_eq!(seen, expected);
     }
 }
+
+/// The kernel writes the list when it is read: a mapping made after the `open` is in it, and in it
+/// again after a return to the start. The program ends with the errors it saw.
+#[test]
+fn a_mapping_made_after_the_open_is_in_the_list() {
+    let base = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("maps-reader");
+    let source = base.with_extension("c");
+    std::fs::write(
+        &source,
+        r#"#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static char text[1 << 16];
+static int listed(int fd, const void *at) {
+    char line[32];
+    long n = 0, got;
+    while ((got = read(fd, text + n, sizeof text - 1 - n)) > 0) n += got;
+    text[n] = 0;
+    snprintf(line, sizeof line, "%lx-", (unsigned long)at);
+    return strstr(text, line) != 0;
+}
+int main(void) {
+    int fd = open("/proc/self/maps", O_RDONLY);
+    void *a = mmap((void *)0x10000000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    int result = !listed(fd, a);
+    void *b = mmap((void *)0x20000000, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    munmap(a, 4096);
+    lseek(fd, 0, SEEK_SET);
+    result |= listed(fd, a) << 1;
+    lseek(fd, 0, SEEK_SET);
+    result |= !listed(fd, b) << 2;
+    close(fd);
+    return result | (open("/dev/null", O_RDONLY) != fd) << 4;
+}
+"#,
+    )
+    .unwrap();
+    let built = Command::new("cc")
+        .args(["-O1", "-o"])
+        .arg(&base)
+        .arg(&source)
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        println!("skipped: no working C compiler");
+        return;
+    }
+    let words = [base.to_str().unwrap()];
+    // As the kernel does it, without the engine.
+    assert_eq!(command(&words).status().unwrap().code(), Some(0));
+    let running = match virt::launch(&mut command(&words), &Options::default()) {
+        Ok(running) => running,
+        Err(LaunchError::PtraceForbidden { error }) => {
+            println!("skipped: ptrace is not permitted: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!(running.wait().unwrap().status.code(), Some(0));
+}

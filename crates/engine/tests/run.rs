@@ -126,6 +126,22 @@ fn self_modifying_code() {
     );
 }
 
+#[test]
+fn restartable_sequences_are_declined() {
+    // A well-formed registration of 32 aligned bytes: its error is the exit status.
+    let source = ".bss\n.balign 32\narea: .skip 32\n.text\n.globl _start\n_start:\n\
+        lea area(%rip), %rdi\nmov $32, %esi\nxor %edx, %edx\nmov $0x53053053, %r10d\n\
+        mov $334, %eax\nsyscall\nneg %eax\nmov %eax, %edi\nmov $60, %eax\nsyscall\n";
+    let Some(program) = assemble("rseq", source) else {
+        return;
+    };
+    let Some(outcome) = count(Command::new(&program)) else {
+        return;
+    };
+    assert_eq!(outcome.status.code(), Some(libc::ENOSYS));
+    assert_eq!(outcome.totals.instructions(), 10);
+}
+
 /// Both ways of counting agree on a command.
 fn compare(words: &[&str]) {
     let make = || {

@@ -6,131 +6,78 @@
 //! "Producing wrong data without doing anything obviously wrong", ASPLOS 2009). Allocators:
 //! `GLIBC_TUNABLES` (glibc manual, Memory Allocation Tunables), `MALLOC_CONF` (`jemalloc(3)`).
 
+mod answers;
+mod exec;
+mod factor;
+mod filter;
+pub(crate) mod folder;
+pub(crate) mod pid;
 mod random;
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use random::Answers;
-
-/// One thing that differs between identical runs and that truecount can hold still.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Factor {
-    /// Randomisation of addresses
-    Aslr,
-    /// The 16 random bytes that the kernel gives every program: glibc's stack and pointer guards
-    AtRandom,
-    /// What the system call getrandom answers: hash seeds
-    Getrandom,
-    /// Clocks read by the vDSO, whose loops depend on the time; held still, they are read by system calls
-    Clock,
-    /// Bytes of the environment
-    Env,
-    /// Arenas and timers of glibc's and jemalloc's allocators
-    Malloc,
-    /// Which CPU the program is on, and that it migrates
-    Cpu,
-}
-
-impl Factor {
-    /// Every factor, in the order of reports.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Aslr,
-        Self::AtRandom,
-        Self::Getrandom,
-        Self::Clock,
-        Self::Env,
-        Self::Malloc,
-        Self::Cpu,
-    ];
-
-    /// As on the command line and in documents.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Aslr => "aslr",
-            Self::AtRandom => "at-random",
-            Self::Getrandom => "getrandom",
-            Self::Clock => "clock",
-            Self::Env => "env",
-            Self::Malloc => "malloc",
-            Self::Cpu => "cpu",
-        }
-    }
-
-    /// In words.
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Self::Aslr => "ASLR (randomised addresses)",
-            Self::AtRandom => "AT_RANDOM (stack and pointer guards)",
-            Self::Getrandom => "getrandom (hash randomisation)",
-            Self::Clock => "clock (loops of the vDSO)",
-            Self::Env => "environment size",
-            Self::Malloc => "allocator settings",
-            Self::Cpu => "CPU and migration",
-        }
-    }
-}
-
-/// A list of factors, separated by commas; empty means all.
-pub(crate) fn parse_factors(text: &str) -> Result<Vec<Factor>, String> {
-    let mut found = Vec::new();
-    for name in text
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-    {
-        let factor = Factor::ALL.into_iter().find(|factor| factor.name() == name);
-        let Some(factor) = factor else {
-            let known = Factor::ALL.map(Factor::name).join(", ");
-            return Err(format!("`{name}` is no factor; there are {known}"));
-        };
-        if !found.contains(&factor) {
-            found.push(factor);
-        }
-    }
-    if found.is_empty() {
-        found = Factor::ALL.to_vec();
-    }
-    found.sort();
-    Ok(found)
-}
+use crate::env_record::Environment;
+pub(crate) use answers::{Answers, Wanted};
+use exec::AtExec;
+use factor::parse_remedies;
+pub(crate) use factor::{Factor, List, parse_list};
+pub(crate) use filter::{Calls, Filter};
+use folder::Folder;
 
 /// The flag of the commands that run programs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct FixedArgs {
-    /// Hold still what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, malloc, cpu. Random numbers become predictable with at-random and getrandom: for measurements only
+    /// Hold still what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid. Random numbers become predictable with at-random and getrandom: for measurements only
     #[arg(
         long,
         value_name = "FACTORS",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "",
-        value_parser = parse_list,
+        value_parser = parse_remedies,
         conflicts_with = "aslr"
     )]
     deterministic: Option<List>,
-}
-
-/// Factors as one value of the command line.
-#[derive(Debug, Clone)]
-pub(crate) struct List(pub(crate) Vec<Factor>);
-
-/// [`parse_factors`] for clap.
-pub(crate) fn parse_list(text: &str) -> Result<List, String> {
-    parse_factors(text).map(List)
 }
 
 impl FixedArgs {
     /// What was asked for.
     pub(crate) fn fixed(&self) -> Option<Fixed> {
         let list = self.deterministic.as_ref()?;
-        Some(Fixed::new(&list.0))
+        Some(Fixed::new(&list.factors))
     }
+}
+
+/// A factor that was to be held still and was not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Missing {
+    pub(crate) factor: Factor,
+    pub(crate) reason: String,
+}
+
+impl Missing {
+    pub(crate) fn new(factor: Factor, reason: impl Into<String>) -> Self {
+        Self {
+            factor,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// What `noise` lets go, beyond not holding it still: what would be the same in runs of one machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Loose {
+    /// Bytes more of environment.
+    pub(crate) environment: usize,
+    /// Another name of the working directory.
+    pub(crate) folder: Option<Folder>,
+    /// The process number to have.
+    pub(crate) pid: Option<i32>,
 }
 
 /// Bytes to which the environment is padded: strings, terminators and pointers. More goes to the
@@ -145,8 +92,7 @@ const SEED: u64 = 0x7472_7565;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fixed {
     factors: Vec<Factor>,
-    /// Bytes more of environment, for `noise`.
-    more: usize,
+    loose: Loose,
     cpus: Vec<usize>,
 }
 
@@ -154,20 +100,20 @@ impl Fixed {
     /// Holds these factors still.
     pub(crate) fn new(factors: &[Factor]) -> Self {
         let cpus = if factors.contains(&Factor::Cpu) {
-            last_cpu().into_iter().collect()
+            allowed_cpus().last().copied().into_iter().collect()
         } else {
             Vec::new()
         };
         Self {
             factors: factors.to_vec(),
-            more: 0,
+            loose: Loose::default(),
             cpus,
         }
     }
 
-    /// With so many bytes more in the environment.
-    pub(crate) fn more_environment(mut self, bytes: usize) -> Self {
-        self.more = bytes;
+    /// With something let go.
+    pub(crate) fn loose(mut self, loose: Loose) -> Self {
+        self.loose = loose;
         self
     }
 
@@ -190,8 +136,42 @@ impl Fixed {
         self.has(Factor::AtRandom).then_some(*b"truecount fixed!")
     }
 
+    /// What the thread that answers does for a native program.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted {
+            getrandom: self.getrandom(),
+            at_exec: AtExec {
+                random: self.at_random(),
+                hide_vdso: self.has(Factor::Clock),
+            },
+        }
+    }
+
+    /// The working directory's other name.
+    pub(crate) fn folder(&self) -> Option<&Folder> {
+        self.loose.folder.as_ref()
+    }
+
+    /// To be called just before the program starts: chooses its number. What could not be done.
+    pub(crate) fn choose_pid(&self) -> Option<Missing> {
+        let held = self.has(Factor::Pid).then(pid::held);
+        let error = pid::choose(self.loose.pid.or(held)?).err()?;
+        Some(Missing::new(Factor::Pid, pid::reason(&error)))
+    }
+
+    /// Every variable of the program, in the order of their names.
+    pub(crate) fn environment(
+        &self,
+        program: &Path,
+        argv: &[OsString],
+    ) -> Vec<(OsString, OsString)> {
+        let mut all: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        all.extend(self.variables(program, argv));
+        all.into_iter().collect()
+    }
+
     /// Variables to set, on top of those that are handed down.
-    pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
+    pub(crate) fn variables(&self, program: &Path, argv: &[OsString]) -> Vec<(OsString, OsString)> {
         let mut set: Vec<(OsString, OsString)> = Vec::new();
         if self.has(Factor::Malloc) {
             let jemalloc = "narenas:1,background_thread:false,dirty_decay_ms:-1,muzzy_decay_ms:-1";
@@ -199,22 +179,33 @@ impl Fixed {
             set.push(appended("MALLOC_CONF", jemalloc, ","));
             set.push(appended("_RJEM_MALLOC_CONF", jemalloc, ","));
         }
-        if self.has(Factor::Env) || self.more > 0 {
+        if let (Some(folder), Some(_)) = (self.folder(), std::env::var_os("PWD")) {
+            let [_, inside] = folder.words();
+            set.push(("PWD".into(), OsStr::from_bytes(inside.to_bytes()).into()));
+        }
+        let (env, path, more) = (
+            self.has(Factor::Env),
+            self.has(Factor::Path),
+            self.loose.environment,
+        );
+        if env || path || more > 0 {
             let kept = std::env::vars_os().filter(|(name, _)| {
                 name.as_os_str() != OsStr::new(PAD) && set.iter().all(|(other, _)| other != name)
             });
-            let used: usize = kept
+            let variables: usize = kept
                 .map(|(name, value)| entry(&name, &value))
                 .chain(set.iter().map(|(name, value)| entry(name, value)))
                 .sum::<usize>()
                 + entry(OsStr::new(PAD), OsStr::new(""));
-            let whole = if self.has(Factor::Env) {
-                used.next_multiple_of(ENVIRONMENT)
-            } else {
-                used
-            };
-            let fill = whole.saturating_sub(used).saturating_add(self.more);
-            set.push((PAD.into(), "x".repeat(fill).into()));
+            // The path lies above the environment, the arguments below it (`create_elf_tables` in fs/binfmt_elf.c).
+            let words: usize = argv
+                .iter()
+                .map(|word| word.as_bytes().len() + 1 + size_of::<usize>())
+                .sum();
+            let path_and_words = program.as_os_str().as_bytes().len() + 1 + words;
+            let used = usize::from(env) * variables + usize::from(path) * path_and_words;
+            let fill = used.next_multiple_of(ENVIRONMENT).saturating_sub(used);
+            set.push((PAD.into(), "x".repeat(fill.saturating_add(more)).into()));
         }
         set
     }
@@ -224,13 +215,31 @@ impl Fixed {
         (self.has(Factor::Getrandom) || self.has(Factor::AtRandom)).then(|| WARNING.to_owned())
     }
 
-    /// What is applied, for the environment record.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.factors
+    /// Writes what was applied and what was not into the record; the notes for the reader.
+    pub(crate) fn record(&self, missing: &[Missing], environment: &mut Environment) -> Vec<String> {
+        let is_missing = |factor: Factor| missing.iter().any(|each| each.factor == factor);
+        environment.deterministic = self
+            .factors
             .iter()
+            .filter(|&&factor| !is_missing(factor))
             .map(|factor| factor.name().to_owned())
-            .collect()
+            .collect();
+        environment.not_deterministic = missing.to_vec();
+        let refused = missing
+            .iter()
+            .map(|each| format!("Not held still: {}: {}.", each.factor.title(), each.reason));
+        self.warning().into_iter().chain(refused).collect()
     }
+}
+
+/// Adds what one run could not hold still to what others could not.
+pub(crate) fn merge(all: &mut Vec<Missing>, more: Vec<Missing>) {
+    for each in more {
+        if !all.iter().any(|known| known.factor == each.factor) {
+            all.push(each);
+        }
+    }
+    all.sort_by_key(|each| each.factor);
 }
 
 /// Bytes of a variable above the stack.
@@ -248,8 +257,8 @@ fn appended(name: &str, setting: &str, between: &str) -> (OsString, OsString) {
     (name.into(), value)
 }
 
-/// The last CPU that truecount may use.
-fn last_cpu() -> Option<usize> {
+/// The CPUs that truecount may use.
+pub(crate) fn allowed_cpus() -> Vec<usize> {
     let mut set = [0u64; 16];
     // SAFETY: the kernel fills at most the bytes that it is told of.
     let filled = unsafe {
@@ -261,12 +270,13 @@ fn last_cpu() -> Option<usize> {
         )
     };
     if filled <= 0 {
-        return None;
+        return Vec::new();
     }
-    (0..1024).rev().find(|cpu| {
-        set.get(cpu / 64)
-            .is_some_and(|word| word >> (cpu % 64) & 1 == 1)
-    })
+    let allowed = |cpu: &usize| {
+        let word = set.get(cpu / 64);
+        word.is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+    };
+    (0..1024).filter(allowed).collect()
 }
 
 /// What the user has to know before random numbers stop being random.
@@ -277,30 +287,57 @@ const WARNING: &str = "getrandom and AT_RANDOM are not random in this run: keys,
 mod tests {
     use super::*;
 
-    #[test]
-    fn factors_are_named_once_and_none_means_all() {
-        assert_eq!(parse_factors("").unwrap(), Factor::ALL);
-        assert_eq!(
-            parse_factors("env, aslr,env").unwrap(),
-            [Factor::Aslr, Factor::Env]
-        );
-        assert!(parse_factors("alsr").unwrap_err().contains("at-random"));
+    /// Bytes of strings and pointers that a program would get.
+    fn size(factors: &[Factor], more: usize, argv: &[&str]) -> (usize, usize) {
+        let loose = Loose {
+            environment: more,
+            ..Loose::default()
+        };
+        let argv: Vec<OsString> = argv.iter().map(Into::into).collect();
+        let fixed = Fixed::new(factors).loose(loose);
+        let all = fixed.environment(Path::new("/bin/prog"), &argv);
+        let words: usize = argv.iter().map(|word| word.len() + 9).sum();
+        (
+            all.iter().map(|(name, value)| entry(name, value)).sum(),
+            words + "/bin/prog".len() + 1,
+        )
     }
 
     #[test]
     fn the_environment_has_the_same_size_whatever_else_is_set() {
-        let size = |factors: &[Factor], more| {
-            let set = Fixed::new(factors).more_environment(more).variables();
-            let kept: usize = std::env::vars_os()
-                .filter(|(name, _)| set.iter().all(|(other, _)| other != name))
-                .map(|(name, value)| entry(&name, &value))
-                .sum();
-            kept + set.iter().map(|(n, v)| entry(n, v)).sum::<usize>()
-        };
-        let plain = size(&[Factor::Env], 0);
+        let of = |factors: &[Factor], more| size(factors, more, &["a"]).0;
+        let plain = of(&[Factor::Env], 0);
         assert_eq!(plain % ENVIRONMENT, 0);
-        assert_eq!(size(&[Factor::Env, Factor::Malloc], 0), plain);
-        assert_eq!(size(&[Factor::Env], 77), plain + 77);
-        assert!(Fixed::new(&[Factor::Aslr]).variables().is_empty());
+        assert_eq!(of(&[Factor::Env, Factor::Malloc], 0), plain);
+        assert_eq!(of(&[Factor::Env], 77), plain + 77);
+        let none = Fixed::new(&[Factor::Aslr]).variables(Path::new("a"), &[]);
+        assert!(none.is_empty());
+    }
+
+    #[test]
+    fn longer_arguments_leave_the_stack_where_it_was() {
+        for words in [&["a"][..], &["a", "bcd"], &["/a/long/path/to/it", "b"]] {
+            let (environment, words) = size(&[Factor::Env, Factor::Path], 0, words);
+            assert_eq!((environment + words) % ENVIRONMENT, 0);
+        }
+    }
+
+    #[test]
+    fn what_was_not_applied_is_not_in_the_list_of_what_was() {
+        let mut missing = vec![Missing::new(Factor::Pid, "not root")];
+        merge(
+            &mut missing,
+            vec![Missing::new(Factor::Clock, "old kernel")],
+        );
+        merge(&mut missing, vec![Missing::new(Factor::Pid, "again")]);
+        let mut environment = Environment::default();
+        let fixed = Fixed::new(&[Factor::Aslr, Factor::Clock, Factor::Pid]);
+        let notes = fixed.record(&missing, &mut environment);
+        assert_eq!(environment.deterministic, ["aslr"]);
+        let factors: Vec<Factor> = missing.iter().map(|each| each.factor).collect();
+        assert_eq!(factors, [Factor::Clock, Factor::Pid]);
+        assert_eq!(environment.not_deterministic, missing);
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[1].contains("process numbers") && notes[1].contains("not root"));
     }
 }

@@ -12,9 +12,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::wait::Ticker;
-use super::zygote::{FLAG_GROUP, FLAG_HOLD, FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared};
+use super::zygote::{
+    FLAG_ENVIRONMENT, FLAG_EXEC, FLAG_FOLDER, FLAG_GETRANDOM, FLAG_GROUP, FLAG_HOLD,
+    FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared,
+};
 use super::{Finished, Launch, LaunchError, Signals};
 use crate::failure::Failure;
+use crate::fixed::{Answers, Calls, Factor, Fixed, Missing};
 
 /// What to do while the new process stands still before `execve`: open counters on its pid.
 pub(crate) type Hook<'h> = &'h mut dyn FnMut(i32) -> Result<(), Failure>;
@@ -25,6 +29,7 @@ pub(crate) struct Launcher {
     shared: Shared,
     zygote: libc::pid_t,
     payload: Vec<u8>,
+    missing: Vec<Missing>,
 }
 
 impl Launcher {
@@ -63,6 +68,7 @@ impl Launcher {
                 shared,
                 zygote,
                 payload: Vec::new(),
+                missing: Vec::new(),
             }),
         }
     }
@@ -93,9 +99,19 @@ impl Launcher {
         page.exec_errno.store(0, Ordering::Relaxed);
         page.affinity_errno.store(0, Ordering::Relaxed);
         page.aslr_errno.store(0, Ordering::Relaxed);
+        page.folder_errno.store(0, Ordering::Relaxed);
         page.started_ns.store(0, Ordering::Relaxed);
-        self.send(launch, program, hook.is_some())?;
+        let calls = launch.fixed.map(|fixed| fixed.wanted().calls());
+        let calls = calls.filter(|calls| calls.any());
+        self.missing.clear();
+        self.missing
+            .extend(launch.fixed.and_then(Fixed::choose_pid));
+        self.send(launch, program, hook.is_some() || calls.is_some(), calls)?;
         let pid = self.receive_pid()?;
+        let answers = match (launch.fixed, calls) {
+            (Some(fixed), Some(_)) => self.answers(fixed, pid)?,
+            _ => None,
+        };
         let mut hook_failure = None;
         if let Some(hook) = hook {
             let answer = match hook(pid) {
@@ -106,8 +122,12 @@ impl Launcher {
                 }
             };
             self.write(&[answer])?;
+        } else if calls.is_some() {
+            self.write(b"g")?;
         }
         let waited = super::wait::until_exit(pid, signals, launch, ticker)?;
+        self.missing
+            .extend(answers.map(Answers::finish).unwrap_or_default());
         if let Some(failure) = hook_failure {
             return Err(LaunchError::Hook(failure));
         }
@@ -115,6 +135,10 @@ impl Launcher {
         match page.affinity_errno.load(Ordering::Acquire) {
             0 => {}
             errno => return Err(LaunchError::Affinity(errno)),
+        }
+        match page.folder_errno.load(Ordering::Acquire) {
+            0 => {}
+            errno => return Err(io::Error::from_raw_os_error(errno).into()),
         }
         match page.exec_errno.load(Ordering::Acquire) {
             0 => {}
@@ -131,8 +155,35 @@ impl Launcher {
         })
     }
 
+    /// What the last run was to hold still and did not.
+    pub(crate) fn missing(&mut self) -> Vec<Missing> {
+        std::mem::take(&mut self.missing)
+    }
+
+    /// Answers the new process, which has sent the number of its listener; `None`, and why, where it has none.
+    fn answers(&mut self, fixed: &Fixed, pid: i32) -> io::Result<Option<Answers>> {
+        let listener = self.receive()?;
+        match Answers::of_process(pid, listener, fixed.wanted()) {
+            Ok(answers) => Ok(Some(answers)),
+            Err(error) => {
+                let factors = [Factor::AtRandom, Factor::Getrandom, Factor::Clock];
+                let reason = format!("the kernel refuses seccomp user notification: {error}");
+                let missing = factors.into_iter().filter(|&factor| fixed.has(factor));
+                self.missing
+                    .extend(missing.map(|factor| Missing::new(factor, &*reason)));
+                Ok(None)
+            }
+        }
+    }
+
     /// Sends the request: a header with the three descriptors, then the strings.
-    fn send(&mut self, launch: &Launch<'_>, program: &Path, hold: bool) -> io::Result<()> {
+    fn send(
+        &mut self,
+        launch: &Launch<'_>,
+        program: &Path,
+        hold: bool,
+        calls: Option<Calls>,
+    ) -> io::Result<()> {
         self.payload.clear();
         let mut push = |word: &OsStr| -> io::Result<()> {
             if word.as_bytes().contains(&0) {
@@ -149,10 +200,24 @@ impl Launcher {
         for word in launch.argv {
             push(word)?;
         }
+        let environment = launch
+            .fixed
+            .map(|fixed| fixed.environment(program, launch.argv));
+        for (name, value) in environment.iter().flatten() {
+            let mut entry = name.clone();
+            entry.push("=");
+            entry.push(value);
+            push(&entry)?;
+        }
+        let folder = launch.fixed.and_then(Fixed::folder);
+        for word in folder.iter().flat_map(|folder| folder.words()) {
+            push(OsStr::from_bytes(word.to_bytes()))?;
+        }
         let too_long = |_| io::Error::new(io::ErrorKind::InvalidInput, "the command is too long");
         let mut header = Header {
             flags: 0,
             argc: u32::try_from(launch.argv.len()).map_err(too_long)?,
+            envc: u32::try_from(environment.as_ref().map_or(0, Vec::len)).map_err(too_long)?,
             length: u32::try_from(self.payload.len()).map_err(too_long)?,
             cpus: [0; MAX_CPUS / 64],
         };
@@ -160,6 +225,10 @@ impl Launcher {
             (hold, FLAG_HOLD),
             (launch.keep_aslr, FLAG_KEEP_ASLR),
             (launch.own_group, FLAG_GROUP),
+            (environment.is_some(), FLAG_ENVIRONMENT),
+            (folder.is_some(), FLAG_FOLDER),
+            (calls.is_some_and(|calls| calls.getrandom), FLAG_GETRANDOM),
+            (calls.is_some_and(|calls| calls.exec), FLAG_EXEC),
         ] {
             if on {
                 header.flags |= flag;
@@ -210,6 +279,14 @@ impl Launcher {
 
     /// The pid of the new process, or the errno with which `clone` failed.
     fn receive_pid(&self) -> io::Result<i32> {
+        match self.receive()? {
+            pid if pid > 0 => Ok(pid),
+            errno => Err(io::Error::from_raw_os_error(-errno)),
+        }
+    }
+
+    /// A number from the launcher, or from the new process.
+    fn receive(&self) -> io::Result<i32> {
         let mut bytes = [0u8; 4];
         let mut filled = 0;
         while filled < bytes.len() {
@@ -233,10 +310,7 @@ impl Launcher {
                 got => filled += usize::try_from(got).unwrap_or(0),
             }
         }
-        match i32::from_ne_bytes(bytes) {
-            pid if pid > 0 => Ok(pid),
-            errno => Err(io::Error::from_raw_os_error(-errno)),
-        }
+        Ok(i32::from_ne_bytes(bytes))
     }
 }
 

@@ -124,6 +124,9 @@ fn send(target: i32, signal: i32) {
 
 /// The status and the resources of `pid`, if it has ended.
 fn reap(pid: i32) -> io::Result<Option<(i32, libc::rusage)>> {
+    if !has_ended(pid)? {
+        return Ok(None);
+    }
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: both places are valid for writing.
@@ -133,6 +136,26 @@ fn reap(pid: i32) -> io::Result<Option<(i32, libc::rusage)>> {
         -1 => Err(io::Error::last_os_error()),
         // SAFETY: zero-initialised plain data, filled by wait4.
         _ => Ok(Some((status, unsafe { usage.assume_init() }))),
+    }
+}
+
+/// Whether our child has ended; its status is left for who waits for it.
+pub(crate) fn has_ended(pid: i32) -> io::Result<bool> {
+    let id = libc::id_t::try_from(pid).map_err(io::Error::other)?;
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: a valid place for the result, zeroed before.
+    unsafe {
+        if libc::waitid(libc::P_PID, id, info.as_mut_ptr(), flags) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let info = info.assume_init();
+        // While a thread of truecount follows it through an `execve`, its ptrace stop is reported here, too.
+        let ended = matches!(
+            info.si_code,
+            libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED
+        );
+        Ok(ended && info.si_pid() == pid)
     }
 }
 

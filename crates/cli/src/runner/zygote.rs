@@ -21,6 +21,14 @@ pub(super) const FLAG_HOLD: u32 = 1;
 pub(super) const FLAG_KEEP_ASLR: u32 = 2;
 /// Make the program the leader of a new process group.
 pub(super) const FLAG_GROUP: u32 = 4;
+/// Strings of the environment follow the arguments: the program gets them instead of the launcher's.
+pub(super) const FLAG_ENVIRONMENT: u32 = 8;
+/// Two more strings: where the tree of files is bound, and the working directory there.
+pub(super) const FLAG_FOLDER: u32 = 16;
+/// Hand `getrandom` over to truecount.
+pub(super) const FLAG_GETRANDOM: u32 = 32;
+/// Hand `execve` over.
+pub(super) const FLAG_EXEC: u32 = 64;
 /// As many CPUs as glibc's `cpu_set_t`.
 pub(super) const MAX_CPUS: usize = 1024;
 
@@ -29,6 +37,7 @@ pub(super) const MAX_CPUS: usize = 1024;
 pub(super) struct Header {
     pub(super) flags: u32,
     pub(super) argc: u32,
+    pub(super) envc: u32,
     pub(super) length: u32,
     pub(super) cpus: [u64; MAX_CPUS / 64],
 }
@@ -42,6 +51,8 @@ pub(super) struct Page {
     pub(super) affinity_errno: AtomicI32,
     /// errno of a failed `personality`.
     pub(super) aslr_errno: AtomicI32,
+    /// errno of a working directory that could not be had under another name.
+    pub(super) folder_errno: AtomicI32,
     /// `CLOCK_MONOTONIC` just before `execve`.
     pub(super) started_ns: AtomicU64,
 }
@@ -144,6 +155,8 @@ fn receive_header(socket: RawFd) -> Option<(Header, [RawFd; 3])> {
 struct Child<'a> {
     program: *const c_char,
     argv: *const *const c_char,
+    envp: *const *const c_char,
+    folder: [*const c_char; 2],
     header: &'a Header,
     fds: [RawFd; 3],
     socket: RawFd,
@@ -174,16 +187,29 @@ pub(super) fn serve(
         if !receive_exact(socket, &mut payload) {
             break;
         }
+        // The program; its arguments and a null; its environment and a null; the folder.
+        let null = std::ptr::null();
+        let (arguments, variables) = (header.argc as usize, header.envc as usize);
+        let mut words = payload
+            .split_inclusive(|&byte| byte == 0)
+            .map(|word| word.as_ptr().cast::<c_char>());
         argv.clear();
-        argv.extend(
-            payload
-                .split_inclusive(|&byte| byte == 0)
-                .map(|word| word.as_ptr().cast::<c_char>()),
-        );
-        argv.push(std::ptr::null());
+        argv.extend(words.by_ref().take(arguments.saturating_add(1)));
+        argv.push(null);
+        argv.extend(words.by_ref().take(variables));
+        argv.push(null);
+        let folder = [words.next().unwrap_or(null), words.next().unwrap_or(null)];
+        let variables = argv.get(arguments.saturating_add(2)..);
         let child = Child {
-            program: argv.first().copied().unwrap_or(std::ptr::null()),
+            program: argv.first().copied().unwrap_or(null),
             argv: argv.get(1..).unwrap_or_default().as_ptr(),
+            envp: if header.flags & FLAG_ENVIRONMENT == 0 {
+                // SAFETY: nobody changes the environment in this process.
+                unsafe { environ }
+            } else {
+                variables.unwrap_or(&[null]).as_ptr()
+            },
+            folder,
             header: &header,
             fds,
             socket,
@@ -259,6 +285,14 @@ fn send_i32(socket: RawFd, value: i32) {
     }
 }
 
+/// What the program's filter hands over.
+fn calls(flags: u32) -> crate::fixed::Calls {
+    crate::fixed::Calls {
+        getrandom: flags & FLAG_GETRANDOM != 0,
+        exec: flags & FLAG_EXEC != 0,
+    }
+}
+
 fn errno() -> i32 {
     // SAFETY: the address of this thread's errno is always valid.
     unsafe { *libc::__errno_location() }
@@ -307,6 +341,21 @@ extern "C" fn start(child: *mut c_void) -> c_int {
                 ready = false;
             }
         }
+        if child.header.flags & FLAG_FOLDER != 0 {
+            let [root, inside] = child.folder;
+            let errno = crate::fixed::folder::enter(root, inside);
+            child.page.folder_errno.store(errno, Ordering::Release);
+            ready &= errno == 0;
+        }
+        let calls = calls(child.header.flags);
+        if calls.any() {
+            // From here on, everything but `execve` passes.
+            let listener = match crate::fixed::Filter::new(calls).install() {
+                Ok(fd) => fd,
+                Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+            };
+            send_i32(child.socket, listener);
+        }
         if child.header.flags & FLAG_HOLD != 0 {
             let mut answer = [0u8; 1];
             ready &= receive_exact(child.socket, &mut answer) && answer == [b'g'];
@@ -324,7 +373,7 @@ extern "C" fn start(child: *mut c_void) -> c_int {
         );
         let started = super::wait::nanoseconds(&time.assume_init());
         child.page.started_ns.store(started, Ordering::Release);
-        libc::syscall(libc::SYS_execve, child.program, child.argv, environ);
+        libc::syscall(libc::SYS_execve, child.program, child.argv, child.envp);
         child.page.exec_errno.store(errno(), Ordering::Release);
         libc::syscall(libc::SYS_exit, 127);
     }

@@ -79,7 +79,13 @@ pub(super) fn prepare(program: &Path, launch: &Launch<'_>) -> Result<Command, Fa
     }
     pin(&mut command, launch);
     if let Some(fixed) = launch.fixed {
-        command.envs(fixed.variables());
+        command
+            .env_clear()
+            .envs(fixed.environment(program, launch.argv));
+        if let Some(folder) = fixed.folder().cloned() {
+            // SAFETY: only system calls on strings that the closure owns.
+            unsafe { command.pre_exec(move || folder.enter()) };
+        }
     }
     Ok(command)
 }

@@ -138,6 +138,8 @@ pub(crate) struct Measurement {
     pub(crate) resources: Vec<Reading>,
     /// The signal by which the user stopped it.
     pub(crate) interrupted: Option<i32>,
+    /// What was to be held still and was not.
+    pub(crate) missing: Vec<crate::fixed::Missing>,
     /// What the reader should know.
     pub(crate) notes: Vec<String>,
 }

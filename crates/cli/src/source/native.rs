@@ -152,6 +152,7 @@ impl Source for Native {
                 aslr_refused: finished.aslr_errno != 0,
             }),
             interrupted,
+            missing: session.launcher.missing(),
             notes: Vec::new(),
         })
     }

@@ -10,6 +10,7 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
+use crate::fixed::{Answers, Factor, Fixed, Missing};
 use crate::model::{Precision, Reading, SourceKind};
 use crate::render::number::grouped;
 use crate::runner::{Exit, exec_failure};
@@ -76,6 +77,12 @@ impl Source for Step {
             });
         }
 
+        let mut missing = launch.fixed.map(not_held).unwrap_or_default();
+        let random = match launch.fixed.and_then(Fixed::getrandom) {
+            Some(seed) => Some(Answers::prepare(&mut command, seed)?),
+            None => None,
+        };
+        missing.extend(launch.fixed.and_then(Fixed::choose_pid));
         let cancel = AtomicBool::new(false);
         let before = self.before;
         let mut interrupted = None;
@@ -113,7 +120,10 @@ impl Source for Step {
                 })
             })
         });
-        let totals = totals.map_err(|error| failure(&error, program))?;
+        let totals = totals.map_err(|error| {
+            let problem = random.as_ref().and_then(Answers::problem);
+            problem.unwrap_or_else(|| failure(&error, program))
+        })?;
         self.before = Some(totals.instructions());
         let ended = Ended {
             exit: match totals.exit {
@@ -141,6 +151,7 @@ impl Source for Step {
             resources: Vec::new(),
             ended: Some(ended),
             interrupted,
+            missing,
             notes: vec![
                 "Single-stepped: the count is exact; times and memory of such a run are not the \
                  program's own and are not shown."
@@ -148,6 +159,15 @@ impl Source for Step {
             ],
         })
     }
+}
+
+/// What cannot be held still under single-stepping.
+fn not_held(fixed: &Fixed) -> Vec<Missing> {
+    [Factor::AtRandom, Factor::Clock]
+        .into_iter()
+        .filter(|&factor| fixed.has(factor))
+        .map(|factor| Missing::new(factor, "single-stepping traces the program itself"))
+        .collect()
 }
 
 impl Step {

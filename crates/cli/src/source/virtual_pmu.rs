@@ -62,6 +62,8 @@ pub(crate) struct Ran {
     pub(crate) interrupted: Option<i32>,
     /// Every thread, in order of appearance.
     pub(crate) threads: Vec<Thread>,
+    /// What was to be held still and was not.
+    pub(crate) missing: Vec<crate::fixed::Missing>,
     /// Programs that ran without being counted.
     pub(crate) uncounted: u32,
     /// Processes that were still running when the program ended.
@@ -299,6 +301,7 @@ impl VirtualPmu {
             resources: Vec::new(),
             ended: Some(ran.ended),
             interrupted: ran.interrupted,
+            missing: ran.missing,
             notes,
         })
     }
@@ -363,6 +366,7 @@ mod tests {
                 };
                 2
             ],
+            missing: Vec::new(),
             uncounted: 0,
             outlived: 0,
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -9,7 +9,7 @@ use crate::support::{code, fails, json, run, schema, stderr, stdout, truecount, 
 
 /// Strings whose order in a set depends on the hash seed, which Python takes from getrandom.
 const STRINGS: &str =
-    "d={str(i): i for i in range(3000)}; print(next(i for i, k in enumerate(set(d)) if k == '7'))";
+    "d={str(i): i for i in range(500)}; print(next(i for i, k in enumerate(set(d)) if k == '7'))";
 
 fn skipped() -> bool {
     let skip = !virtual_pmu();
@@ -65,14 +65,14 @@ fn follows_schema(document: &Value) {
 
 /// The counts of some runs with `--deterministic`.
 fn held_still(command: &[&str]) -> Vec<u64> {
-    (0..3)
+    (0..2)
         .map(|_| {
             let output = run(&[&["run", "--json", "--deterministic", "--"], command].concat());
             let document: Value = serde_json::from_str(&stderr(&output)).unwrap();
             let notes = document["notes"].to_string();
             assert!(notes.contains("predictable"), "{notes}");
             let held = document["environment"]["deterministic"].as_array().unwrap();
-            assert_eq!(held.len(), 7, "{held:?}");
+            assert_eq!(held.len(), 9, "{held:?}");
             document["counters"][0]["value"].as_u64().unwrap()
         })
         .collect()
@@ -87,10 +87,12 @@ fn hash_randomisation_of_python_is_named_and_held_still() {
     let arguments = [
         "noise",
         "--json",
+        "--source",
+        "virtual",
         "-n",
-        "5",
+        "4",
         "--factors",
-        "getrandom,aslr",
+        "getrandom",
         "--",
     ];
     let document = json(&[&arguments[..], &command].concat());
@@ -127,7 +129,11 @@ fn aslr_is_named_for_a_program_that_prints_addresses_and_held_still() {
         "noise",
         "--json",
         "-n",
-        "4",
+        "3",
+        "--source",
+        "virtual",
+        "--factors",
+        "aslr,getrandom,clock,env,malloc",
         "--seed",
         "3",
         "--functions",
@@ -163,6 +169,96 @@ fn aslr_is_named_for_a_program_that_prints_addresses_and_held_still() {
     }
 }
 
+/// Names of an array's objects.
+fn names<'d>(list: &'d Value, field: &str) -> Vec<&'d str> {
+    let list = list.as_array().unwrap().iter();
+    list.map(|each| each[field].as_str().unwrap()).collect()
+}
+
+#[test]
+fn what_a_program_prints_of_its_surroundings_is_named() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("where.c"), folder.path().join("where"));
+    std::fs::write(
+        &source,
+        "#include <stdio.h>\n#include <unistd.h>\n\
+         static void each(const char *s) { while (*s) putchar(*s++); putchar('\\n'); }\n\
+         int main(int argc, char **argv) { char b[4096], n[20]; (void)argc; each(argv[0]);\n\
+         if (getcwd(b, sizeof b)) each(b); sprintf(n, \"%d\", getpid()); each(n); return 0; }\n",
+    )
+    .unwrap();
+    let mut compiler = Command::new("cc");
+    let compiled = compiler.arg("-O1").arg("-o").arg(&program).arg(&source);
+    if !compiled.status().is_ok_and(|status| status.success()) {
+        println!("skipped: no C compiler");
+        return;
+    }
+    let (page, picture) = (folder.path().join("n.html"), folder.path().join("n.svg"));
+    let document = json(&[
+        "noise",
+        "--json",
+        "--source",
+        "virtual",
+        "-n",
+        "4",
+        "--seed",
+        "1",
+        "--factors",
+        "path,cwd,pid,getrandom",
+        "--html",
+        page.to_str().unwrap(),
+        "--svg",
+        picture.to_str().unwrap(),
+        "--",
+        program.to_str().unwrap(),
+    ]);
+    follows_schema(&document);
+    assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
+    let tried = names(&document["factors"], "factor");
+    let not_tried = names(&document["not_tried"], "name");
+    assert_eq!(tried.len() + not_tried.len(), 4, "{document:#}");
+    for each in &document["not_tried"].as_array().unwrap()[..] {
+        println!("skipped: {}: {}", each["name"], each["reason"]);
+    }
+    for each in document["factors"].as_array().unwrap() {
+        assert_eq!(each["cause"], each["factor"] != "getrandom", "{each}");
+    }
+    for (file, start) in [(&page, "<!doctype html>"), (&picture, "<svg ")] {
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.starts_with(start), "{text}");
+        assert_eq!(text.matches("<circle").count(), 4 * (tried.len() + 2));
+        assert!(text.contains("length of the program") && text.contains("every run the same"));
+        // What the program is called reaches the page as text.
+        assert!(!text.contains("<script"));
+    }
+}
+
+#[test]
+fn what_is_not_tried_is_listed_with_the_reason() {
+    if skipped() {
+        return;
+    }
+    let head = ["noise", "--source", "virtual", "-n", "2", "--json"];
+    let document = json(&[&head[..], &["--", "true"]].concat());
+    follows_schema(&document);
+    let listed = names(&document["not_tried"], "name");
+    for name in ["time", "threads", "urandom", "file-order"] {
+        assert!(listed.contains(&name), "{listed:?}");
+    }
+    let tried = names(&document["factors"], "factor");
+    for name in ["aslr", "cpu", "pid", "cwd"] {
+        assert!(tried.contains(&name) != listed.contains(&name), "{name}");
+    }
+    fails(
+        &["noise", "--source", "software", "--", "true"],
+        2,
+        &["--source"],
+    );
+}
+
 #[test]
 fn getrandom_gives_the_same_bytes_and_the_whole_length() {
     let Some(python) = python().filter(|_| !skipped()) else {
@@ -194,10 +290,12 @@ fn ctrl_c_prints_what_there_is_and_mistakes_are_told() {
     if skipped() {
         return;
     }
-    let child = truecount(&["noise", "--json", "-n", "5000", "--", "true"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = truecount(&[
+        "noise", "--json", "--source", "virtual", "-n", "5000", "--", "true",
+    ])
+    .stdout(std::process::Stdio::piped())
+    .spawn()
+    .unwrap();
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert_eq!(
         // SAFETY: a signal to our own child, which has not been waited for.

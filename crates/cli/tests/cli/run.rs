@@ -230,31 +230,6 @@ fn what_it_cannot_do_is_one_line() {
 }
 
 #[test]
-fn ctrl_c_ends_the_program_and_shows_the_count() {
-    if skipped() {
-        return;
-    }
-    let mut child = truecount(&["run", "--", "sh", "-c", "echo ready; exec sleep 20"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut ready = [0; 6];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
-    let pid = i32::try_from(child.id()).unwrap();
-    // SAFETY: sends a signal to our own child.
-    unsafe { libc::kill(pid, libc::SIGINT) };
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(code(&output), 130);
-    let text = stderr(&output);
-    assert!(
-        text.contains("interrupted") && text.contains("instructions:u"),
-        "{text}"
-    );
-}
-
-#[test]
 fn a_time_limit_ends_the_run() {
     if skipped() {
         return;

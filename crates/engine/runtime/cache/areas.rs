@@ -54,8 +54,8 @@ impl Cache {
         for at in 0..self.area_count {
             if let Some(Some(area)) = self.areas.get(at)
                 && pc.wrapping_sub(area.base).wrapping_add(0x7000_0000) < 0xd000_0000
-                && area.hot + 0x8000 < area.base + HOT
-                && area.cold + 0x8000 < area.base + AREA
+                && area.hot + ROOM < area.hot_end()
+                && area.has_room()
             {
                 return at;
             }
@@ -73,6 +73,9 @@ impl Cache {
                 continue;
             }
             let number = self.area_count;
+            if number == MAX_AREAS {
+                break;
+            }
             if !self.map_area(at) {
                 continue;
             }
@@ -91,7 +94,17 @@ impl Cache {
             }
             return number;
         }
-        crate::report::fail(format_args!("no room for translated code near {pc:#x}"))
+        self.full(pc)
+    }
+
+    /// The end of a run whose code does not fit: nothing is taken out within a run.
+    pub(super) fn full(&self, pc: u64) -> ! {
+        crate::report::fail(format_args!(
+            "the code cache is full: {} blocks of code translated in this process, {} areas; \
+             the engine does not empty it within a run (program at {pc:#x})",
+            self.blocks.len(),
+            self.area_count
+        ))
     }
 
     /// Maps and registers an empty area; false where its place is taken.
@@ -109,7 +122,6 @@ impl Cache {
             return false;
         }
         let number = self.area_count;
-        check!(number < MAX_AREAS, "too many code areas");
         if let Some(place) = self.areas.get_mut(number) {
             *place = Some(Area {
                 base: at,
@@ -139,6 +151,10 @@ impl Cache {
     pub(super) fn far_jump(&mut self, from: u64, to: u64) -> u64 {
         for area in self.areas.iter_mut().flatten() {
             if from.wrapping_sub(area.base) < AREA {
+                check!(
+                    area.cold + 32 <= area.cold_end(),
+                    "the code cache is full: no room to lead {from:#x} on"
+                );
                 let mut cold = code(area.cold, 32);
                 let here = cold.here();
                 far(&mut cold, to);
@@ -157,7 +173,29 @@ impl Cache {
     }
 }
 
+/// Bytes that a translation may need of either half.
+const ROOM: u64 = 0x8000;
+
+/// What a half is used of.
+fn limit() -> u64 {
+    match state::header().area_limit {
+        0 => u64::MAX,
+        bytes => bytes,
+    }
+}
+
 impl Area {
+    fn hot_end(&self) -> u64 {
+        self.base + limit().min(HOT)
+    }
+    fn cold_end(&self) -> u64 {
+        self.base + HOT + limit().min(AREA - HOT)
+    }
+    /// Room in the cold half for a translation, or for anything smaller with some left over: what
+    /// must be written (`far_jump`, to take a block out) finds place in the rest.
+    pub(super) fn has_room(&self) -> bool {
+        self.cold + ROOM < self.cold_end()
+    }
     /// Where an entry of a way goes whose target differs, for the first of its bucket.
     pub(super) fn miss(&self, way: usize) -> u64 {
         self.base + HOT + way as u64 * FAR

@@ -22,6 +22,10 @@ impl Cache {
         if !self.blocks.get(owner as usize).valid {
             return;
         }
+        let area = self.areas.get(self.area_of(from)).copied().flatten();
+        if !reaches(from + 4, body) && area.is_none_or(|area| !area.has_room()) {
+            return; // the branch comes to the runtime again
+        }
         self.redirect(from, body);
         let head = self.blocks.get(block as usize).incoming;
         let exits = self.exits.get(exit as usize);
@@ -91,6 +95,9 @@ impl Cache {
         if number == NONE {
             let at = self.area_of(info.body);
             let Some(Some(area)) = self.areas.get_mut(at) else { return };
+            if !area.has_room() || self.entries.room() == 0 {
+                return; // the branch comes to the runtime again
+            }
             let mut cold = code(area.cold, 256);
             let start = cold.here();
             let miss = area.miss(way);

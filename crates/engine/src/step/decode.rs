@@ -18,6 +18,8 @@ pub(super) enum Kind {
     LoadStack(u64),
     /// `int3` or `int 3` of this length: a trap, reported after it retired.
     Trap(u64),
+    /// `syscall`.
+    SystemCall,
 }
 
 /// Classifies the 64-bit instruction at the start of `bytes`.
@@ -44,6 +46,7 @@ pub(super) fn classify(bytes: &[u8]) -> Kind {
             }
             _ => Kind::Plain,
         },
+        0x0f if rest.next() == Some(5) => Kind::SystemCall,
         0xcc => Kind::Trap(prefixes + 1),
         0xcd if rest.next() == Some(3) => Kind::Trap(prefixes + 2),
         _ => Kind::Plain,
@@ -79,6 +82,13 @@ mod tests {
         ] {
             assert_eq!(classify(code), Kind::RepeatedString, "{code:x?}");
         }
+    }
+
+    #[test]
+    fn system_calls() {
+        assert_eq!(classify(&[0x0f, 0x05]), Kind::SystemCall);
+        assert_eq!(classify(&[0x0f, 0x0b]), Kind::Plain);
+        assert_eq!(classify(&[0x0f]), Kind::Plain);
     }
 
     #[test]

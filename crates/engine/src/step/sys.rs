@@ -38,6 +38,7 @@ impl Request {
     const PEEKDATA: Self = Self(2);
     const PEEKUSER: Self = Self(3);
     const POKEDATA: Self = Self(5);
+    const POKEUSER: Self = Self(6);
     const GETEVENTMSG: Self = Self(0x4201);
     const GETSIGINFO: Self = Self(0x4202);
     const GETSIGMASK: Self = Self(0x420a);
@@ -104,6 +105,15 @@ pub(super) fn register(tid: i32, which: Register) -> io::Result<u64> {
     let mut value = 0u64;
     ptrace_get(Request::PEEKUSER, tid, offset as u64, &mut value)?;
     Ok(value)
+}
+
+/// Where a thread is about to execute `syscall` with number `from`, it asks for `to` instead.
+pub(super) fn exchange_call(tid: i32, from: u64, to: u64) -> io::Result<()> {
+    if register(tid, Register::Result)? == from {
+        let offset = std::mem::offset_of!(libc::user_regs_struct, rax) as u64;
+        ptrace(Request::POKEUSER, tid, offset, to)?;
+    }
+    Ok(())
 }
 
 /// `si_code` of the signal that a thread is stopped for; none for a group stop.

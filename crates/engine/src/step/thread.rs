@@ -145,6 +145,20 @@ impl<'a> Threads<'a> {
             _ => {}
         }
         self.count(tid, next);
+        self.decline_rseq(tid, next);
+    }
+
+    /// A restartable sequence would be aborted at every step (`rseq_handle_notify_resume` in
+    /// `kernel/rseq.c`) and never end: programs find a kernel without, as under the virtual PMU.
+    fn decline_rseq(&mut self, tid: i32, next: u64) {
+        /// No call has this number: `ENOSYS`.
+        const NONE: u64 = u64::MAX;
+        if self.live.get(&tid).is_some_and(|thread| thread.counting)
+            && self.kind(tid, next, true) == Kind::SystemCall
+        {
+            // A thread killed meanwhile makes no call.
+            let _ = sys::exchange_call(tid, libc::SYS_rseq.cast_unsigned(), NONE);
+        }
     }
 
     /// A step over a system call is reported when the call returns: it retired, also when a signal

@@ -139,6 +139,8 @@ pub(super) fn wait_for_end(pid: u32) {
 /// The thread that answers requests.
 pub(super) struct Service {
     stop: Arc<AtomicBool>,
+    /// Threads that follow somebody through an `execve`.
+    active: Arc<AtomicU32>,
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -146,16 +148,22 @@ pub(super) struct Service {
 impl Service {
     pub(super) fn start(shared: &Arc<Shared>, child: u32) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (theirs, stopped) = (Arc::clone(shared), Arc::clone(&stop));
-        let thread = thread::spawn(move || serve(&theirs, &stopped, child));
+        let active = Arc::new(AtomicU32::new(0));
+        let (theirs, stopped, busy) = (Arc::clone(shared), Arc::clone(&stop), Arc::clone(&active));
+        let thread = thread::spawn(move || serve(&theirs, &stopped, &busy, child));
         Self {
             stop,
+            active,
             shared: Arc::clone(shared),
             thread: Some(thread),
         }
     }
 
+    /// Ends the service. Processes that outlive the program go on: those that are being followed come
+    /// into their new image first, those that ask later are told no.
     pub(super) fn stop(&mut self) {
+        /// An `execve` that takes longer than this is left alone.
+        const PATIENCE: Duration = Duration::from_secs(5);
         self.stop.store(true, Ordering::Release);
         self.shared.header().saving.store(0, Ordering::Release);
         let bell = &self.shared.header().doorbell;
@@ -163,6 +171,10 @@ impl Service {
         futex_wake(bell);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+        let start = std::time::Instant::now();
+        while self.active.load(Ordering::Acquire) != 0 && start.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -173,10 +185,14 @@ impl Drop for Service {
     }
 }
 
-fn serve(shared: &Arc<Shared>, stop: &AtomicBool, child: u32) {
+fn serve(shared: &Arc<Shared>, stop: &AtomicBool, active: &Arc<AtomicU32>, child: u32) {
     let header = shared.header();
     let mut served = 0u32;
-    while !stop.load(Ordering::Acquire) {
+    loop {
+        let ending = stop.load(Ordering::Acquire);
+        if ending {
+            header.closed.store(1, Ordering::Release);
+        }
         let bell = header.doorbell.load(Ordering::Acquire);
         while served != header.next_request.load(Ordering::Acquire) {
             let place = header.ring.get(served as usize % header.ring.len());
@@ -185,10 +201,35 @@ fn serve(shared: &Arc<Shared>, stop: &AtomicBool, child: u32) {
                 break; // reserved, not written yet: its bell will ring
             }
             served = served.wrapping_add(1);
-            let shared = Arc::clone(shared);
-            thread::spawn(move || follow(&shared, slot, child));
+            if ending {
+                refuse(shared, slot);
+                continue;
+            }
+            let (shared, active) = (Arc::clone(shared), Arc::clone(active));
+            active.fetch_add(1, Ordering::AcqRel);
+            thread::spawn(move || {
+                follow(&shared, slot, child);
+                active.fetch_sub(1, Ordering::AcqRel);
+            });
+        }
+        if ending {
+            return;
         }
         futex_wait(&header.doorbell, bell);
+    }
+}
+
+/// Tells a thread that nobody will follow it, or keep its translations.
+fn refuse(shared: &Shared, slot: u32) {
+    let Ok(context) = shared.map(slot) else {
+        return;
+    };
+    for (word, from, to) in [
+        (context.exec(), exec::WANTED, exec::REFUSED),
+        (context.save(), save::WANTED, save::DONE),
+    ] {
+        let _ = word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        futex_wake(word);
     }
 }
 

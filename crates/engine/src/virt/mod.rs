@@ -46,6 +46,9 @@ pub struct Options {
     /// which take the same number of user-mode instructions at any time: the
     /// vDSO's loops depend on the time and on the kernel's updates of it.
     pub hide_vdso: bool,
+    /// For tests of a full code cache: bytes used of each of its areas (0: all).
+    #[doc(hidden)]
+    pub area_limit: u64,
 }
 
 impl Options {
@@ -71,6 +74,13 @@ impl Options {
     #[must_use]
     pub fn at_random(mut self, bytes: Option<[u8; 16]>) -> Self {
         self.at_random = bytes;
+        self
+    }
+    /// With `area_limit` set.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn area_limit(mut self, bytes: u64) -> Self {
+        self.area_limit = bytes;
         self
     }
     /// With `hide_vdso` set.

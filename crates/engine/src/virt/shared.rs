@@ -95,6 +95,7 @@ impl Shared {
             );
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
+            (*h).area_limit = options.area_limit;
             (*h).options = if options.per_block && plain {
                 option::BLOCKS
             } else {

@@ -21,6 +21,7 @@ EXAMPLES
   truecount bench -P level 1..9:4 'gzip -{level} -kf file'   a parameter
   truecount bench --source step -n 10 true ls        exact instructions without a PMU
   truecount bench -M ipc,topdown-1 ./old ./new       metrics of every run (truecount events --metrics)
+  truecount bench --deterministic ./old ./new        without what makes runs of the same program differ
   truecount bench --budget 30s --html out.html './old' './new'
   truecount bench --save base.json -- ./prog         and later:
   truecount bench --baseline base.json --fail-above instructions:u=0.5% -- ./prog
@@ -154,6 +155,8 @@ pub(crate) struct Args {
     /// Leave the randomisation of addresses on
     #[arg(long)]
     pub(super) aslr: bool,
+    #[command(flatten)]
+    pub(super) fixed: crate::fixed::FixedArgs,
     #[command(flatten)]
     pub(super) cache: CacheArgs,
 }

@@ -13,6 +13,7 @@ use super::metrics::Metrics;
 use super::progress::Progress;
 use super::stop::Rule;
 use crate::failure::Failure;
+use crate::fixed::{Fixed, Missing};
 use crate::runner::{Exit, Launch};
 use crate::session::Session;
 use crate::source::{Run, Source, Target};
@@ -61,6 +62,7 @@ pub(super) struct Setting<'a> {
     pub(super) cpus: Vec<usize>,
     pub(super) metrics: &'a Metrics,
     pub(super) keep_aslr: bool,
+    pub(super) fixed: Option<&'a Fixed>,
     pub(super) timeout: Option<Duration>,
     pub(super) capture: Capture,
 }
@@ -82,6 +84,8 @@ pub(super) struct Outcome {
     pub(super) stopped: Option<Failure>,
     /// Randomisation of addresses could not be switched off.
     pub(super) aslr_refused: bool,
+    /// What was to be held still and was not.
+    pub(super) missing: Vec<Missing>,
 }
 
 /// One measured run of one job.
@@ -91,6 +95,7 @@ fn one(
     source: &mut dyn Source,
     groups: &[WantedGroup],
     job: &Job,
+    missing: &mut Vec<Missing>,
 ) -> Result<(Vec<crate::model::Reading>, bool, bool), Failure> {
     setting.prepare.run(session, job)?;
     setting.capture.clear_if_used();
@@ -111,13 +116,14 @@ fn one(
                 keep_aslr: setting.keep_aslr,
                 own_group: true,
                 timeout: setting.timeout,
-                fixed: None,
+                fixed: setting.fixed,
             },
         )),
         groups,
         target: Target::Command,
     };
-    let measurement = source.run(session, &run, None)?;
+    let mut measurement = source.run(session, &run, None)?;
+    crate::fixed::merge(missing, std::mem::take(&mut measurement.missing));
     let Some(finished) = measurement.ended else {
         return Err(Failure::new(125, "the run gave no result"));
     };
@@ -174,6 +180,7 @@ pub(super) fn rounds(
     );
     let mut stopped = None;
     let mut aslr_refused = false;
+    let mut missing = Vec::new();
     let mut done = 0;
     let mut start = Instant::now();
     'rounds: loop {
@@ -191,7 +198,7 @@ pub(super) fn rounds(
             };
             let result = match session.signals.stop_requested() {
                 Some(signal) => Err(interrupted(signal)),
-                None => one(setting, session, source, groups, job),
+                None => one(setting, session, source, groups, job, &mut missing),
             };
             match result {
                 Ok((readings, failed, refused)) => {
@@ -221,6 +228,7 @@ pub(super) fn rounds(
         rounds: done,
         stopped,
         aslr_refused,
+        missing,
     }
 }
 
@@ -230,6 +238,7 @@ pub(super) fn exact_runs(
     session: &mut Session,
     exact: &mut ExactRuns<'_>,
     collected: &mut [Collected],
+    missing: &mut Vec<Missing>,
 ) -> Result<(), Failure> {
     let mut progress = Progress::new(
         exact.source.kind().name(),
@@ -241,7 +250,7 @@ pub(super) fn exact_runs(
             if let Some(signal) = session.signals.stop_requested() {
                 return Err(interrupted(signal));
             }
-            let (readings, _, _) = one(setting, session, exact.source, exact.groups, job)?;
+            let (readings, _, _) = one(setting, session, exact.source, exact.groups, job, missing)?;
             collected.add(round, &readings);
             progress.step();
         }

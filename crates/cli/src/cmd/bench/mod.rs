@@ -29,6 +29,7 @@ use truecount_stats::Floors;
 use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
+use crate::fixed::Fixed;
 use crate::output::{Output, cannot_write};
 use crate::session::{Session, parse_cpus};
 use crate::source::select;
@@ -67,11 +68,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                 .mend("give --baseline FILE or a second command"),
         );
     }
+    let fixed = args.fixed.fixed();
     let cpus = match &args.cpu {
         Some(text) => {
             parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
         }
-        None => Vec::new(),
+        None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
     args.cache.apply();
     let mut source = select(args.source)?;
@@ -87,6 +89,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         cpus,
         metrics: &plan.metrics,
         keep_aslr: args.aslr,
+        fixed: fixed.as_ref(),
         timeout: args.timeout,
         capture: Capture::new()?,
     };
@@ -103,6 +106,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut collected: Vec<collect::Collected> = jobs.iter().map(|_| plan.collected()).collect();
     let mut stopped = None;
     let mut measured = 0;
+    let mut missing = Vec::new();
     if plan.engine.is_empty() || args.rounds != Some(0) {
         let mut native = plan.native();
         let outcome = measure::rounds(
@@ -117,6 +121,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         collected = outcome.collected;
         measured = outcome.rounds;
         stopped = outcome.stopped;
+        missing = outcome.missing;
         if outcome.aslr_refused {
             environment.aslr = Some(true);
         }
@@ -127,7 +132,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             groups: &plan.engine,
             runs: args.exact_runs,
         };
-        stopped = measure::exact_runs(&setting, &mut session, &mut exact, &mut collected).err();
+        stopped = measure::exact_runs(
+            &setting,
+            &mut session,
+            &mut exact,
+            &mut collected,
+            &mut missing,
+        )
+        .err();
     }
     for job in &jobs {
         cleanup.run(&mut session, job)?;
@@ -150,6 +162,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         })
         .collect();
     let mut notes = plan.notes;
+    if let Some(fixed) = &fixed {
+        notes.extend(fixed.record(&missing, &mut environment));
+    }
     notes.extend(small_memory(session.launcher.floor(), &commands));
     let incomparable = baseline
         .as_ref()

@@ -7,6 +7,8 @@ use serde::Serialize;
 use truecount_stats::{Rng, holm};
 
 use super::measure::{Functions, Outcome, Setting};
+use super::setup::NotTried;
+use super::who::Who;
 use super::{Args, Released};
 use crate::env_record::Environment;
 use crate::fixed::Factor;
@@ -75,19 +77,21 @@ pub(super) struct Spread {
 pub(super) struct Document {
     schema: &'static str,
     pub(super) command: Vec<String>,
-    pub(super) event: &'static str,
-    source: SourceKind,
+    pub(super) event: String,
+    pub(super) source: SourceKind,
     pub(super) runs: u32,
     pub(super) seed: u64,
     pub(super) main_factor: Option<Factor>,
     pub(super) factors: Vec<Spread>,
     pub(super) residual: Spread,
     pub(super) together: Spread,
+    /// What was not let go, and why.
+    pub(super) not_tried: Vec<NotTried>,
     /// How often the program ended how.
     pub(super) exits: BTreeMap<String, u32>,
     pub(super) interrupted: Option<i32>,
     pub(super) notes: Vec<String>,
-    environment: Environment,
+    pub(super) environment: Environment,
 }
 
 fn distances(counts: &[u64]) -> Vec<f64> {
@@ -142,10 +146,13 @@ impl Spread {
             _ => None,
         };
         let mut functions = match range {
-            Some(range) if range > 0 => setting
-                .functions(&outcome.wishes)
-                .map(|(least, most)| divergences(&least, &most))
-                .unwrap_or_default(),
+            Some(range) if range > 0 => match &outcome.who {
+                Who::Virtual { wishes } => setting
+                    .functions(wishes)
+                    .map(|(least, most)| divergences(&least, &most))
+                    .unwrap_or_default(),
+                Who::Hardware { .. } => Vec::new(),
+            },
             _ => Vec::new(),
         };
         let diverging_functions = functions.len();
@@ -237,6 +244,13 @@ impl Document {
                     .to_owned(),
             );
         }
+        if matches!(outcome.who, Who::Hardware { .. }) {
+            notes.push(
+                "Counted by the CPU: the residual holds the counter's own errors too. The functions in which \
+                 runs differ are told by the virtual PMU (--source virtual)."
+                    .to_owned(),
+            );
+        }
         Self {
             schema: "truecount.noise/1",
             command: args
@@ -244,14 +258,15 @@ impl Document {
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
-            event: "instructions:u",
-            source: SourceKind::Virtual,
-            runs: args.runs,
+            event: outcome.who.event(),
+            source: outcome.who.kind(),
+            runs: outcome.runs,
             seed,
             main_factor,
             factors,
             residual: residual_spread,
             together,
+            not_tried: outcome.not_tried,
             exits: outcome.exits,
             interrupted: outcome.interrupted,
             notes,

@@ -1,24 +1,20 @@
 //! The runs of `noise`, in shuffled rounds.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::IsTerminal as _;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use truecount_engine::xlate::facts::Event as StaticEvent;
 use truecount_stats::Rng;
 
-use super::{Args, Released};
-use crate::cmd::run::{Wish, functions_of, wishes};
+use super::setup::{self, Below, NotTried, Setup};
+use super::who::{Sample, Who};
+use super::{Args, Count, Released};
+use crate::cmd::run::{Wish, functions_of};
 use crate::failure::Failure;
-use crate::fixed::{Factor, Fixed};
-use crate::model::Precision;
-use crate::runner::{Launch, Signals};
-use crate::source::virtual_pmu::{self, Ran};
-
-/// Largest growth of the environment, bytes.
-const GROWTH: u64 = 4096;
+use crate::fixed::Factor;
+use crate::session::Session;
+use crate::source::virtual_pmu::Ran;
 
 /// Functions by program, module and name, with their instructions.
 pub(super) type Functions = BTreeMap<(String, String, String), u64>;
@@ -27,8 +23,8 @@ pub(super) type Functions = BTreeMap<(String, String, String), u64>;
 pub(super) struct Setting {
     pub(super) released: Released,
     pub(super) counts: Vec<u64>,
-    least: Option<Ran>,
-    most: Option<Ran>,
+    least: Option<Box<Ran>>,
+    most: Option<Box<Ran>>,
 }
 
 impl Setting {
@@ -41,9 +37,11 @@ impl Setting {
         }
     }
 
-    fn add(&mut self, ran: Ran) {
-        let count = instructions(&ran);
-        self.counts.push(count);
+    fn add(&mut self, sample: Sample) {
+        self.counts.push(sample.count);
+        let (count, Some(ran)) = (sample.count, sample.ran) else {
+            return;
+        };
         if self.least.is_none() {
             self.least = Some(ran);
         } else if self.least.as_ref().is_some_and(|r| count < instructions(r)) {
@@ -78,14 +76,18 @@ impl Setting {
 }
 
 /// All threads' instructions; every run counts them.
-fn instructions(ran: &Ran) -> u64 {
+pub(super) fn instructions(ran: &Ran) -> u64 {
     ran.event(StaticEvent::Instructions).unwrap_or_default()
 }
 
 /// Everything that was measured.
 pub(super) struct Outcome {
     pub(super) settings: Vec<Setting>,
-    pub(super) wishes: Vec<Wish>,
+    pub(super) who: Who,
+    /// Factors that were asked for and cannot be let go here, and what never can.
+    pub(super) not_tried: Vec<NotTried>,
+    /// Of every setting.
+    pub(super) runs: u32,
     /// How often the program ended how.
     pub(super) exits: BTreeMap<String, u32>,
     /// Runs whose count was not the whole.
@@ -96,111 +98,57 @@ pub(super) struct Outcome {
     pub(super) notes: Vec<String>,
 }
 
-/// What is held still in a setting, and whether addresses are randomised.
-fn setup(released: Released, factors: &[Factor], rng: &mut Rng) -> (Fixed, bool) {
-    let free = |factor: Factor| match released {
-        Released::Nothing => false,
-        Released::One(one) => one == factor,
-        Released::Everything => factors.contains(&factor),
-    };
-    // The environment is let go by growing, not by leaving it as it is: that would be constant.
-    let held: Vec<Factor> = Factor::ALL
-        .into_iter()
-        .filter(|&factor| factor == Factor::Env || !free(factor))
-        .collect();
-    let mut fixed = Fixed::new(&held);
-    if free(Factor::Env) {
-        let growth = usize::try_from(rng.below(GROWTH)).unwrap_or(0);
-        fixed = fixed.more_environment(growth);
-    }
-    (fixed, free(Factor::Aslr))
-}
-
-struct Runner<'a> {
-    args: &'a Args,
-    signals: &'a Signals,
-    program: &'a Path,
-    null: [OwnedFd; 2],
-}
-
-impl Runner<'_> {
-    fn run(&self, fixed: &Fixed, keep_aslr: bool, quiet: bool) -> Result<Ran, Failure> {
-        let [input, output] = &self.null;
-        let launch = Launch {
-            argv: &self.args.command,
-            stdio: [Some(input), Some(output), quiet.then_some(output)],
-            cpus: fixed.cpus(),
-            keep_aslr,
-            own_group: true,
-            timeout: self.args.timeout,
-            fixed: Some(fixed),
-        };
-        let ran = virtual_pmu::execute(self.signals, self.program, &launch, true)?;
-        if ran.ended.timed_out {
-            let limit = self.args.timeout.unwrap_or_default();
-            return Err(Failure::new(
-                124,
-                format!("a run took longer than --timeout {limit:?}"),
-            ));
-        }
-        Ok(ran)
-    }
-}
-
-fn open_null() -> Result<[OwnedFd; 2], Failure> {
-    let failed = |error| Failure::new(125, format!("cannot open /dev/null: {error}"));
-    let input = File::open("/dev/null").map_err(failed)?;
-    let output = File::options()
-        .write(true)
-        .open("/dev/null")
-        .map_err(failed)?;
-    Ok([input.into(), output.into()])
+/// Runs of a setting where the user names no number: fewer where there are many settings.
+fn usual(factors: usize) -> u32 {
+    if factors > 4 { 5 } else { 8 }
 }
 
 /// Runs the program in every setting.
 pub(super) fn measure(
     args: &Args,
-    signals: &Signals,
+    session: &mut Session,
+    mut who: Who,
     program: &Path,
     seed: u64,
 ) -> Result<Outcome, Failure> {
-    let runner = Runner {
-        args,
-        signals,
-        program,
-        null: open_null()?,
+    let folder = Below::make()?;
+    let mut rng = Rng::new(seed);
+    let make = |released, factors: &[Factor], rng: &mut Rng| {
+        Setup::new(
+            released,
+            factors,
+            rng,
+            program,
+            &args.command,
+            folder.path(),
+        )
     };
-    let factors = &args.factors.0;
+    let first = make(Released::Nothing, &[], &mut rng)?;
+    let first = who.first(args, session, &first)?;
+    let (factors, not_tried) = tried(args, &first, folder.path());
+    let runs = args.runs.unwrap_or_else(|| usual(factors.len()));
     let mut settings = vec![Setting::empty(Released::Nothing)];
-    settings.extend(
-        factors
-            .iter()
-            .map(|&factor| Setting::empty(Released::One(factor))),
-    );
+    let each = factors.iter().map(|&factor| Released::One(factor));
+    settings.extend(each.map(Setting::empty));
     settings.push(Setting::empty(Released::Everything));
     let mut outcome = Outcome {
         settings: Vec::new(),
-        wishes: wishes(&["instructions:u".to_owned()])?,
+        who,
+        not_tried,
+        runs,
         exits: BTreeMap::new(),
         inexact: 0,
         aslr_refused: false,
-        interrupted: None,
-        notes: Vec::new(),
+        interrupted: first.interrupted,
+        notes: first.notes,
     };
-    let mut rng = Rng::new(seed);
-    let total = settings.len() as u64 * u64::from(args.runs) + 1;
-    let bar = progress(total);
-    let (fixed, keep_aslr) = setup(Released::Nothing, factors, &mut rng);
-    let first = runner.run(&fixed, keep_aslr, false)?;
-    bar.inc(1);
-    outcome.notes.extend(first.notes());
-    outcome.interrupted = first.interrupted;
-    'rounds: for _ in 0..args.runs {
+    let bar = progress(settings.len() as u64 * u64::from(runs));
+    'rounds: for _ in 0..runs {
         let mut order: Vec<usize> = (0..settings.len()).collect();
         rng.shuffle(&mut order);
         for at in order {
             if outcome.interrupted.is_none() {
-                outcome.interrupted = signals.stop_requested();
+                outcome.interrupted = session.signals.stop_requested();
             }
             let Some(setting) = settings
                 .get_mut(at)
@@ -208,22 +156,52 @@ pub(super) fn measure(
             else {
                 break 'rounds;
             };
-            let (fixed, keep_aslr) = setup(setting.released, factors, &mut rng);
-            let ran = runner.run(&fixed, keep_aslr, true)?;
-            if ran.interrupted.is_some() {
-                outcome.interrupted = ran.interrupted;
+            let setup = make(setting.released, &factors, &mut rng)?;
+            let sample = match outcome.who.run(args, session, &setup, true)? {
+                Count::Of(sample) => sample,
+                Count::None(reason) => return Err(Failure::new(1, reason)),
+            };
+            if sample.interrupted.is_some() {
+                outcome.interrupted = sample.interrupted;
                 break 'rounds;
             }
-            *outcome.exits.entry(ran.ended.exit.to_string()).or_default() += 1;
-            outcome.inexact += u32::from(ran.precision() != Precision::Exact);
-            outcome.aslr_refused |= ran.ended.aslr_refused;
-            setting.add(ran);
+            *outcome
+                .exits
+                .entry(sample.ended.exit.to_string())
+                .or_default() += 1;
+            outcome.inexact += u32::from(!sample.whole);
+            outcome.aslr_refused |= sample.ended.aslr_refused;
+            setting.add(sample);
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
     outcome.settings = settings;
     Ok(outcome)
+}
+
+/// The factors that can be let go here, and the others with the reason. What the first run could not hold still cannot
+/// be let go either.
+fn tried(args: &Args, first: &Sample, folder: &Path) -> (Vec<Factor>, Vec<NotTried>) {
+    let mut factors = Vec::new();
+    let mut not_tried: Vec<NotTried> = first.missing.iter().map(NotTried::factor).collect();
+    for &factor in &args.factors.factors {
+        if first.missing.iter().any(|each| each.factor == factor) {
+            continue;
+        }
+        match setup::refusal(factor, folder) {
+            None => factors.push(factor),
+            Some(reason) => {
+                not_tried.push(NotTried::factor(&crate::fixed::Missing::new(
+                    factor, reason,
+                )));
+            }
+        }
+    }
+    if args.factors.all {
+        not_tried.extend(setup::never());
+    }
+    (factors, not_tried)
 }
 
 fn progress(total: u64) -> indicatif::ProgressBar {

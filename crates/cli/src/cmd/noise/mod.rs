@@ -4,10 +4,16 @@
 //! visit every setting once, shuffled, so that a drift of the machine reaches all of them alike.
 
 mod document;
+mod html;
 mod measure;
+mod setup;
+mod svg;
 mod text;
+mod who;
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,18 +21,20 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::fixed::{Factor, List, parse_list};
-use crate::output::Output;
-use crate::runner::{Signals, resolve};
-use crate::session::parse_duration;
-use crate::source::virtual_pmu;
+use crate::output::{Output, cannot_write};
+use crate::runner::resolve;
+use crate::session::{Session, parse_duration};
+use crate::source::{Choice, virtual_pmu};
 use document::Document;
+use who::Who;
 
 const HELP: &str = "\
 WHAT THE NUMBERS MEAN
-  instructions:u is counted by the virtual PMU, which is exact: what differs between two runs is a
-  difference of the program's own path, never of the measurement.
+  instructions:u is counted by the CPU where it has a PMU, else by the virtual PMU, which is exact:
+  there, what differs between two runs is a difference of the program's own path, never of the
+  measurement. The CPU's own errors are in the residual.
   residual       N runs with every factor held still: what is left is caused by something that
-                 truecount cannot hold still (time of day, thread interleaving, other processes)
+                 truecount cannot hold still (see `not tried`), other processes, or the counter
   let go         N runs in which only this factor is as usual, all others held still
   ±              half of the distance between the least and the largest count of these N runs; the
                  whole range of the program is at least this
@@ -37,7 +45,9 @@ WHAT THE NUMBERS MEAN
   main factor    the cause with the largest ±
   together       N runs with every factor let go at once
   functions      where the least and the largest run of a setting differ: instructions of each
-                 function in both, largest difference first
+                 function in both, largest difference first (virtual PMU only)
+  not tried      what cannot be let go on this machine, and what cannot be held still at all, with
+                 the reason
 
 FACTORS
   aslr           randomised addresses
@@ -46,10 +56,13 @@ FACTORS
   clock          clocks read by the vDSO, whose loops depend on the time and on the kernel's
                  updates of it (held still: they are read by system calls, which costs time)
   env            size of the environment (let go: 0 to 4095 bytes more, at random)
+  path           length of the program's path (let go: up to 198 bytes more, as in /bin/././prog)
+  cwd            length of the working directory's path (let go: the same folder under another
+                 name, in a mount namespace; needs root)
   malloc         arenas and timers of glibc's and jemalloc's allocators
   cpu            the CPU, and migration
-Not held still: what the clock tells, process numbers, the working directory, file order, /dev/urandom, rdrand,
-and the order in which threads run. They are in the residual, if they have an effect.
+  pid            process numbers and their digits (needs root: the next number of the machine is
+                 chosen before each run, kernel.ns_last_pid)
 
 The program's standard output is thrown away, its input is empty. Its first run warms up and is not
 counted. With getrandom and at-random held still its random numbers are predictable: do not let it
@@ -58,19 +71,20 @@ make keys.
 EXAMPLES
   truecount noise -- python3 -c 'print({str(i): i for i in range(1000)})'
   truecount noise -n 20 --factors aslr,env -- ./prog
+  truecount noise --html noise.html -- ./prog       a page with every run drawn
   truecount noise --json -o noise.json -- ./prog
-  truecount run --deterministic -- ./prog           apply the remedies
+  truecount stat --deterministic -r 5 -- ./prog     apply the remedies
 
-noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 1 where there is no virtual
-PMU.";
+noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 1 where neither the CPU's
+counters nor the virtual PMU work.";
 
 /// Find what makes identical runs differ
 #[derive(clap::Args)]
 #[command(after_long_help = HELP, after_help = "What the numbers mean, factors and examples: truecount noise --help")]
 pub(crate) struct Args {
-    /// Runs of every setting
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    runs: u32,
+    /// Runs of every setting [default: 8, or 5 where more than four factors are tried]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    runs: Option<u32>,
     /// Factors to try, separated by commas [default: all]
     #[arg(long, value_name = "FACTORS", default_value = "", hide_default_value = true, value_parser = parse_list)]
     factors: List,
@@ -83,6 +97,15 @@ pub(crate) struct Args {
     /// End a run after this time, such as 10s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
+    /// Who counts: auto (hardware if there is any), hardware or virtual
+    #[arg(long, value_enum, default_value_t = Choice::Auto, hide_possible_values = true)]
+    source: Choice,
+    /// Write a page with every run drawn, and the functions in which they differ
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the picture alone
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print one JSON document (schema truecount.noise/1)
     #[arg(long)]
     json: bool,
@@ -110,28 +133,48 @@ pub(super) enum Released {
     Everything,
 }
 
+/// What a run counted, or why not.
+enum Count {
+    Of(who::Sample),
+    None(String),
+}
+
 /// Runs `truecount noise`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     args.cache.apply();
-    virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to run")
             .mend("write it after --, as in: truecount noise -- ls -l"));
     };
-    let signals = Signals::block()
-        .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
+    let mut session = Session::start()?;
+    let who = Who::choose(args.source)?;
     let program = resolve(first)?;
     // Opened before the runs: a wrong path must not cost them.
     let mut output = Output::open(args.output.as_deref(), false)?;
+    let create = |path: &Option<PathBuf>| match path {
+        Some(path) => File::create(path)
+            .map(|file| Some((path.clone(), file)))
+            .map_err(|error| cannot_write(path, &error)),
+        None => Ok(None),
+    };
+    let (page, picture) = (create(&args.html)?, create(&args.svg)?);
     let seed = args.seed.unwrap_or_else(|| {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
     });
-    let outcome = measure::measure(args, &signals, &program, seed)?;
+    let outcome = measure::measure(args, &mut session, who, &program, seed)?;
     let interrupted = outcome.interrupted;
     let mut environment = Environment::gather(false, &[]);
     environment.add_command(&args.command, Some(&program));
     let document = Document::new(args, seed, outcome, environment);
+    if let Some((path, mut file)) = page {
+        let written = file.write_all(html::page(&document).as_bytes());
+        written.map_err(|error| cannot_write(&path, &error))?;
+    }
+    if let Some((path, mut file)) = picture {
+        let written = file.write_all(svg::alone(&document).as_bytes());
+        written.map_err(|error| cannot_write(&path, &error))?;
+    }
     if args.json {
         document::write(&mut output, &document)?;
     } else {

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 
 use super::document::{Document, Spread};
 use crate::fixed::Factor;
+use crate::model::SourceKind;
 use crate::render::number::{compact, grouped};
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 
-fn plus_minus(spread: &Spread) -> String {
+pub(super) fn plus_minus(spread: &Spread) -> String {
     match spread.plus_minus {
         Some(0.0) => "±0".to_owned(),
         Some(half) if half < 1000.0 => format!("±{half}"),
@@ -30,12 +31,23 @@ fn row(table: &mut Table, name: &str, spread: &Spread, verdict: Cell) {
 }
 
 fn verdict(spread: &Spread) -> Cell {
+    let style = match spread.cause {
+        None => DIM,
+        Some(true) => BAD,
+        Some(false) if spread.p.is_none() => GOOD,
+        Some(false) => DIM,
+    };
+    Cell::styled(style, said(spread))
+}
+
+/// The verdict in words.
+pub(super) fn said(spread: &Spread) -> String {
     match (spread.cause, spread.p) {
-        (None, _) => Cell::styled(DIM, "too few runs"),
-        (Some(true), None) => Cell::styled(BAD, "a cause"),
-        (Some(true), Some(p)) => Cell::styled(BAD, format!("a cause (p = {p:.3})")),
-        (Some(false), None) => Cell::styled(GOOD, "no effect seen"),
-        (Some(false), Some(p)) => Cell::styled(DIM, format!("within the residual (p = {p:.2})")),
+        (None, _) => "too few runs".to_owned(),
+        (Some(true), None) => "a cause".to_owned(),
+        (Some(true), Some(p)) => format!("a cause (p = {p:.3})"),
+        (Some(false), None) => "no effect seen".to_owned(),
+        (Some(false), Some(p)) => format!("within the residual (p = {p:.2})"),
     }
 }
 
@@ -71,13 +83,51 @@ fn functions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()>
     writeln!(out)
 }
 
+/// Who counted, in words.
+pub(super) fn counted_by(document: &Document) -> &'static str {
+    match document.source {
+        SourceKind::Hardware => "the CPU",
+        _ => "the virtual PMU",
+    }
+}
+
+/// What was not tried, and why.
+fn not_tried(out: &mut dyn Write, document: &Document) -> io::Result<()> {
+    if document.not_tried.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new([("not tried", Align::Left), ("why", Align::Left)]);
+    for each in &document.not_tried {
+        table.row(vec![
+            Cell::new(each.title.to_owned()),
+            Cell::styled(DIM, each.reason.clone()),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out)
+}
+
+/// The command that holds the causes still, where there is a remedy for any.
+pub(super) fn remedy(document: &Document) -> Option<String> {
+    let causes = document.factors.iter().filter(|s| s.cause == Some(true));
+    let list: Vec<&str> = causes
+        .filter_map(|spread| spread.factor.filter(|f| f.has_remedy()))
+        .map(Factor::name)
+        .collect();
+    let command = document.command.join(" ");
+    let stat = "truecount stat --deterministic";
+    (!list.is_empty()).then(|| format!("{stat}={} -- {command}", list.join(",")))
+}
+
 /// Prints everything.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     writeln!(out, "{}", paint(HEAD, &document.command.join(" ")))?;
     writeln!(
         out,
-        "{} by the virtual PMU; one factor let go at a time, the others held still (seed {})\n",
-        document.event, document.seed
+        "{} by {}; one factor let go at a time, the others held still (seed {})\n",
+        document.event,
+        counted_by(document),
+        document.seed
     )?;
     let mut table = Table::new([
         ("let go", Align::Left),
@@ -119,16 +169,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
                 spread.map(|s| plus_minus(s)).unwrap_or_default()
             );
             writeln!(out, "{}", paint(BAD, &line))?;
-            let list: Vec<&str> = causes
-                .iter()
-                .filter_map(|spread| spread.factor.map(Factor::name))
-                .collect();
-            writeln!(
-                out,
-                "held still by: truecount run --deterministic={} -- {}",
-                list.join(","),
-                document.command.join(" ")
-            )?;
+            if let Some(remedy) = remedy(document) {
+                writeln!(out, "held still by: {remedy}")?;
+            }
         }
         None if document.factors.iter().any(|s| s.cause.is_none()) => {}
         None => writeln!(out, "no factor was seen to make runs differ")?,
@@ -138,6 +181,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         functions(out, spread.factor.map_or("", Factor::name), spread)?;
     }
     functions(out, "with everything held still", &document.residual)?;
+    not_tried(out, document)?;
     if document.interrupted.is_some() {
         let line = "interrupted: what was measured until then";
         writeln!(out, "{}", paint(WARN, line))?;

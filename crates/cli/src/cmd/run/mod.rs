@@ -167,7 +167,6 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         fixed: fixed.as_ref(),
     };
     let mut environment = Environment::gather(args.aslr, launch.cpus);
-    environment.deterministic = fixed.as_ref().map(Fixed::names).unwrap_or_default();
     environment.add_command(&args.command, Some(&program));
     let mut picture = match &args.flamegraph {
         Some(path) => Some((
@@ -188,10 +187,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         None
     };
+    let held = fixed
+        .as_ref()
+        .map(|fixed| fixed.record(&ran.missing, &mut environment));
     let mut document = Document::new(args, &wishes, ran, functions, environment);
-    document
-        .notes
-        .extend(fixed.as_ref().and_then(Fixed::warning));
+    document.notes.extend(held.into_iter().flatten());
     if let (Some((path, file)), Some(functions)) = (&mut picture, &document.functions) {
         draw(file, &document, functions).map_err(|error| cannot_write(path, &error))?;
     }

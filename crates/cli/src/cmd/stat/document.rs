@@ -39,6 +39,9 @@ pub(crate) struct Document {
     pub(crate) interrupted: Option<i32>,
     /// What the reader should know, one sentence each.
     pub(crate) notes: Vec<String>,
+    /// What --repeat found; the rest is the run in the middle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) repeats: Option<super::repeat::Repeats>,
     pub(crate) environment: Environment,
 }
 
@@ -71,6 +74,7 @@ impl Document {
             timed_out: ended.is_some_and(|ended| ended.timed_out),
             interrupted: measurement.interrupted,
             notes: measurement.notes,
+            repeats: None,
             environment,
         }
     }

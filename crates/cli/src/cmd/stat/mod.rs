@@ -3,6 +3,7 @@
 mod derived;
 mod document;
 mod form;
+mod repeat;
 mod text;
 
 use std::ffi::OsString;
@@ -12,12 +13,13 @@ use std::time::Duration;
 use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
+use crate::fixed::{Fixed, FixedArgs};
 use crate::metrics::Asked;
 use crate::output::Output;
 use crate::runner::{Launch, resolve};
 use crate::session::{Session, open_input, parse_cpus, parse_duration};
 use crate::source::virtual_pmu::CacheArgs;
-use crate::source::{Choice, Interval, Run, Target, select};
+use crate::source::{Choice, Interval, Measurement, Run, Target, select};
 use crate::wanted;
 use document::Document;
 use form::{Form, Metrics};
@@ -31,6 +33,7 @@ EXAMPLES
   truecount stat -M ipc,topdown-1 -- ./prog  metrics of this CPU (truecount events --metrics)
   truecount stat --source virtual -- ./prog  exact instructions without a PMU (experimental)
   truecount stat --source step -- true      exact instructions without a PMU (slow)
+  truecount stat -r 5 --deterministic -- ./prog   five runs, the same path through the program each
   truecount stat -I 1000 -p 1234            a running process, every second
   truecount stat -a -- sleep 1              the whole machine for one second
   truecount stat --json -o out.json -- ./prog
@@ -64,6 +67,9 @@ pub(crate) struct Args {
     /// Print the counts of every MS milliseconds
     #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     interval: Option<u64>,
+    /// Run the command N times: the run in the middle is shown, and how much the others differ
+    #[arg(short, long, value_name = "N", conflicts_with_all = ["all", "pid", "interval"], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    repeat: Option<u32>,
     /// Who counts
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     source: Choice,
@@ -89,6 +95,8 @@ pub(crate) struct Args {
     #[arg(long)]
     aslr: bool,
     #[command(flatten)]
+    fixed: FixedArgs,
+    #[command(flatten)]
     cache: CacheArgs,
     /// The command and its arguments
     #[arg(
@@ -111,12 +119,20 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         return Err(Failure::new(2, "no command to run")
             .mend("write it after --, as in: truecount stat -- ls -l"));
     }
+    let fixed = args.fixed.fixed();
+    if fixed.is_some() && args.command.is_empty() {
+        return Err(Failure::new(
+            2,
+            "--deterministic prepares a command that truecount starts; there is none",
+        )
+        .mend("write it after --, or leave --deterministic out"));
+    }
     let mut session = Session::start()?;
     let cpus = match &args.cpu {
         Some(text) => {
             parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
         }
-        None => Vec::new(),
+        None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
     let mut source = select(args.source)?;
     let machine = crate::machine::this(args.event_dir.as_deref())?;
@@ -160,13 +176,26 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                     keep_aslr: args.aslr,
                     own_group: false,
                     timeout: args.timeout,
-                    fixed: None,
+                    fixed: fixed.as_ref(),
                 },
             )
         }),
         groups: &groups,
         target,
     };
+    if let Some(runs) = args.repeat {
+        let repeated = repeat::runs(runs, &mut session, &mut *source, &run)?;
+        let (measurement, repeats) = repeated;
+        let held = hold(&measurement, fixed.as_ref(), &mut environment);
+        let values = metrics.of(&measurement.readings, measurement.wall_ns);
+        let mut document = Document::new(&args.command, target, &*source, measurement, environment);
+        document.notes.extend(held);
+        document.set_metrics(values);
+        let code = repeats.exit_code(&document);
+        document.repeats = Some(repeats);
+        form.finish(&document, false)?;
+        return Ok(Outcome(code));
+    }
     let mut written = Ok(());
     let measurement = {
         let mut each = |since: Duration, readings: Vec<crate::model::Reading>| {
@@ -187,8 +216,21 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         form.interval(end, measurement.readings.clone())?;
     }
     let values = metrics.of(&measurement.readings, measurement.wall_ns);
+    let held = hold(&measurement, fixed.as_ref(), &mut environment);
     let mut document = Document::new(&args.command, target, &*source, measurement, environment);
+    document.notes.extend(held);
     document.set_metrics(values);
     form.finish(&document, args.interval.is_some())?;
     Ok(Outcome(document.exit_code()))
+}
+
+/// What was held still goes into the record; the notes about it.
+fn hold(
+    measurement: &Measurement,
+    fixed: Option<&Fixed>,
+    environment: &mut Environment,
+) -> Vec<String> {
+    fixed
+        .map(|fixed| fixed.record(&measurement.missing, environment))
+        .unwrap_or_default()
 }

@@ -128,6 +128,9 @@ pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<(
     table.write(out)?;
     writeln!(out)?;
     metrics(out, &document.values)?;
+    if let Some(repeats) = &document.repeats {
+        repeats.write(out)?;
+    }
     if document.timed_out {
         writeln!(out, "{}", paint(WARN, "ended by --timeout"))?;
     }

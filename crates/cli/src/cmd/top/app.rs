@@ -1,26 +1,27 @@
-//! Puts the parts together: the live screen, and `--once`.
+//! Puts the parts together: the live screen, whose thread never waits for names (see [`super::work`]), and `--once`.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 
 use super::By;
-use super::collect::Interval;
-use super::detail::{self, CodeCache};
+use super::detail::Wanted;
 use super::draw;
 use super::live::Live;
 use super::model::{About, Action, Model};
 use super::naming::Namer;
 use super::once;
-use super::own::{Own, cpu_time};
+use super::own::cpu_time;
 use super::sampled::Sampled;
 use super::screen::{Input, Keyboard, Screen};
+use super::work::{Ask, Ready, Work, Worker};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::runner::Signals;
-use crate::sampling::{Chosen, Scope, procfs};
+use crate::sampling::kallsyms::Kallsyms;
+use crate::sampling::{Chosen, Scope};
 
 /// What both forms need to know.
 pub(super) struct Settings {
@@ -41,71 +42,100 @@ pub(super) struct Once {
 /// How often signals and the end of the process are looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
-struct App {
-    model: Model,
-    sampled: Sampled,
-    namer: Namer,
-    code: CodeCache,
-    own: Own,
-    pid: Option<i32>,
+/// The state of the screen, and what makes that which sums up: on the thread that will do it, because what it keeps
+/// of files cannot go to another.
+fn begin(chosen: &Chosen, settings: Settings) -> (Model, impl FnOnce() -> Work + Send + use<>) {
+    let Settings {
+        mut about, by, pid, ..
+    } = settings;
+    // More than a hundred thousand names: read only when they can be needed.
+    let kernel = if chosen.events.iter().any(|e| !e.attr.get_exclude_kernel()) {
+        Kallsyms::of_this_machine()
+    } else {
+        Ok(Kallsyms::default())
+    };
+    if let Err(why) = &kernel {
+        about
+            .notes
+            .push(format!("functions of the kernel have no names: {why}"));
+    }
+    let events = about.events.len();
+    let work = move || Work::new(Namer::new(kernel), by, events, pid);
+    (Model::new(about, by), work)
 }
 
-impl App {
-    fn new(chosen: &Chosen, settings: Settings) -> Self {
-        let Settings {
-            mut about, by, pid, ..
-        } = settings;
-        let namer = Namer::new(chosen.events.iter().any(|e| !e.attr.get_exclude_kernel()));
-        if let Some(why) = namer.no_kernel_names() {
-            about
-                .notes
-                .push(format!("functions of the kernel have no names: {why}"));
-        }
+/// The thread of the screen: what it does after a key never takes long.
+pub(super) struct Front {
+    pub(super) model: Model,
+    pub(super) worker: Worker,
+    /// The last that came.
+    table: Sampled,
+    /// What was asked for.
+    number: u64,
+    paused: bool,
+    wanted: Option<Wanted>,
+}
+
+impl Front {
+    pub(super) fn new(model: Model, worker: Worker) -> Self {
         Self {
-            sampled: Sampled::new(by, about.events.len()),
-            model: Model::new(about, by),
-            namer,
-            code: CodeCache::default(),
-            own: Own::new(),
-            pid,
+            table: Sampled::new(model.by, model.about.events.len()),
+            model,
+            worker,
+            number: 0,
+            paused: false,
+            wanted: None,
         }
     }
 
-    fn take(&mut self, live: &mut Live) -> Result<(), Failure> {
-        let interval = live.take()?;
-        self.add(&interval);
-        self.look_at_process();
-        self.refresh();
-        Ok(())
-    }
-
-    fn add(&mut self, interval: &Interval) {
-        self.sampled.add(interval, &mut self.namer);
-        self.model.own = self.own.look();
-    }
-
-    fn look_at_process(&mut self) {
-        if let Some(pid) = self.pid
-            && !self.model.ended
-        {
-            self.model.ended = !procfs::is_alive(pid);
+    /// Does what a key asks for, as far as that is this thread's.
+    pub(super) fn key(&mut self, key: KeyEvent) -> Action {
+        let action = self.model.key(key);
+        if action == Action::Restart {
+            self.number += 1;
+            let (old, by) = (&self.table, self.model.by);
+            let losses = (old.lost, old.throttled, old.broken);
+            self.table = Sampled::new(by, self.model.about.events.len());
+            (self.table.lost, self.table.throttled, self.table.broken) = losses;
+            self.worker.ask(Ask::Restart(by, self.number));
         }
+        if self.model.paused != self.paused {
+            self.paused = self.model.paused;
+            self.worker.ask(Ask::Pause(self.paused));
+        }
+        self.model.update(&self.table);
+        let wanted = self.model.wanted();
+        if wanted != self.wanted {
+            self.wanted.clone_from(&wanted);
+            self.worker.ask(Ask::Detail(wanted));
+        }
+        action
     }
 
-    /// Brings the screen's rows and the open detail up to date with the sums.
-    fn refresh(&mut self) {
-        self.model.update(&self.sampled);
-        let shown = (self.model.sort, self.model.span());
-        if let Some(detail) = &mut self.model.detail {
-            detail.lines = detail::lines(
-                &self.sampled,
-                &mut self.namer,
-                &mut self.code,
-                &detail.key,
-                detail.tab,
-                shown,
-            );
+    /// Takes over what is ready; `true`: there is something to be drawn.
+    pub(super) fn look(&mut self) -> Result<bool, Failure> {
+        let Ready {
+            table,
+            detail,
+            trouble,
+        } = self.worker.desk.take(self.paused);
+        if let Some(trouble) = trouble {
+            return Err(trouble);
         }
+        let mut changed = detail.is_some();
+        if let Some((found, lines)) = detail {
+            self.model.show(&found, lines);
+        }
+        if let Some(shown) = table {
+            self.model.own = shown.cost;
+            self.model.ended = shown.ended;
+            if shown.number == self.number {
+                self.table = shown.sampled;
+                self.model.update(&self.table);
+            }
+            changed = true;
+        }
+        Ok(changed)
     }
 
     /// Reads all keys that there are; `true`: quit.
@@ -114,27 +144,13 @@ impl App {
             if let Event::Key(key) = event::read()?
                 && key.kind != KeyEventKind::Release
             {
-                let action = self.model.key(key);
-                if self.act(action, screen)? {
-                    return Ok(true);
+                match self.key(key) {
+                    Action::Quit => return Ok(true),
+                    Action::Suspend => screen.suspend()?,
+                    Action::Restart | Action::None => {}
                 }
             }
         }
-        Ok(false)
-    }
-
-    /// What a key asks for; `true`: quit.
-    fn act(&mut self, action: Action, screen: &mut Screen) -> std::io::Result<bool> {
-        match action {
-            Action::Quit => return Ok(true),
-            Action::Suspend => screen.suspend()?,
-            Action::Restart => {
-                let events = self.model.about.events.len();
-                self.sampled.restart(self.model.by, events);
-            }
-            Action::None | Action::Detail => {}
-        }
-        self.refresh();
         Ok(false)
     }
 }
@@ -153,40 +169,35 @@ pub(super) fn live(
     // Before any thread is made, so that all have them blocked.
     let signals = Signals::block().map_err(|e| no_signals(&e))?;
     let ring = settings.ring;
-    let mut app = App::new(chosen, settings);
-    let mut live = Live::start(chosen, scope, ring)?;
+    let (model, work) = begin(chosen, settings);
+    let live = Live::start(chosen, scope, ring)?;
     let mut screen = Screen::open().map_err(|e| no_terminal(&e))?;
-    let keyboard = Keyboard::open().map_err(|e| no_terminal(&e))?;
-    let mut next = Instant::now() + every;
+    let (mut keyboard, bell) = Keyboard::open().map_err(|e| no_terminal(&e))?;
+    let worker = Worker::start(live, work, every, bell)
+        .map_err(|e| Failure::new(125, format!("cannot start a thread: {e}")))?;
+    let mut front = Front::new(model, worker);
     let mut changed = true;
     loop {
         if changed {
             screen
-                .draw(|frame| draw::draw(frame, &mut app.model))
+                .draw(|frame| draw::draw(frame, &mut front.model))
                 .map_err(|e| no_terminal(&e))?;
-            changed = false;
         }
-        let wait = next.saturating_duration_since(Instant::now()).min(LOOK);
-        match keyboard.wait(wait).map_err(|e| no_terminal(&e))? {
-            Input::Nothing => {}
-            Input::Signal => changed = true,
-            Input::Gone => return Ok(Outcome(128 + libc::SIGHUP as u8)),
-            Input::Ready => {
-                changed = true;
-                if app.keys(&mut screen).map_err(|e| no_terminal(&e))? {
-                    return Ok(Outcome::OK);
-                }
-            }
+        let input = keyboard.wait(LOOK).map_err(|e| no_terminal(&e))?;
+        changed = matches!(input, Input::Key | Input::Signal);
+        if input == Input::Gone {
+            return Ok(Outcome(128 + libc::SIGHUP as u8));
+        }
+        if input == Input::Key && front.keys(&mut screen).map_err(|e| no_terminal(&e))? {
+            return Ok(Outcome::OK);
         }
         if let Some(signal) = signals.stop_requested() {
             return Ok(Outcome(128u8.saturating_add(signal.unsigned_abs() as u8)));
         }
-        if Instant::now() >= next {
-            next = Instant::now() + every;
-            if !app.model.paused {
-                app.take(&mut live)?;
-                changed = true;
-            }
+        changed |= front.look()?;
+        if input == Input::NoBell {
+            // What it panicked with was printed.
+            return Err(Failure::new(1, "the thread that finds names has ended"));
         }
     }
 }
@@ -204,7 +215,8 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: Onc
     let signals = Signals::block().map_err(|e| no_signals(&e))?;
     let cpu = cpu_time();
     let ring = settings.ring;
-    let mut app = App::new(chosen, settings);
+    let (mut model, work) = begin(chosen, settings);
+    let mut work = work();
     let mut live = Live::start(chosen, scope, ring)?;
     let start = Instant::now();
     let mut next = TAKE;
@@ -212,34 +224,36 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: Onc
     loop {
         let elapsed = start.elapsed();
         let left = form.time.saturating_sub(elapsed);
-        if left.is_zero() || app.model.ended || stopped.is_some() {
+        if left.is_zero() || work.ended || stopped.is_some() {
             break;
         }
         if elapsed >= next {
-            app.add(&live.take()?);
+            work.add(&live.take()?);
+            work.find_names(Some(start + elapsed + TAKE / 2));
             next = elapsed + TAKE;
         }
-        app.look_at_process();
+        work.look_at_process();
         let signal = signals
             .wait(Some(left.min(LOOK)))
             .map_err(|e| no_signals(&e))?;
         stopped = signal.filter(|s| *s != libc::SIGCHLD);
     }
-    app.add(&live.finish()?);
-    app.model.accumulated = true;
-    app.refresh();
+    work.add(&live.finish()?);
+    work.find_names(None);
+    (model.accumulated, model.ended, model.own) = (true, work.ended, work.cost);
+    model.update(&work.summed.table());
     let own_seconds = cpu_time().saturating_sub(cpu).as_secs_f64();
     // Of all the time, not of the last second.
-    app.model.own.cpu = own_seconds / start.elapsed().as_secs_f64().max(1e-9);
+    model.own.cpu = own_seconds / start.elapsed().as_secs_f64().max(1e-9);
     let end = once::Outcome {
         own_seconds,
         top: form.top,
     };
     let mut out = Output::stdout();
     if form.json {
-        once::json(&mut out, &app.model, end)?;
+        once::json(&mut out, &model, end)?;
     } else {
-        once::text(&mut out, &app.model, end)?;
+        once::text(&mut out, &model, end)?;
     }
     out.flush()?;
     Ok(match stopped {

@@ -8,7 +8,7 @@ use truecount_sample::spaces::MappedFile;
 use super::collect::{Place, Weight};
 use super::model::{DetailLine, Tab};
 use super::naming::{Key, Namer};
-use super::sampled::{Part, Sampled};
+use super::sampled::{Part, Summed};
 use super::tally::Span;
 use crate::sampling::listing::{CodeLine, Function, listing};
 use crate::sampling::names::short;
@@ -20,16 +20,24 @@ pub(super) struct CodeCache(Option<(CodeId, Result<Vec<CodeLine>, String>)>);
 /// File, start and last sample of a function.
 type CodeId = (Arc<MappedFile>, u64, u64);
 
-/// The lines of a row's detail for one event.
+/// What is to be shown of a row: of this event and time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) key: Key,
+    pub(super) tab: Tab,
+    pub(super) event: usize,
+    pub(super) span: Span,
+}
+
+/// The lines of a row's detail.
 pub(super) fn lines(
-    sampled: &Sampled,
+    sampled: &Summed,
     namer: &mut Namer,
     cache: &mut CodeCache,
-    key: &Key,
-    tab: Tab,
-    (event, span): (usize, Span),
+    wanted: &Wanted,
 ) -> Vec<DetailLine> {
-    let parts = sampled.parts_of(key);
+    let (tab, event, span) = (wanted.tab, wanted.event, wanted.span);
+    let parts = sampled.parts_of(&wanted.key);
     let weighed = parts.map(|(part, sums)| (part, sums.get(event, span)));
     let weighed: Vec<(&Part, Weight)> = weighed.filter(|(_, w)| w.samples > 0).collect();
     match tab {
@@ -129,6 +137,9 @@ fn code(namer: &mut Namer, cache: &mut CodeCache, places: &[(&Place, Weight)]) -
         Ok((cache.listing(namer, &file, code)?, samples))
     });
     match listed {
+        Ok((listed, _)) if listed.is_empty() => {
+            vec![remark("There is nothing here that can be decoded.")]
+        }
         Ok((listed, samples)) => annotated(&listed, &samples, all),
         Err(why) => {
             let mut out = vec![remark(&why)];

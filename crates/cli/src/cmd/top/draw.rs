@@ -115,6 +115,13 @@ fn losses(model: &Model) -> Line<'static> {
             WARN,
         ));
     }
+    if model.waiting > 0 {
+        let text = format!(
+            " · finding the names of {} places",
+            grouped(model.waiting as u64)
+        );
+        spans.push(Span::styled(text, WARN));
+    }
     if model.folded > 0 {
         let text = format!(
             " · {} small rows added up as “others”",
@@ -243,7 +250,7 @@ fn table_row(model: &Model, row: &Row, bar: usize) -> Line<'static> {
 }
 
 fn detail_lines(detail: &mut Detail, page: usize) -> Vec<Line<'static>> {
-    if detail.seek {
+    if detail.seek && !detail.lines.is_empty() {
         detail.seek = false;
         let hottest = detail
             .lines
@@ -267,6 +274,9 @@ fn detail_lines(detail: &mut Detail, page: usize) -> Vec<Line<'static>> {
             DIM,
         ),
     ])];
+    if detail.lines.is_empty() {
+        out.push(Line::styled("  Looking for it …", DIM));
+    }
     for line in detail.lines.iter().skip(detail.scroll).take(page) {
         let margin = match line.share {
             Some(share) => format!("{:>8.1} %{:>9}", 100.0 * share, grouped(line.samples)),

@@ -1,8 +1,8 @@
 //! `truecount top`: where the samples fall, live.
 //!
 //! From the kernel to the screen, each part knowing only the one before it: [`live`] empties the rings,
-//! [`collect`] puts records in order and counts them by place, [`naming`] finds names, [`sampled`] sums up,
-//! [`model`] is what is shown and what keys do, [`draw`] and [`screen`] are the terminal, [`once`] is the rest.
+//! [`collect`] puts records in order and counts them by place, [`naming`] finds names, [`sampled`] sums up (both on the
+//! thread of [`work`]), [`model`] is what is shown and what keys do, [`draw`] and [`screen`] are the terminal, [`once`] is the rest.
 
 mod app;
 mod collect;
@@ -18,6 +18,7 @@ mod screen;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;

@@ -4,6 +4,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::By;
 use super::collect::Weight;
+use super::detail::Wanted;
 use super::naming::Key;
 use super::sampled::Sampled;
 use super::tally::{Span, Sums};
@@ -50,6 +51,7 @@ pub(super) enum Tab {
 pub(super) struct Detail {
     pub(super) key: Key,
     pub(super) tab: Tab,
+    /// None: they are being looked for.
     pub(super) lines: Vec<DetailLine>,
     pub(super) scroll: usize,
     /// The line with most samples, to be scrolled to once.
@@ -74,8 +76,6 @@ pub(super) enum Action {
     Quit,
     /// Ctrl-Z.
     Suspend,
-    /// The detail must be built.
-    Detail,
     /// Sums begin anew, perhaps by another key.
     Restart,
 }
@@ -96,6 +96,8 @@ pub(super) struct Model {
     pub(super) sort: usize,
     pub(super) accumulated: bool,
     pub(super) paused: bool,
+    /// Places that wait for their names.
+    pub(super) waiting: usize,
     pub(super) filter: String,
     /// The filter is being typed.
     pub(super) typing: bool,
@@ -125,6 +127,7 @@ impl Model {
             sort: 0,
             accumulated: false,
             paused: false,
+            waiting: 0,
             filter: String::new(),
             typing: false,
             help: false,
@@ -194,6 +197,7 @@ impl Model {
         };
         self.losses = (sampled.lost, sampled.throttled, sampled.broken);
         self.by = sampled.by;
+        self.waiting = sampled.waiting;
     }
 
     /// The index of the chosen row.
@@ -269,6 +273,7 @@ impl Model {
                         Tab::Callers => Tab::Code,
                         Tab::Functions => Tab::Functions,
                     };
+                    detail.lines = Vec::new();
                     detail.scroll = 0;
                     detail.seek = true;
                 }
@@ -281,10 +286,26 @@ impl Model {
             KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX),
             _ => {}
         }
-        if self.detail.is_some() {
-            Action::Detail
-        } else {
-            Action::None
+        Action::None
+    }
+
+    /// What must be known for the open detail.
+    pub(super) fn wanted(&self) -> Option<Wanted> {
+        let detail = self.detail.as_ref()?;
+        Some(Wanted {
+            key: detail.key.clone(),
+            tab: detail.tab,
+            event: self.sort,
+            span: self.span(),
+        })
+    }
+
+    /// Takes over the lines of the open detail, if it is still the one they were found for.
+    pub(super) fn show(&mut self, found: &Wanted, lines: Vec<DetailLine>) {
+        if self.wanted().as_ref() == Some(found)
+            && let Some(detail) = &mut self.detail
+        {
+            detail.lines = lines;
         }
     }
 
@@ -318,6 +339,6 @@ impl Model {
             scroll: 0,
             seek: true,
         });
-        Action::Detail
+        Action::None
     }
 }

@@ -51,27 +51,17 @@ pub(super) struct Namer {
 }
 
 impl Namer {
-    /// `kernel`: there can be samples of the kernel.
-    pub(super) fn new(kernel: bool) -> Self {
+    /// With the names of the kernel, or why there are none.
+    pub(super) fn new(kernel: Result<Kallsyms, String>) -> Self {
         Self {
             symbols: Symbols::new(SearchPath::default()),
-            // More than a hundred thousand names: read only when they can be needed.
-            kernel: if kernel {
-                Kallsyms::of_this_machine()
-            } else {
-                Ok(Kallsyms::default())
-            },
+            kernel,
             functions: FxHashMap::default(),
             lines: FxHashMap::default(),
             keys: FxHashSet::default(),
             enough: ENOUGH,
             looked_up: 0,
         }
-    }
-
-    /// Why functions of the kernel have no names.
-    pub(super) fn no_kernel_names(&self) -> Option<&str> {
-        self.kernel.as_ref().err().map(String::as_str)
     }
 
     /// Gives up what was read of files when that has become much; names that were found stay.
@@ -89,7 +79,7 @@ impl Namer {
     }
 
     /// The innermost function at a place, or its line.
-    fn code(&mut self, line: bool, place: &Place) -> Key {
+    pub(super) fn code(&mut self, line: bool, place: &Place) -> Key {
         let known = if line { &self.lines } else { &self.functions };
         if let Some(known) = known.get(place) {
             return known.clone();
@@ -146,23 +136,42 @@ impl Namer {
         self.code(false, place)
     }
 
-    /// The row that a sample belongs to.
-    pub(super) fn key(&mut self, by: By, hit: &Hit, interval: &Interval) -> Key {
+    /// The row of a sample where it is not a piece of code.
+    pub(super) fn row(&self, by: By, hit: &Hit, interval: &Interval) -> Option<Key> {
         let name = |id: u32| match interval.names.get(&id) {
             Some(name) => Arc::clone(name),
             None => "(ended)".into(),
         };
         match by {
-            By::Symbol | By::Line => self.code(by == By::Line, &hit.place),
-            By::Process => Key {
+            By::Symbol | By::Line => None,
+            By::Process => Some(Key {
                 name: name(hit.pid),
                 of: hit.pid.to_string().into(),
-            },
-            By::Thread => Key {
+            }),
+            By::Thread => Some(Key {
                 name: name(hit.tid),
                 of: format!("{}/{}", hit.pid, hit.tid).into(),
-            },
-            By::Cpu => Key::new(&format!("CPU {}", hit.cpu), ""),
+            }),
+            By::Cpu => Some(Key::new(&format!("CPU {}", hit.cpu), "")),
+        }
+    }
+
+    /// Whether all names of a sample are there without reading files.
+    pub(super) fn knows(&self, by: By, hit: &Hit) -> bool {
+        let knows = |known: &FxHashMap<Place, Key>, place: &Place| {
+            !matches!(place, Place::File(..)) || known.contains_key(place)
+        };
+        match by {
+            By::Symbol | By::Line => {
+                let own = if by == By::Line {
+                    &self.lines
+                } else {
+                    &self.functions
+                };
+                let caller = hit.caller.as_ref();
+                knows(own, &hit.place) && caller.is_none_or(|c| knows(&self.functions, c))
+            }
+            By::Process | By::Thread | By::Cpu => knows(&self.functions, &hit.place),
         }
     }
 
@@ -198,7 +207,7 @@ mod tests {
 
     #[test]
     fn places_without_names_say_so() {
-        let mut n = Namer::new(false);
+        let mut n = Namer::new(Ok(Kallsyms::default()));
         let place = Place::Unknown(0x1234);
         assert_eq!(
             n.function(&place),
@@ -210,7 +219,7 @@ mod tests {
 
     #[test]
     fn memory_of_names_is_bounded() {
-        let mut n = Namer::new(false);
+        let mut n = Namer::new(Ok(Kallsyms::default()));
         for i in 0..MOST_NAMES as u64 * 3 {
             let _ = n.function(&Place::Unknown(i));
             assert!(n.functions.len() <= MOST_NAMES);

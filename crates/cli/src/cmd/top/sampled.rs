@@ -1,16 +1,23 @@
 //! Everything that was sampled, summed up: by row, and within a row by place, caller and function.
 
-use std::time::Duration;
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
 
 use super::By;
-use super::collect::{Interval, Place};
+use super::collect::{Hit, Interval, Place, Weight};
 use super::naming::{Key, Namer};
 use super::tally::{Sums, Tally};
+use crate::sampling::names::base_name;
 
 /// Rows that are told apart.
 const MOST_ROWS: usize = 1 << 14;
 /// Places, callers and functions of all rows together.
 const MOST_DETAILS: usize = 1 << 16;
+
+/// Different samples that wait for names; what is more is counted without a row.
+const MOST_WAITING: usize = 1 << 16;
 
 /// What a row is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,17 +30,28 @@ pub(super) enum Part {
     Function(Key),
 }
 
-/// The sums, and how they were obtained.
-#[derive(Debug)]
+/// The rows, and how they were obtained: all that the table on the screen needs.
+#[derive(Debug, Clone)]
 pub(super) struct Sampled {
     pub(super) by: By,
     pub(super) rows: Tally<Key>,
-    pub(super) parts: Tally<(Key, Part)>,
     /// The last interval, and all since the start.
     pub(super) time: (Duration, Duration),
     pub(super) lost: u64,
     pub(super) throttled: u64,
     pub(super) broken: u64,
+    /// Places whose names are still to be found.
+    pub(super) waiting: usize,
+}
+
+/// The rows, and what they are made of.
+#[derive(Debug)]
+pub(super) struct Summed {
+    table: Sampled,
+    parts: Tally<(Key, Part)>,
+    /// What waits for names, with its row where that needs none; of the last interval, and in all.
+    waiting: FxHashMap<(Hit, Option<Key>), (Weight, Weight)>,
+    events: usize,
 }
 
 impl Sampled {
@@ -41,51 +59,132 @@ impl Sampled {
         Self {
             by,
             rows: Tally::new(events, MOST_ROWS),
-            parts: Tally::new(events, MOST_DETAILS),
             time: (Duration::ZERO, Duration::ZERO),
             lost: 0,
             throttled: 0,
             broken: 0,
+            waiting: 0,
+        }
+    }
+}
+
+impl Summed {
+    pub(super) fn new(by: By, events: usize) -> Self {
+        Self {
+            table: Sampled::new(by, events),
+            parts: Tally::new(events, MOST_DETAILS),
+            waiting: FxHashMap::default(),
+            events,
         }
     }
 
     /// Begins anew, with the losses that there were.
-    pub(super) fn restart(&mut self, by: By, events: usize) {
-        let losses = (self.lost, self.throttled, self.broken);
-        *self = Self::new(by, events);
-        (self.lost, self.throttled, self.broken) = losses;
+    pub(super) fn restart(&mut self, by: By) {
+        let old = &self.table;
+        let losses = (old.lost, old.throttled, old.broken);
+        *self = Self::new(by, self.events);
+        let table = &mut self.table;
+        (table.lost, table.throttled, table.broken) = losses;
     }
 
-    /// Adds an interval, which becomes the last.
+    /// Adds an interval, which becomes the last. Only names that are known are used: the rest is for
+    /// [`Summed::find_names`].
     pub(super) fn add(&mut self, interval: &Interval, namer: &mut Namer) {
-        self.rows.next();
+        let table = &mut self.table;
+        table.rows.next();
         self.parts.next();
-        self.time = (interval.time, self.time.1.saturating_add(interval.time));
-        self.lost = self.lost.saturating_add(interval.lost);
-        self.throttled = self.throttled.saturating_add(interval.throttled);
-        self.broken = self.broken.saturating_add(interval.broken);
+        self.waiting
+            .values_mut()
+            .for_each(|w| w.0 = Weight::default());
+        table.time = (interval.time, table.time.1.saturating_add(interval.time));
+        table.lost = table.lost.saturating_add(interval.lost);
+        table.throttled = table.throttled.saturating_add(interval.throttled);
+        table.broken = table.broken.saturating_add(interval.broken);
         for (event, weight) in interval.crowded.iter().enumerate() {
-            self.rows.add_other(event, *weight);
+            table.rows.add_other(event, (*weight, *weight));
         }
         for (hit, weight) in &interval.hits {
             let event = usize::from(hit.event);
-            let key = namer.key(self.by, hit, interval);
-            if matches!(self.by, By::Symbol | By::Line) {
-                let caller = match &hit.caller {
-                    Some(place) => namer.function(place),
-                    None => Key::new("(no caller recorded)", ""),
-                };
-                let part = (key.clone(), Part::Caller(caller));
-                self.parts.add(part, event, *weight);
-                let part = (key.clone(), Part::Place(hit.place.clone()));
-                self.parts.add(part, event, *weight);
-            } else {
-                let function = namer.function(&hit.place);
-                let part = (key.clone(), Part::Function(function));
-                self.parts.add(part, event, *weight);
+            let row = namer.row(self.table.by, hit, interval);
+            if let Some(row) = &row {
+                self.table.rows.add(row.clone(), event, *weight);
             }
-            self.rows.add(key, event, *weight);
+            let weights = (*weight, *weight);
+            if namer.knows(self.table.by, hit) {
+                self.add_named(hit, row, weights, namer);
+            } else if let Some(sum) = self.waiting.get_mut(&(hit.clone(), row.clone())) {
+                sum.0.add(*weight);
+                sum.1.add(*weight);
+            } else if self.waiting.len() < MOST_WAITING {
+                self.waiting.insert((hit.clone(), row), weights);
+            } else if row.is_none() {
+                self.table.rows.add_other(event, weights);
+            }
         }
+    }
+
+    /// Finds names, those with most samples first, until it is that late, but at least one; `true`: some were found.
+    pub(super) fn find_names(&mut self, namer: &mut Namer, until: Option<Instant>) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
+        let mut waiting: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
+        waiting.sort_unstable_by_key(|(_, w)| Reverse(w.1.samples));
+        let mut found = false;
+        for ((hit, row), weights) in waiting {
+            // What became known meanwhile is not put off.
+            let late = found && until.is_some_and(|until| Instant::now() >= until);
+            if late && !namer.knows(self.table.by, &hit) {
+                self.waiting.insert((hit, row), weights);
+            } else {
+                found = true;
+                self.add_named(&hit, row, weights, namer);
+            }
+        }
+        found
+    }
+
+    fn add_named(
+        &mut self,
+        hit: &Hit,
+        row: Option<Key>,
+        weights: (Weight, Weight),
+        namer: &mut Namer,
+    ) {
+        let event = usize::from(hit.event);
+        if let Some(row) = row {
+            let part = (row, Part::Function(namer.function(&hit.place)));
+            self.parts.add_pair(part, event, weights);
+            return;
+        }
+        let key = namer.code(self.table.by == By::Line, &hit.place);
+        let caller = match &hit.caller {
+            Some(place) => namer.function(place),
+            None => Key::new("(no caller recorded)", ""),
+        };
+        let part = (key.clone(), Part::Caller(caller));
+        self.parts.add_pair(part, event, weights);
+        let part = (key.clone(), Part::Place(hit.place.clone()));
+        self.parts.add_pair(part, event, weights);
+        self.table.rows.add_pair(key, event, weights);
+    }
+
+    /// The rows as they can be shown now: what waits for names is a row a file.
+    pub(super) fn table(&self) -> Sampled {
+        let mut table = self.table.clone();
+        let mut files: FxHashMap<&str, Key> = FxHashMap::default();
+        for ((hit, row), weights) in &self.waiting {
+            if let (None, Place::File(file, _)) = (row, &hit.place) {
+                let name = base_name(&file.path);
+                let key = files
+                    .entry(name)
+                    .or_insert_with(|| Key::new("(finding its name)", name));
+                let event = usize::from(hit.event);
+                table.rows.add_pair(key.clone(), event, *weights);
+            }
+        }
+        table.waiting = self.waiting.len();
+        table
     }
 
     /// The parts of a row.

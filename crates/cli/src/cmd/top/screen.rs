@@ -1,8 +1,9 @@
 //! The terminal: taken over on start, given back however the program ends (quit, error, panic, signal).
 
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Stdout};
+use std::io::{self, IsTerminal as _, PipeReader, PipeWriter, Read as _, Stdout, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -55,12 +56,16 @@ impl Screen {
     }
 }
 
-/// What the keyboard has.
+/// What is to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
     Nothing,
-    /// Something can be read.
-    Ready,
+    /// A key was pressed.
+    Key,
+    /// Another thread has something to show.
+    Bell,
+    /// That thread has ended.
+    NoBell,
     /// A signal came: perhaps another size of the window.
     Signal,
     /// The terminal was closed.
@@ -72,31 +77,58 @@ pub(super) enum Input {
 pub(super) struct Keyboard {
     /// Where stdin is no terminal, crossterm reads this one.
     tty: Option<OwnedFd>,
+    bell: PipeReader,
+    rung: Arc<AtomicBool>,
+}
+
+/// Lets another thread end the waiting for keys.
+#[derive(Debug)]
+pub(super) struct Bell {
+    pipe: PipeWriter,
+    rung: Arc<AtomicBool>,
+}
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        // Once is enough until it was heard, so the pipe never fills up.
+        if !self.rung.swap(true, Ordering::SeqCst) {
+            let _ = (&self.pipe).write_all(&[0]);
+        }
+    }
 }
 
 impl Keyboard {
-    pub(super) fn open() -> io::Result<Self> {
+    pub(super) fn open() -> io::Result<(Self, Bell)> {
         let tty = if io::stdin().is_terminal() {
             None
         } else {
             Some(File::open("/dev/tty")?.into())
         };
-        Ok(Self { tty })
+        let (bell, pipe) = io::pipe()?;
+        let rung = Arc::new(AtomicBool::new(false));
+        let this = Self {
+            tty,
+            bell,
+            rung: Arc::clone(&rung),
+        };
+        Ok((this, Bell { pipe, rung }))
     }
 
-    pub(super) fn wait(&self, limit: Duration) -> io::Result<Input> {
+    /// The first of: a closed terminal, a key, the bell.
+    pub(super) fn wait(&mut self, limit: Duration) -> io::Result<Input> {
         let fd = match &self.tty {
             Some(tty) => tty.as_raw_fd(),
             None => io::stdin().as_raw_fd(),
         };
-        let mut watched = libc::pollfd {
+        let watch = |fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
             revents: 0,
         };
+        let mut watched = [watch(fd), watch(self.bell.as_raw_fd())];
         let limit = libc::c_int::try_from(limit.as_millis()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: one valid entry; the descriptor outlives the call.
-        let found = unsafe { libc::poll(&raw mut watched, 1, limit) };
+        // SAFETY: two valid entries; the descriptors outlive the call.
+        let found = unsafe { libc::poll(watched.as_mut_ptr(), 2, limit) };
         if found < 0 {
             let error = io::Error::last_os_error();
             return match error.kind() {
@@ -104,12 +136,23 @@ impl Keyboard {
                 _ => Err(error),
             };
         }
+        let [keys, bell] = watched.map(|w| w.revents);
         let gone = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
-        Ok(match watched.revents {
-            0 => Input::Nothing,
-            r if r & gone != 0 => Input::Gone,
-            _ => Input::Ready,
-        })
+        if keys & gone != 0 {
+            return Ok(Input::Gone);
+        }
+        if keys != 0 {
+            return Ok(Input::Key);
+        }
+        if bell == 0 {
+            return Ok(Input::Nothing);
+        }
+        // Before what it announced is looked at: what comes later rings again.
+        self.rung.store(false, Ordering::SeqCst);
+        match self.bell.read(&mut [0])? {
+            0 => Ok(Input::NoBell),
+            _ => Ok(Input::Bell),
+        }
     }
 }
 
@@ -141,6 +184,33 @@ impl Drop for Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_bell_ends_the_waiting_and_so_does_its_end() {
+        let (pipe_in, pipe) = io::pipe().unwrap();
+        let (closed, keep) = io::pipe().unwrap();
+        let rung = Arc::new(AtomicBool::new(false));
+        let mut keys = Keyboard {
+            tty: Some(closed.into()),
+            bell: pipe_in,
+            rung: Arc::clone(&rung),
+        };
+        let bell = Bell { pipe, rung };
+        let short = Duration::from_millis(1);
+        assert_eq!(keys.wait(short).unwrap(), Input::Nothing);
+        for _ in 0..3 {
+            // More often than the pipe has room.
+            (0..100_000).for_each(|_| bell.ring());
+            assert_eq!(keys.wait(short).unwrap(), Input::Bell);
+            assert_eq!(keys.wait(short).unwrap(), Input::Nothing);
+        }
+        drop(bell);
+        assert_eq!(keys.wait(short).unwrap(), Input::NoBell);
+        (&keep).write_all(b"q").unwrap();
+        assert_eq!(keys.wait(short).unwrap(), Input::Key, "keys come first");
+        drop(keep);
+        assert_eq!(keys.wait(short).unwrap(), Input::Gone);
+    }
 
     /// Set: panic with the screen up. Run by the test below inside a terminal.
     const PANIC: &str = "TRUECOUNT_TEST_PANIC";

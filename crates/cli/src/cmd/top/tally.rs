@@ -33,10 +33,10 @@ impl Sums {
         }
     }
 
-    fn add(&mut self, event: usize, weight: Weight) {
+    fn add(&mut self, event: usize, more: (Weight, Weight)) {
         if let Some((last, total)) = self.0.get_mut(event) {
-            last.add(weight);
-            total.add(weight);
+            last.add(more.0);
+            total.add(more.1);
         }
     }
 
@@ -59,7 +59,7 @@ impl Sums {
 }
 
 /// Sums by key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Tally<K> {
     rows: HashMap<K, Sums>,
     others: Sums,
@@ -88,18 +88,23 @@ impl<K: Hash + Eq> Tally<K> {
     }
 
     pub(super) fn add(&mut self, key: K, event: usize, weight: Weight) {
+        self.add_pair(key, event, (weight, weight));
+    }
+
+    /// Adds to the last interval and, mostly more, to the total.
+    pub(super) fn add_pair(&mut self, key: K, event: usize, weights: (Weight, Weight)) {
         if self.rows.len() >= self.limit && !self.rows.contains_key(&key) {
             self.fold();
         }
         self.rows
             .entry(key)
             .or_insert_with(|| Sums::new(self.events))
-            .add(event, weight);
+            .add(event, weights);
     }
 
     /// What belongs to no row.
-    pub(super) fn add_other(&mut self, event: usize, weight: Weight) {
-        self.others.add(event, weight);
+    pub(super) fn add_other(&mut self, event: usize, weights: (Weight, Weight)) {
+        self.others.add(event, weights);
     }
 
     /// Adds the smaller half of the rows up in "others".
@@ -178,7 +183,7 @@ mod tests {
         t.add("b", 1, w(5));
         t.next();
         t.add("a", 0, w(4));
-        t.add_other(1, w(7));
+        t.add_other(1, (w(7), w(7)));
         let a = t.rows().find(|(k, _)| **k == "a").unwrap().1;
         assert_eq!((a.get(0, Span::Last), a.get(0, Span::Total)), (w(4), w(7)));
         assert_eq!(a.get(1, Span::Total), Weight::default());

@@ -4,7 +4,6 @@
 //! itself waits for it, so a signal never goes to a number that another process has got.
 
 use std::collections::BTreeSet;
-use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +13,8 @@ use truecount_engine::virt::{self, LaunchError};
 
 use super::{Ran, Refusal, Thread, cache};
 use crate::failure::Failure;
-use crate::fixed::{Answers, Factor, Fixed};
+use crate::fixed::{Answers, Factor, Fixed, Missing};
+use crate::runner::wait::has_ended;
 use crate::runner::{Exit, Launch, Signals, exec_failure};
 use crate::source::{Ended, Reason, command};
 
@@ -33,11 +33,14 @@ pub(super) fn execute(
     watched: Option<virt::Watched>,
 ) -> Result<Ran, Refusal> {
     let mut command = command::prepare(program, launch).map_err(Refusal::Command)?;
-    before_exec(&mut command, signals, launch.keep_aslr);
+    die_with_us(&mut command);
+    before_exec(&mut command, signals, launch);
     let random = match launch.fixed.and_then(Fixed::getrandom) {
         Some(seed) => Some(Answers::prepare(&mut command, seed).map_err(Refusal::Command)?),
         None => None,
     };
+    let mut missing: Vec<Missing> = Vec::new();
+    missing.extend(launch.fixed.and_then(Fixed::choose_pid));
     let start = Instant::now();
     let running = virt::launch(
         &mut command,
@@ -82,6 +85,7 @@ pub(super) fn execute(
         },
         wall_ns,
         interrupted: stopped.interrupted,
+        missing,
         uncounted: outcome.totals.uncounted,
         outlived: alive.len(),
         blocks: outcome.blocks,
@@ -112,8 +116,9 @@ fn sum(totals: &virt::Totals, of: impl Fn(&virt::ThreadTotals) -> u64) -> u64 {
 }
 
 /// Addresses that are the same every time, and the signal mask that truecount was started with.
-fn before_exec(command: &mut Command, signals: &Signals, keep_aslr: bool) {
+fn before_exec(command: &mut Command, signals: &Signals, launch: &Launch<'_>) {
     let mask = signals.original();
+    let keep_aslr = launch.keep_aslr;
     // SAFETY: system calls on values that the closure owns; all are async-signal-safe.
     unsafe {
         command.pre_exec(move || {
@@ -128,6 +133,26 @@ fn before_exec(command: &mut Command, signals: &Signals, keep_aslr: bool) {
             }
             if libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut()) != 0 {
                 return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
+
+/// The program does not go on unbeknown when truecount is killed by a signal that it cannot pass on:
+/// the kernel kills it then. Its own children, and what it becomes by a set-user-id `execve`, are not
+/// reached (`PR_SET_PDEATHSIG` in prctl(2)). To be called on the main thread, whose end it is about.
+fn die_with_us(command: &mut Command) {
+    let us = std::process::id();
+    // SAFETY: prctl and getppid without memory arguments, async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            // It ended before the call: nobody will send the signal.
+            if u32::try_from(libc::getppid()).is_ok_and(|parent| parent != us) {
+                return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
             }
             Ok(())
         });
@@ -198,26 +223,6 @@ fn until_end(pid: i32, signals: &Signals, launch: &Launch<'_>) -> std::io::Resul
 fn send(target: i32, signal: i32) {
     // SAFETY: `target` is our child that has not been waited for, or its group.
     unsafe { libc::kill(target, signal) };
-}
-
-/// Whether our child has ended; its status is left for the engine.
-fn has_ended(pid: i32) -> std::io::Result<bool> {
-    let id = libc::id_t::try_from(pid).map_err(std::io::Error::other)?;
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: a valid place for the result, zeroed before.
-    unsafe {
-        if libc::waitid(libc::P_PID, id, info.as_mut_ptr(), flags) != 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        let info = info.assume_init();
-        // While the engine follows it through an `execve`, its ptrace stop is reported here, too.
-        let ended = matches!(
-            info.si_code,
-            libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED
-        );
-        Ok(ended && info.si_pid() == pid)
-    }
 }
 
 fn failure(error: &LaunchError, program: &Path) -> Refusal {

@@ -1,0 +1,204 @@
+//! The result of `noise` as one self-contained page: the picture, the verdicts, the functions in which runs differ, what
+//! was not tried. No script and nothing from elsewhere.
+
+use std::fmt::Write as _;
+
+use super::document::{Divergence, Document, Spread};
+use super::svg::{self, escape};
+use super::text::{counted_by, plus_minus, remedy};
+use crate::fixed::Factor;
+use crate::render::number::grouped;
+
+/// The page of `bench`, so that all pages look alike, and what only this one has.
+const STYLE: &str = include_str!("../bench/page.css");
+const MORE: &str = "\
+.cards{display:flex;gap:12px;flex-wrap:wrap;margin:20px 0 0}\
+.tile{background:var(--card);border-radius:8px;padding:10px 16px;flex:1 1 180px}\
+.tile b{display:block;font-size:20px}.tile span{color:var(--dim);font-size:13px}\
+.remedy{background:var(--card);border-radius:8px;padding:10px 16px;margin:12px 0 0;overflow-x:auto}\
+.bar{display:flex;width:150px}.bar i{flex:1;display:flex;height:11px}.bar i:first-child{justify-content:flex-end;border-right:1px solid var(--dim)}\
+.bar u{display:block;height:100%;background:var(--bad);opacity:.75;min-width:1px}.bar i:first-child u{background:var(--s0)}\
+h3 b{font-weight:600}";
+
+/// The whole page.
+pub(super) fn page(document: &Document) -> String {
+    let mut h = String::new();
+    let command = escape(&document.command.join(" "));
+    let environment = &document.environment;
+    let _ = write!(
+        h,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>truecount noise: {command}</title>\n<style>\n{STYLE}{MORE}{}</style>\n</head>\n<body>\n\
+         <header><h1>What makes identical runs differ</h1>\n<p><code>{command}</code><br>\n\
+         {} by {}, {} runs of each setting, seed {}<br>{}, Linux {}</p></header>\n",
+        svg::STYLE,
+        escape(&document.event),
+        counted_by(document),
+        document.runs,
+        document.seed,
+        escape(environment.cpu_model.as_deref().unwrap_or("unknown CPU")),
+        escape(
+            environment
+                .kernel
+                .as_deref()
+                .unwrap_or("of unknown release")
+        ),
+    );
+    if document.interrupted.is_some() {
+        h.push_str("<p class=\"warn\">Interrupted: what was measured until then.</p>");
+    }
+    cards(&mut h, document);
+    let _ = write!(
+        h,
+        "<section><h2>Every run</h2>\n<p class=\"dim\">One factor let go, all others held still. One dot a run, \
+         from top to bottom in their order, at its distance from the median of its setting, in \
+         instructions; the axis is logarithmic to both sides. ± is half the distance between the least \
+         and the largest run.</p>\n<figure>{}</figure></section>\n",
+        svg::picture(document, "")
+    );
+    functions(&mut h, document);
+    not_tried(&mut h, document);
+    notes(&mut h, document);
+    h.push_str("</body>\n</html>\n");
+    h
+}
+
+fn cards(h: &mut String, document: &Document) {
+    let of = |factor: Factor| document.factors.iter().find(|s| s.factor == Some(factor));
+    let mut tiles: Vec<(String, String, &str)> = Vec::new();
+    match document.main_factor {
+        Some(main) => tiles.push((
+            of(main).map(plus_minus).unwrap_or_default(),
+            format!("main factor: {}", main.title()),
+            "bad",
+        )),
+        None => tiles.push(("none seen".into(), "main factor".into(), "good")),
+    }
+    let still = document.residual.plus_minus == Some(0.0);
+    let class = if still { "good" } else { "warn" };
+    tiles.push((
+        plus_minus(&document.residual),
+        "residual: with everything held still".into(),
+        class,
+    ));
+    tiles.push((
+        plus_minus(&document.together),
+        "as usual: with everything let go".into(),
+        "",
+    ));
+    h.push_str("<div class=\"cards\">");
+    for (value, name, class) in &tiles {
+        let _ = write!(
+            h,
+            "<div class=\"tile\"><b class=\"{class}\">{}</b><span>{}</span></div>",
+            escape(value),
+            escape(name)
+        );
+    }
+    h.push_str("</div>\n");
+    if let Some(remedy) = remedy(document) {
+        let _ = writeln!(
+            h,
+            "<p class=\"remedy\"><span class=\"dim\">held still by</span> <code>{}</code></p>",
+            escape(&remedy)
+        );
+    }
+}
+
+fn functions(h: &mut String, document: &Document) {
+    let mut differ: Vec<(&str, &Spread)> = document
+        .factors
+        .iter()
+        .filter(|spread| spread.cause == Some(true))
+        .map(|spread| (spread.factor.map_or("", Factor::title), spread))
+        .collect();
+    differ.sort_by(|a, b| {
+        let size = |spread: &Spread| spread.plus_minus.unwrap_or(0.0);
+        size(b.1).total_cmp(&size(a.1))
+    });
+    differ.push(("with everything held still", &document.residual));
+    differ.retain(|(_, spread)| !spread.functions.is_empty());
+    if differ.is_empty() {
+        return;
+    }
+    h.push_str(
+        "<section><h2>Functions in which runs differ</h2>\n<p class=\"dim\">Instructions of each function in the run \
+         with the least count and in that with the largest.</p>\n",
+    );
+    for (name, spread) in differ {
+        let _ = write!(
+            h,
+            "<h3><b>{}</b> {} <span class=\"dim\">{} of {} functions</span></h3>\n<table><thead><tr><th>function</th>\
+             <th>module</th><th class=\"r\">least run</th><th class=\"r\">largest run</th>\
+             <th class=\"r\">difference</th><th></th></tr></thead><tbody>",
+            escape(name),
+            escape(&plus_minus(spread)),
+            spread.functions.len(),
+            spread.diverging_functions
+        );
+        let sizes = spread
+            .functions
+            .iter()
+            .map(|each| each.difference().unsigned_abs());
+        let largest = sizes.max().unwrap_or(0);
+        for each in &spread.functions {
+            function(h, each, largest);
+        }
+        h.push_str("</tbody></table>\n");
+    }
+    h.push_str("</section>\n");
+}
+
+fn function(h: &mut String, each: &Divergence, largest: u64) {
+    let size = each.difference().unsigned_abs();
+    let share = size as f64 / largest.max(1) as f64 * 100.0;
+    let bar = format!("<u style=\"width:{share:.1}%\"></u>");
+    let (left, right, sign) = if each.difference() < 0 {
+        (bar.as_str(), "", "−")
+    } else {
+        ("", bar.as_str(), "+")
+    };
+    let _ = write!(
+        h,
+        "<tr><td><code>{}</code></td><td class=\"dim\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td>\
+         <td class=\"r\">{sign}{}</td><td><div class=\"bar\"><i>{left}</i><i>{right}</i></div></td></tr>",
+        escape(&each.function),
+        escape(each.module.rsplit('/').next().unwrap_or_default()),
+        grouped(each.least_run),
+        grouped(each.largest_run),
+        grouped(size)
+    );
+}
+
+fn not_tried(h: &mut String, document: &Document) {
+    if document.not_tried.is_empty() {
+        return;
+    }
+    h.push_str("<section><h2>Not tried</h2>\n<table><tbody>");
+    for each in &document.not_tried {
+        let _ = write!(
+            h,
+            "<tr><td>{}</td><td class=\"dim\">{}</td></tr>",
+            escape(each.title),
+            escape(&each.reason)
+        );
+    }
+    h.push_str("</tbody></table></section>\n");
+}
+
+fn notes(h: &mut String, document: &Document) {
+    if !document.notes.is_empty() {
+        h.push_str("<section><h2>Notes</h2><ul>");
+        for line in &document.notes {
+            let _ = write!(h, "<li>{}</li>", escape(line));
+        }
+        h.push_str("</ul></section>\n");
+    }
+    let environment = serde_json::to_string_pretty(&document.environment).unwrap_or_default();
+    let _ = writeln!(
+        h,
+        "<section><details><summary>Environment</summary><pre>{}</pre></details></section>",
+        escape(&environment)
+    );
+}

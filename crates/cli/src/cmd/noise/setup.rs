@@ -1,0 +1,278 @@
+//! What is held still and what is let go in one run, and what cannot be let go here at all.
+//!
+//! Where the machine itself gives identical runs the same (the environment, the path, the working directory, process
+//! numbers after a while), letting go means to change it at random: that is what another user's shell, another folder
+//! or another day does.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use truecount_stats::Rng;
+
+use super::Released;
+use crate::failure::Failure;
+use crate::fixed::folder::Folder;
+use crate::fixed::{Factor, Fixed, Loose, Missing, allowed_cpus, pid};
+
+/// Largest growth of the environment, bytes.
+const GROWTH: u64 = 4096;
+/// Most times that `./` is put into the path.
+const DOTS: u64 = 100;
+/// Longest name of the folder below which the tree is bound.
+const NAME: u64 = 200;
+
+/// Something that is not let go, and why.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct NotTried {
+    /// A factor's name, or that of what truecount cannot hold still at all.
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) reason: String,
+}
+
+impl NotTried {
+    pub(super) fn factor(missing: &Missing) -> Self {
+        Self {
+            name: missing.factor.name(),
+            title: missing.factor.title(),
+            reason: missing.reason.clone(),
+        }
+    }
+}
+
+/// What no setting can hold still. It is in the residual, if it has an effect.
+pub(super) fn never() -> Vec<NotTried> {
+    [
+        (
+            "time",
+            "time of day, rdtsc",
+            "a clock that stands still would hang programs that wait for it",
+        ),
+        (
+            "urandom",
+            "/dev/urandom, rdrand",
+            "read from a file or from the CPU, not by a system call of its own",
+        ),
+        (
+            "threads",
+            "order in which threads run",
+            "the scheduler decides; on one CPU (factor cpu) it still switches at other places",
+        ),
+        (
+            "file-order",
+            "order of files in a folder",
+            "the file system's: the same in all runs as long as nobody changes the folder",
+        ),
+    ]
+    .into_iter()
+    .map(|(name, title, reason)| NotTried {
+        name,
+        title,
+        reason: reason.to_owned(),
+    })
+    .collect()
+}
+
+/// Why a factor cannot be let go on this machine.
+pub(super) fn refusal(factor: Factor, folder: &Path) -> Option<String> {
+    match factor {
+        Factor::Aslr => {
+            let path = "/proc/sys/kernel/randomize_va_space";
+            let off = std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "0");
+            // SAFETY: asks only.
+            let mine = unsafe { libc::personality(0xffff_ffff) };
+            if off {
+                return Some(
+                    "the kernel randomises no addresses (kernel.randomize_va_space = 0)".into(),
+                );
+            }
+            (mine & libc::ADDR_NO_RANDOMIZE != 0)
+                .then(|| "truecount was itself started without it (setarch -R)".into())
+        }
+        Factor::Cwd => {
+            let error = match Folder::below(folder) {
+                Ok(folder) => folder.refused()?,
+                Err(error) => error,
+            };
+            Some(format!(
+                "another name for the same folder needs a mount namespace: {error}"
+            ))
+        }
+        Factor::Cpu => {
+            (allowed_cpus().len() < 2).then(|| "there is only one CPU to run on".to_owned())
+        }
+        Factor::Pid => pid::choose(pid::held())
+            .err()
+            .map(|error| pid::reason(&error)),
+        _ => None,
+    }
+}
+
+/// A folder for other names of the working directory, removed at the end.
+pub(super) struct Below(PathBuf);
+
+impl Below {
+    pub(super) fn make() -> Result<Self, Failure> {
+        let name = format!("truecount-noise-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // Fails where there is anything of that name: nobody else can have put it there.
+        let made = std::fs::DirBuilder::new().mode(0o711).create(&path);
+        made.map_err(|error| {
+            Failure::new(
+                125,
+                format!("cannot make the folder {}: {error}", path.display()),
+            )
+            .mend("name another place for it in TMPDIR")
+        })?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        // Only if it is empty, as it should be.
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// One run to be made.
+pub(super) struct Setup {
+    pub(super) fixed: Fixed,
+    pub(super) keep_aslr: bool,
+    pub(super) program: PathBuf,
+    pub(super) argv: Vec<OsString>,
+    /// Made for the run, to be removed after it.
+    folder: Option<PathBuf>,
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            // What was bound there was so for the program alone: it is an empty folder.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+/// `./` `dots` times before the last part of a path that has more than one.
+fn longer(path: &OsStr, dots: usize) -> OsString {
+    let bytes = path.as_bytes();
+    let Some(slash) = bytes.iter().rposition(|&byte| byte == b'/') else {
+        return path.to_owned();
+    };
+    let (folder, name) = bytes.split_at(slash.saturating_add(1));
+    OsString::from_vec([folder, &b"./".repeat(dots), name].concat())
+}
+
+impl Setup {
+    /// A run with `released` let go of `factors`; `below` is a folder of truecount's.
+    pub(super) fn new(
+        released: Released,
+        factors: &[Factor],
+        rng: &mut Rng,
+        program: &Path,
+        argv: &[OsString],
+        below: &Path,
+    ) -> Result<Self, Failure> {
+        let free = |factor: Factor| match released {
+            Released::Nothing => false,
+            Released::One(one) => one == factor,
+            Released::Everything => factors.contains(&factor),
+        };
+        // The environment is padded and grows by what is drawn: left as it is, it would be constant.
+        let held: Vec<Factor> = Factor::remedies()
+            .into_iter()
+            .filter(|&factor| factor == Factor::Env || !free(factor))
+            .collect();
+        let mut draw = |below: u64| usize::try_from(rng.below(below)).unwrap_or(0);
+        let mut setup = Self {
+            fixed: Fixed::new(&[]),
+            keep_aslr: free(Factor::Aslr),
+            program: program.to_owned(),
+            argv: argv.to_vec(),
+            folder: None,
+        };
+        let mut loose = Loose::default();
+        if free(Factor::Env) {
+            loose.environment = draw(GROWTH);
+        }
+        if free(Factor::Path) {
+            let dots = draw(DOTS);
+            setup.program = longer(program.as_os_str(), dots).into();
+            if let Some(first) = setup.argv.first_mut() {
+                *first = longer(first, dots);
+            }
+        }
+        if free(Factor::Cwd) {
+            let folder = below.join("d".repeat(draw(NAME).saturating_add(1)));
+            let failed = |error: std::io::Error| {
+                Failure::new(125, format!("cannot make {}: {error}", folder.display()))
+            };
+            std::fs::create_dir(&folder).map_err(failed)?;
+            setup.folder = Some(folder.clone());
+            loose.folder = Some(Folder::below(&folder).map_err(failed)?);
+        }
+        if free(Factor::Pid) {
+            loose.pid = Some(pid::any(|below| rng.below(below)));
+        }
+        setup.fixed = Fixed::new(&held).loose(loose);
+        Ok(setup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_path_leads_to_the_same_file() {
+        assert_eq!(longer("/bin/sh".as_ref(), 2), "/bin/././sh");
+        assert_eq!(longer("./a".as_ref(), 1), "././a");
+        assert_eq!(longer("sh".as_ref(), 3), "sh");
+        let twice = longer("/proc/self/exe".as_ref(), 50);
+        assert_eq!(
+            std::fs::canonicalize(twice).unwrap(),
+            std::env::current_exe().unwrap().canonicalize().unwrap()
+        );
+    }
+
+    #[test]
+    fn only_what_is_let_go_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rng = Rng::new(3);
+        let argv = [OsString::from("/bin/true")];
+        let mut of = |released| {
+            let program = Path::new("/bin/true");
+            Setup::new(
+                released,
+                &Factor::ALL,
+                &mut rng,
+                program,
+                &argv,
+                folder.path(),
+            )
+            .unwrap()
+        };
+        let still = of(Released::Nothing);
+        assert!(!still.keep_aslr && still.fixed.folder().is_none());
+        assert!(Factor::remedies().iter().all(|&f| still.fixed.has(f)));
+        let aslr = of(Released::One(Factor::Aslr));
+        assert!(aslr.keep_aslr && !aslr.fixed.has(Factor::Aslr) && aslr.fixed.has(Factor::Pid));
+        let path = of(Released::One(Factor::Path));
+        assert_eq!(path.argv[0].as_os_str(), path.program.as_os_str());
+        let cwd = of(Released::One(Factor::Cwd));
+        let made = cwd.folder.clone().unwrap();
+        assert!(made.is_dir() && cwd.fixed.folder().is_some());
+        drop(cwd);
+        assert!(!made.exists());
+        let all = of(Released::Everything);
+        assert!(all.keep_aslr && all.fixed.has(Factor::Env) && !all.fixed.has(Factor::Cpu));
+    }
+}

@@ -1,0 +1,179 @@
+//! Who counts the runs of `noise`: the virtual PMU, or the CPU's counters.
+
+use truecount_events::Machine;
+
+use super::setup::Setup;
+use super::{Args, Count};
+use crate::cmd::run::{Wish, wishes};
+use crate::failure::Failure;
+use crate::fixed::Missing;
+use crate::model::{Precision, SourceKind};
+use crate::runner::Launch;
+use crate::session::Session;
+use crate::source::virtual_pmu::{self, Ran};
+use crate::source::{Choice, Ended, Native, Reason, Run, Source as _, Target, hardware_available};
+use crate::wanted::{self, WantedGroup};
+
+/// What one run gave.
+pub(super) struct Sample {
+    pub(super) count: u64,
+    pub(super) ended: Ended,
+    pub(super) interrupted: Option<i32>,
+    /// The count is that of every process to its end.
+    pub(super) whole: bool,
+    pub(super) missing: Vec<Missing>,
+    pub(super) notes: Vec<String>,
+    /// With the virtual PMU: the functions are in it.
+    pub(super) ran: Option<Box<Ran>>,
+}
+
+/// The counter and its event.
+pub(super) enum Who {
+    Virtual { wishes: Vec<Wish> },
+    Hardware { groups: Vec<WantedGroup> },
+}
+
+/// Tried in this order: an interrupt adds one to the second on x86.
+const HARDWARE: [&str; 2] = ["instructions-minus-irqs:u", "instructions:u"];
+
+impl Who {
+    /// For `--source`.
+    pub(super) fn choose(choice: Choice) -> Result<Self, Failure> {
+        let failed = |reason: Reason| Failure::new(1, reason.to_string());
+        let hardware = || Self::hardware(HARDWARE[0]);
+        match choice {
+            Choice::Auto if hardware_available().is_ok() => hardware(),
+            Choice::Hardware => {
+                hardware_available().map_err(failed)?;
+                hardware()
+            }
+            Choice::Auto | Choice::Virtual => {
+                virtual_pmu::available().map_err(failed)?;
+                Ok(Self::Virtual {
+                    wishes: wishes(&["instructions:u".to_owned()])?,
+                })
+            }
+            Choice::Step | Choice::Software => Err(Failure::new(
+                2,
+                "noise counts instructions of many runs: that takes hardware or the virtual PMU",
+            )
+            .mend("use --source auto, hardware or virtual")),
+        }
+    }
+
+    fn hardware(event: &str) -> Result<Self, Failure> {
+        Ok(Self::Hardware {
+            groups: wanted::resolve(event, &Machine::this(), false)?,
+        })
+    }
+
+    pub(super) fn kind(&self) -> SourceKind {
+        match self {
+            Self::Virtual { .. } => SourceKind::Virtual,
+            Self::Hardware { .. } => SourceKind::Hardware,
+        }
+    }
+
+    /// What is counted.
+    pub(super) fn event(&self) -> String {
+        match self {
+            Self::Virtual { .. } => "instructions:u".to_owned(),
+            Self::Hardware { groups } => {
+                let mut names = groups.iter().flat_map(|group| &group.members);
+                names
+                    .next()
+                    .map(|wanted| wanted.name.clone())
+                    .unwrap_or_default()
+            }
+        }
+    }
+
+    /// The first run, not counted: on hardware it shows which event there is.
+    pub(super) fn first(
+        &mut self,
+        args: &Args,
+        session: &mut Session,
+        setup: &Setup,
+    ) -> Result<Sample, Failure> {
+        let first = match self.run(args, session, setup, false)? {
+            Count::Of(sample) => return Ok(sample),
+            Count::None(reason) => reason,
+        };
+        *self = Self::hardware(HARDWARE[1])?;
+        match self.run(args, session, setup, false)? {
+            Count::Of(sample) => Ok(sample),
+            Count::None(reason) => Err(Failure::new(
+                1,
+                format!("{}: {reason}; {}: {first}", HARDWARE[1], HARDWARE[0]),
+            )
+            .mend("use --source virtual")),
+        }
+    }
+
+    /// One run.
+    pub(super) fn run(
+        &self,
+        args: &Args,
+        session: &mut Session,
+        setup: &Setup,
+        quiet: bool,
+    ) -> Result<Count, Failure> {
+        let null = crate::session::dev_null()?;
+        let launch = Launch {
+            argv: &setup.argv,
+            stdio: [Some(&null), Some(&null), quiet.then_some(&null)],
+            cpus: setup.fixed.cpus(),
+            keep_aslr: setup.keep_aslr,
+            own_group: true,
+            timeout: args.timeout,
+            fixed: Some(&setup.fixed),
+        };
+        let sample = match self {
+            Self::Virtual { .. } => {
+                let ran = virtual_pmu::execute(&session.signals, &setup.program, &launch, true)?;
+                Sample {
+                    count: super::measure::instructions(&ran),
+                    ended: ran.ended,
+                    interrupted: ran.interrupted,
+                    whole: ran.precision() == Precision::Exact,
+                    missing: ran.missing.clone(),
+                    notes: ran.notes(),
+                    ran: Some(Box::new(ran)),
+                }
+            }
+            Self::Hardware { groups } => {
+                let run = Run {
+                    launch: Some((&setup.program, launch)),
+                    groups,
+                    target: Target::Command,
+                };
+                let measured = Native::hardware().run(session, &run, None)?;
+                let reading = measured.readings.into_iter().next();
+                let (Some(reading), Some(ended)) = (reading, measured.ended) else {
+                    return Err(Failure::new(125, "the run gave no result"));
+                };
+                let Some(count) = reading.value else {
+                    let reason = reading.reason.unwrap_or_else(|| "not counted".to_owned());
+                    return Ok(Count::None(reason));
+                };
+                Sample {
+                    count,
+                    ended,
+                    interrupted: measured.interrupted,
+                    whole: reading.precision != Some(Precision::Scaled),
+                    missing: measured.missing,
+                    notes: measured.notes,
+                    ran: None,
+                }
+            }
+        };
+        if sample.ended.timed_out {
+            let limit = args.timeout.unwrap_or_default();
+            return Err(Failure::new(
+                124,
+                format!("a run took longer than --timeout {limit:?}"),
+            ));
+        }
+        Ok(Count::Of(sample))
+    }
+}

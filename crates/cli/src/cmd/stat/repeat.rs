@@ -1,0 +1,201 @@
+//! `stat -r N`: the same command several times. One real run stands for all, the one in the middle; beside it, how much
+//! each event differs over all of them.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::document::Document;
+use crate::failure::Failure;
+use crate::render::number::{compact, exact};
+use crate::render::style::{DIM, GOOD, HEAD, paint};
+use crate::render::table::{Align, Cell, Table};
+use crate::session::Session;
+use crate::source::{Measurement, Run, Source};
+
+/// One event over all runs.
+#[derive(Debug, Serialize)]
+pub(super) struct Repeat {
+    event: String,
+    unit: String,
+    scale: f64,
+    /// One for each run, in their order; null where it was not counted.
+    values: Vec<Option<u64>>,
+    min: Option<u64>,
+    max: Option<u64>,
+    /// Half the distance of `max` and `min`, in the unit of the values; null where a run was not counted.
+    plus_minus: Option<f64>,
+}
+
+/// Every run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Repeats {
+    /// How many there were.
+    runs: usize,
+    /// Which one is shown in full, from 1: the one in the middle by the first event.
+    shown: usize,
+    /// How often the command ended how.
+    exits: BTreeMap<String, u32>,
+    /// The status of the first that failed.
+    #[serde(skip)]
+    failed: Option<u8>,
+    events: Vec<Repeat>,
+}
+
+/// Makes the runs, to the last or to the one that the user or the time limit ends.
+pub(super) fn runs(
+    runs: u32,
+    session: &mut Session,
+    source: &mut dyn Source,
+    run: &Run<'_>,
+) -> Result<(Measurement, Repeats), Failure> {
+    let mut all: Vec<Measurement> = Vec::new();
+    let mut stopped = None;
+    for _ in 0..runs {
+        let measurement = source.run(session, run, None)?;
+        let ended = measurement.ended;
+        stopped = measurement.interrupted;
+        all.push(measurement);
+        if stopped.is_none() {
+            stopped = session.signals.stop_requested();
+        }
+        if stopped.is_some() || ended.is_some_and(|ended| ended.timed_out) {
+            break;
+        }
+    }
+    let mut exits = BTreeMap::new();
+    let mut failed = None;
+    let mut missing = Vec::new();
+    for measurement in &mut all {
+        if let Some(ended) = measurement.ended {
+            *exits.entry(ended.exit.to_string()).or_default() += 1;
+            let code = if ended.timed_out {
+                124
+            } else {
+                ended.exit.shell_code()
+            };
+            failed = failed.or(Some(code).filter(|&code| code != 0));
+        }
+        crate::fixed::merge(&mut missing, std::mem::take(&mut measurement.missing));
+    }
+    let first = all.first();
+    let events = first
+        .iter()
+        .flat_map(|first| first.readings.iter().chain(&first.resources).enumerate())
+        .map(|(place, reading)| {
+            let of = |measurement: &Measurement| {
+                let mut readings = measurement.readings.iter().chain(&measurement.resources);
+                readings.nth(place).and_then(|reading| reading.value)
+            };
+            let values: Vec<Option<u64>> = all.iter().map(of).collect();
+            let known = values.iter().flatten();
+            let (min, max) = (known.clone().min().copied(), known.clone().max().copied());
+            let whole = known.count() == values.len();
+            Repeat {
+                event: reading.event.clone(),
+                unit: reading.unit.clone(),
+                scale: reading.scale,
+                plus_minus: min
+                    .zip(max)
+                    .filter(|_| whole)
+                    .map(|(min, max)| max.saturating_sub(min) as f64 / 2.0),
+                values,
+                min,
+                max,
+            }
+        })
+        .collect();
+    let shown = middle(&all);
+    let mut repeats = Repeats {
+        runs: all.len(),
+        shown: shown.saturating_add(1),
+        exits,
+        failed,
+        events,
+    };
+    repeats.shown = repeats.shown.min(repeats.runs);
+    if shown >= all.len() {
+        return Err(Failure::new(125, "there was no run"));
+    }
+    let mut measurement = all.swap_remove(shown);
+    measurement.missing = missing;
+    measurement.interrupted = stopped;
+    Ok((measurement, repeats))
+}
+
+/// The run with the median of the first event that was counted, else of the time.
+fn middle(all: &[Measurement]) -> usize {
+    let key = |measurement: &Measurement| {
+        let mut counted = measurement
+            .readings
+            .iter()
+            .filter_map(|reading| reading.value);
+        counted.next().unwrap_or(measurement.wall_ns)
+    };
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by_key(|&at| all.get(at).map(key));
+    let half = order.len().saturating_sub(1) / 2;
+    order.get(half).copied().unwrap_or(0)
+}
+
+impl Repeats {
+    /// The status of the first run that failed; that of the run shown otherwise.
+    pub(super) fn exit_code(&self, document: &Document) -> u8 {
+        self.failed.unwrap_or_else(|| document.exit_code())
+    }
+
+    /// Prints the table.
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let line = format!(
+            "{} runs; run {}, in the middle, is shown above",
+            self.runs, self.shown
+        );
+        writeln!(out, "{}", paint(HEAD, &line))?;
+        writeln!(out)?;
+        let mut table = Table::new([
+            ("varies by", Align::Right),
+            ("of it", Align::Right),
+            ("least", Align::Right),
+            ("largest", Align::Right),
+            ("event", Align::Left),
+        ]);
+        for each in &self.events {
+            let (Some(min), Some(max), Some(half)) = (each.min, each.max, each.plus_minus) else {
+                continue;
+            };
+            let number = |value: u64| exact(value, each.scale, &each.unit);
+            let middle = (min as f64 + max as f64) / 2.0;
+            let (varies, share) = if min == max {
+                (Cell::styled(GOOD, "±0"), Cell::new("the same"))
+            } else {
+                let share = format!("{:.2} %", half / middle * 100.0);
+                (plus_minus(half, each).into(), Cell::styled(DIM, share))
+            };
+            table.row(vec![
+                varies,
+                share,
+                number(min).into(),
+                number(max).into(),
+                Cell::styled(HEAD, each.event.clone()),
+            ]);
+        }
+        table.write(out)?;
+        writeln!(out)?;
+        let odd = self.exits.len() > 1;
+        for (exit, times) in self.exits.iter().filter(|_| odd) {
+            writeln!(out, "{times} × {exit}")?;
+        }
+        Ok(())
+    }
+}
+
+fn plus_minus(half: f64, each: &Repeat) -> String {
+    if each.unit == "count" && half < 1000.0 {
+        return format!("±{half}");
+    }
+    if each.unit == "count" {
+        return format!("±{}", compact(half));
+    }
+    format!("±{}", exact(half.round() as u64, each.scale, &each.unit))
+}

@@ -1,0 +1,362 @@
+//! The thread that answers what the seccomp filter hands over, for the life of one run (`seccomp_unotify(2)`; Linux 5.6
+//! or later for `pidfd_getfd(2)`). It holds for the program's children, too.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use super::exec::{AtExec, Seized};
+use super::filter::{Calls, Filter};
+use super::random::{self, Streams};
+use super::{Factor, Missing};
+use crate::failure::Failure;
+
+/// `struct seccomp_notif` of linux/seccomp.h.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct Notice {
+    pub(super) id: u64,
+    pub(super) pid: u32,
+    flags: u32,
+    number: i32,
+    arch: u32,
+    pc: u64,
+    pub(super) args: [u64; 6],
+}
+
+/// `struct seccomp_notif_resp`.
+#[repr(C)]
+pub(super) struct Response {
+    id: u64,
+    pub(super) value: i64,
+    pub(super) error: i32,
+    flags: u32,
+}
+
+/// `_IOWR('!', 0, struct seccomp_notif)` and its fellows.
+const RECEIVE: u64 = 0xc050_2100;
+const SEND: u64 = 0xc018_2101;
+const STILL_VALID: u64 = 0x4008_2102;
+const CONTINUE: u32 = 1;
+
+impl Response {
+    pub(super) fn to(notice: &Notice) -> Self {
+        Self {
+            id: notice.id,
+            value: 0,
+            error: 0,
+            flags: 0,
+        }
+    }
+
+    /// The kernel does the call itself.
+    pub(super) fn go_on(notice: &Notice) -> Self {
+        Self {
+            flags: CONTINUE,
+            ..Self::to(notice)
+        }
+    }
+
+    /// A caller that has gone is no error.
+    fn send(&self, listener: &OwnedFd) {
+        // SAFETY: the kernel reads the structure, whose size is in the request's number.
+        unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, std::ptr::from_ref(self)) };
+    }
+}
+
+/// Whether the caller still waits for this answer: its number is not another process's.
+pub(super) fn still_valid(listener: &OwnedFd, notice: &Notice) -> bool {
+    // SAFETY: reads the number.
+    unsafe { libc::ioctl(listener.as_raw_fd(), STILL_VALID as _, &raw const notice.id) == 0 }
+}
+
+/// What is answered, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Seed of what `getrandom` answers.
+    pub(crate) getrandom: Option<u64>,
+    pub(crate) at_exec: AtExec,
+}
+
+impl Wanted {
+    pub(crate) fn calls(&self) -> Calls {
+        Calls {
+            getrandom: self.getrandom.is_some(),
+            exec: self.at_exec.any(),
+        }
+    }
+}
+
+/// What the thread could not do.
+#[derive(Debug, Default)]
+struct Trouble {
+    programs: u32,
+    first: Option<String>,
+}
+
+/// The thread that answers.
+pub(crate) struct Answers {
+    stop: Arc<AtomicBool>,
+    /// errno of what failed before the program started.
+    errno: Arc<AtomicI32>,
+    trouble: Arc<Mutex<Trouble>>,
+    wanted: Wanted,
+    /// The child's ends, as long as truecount holds them, too.
+    ends: Mutex<Option<(OwnedFd, OwnedFd)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds: [RawFd; 2] = [-1; 2];
+    // SAFETY: two descriptors into our array; each is owned once.
+    unsafe {
+        if libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let [read, write] = fds;
+        Ok((OwnedFd::from_raw_fd(read), OwnedFd::from_raw_fd(write)))
+    }
+}
+
+impl Answers {
+    /// Makes `command` start with a filter for `getrandom`, and starts the thread.
+    ///
+    /// # Errors
+    /// 125 when there are no pipes.
+    pub(crate) fn prepare(command: &mut Command, seed: u64) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::new(125, format!("--deterministic: {error}"));
+        let (from_child, tell) = pipe().map_err(failed)?;
+        let (wait, to_child) = pipe().map_err(failed)?;
+        let (tell_fd, wait_fd) = (tell.as_raw_fd(), wait.as_raw_fd());
+        let wanted = Wanted {
+            getrandom: Some(seed),
+            at_exec: AtExec::default(),
+        };
+        let filter = Filter::new(wanted.calls());
+        // SAFETY: only system calls on values that the closure owns; all are async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                let listener = match filter.install() {
+                    Ok(fd) => fd,
+                    Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+                };
+                let message = [libc::getpid(), listener];
+                libc::write(tell_fd, message.as_ptr().cast(), 8);
+                let mut byte = 0u8;
+                let got = libc::read(wait_fd, (&raw mut byte).cast(), 1);
+                if listener < 0 || got != 1 {
+                    return Err(io::Error::from_raw_os_error(libc::ECANCELED));
+                }
+                Ok(())
+            });
+        }
+        Ok(Self::start(wanted, 0, Some((tell, wait)), move || {
+            take(from_child, to_child)
+        }))
+    }
+
+    /// Answers the process `pid`, whose listener is its descriptor `fd`.
+    ///
+    /// # Errors
+    /// Where the descriptor cannot be had.
+    pub(crate) fn of_process(pid: i32, fd: RawFd, wanted: Wanted) -> io::Result<Self> {
+        let listener = fetch(pid, fd)?;
+        Ok(Self::start(wanted, pid, None, move || Ok(Some(listener))))
+    }
+
+    fn start(
+        wanted: Wanted,
+        child: i32,
+        ends: Option<(OwnedFd, OwnedFd)>,
+        listener: impl FnOnce() -> io::Result<Option<OwnedFd>> + Send + 'static,
+    ) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let errno = Arc::new(AtomicI32::new(0));
+        let trouble = Arc::new(Mutex::new(Trouble::default()));
+        let (stopped, problem, told) =
+            (Arc::clone(&stop), Arc::clone(&errno), Arc::clone(&trouble));
+        let thread = std::thread::spawn(move || match listener() {
+            Ok(Some(listener)) => {
+                let mut server = Server {
+                    listener,
+                    wanted,
+                    child,
+                    streams: Streams::default(),
+                    trouble: &told,
+                };
+                server.serve(&stopped);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                problem.store(errno, Ordering::Release);
+            }
+        });
+        Self {
+            stop,
+            errno,
+            trouble,
+            wanted,
+            ends: Mutex::new(ends),
+            thread: Some(thread),
+        }
+    }
+
+    /// The program runs: only it holds its ends now.
+    pub(crate) fn started(&self) {
+        if let Ok(mut ends) = self.ends.lock() {
+            ends.take();
+        }
+    }
+
+    /// Why the program was not started, when that was the reason.
+    pub(crate) fn problem(&self) -> Option<Failure> {
+        let errno = self.errno.load(Ordering::Acquire);
+        (errno != 0).then(|| {
+            Failure::new(
+                125,
+                format!(
+                    "getrandom cannot be answered here (seccomp user notification): {}",
+                    io::Error::from_raw_os_error(errno)
+                ),
+            )
+            .mend("name the other factors: --deterministic=aslr,at-random,clock,env,path,malloc,cpu,pid")
+        })
+    }
+
+    /// Ends the thread; what it could not do.
+    pub(crate) fn finish(mut self) -> Vec<Missing> {
+        self.end();
+        let Ok(trouble) = self.trouble.lock() else {
+            return Vec::new();
+        };
+        let Some(first) = trouble.first.as_ref().filter(|_| trouble.programs > 0) else {
+            return Vec::new();
+        };
+        let reason = format!(
+            "{} program(s) were started without it: {first}",
+            trouble.programs
+        );
+        let at_exec = self.wanted.at_exec;
+        [
+            (at_exec.random.is_some(), Factor::AtRandom),
+            (at_exec.hide_vdso, Factor::Clock),
+        ]
+        .into_iter()
+        .filter(|(wanted, _)| *wanted)
+        .map(|(_, factor)| Missing::new(factor, reason.clone()))
+        .collect()
+    }
+
+    fn end(&mut self) {
+        self.started();
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Takes the listener out of the child and lets it go on; `None` when no child came.
+fn take(from_child: OwnedFd, to_child: OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let mut message = [0u8; 8];
+    if std::fs::File::from(from_child)
+        .read_exact(&mut message)
+        .is_err()
+    {
+        return Ok(None);
+    }
+    let [a, b, c, d, e, f, g, h] = message;
+    let (pid, fd) = (
+        i32::from_ne_bytes([a, b, c, d]),
+        i32::from_ne_bytes([e, f, g, h]),
+    );
+    let listener = fetch(pid, fd)?;
+    std::fs::File::from(to_child).write_all(&[1])?;
+    Ok(Some(listener))
+}
+
+/// A copy of descriptor `fd` of process `pid`; a negative one is the errno of its making.
+fn fetch(pid: i32, fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: no memory is involved; fresh descriptors are owned once.
+    unsafe {
+        let process = libc::syscall(libc::SYS_pidfd_open, pid, 0);
+        if process < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let process = OwnedFd::from_raw_fd(RawFd::try_from(process).map_err(io::Error::other)?);
+        let listener = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0);
+        if listener < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(
+            RawFd::try_from(listener).map_err(io::Error::other)?,
+        ))
+    }
+}
+
+/// The thread's own.
+struct Server<'t> {
+    listener: OwnedFd,
+    wanted: Wanted,
+    child: i32,
+    streams: Streams,
+    trouble: &'t Mutex<Trouble>,
+}
+
+impl Server<'_> {
+    /// Answers until nobody is left who could ask, or truecount stops.
+    fn serve(&mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            let mut poll = libc::pollfd {
+                fd: self.listener.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one pollfd of ours.
+            let ready = unsafe { libc::poll(&raw mut poll, 1, 50) };
+            if ready <= 0 {
+                continue;
+            }
+            if poll.revents & libc::POLLIN == 0 {
+                return; // hung up: the last process with the filter has ended
+            }
+            let mut notice = Notice::default();
+            let fd = self.listener.as_raw_fd();
+            // SAFETY: the kernel fills the structure, whose size is in the request's number.
+            if unsafe { libc::ioctl(fd, RECEIVE as _, &raw mut notice) } < 0 {
+                continue; // the caller was interrupted meanwhile
+            }
+            match self.wanted.getrandom {
+                Some(seed) if libc::c_long::from(notice.number) == libc::SYS_getrandom => {
+                    random::answer(&self.listener, &notice, &mut self.streams, seed)
+                        .send(&self.listener);
+                }
+                _ => self.exec(&notice),
+            }
+        }
+    }
+
+    fn exec(&self, notice: &Notice) {
+        let seized = Seized::seize(notice.pid.cast_signed());
+        Response::go_on(notice).send(&self.listener);
+        let done = seized.and_then(|seized| seized.finish(self.wanted.at_exec, self.child));
+        if let (Err(error), Ok(mut trouble)) = (done, self.trouble.lock()) {
+            trouble.programs = trouble.programs.saturating_add(1);
+            trouble.first.get_or_insert_with(|| error.to_string());
+        }
+    }
+}

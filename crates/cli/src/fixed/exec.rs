@@ -1,0 +1,260 @@
+//! What a native program finds on its new stack: the random bytes of `AT_RANDOM` are overwritten and the vDSO is hidden
+//! (`AT_SYSINFO_EHDR`), at every `execve`, whoever executes it.
+//!
+//! The filter tells of the `execve` before it happens. The thread that answers then seizes the caller (`ptrace(2)`,
+//! `PTRACE_SEIZE` with `PTRACE_O_TRACEEXEC`), lets the call go on, and interrupts: the caller stops either at its new
+//! program's first instruction (`PTRACE_EVENT_EXEC`) or, where `execve` failed, before it goes back to its own. Then it
+//! is let go. No instruction of the program is added, and between two `execve` nobody watches it: signals, `fork` and
+//! breakpoints work as ever.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+use libc::c_void;
+
+/// `PTRACE_EVENT_EXEC` as the status of `waitid(2)`: SIGTRAP, and the event above it.
+const AT_EXEC: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXEC << 8;
+/// Auxiliary vector (`getauxval(3)`, linux/auxvec.h).
+const AT_NULL: u64 = 0;
+const AT_IGNORE: u64 = 1;
+const AT_RANDOM: u64 = 25;
+const AT_SYSINFO_EHDR: u64 = 33;
+
+/// What is changed at every `execve`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct AtExec {
+    pub(crate) random: Option<[u8; 16]>,
+    pub(crate) hide_vdso: bool,
+}
+
+impl AtExec {
+    pub(crate) fn any(self) -> bool {
+        self.random.is_some() || self.hide_vdso
+    }
+}
+
+/// An `execve` that is about to happen: `caller` is traced until [`Seized::finish`].
+pub(super) struct Seized {
+    caller: i32,
+}
+
+fn ptrace(request: libc::c_uint, pid: i32, data: libc::c_long) -> io::Result<()> {
+    // SAFETY: none of the requests used here reads or writes truecount's memory.
+    let done = unsafe { libc::ptrace(request, pid, 0 as libc::c_long, data) };
+    if done < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+impl Seized {
+    /// Starts to trace `caller`, which waits in its `execve`.
+    ///
+    /// # Errors
+    /// EPERM when something else traces it, or truecount may not.
+    pub(super) fn seize(caller: i32) -> io::Result<Self> {
+        let options = libc::c_long::from(libc::PTRACE_O_TRACEEXEC);
+        ptrace(libc::PTRACE_SEIZE, caller, options)?;
+        Ok(Self { caller })
+    }
+
+    /// The call goes on; waits for what comes of it, changes the new program, and lets it go. `Ok(false)` when there is
+    /// no new program. `child` is reaped by others.
+    pub(super) fn finish(self, change: AtExec, child: i32) -> io::Result<bool> {
+        // It has gone, or is on its way: the wait tells.
+        let _ = ptrace(libc::PTRACE_INTERRUPT, self.caller, 0);
+        let Some((pid, status)) = stopped(child)? else {
+            return Ok(false);
+        };
+        let executed = status == AT_EXEC;
+        let changed = if executed { apply(pid, change) } else { Ok(()) };
+        // A signal that was about to be delivered is, an event is not one.
+        let signal = if status >> 8 == 0 { status } else { 0 };
+        let _ = ptrace(libc::PTRACE_DETACH, pid, libc::c_long::from(signal));
+        changed.map(|()| executed)
+    }
+}
+
+/// The one that this thread traces, stopped, with its status; `None` when it has ended.
+fn stopped(child: i32) -> io::Result<Option<(i32, i32)>> {
+    const MINE: i32 = libc::__WALL | libc::__WNOTHREAD;
+    let wait = |options: i32| -> io::Result<Option<(i32, i32)>> {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        loop {
+            // SAFETY: a valid place for the result, zeroed before.
+            unsafe {
+                if libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options | MINE) == 0 {
+                    let info = info.assume_init();
+                    return Ok((info.si_pid() != 0).then(|| (info.si_pid(), info.si_status())));
+                }
+            }
+            match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            }
+        }
+    };
+    match wait(libc::WSTOPPED) {
+        Ok(found) => Ok(found),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+            // Killed meanwhile. Its parent sees its end only after the tracer has; truecount's own child is waited for
+            // by the thread that started it.
+            let ended = wait(libc::WEXITED | libc::WNOHANG | libc::WNOWAIT);
+            if let Ok(Some((pid, _))) = ended
+                && pid != child
+            {
+                let _ = wait(libc::WEXITED | libc::WNOHANG);
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Changes the stack of a program that has not yet executed an instruction.
+fn apply(pid: i32, change: AtExec) -> io::Result<()> {
+    /// The kernel gives about 20 entries.
+    const ENTRIES: usize = 64;
+    let mut class = [0u8; 5];
+    let exe = format!("/proc/{pid}/exe");
+    io::Read::read_exact(&mut std::fs::File::open(exe)?, &mut class)?;
+    if class != *b"\x7fELF\x02" {
+        return Err(io::Error::other("a program is not 64-bit"));
+    }
+    let mut at = auxiliary(pid)?;
+    for _ in 0..ENTRIES {
+        let [kind, value] = words(pid, at)?;
+        match kind {
+            AT_NULL => return Ok(()),
+            AT_RANDOM => {
+                if let Some(bytes) = change.random {
+                    write(pid, value, &bytes)?;
+                }
+            }
+            AT_SYSINFO_EHDR if change.hide_vdso => write(pid, at, &AT_IGNORE.to_ne_bytes())?,
+            _ => {}
+        }
+        at = at.wrapping_add(16);
+    }
+    Err(io::Error::other("the auxiliary vector has no end"))
+}
+
+/// Where the auxiliary vector begins: behind the arguments' and the environment's pointers (System V ABI, "Process
+/// Initialization"), which begin at `startstack` of `proc_pid_stat(5)`.
+fn auxiliary(pid: i32) -> io::Result<u64> {
+    let odd = || io::Error::other("the new stack is not as the ABI says");
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let start = start_of_stack(&stat).ok_or_else(odd)?;
+    let [argc] = words(pid, start)?;
+    // argc, the arguments, their NULL.
+    let mut at = argc
+        .checked_add(2)
+        .and_then(|words| words.checked_mul(8))
+        .and_then(|bytes| start.checked_add(bytes))
+        .ok_or_else(odd)?;
+    // The kernel allows 2^31 - 1 strings; the stack holds far less.
+    loop {
+        let mut chunk = [0u8; 4096];
+        let got = read(pid, at, &mut chunk)?;
+        let chunk = chunk.get(..got).unwrap_or_default();
+        let zero = chunk
+            .chunks_exact(8)
+            .position(|word| word.iter().all(|&byte| byte == 0));
+        match zero {
+            Some(place) => return Ok(at.wrapping_add(place as u64 * 8 + 8)),
+            None if got < 8 => return Err(odd()),
+            None => at = at.checked_add(got as u64 / 8 * 8).ok_or_else(odd)?,
+        }
+    }
+}
+
+/// Field 28 of `/proc/pid/stat`, counted behind the name, which may hold anything.
+fn start_of_stack(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let start = fields.split(' ').nth(25)?.parse().ok()?;
+    (start != 0).then_some(start)
+}
+
+fn words<const N: usize>(pid: i32, at: u64) -> io::Result<[u64; N]> {
+    let mut found = [0u64; N];
+    for (word, place) in found.iter_mut().zip((at..).step_by(8)) {
+        let mut bytes = [0u8; 8];
+        if read(pid, place, &mut bytes)? != 8 {
+            return Err(io::Error::from_raw_os_error(libc::EFAULT));
+        }
+        *word = u64::from_ne_bytes(bytes);
+    }
+    Ok(found)
+}
+
+fn remote(at: u64, length: usize) -> libc::iovec {
+    libc::iovec {
+        iov_base: at as *mut c_void,
+        iov_len: length,
+    }
+}
+
+/// Bytes from `at` on; fewer where the memory ends at a page's end.
+fn read(pid: i32, at: u64, to: &mut [u8]) -> io::Result<usize> {
+    let length = to.len();
+    let local = libc::iovec {
+        iov_base: to.as_mut_ptr().cast(),
+        iov_len: length,
+    };
+    let attempt = |length: usize| {
+        let remote = remote(at, length);
+        // SAFETY: fills our slice.
+        unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) }
+    };
+    let mut got = attempt(length);
+    if got < 0 {
+        // To the end of its page, which need not be as large as this; every page is a multiple of it.
+        let page = 4096 - usize::try_from(at % 4096).unwrap_or(0);
+        got = attempt(length.min(page));
+    }
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+fn write(pid: i32, at: u64, bytes: &[u8]) -> io::Result<()> {
+    let local = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let remote = remote(at, bytes.len());
+    // SAFETY: reads our slice; the memory written is the other process's.
+    let done =
+        unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    match usize::try_from(done) {
+        Ok(done) if done == bytes.len() => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_of_the_stack_is_found_whatever_the_name() {
+        let fields: Vec<String> = (3..40).map(|n| n.to_string()).collect();
+        let stat = format!("17 (a) b) {}", fields.join(" "));
+        assert_eq!(start_of_stack(&stat), Some(28));
+        for bad in ["", "17 (a)", "17 (a) R 1 2", "17 (a) x y z )"] {
+            assert_eq!(start_of_stack(bad), None);
+        }
+        let me = std::fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(start_of_stack(&me).is_some());
+    }
+
+    #[test]
+    fn the_vector_of_a_process_is_found_on_its_stack() {
+        let me = std::process::id().cast_signed();
+        let at = auxiliary(me).unwrap();
+        let told = std::fs::read("/proc/self/auxv").unwrap();
+        let mut found = vec![0u8; told.len()];
+        assert_eq!(read(me, at, &mut found).unwrap(), told.len());
+        assert_eq!(found, told);
+    }
+}

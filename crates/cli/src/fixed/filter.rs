@@ -1,0 +1,172 @@
+//! The seccomp filter that hands chosen system calls to truecount (`seccomp(2)`, `seccomp_unotify(2)`, classic BPF:
+//! kernel `Documentation/networking/filter.rst`). It is inherited by everything that the program starts.
+//!
+//! Everything else passes; a kernel from 5.11 on keeps a bitmap of what always passes, so that a system call costs a
+//! few instructions of the kernel more and none of the program.
+
+use std::io;
+use std::os::fd::RawFd;
+
+/// Which calls are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Calls {
+    /// `getrandom`.
+    pub(crate) getrandom: bool,
+    /// `execve` and `execveat`.
+    pub(crate) exec: bool,
+}
+
+impl Calls {
+    pub(crate) fn any(self) -> bool {
+        self.getrandom || self.exec
+    }
+
+    fn numbers(self) -> [Option<u32>; 3] {
+        let number = |wanted: bool, number: libc::c_long| {
+            wanted.then(|| u32::try_from(number).ok()).flatten()
+        };
+        [
+            number(self.getrandom, libc::SYS_getrandom),
+            number(self.exec, libc::SYS_execve),
+            number(self.exec, libc::SYS_execveat),
+        ]
+    }
+}
+
+const FILTER_SPEC_ALLOW: libc::c_ulong = 1 << 2;
+const FILTER_NEW_LISTENER: libc::c_ulong = 1 << 3;
+const SET_MODE_FILTER: libc::c_ulong = 1;
+const RETURN_USER_NOTIF: u32 = 0x7fc0_0000;
+const RETURN_ALLOW: u32 = 0x7fff_0000;
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xc000_00b7;
+
+/// The most instructions of a filter.
+const MOST: usize = 8;
+
+/// The program; the second value is its length.
+fn program(calls: Calls) -> ([libc::sock_filter; MOST], u16) {
+    let op = |code: u16, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let allow = op(0x06, 0, 0, RETURN_ALLOW);
+    let mut filter = [allow; MOST];
+    let wanted = calls.numbers().into_iter().flatten();
+    let count = u8::try_from(wanted.clone().count()).unwrap_or(0);
+    let head = [
+        op(0x20, 0, 0, 4), // load the architecture
+        op(0x15, 0, count.saturating_add(1), ARCH),
+        op(0x20, 0, 0, 0), // load the number
+    ];
+    // Equal: to the last instruction, behind those that are left and the one that allows.
+    let tests = (1..=count)
+        .rev()
+        .zip(wanted)
+        .map(|(left, number)| op(0x15, left, 0, number));
+    let tail = [allow, op(0x06, 0, 0, RETURN_USER_NOTIF)];
+    let mut length = 0u16;
+    for (to, from) in filter
+        .iter_mut()
+        .zip(head.into_iter().chain(tests).chain(tail))
+    {
+        *to = from;
+        length = length.saturating_add(1);
+    }
+    (filter, length)
+}
+
+/// A filter that can be installed between `fork` and `execve`.
+#[derive(Clone, Copy)]
+pub(crate) struct Filter {
+    instructions: [libc::sock_filter; MOST],
+    length: u16,
+}
+
+impl Filter {
+    pub(crate) fn new(calls: Calls) -> Self {
+        let (instructions, length) = program(calls);
+        Self {
+            instructions,
+            length,
+        }
+    }
+
+    /// Installs it in the calling thread and gives the listener. Only system calls, by libc's `syscall`.
+    pub(crate) fn install(&self) -> io::Result<RawFd> {
+        let program = libc::sock_fprog {
+            len: self.length,
+            filter: self.instructions.as_ptr().cast_mut(),
+        };
+        let attempt = || {
+            // SAFETY: the kernel copies the filter, which lives as long as the call. SPEC_ALLOW: kernels before 5.16
+            // would switch speculation off for a thread with a filter, and it would be slower.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_seccomp,
+                    SET_MODE_FILTER,
+                    FILTER_NEW_LISTENER | FILTER_SPEC_ALLOW,
+                    &raw const program,
+                )
+            }
+        };
+        let mut fd = attempt();
+        if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EACCES) {
+            // Without CAP_SYS_ADMIN a filter needs the promise that no program gains privileges.
+            // SAFETY: no memory is involved.
+            unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+            fd = attempt();
+        }
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        RawFd::try_from(fd).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the filter says to a call: the machine of classic BPF, as far as it is used.
+    fn judge(calls: Calls, arch: u32, number: u32) -> u32 {
+        let (filter, length) = program(calls);
+        let (mut at, mut loaded) = (0usize, 0);
+        loop {
+            assert!(at < usize::from(length), "it leaves the filter");
+            let now = filter[at];
+            at += 1;
+            match now.code {
+                0x20 => loaded = if now.k == 4 { arch } else { number },
+                0x15 => at += usize::from(if loaded == now.k { now.jt } else { now.jf }),
+                0x06 => return now.k,
+                other => panic!("{other:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_wanted_is_handed_over() {
+        let number = |n: libc::c_long| u32::try_from(n).unwrap();
+        let (random, exec, execat) = (
+            number(libc::SYS_getrandom),
+            number(libc::SYS_execve),
+            number(libc::SYS_execveat),
+        );
+        for getrandom in [false, true] {
+            for exec_too in [false, true] {
+                let calls = Calls {
+                    getrandom,
+                    exec: exec_too,
+                };
+                let told = |call| judge(calls, ARCH, call) == RETURN_USER_NOTIF;
+                assert_eq!(told(random), getrandom);
+                assert_eq!((told(exec), told(execat)), (exec_too, exec_too));
+                assert!(!told(0) && !told(u32::MAX));
+                // 32-bit programs number their calls otherwise.
+                assert_eq!(judge(calls, ARCH ^ 1, random), RETURN_ALLOW);
+                assert_eq!(judge(calls, ARCH ^ 1, exec), RETURN_ALLOW);
+            }
+        }
+    }
+}

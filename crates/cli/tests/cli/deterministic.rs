@@ -1,0 +1,320 @@
+//! `stat` and `bench` with `--deterministic`: natively, and with the virtual PMU.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{code, fails, json, run, schema, stderr, stdout, truecount, virtual_pmu};
+
+const PYTHON: &str = "/usr/bin/python3";
+
+fn python() -> bool {
+    let found = Path::new(PYTHON).exists();
+    if !found {
+        println!("skipped: no {PYTHON}");
+    }
+    found
+}
+
+/// A C program, compiled; `None` without a compiler.
+fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
+    let (file, program) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&file, source).unwrap();
+    let compiled = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&file)
+        .status();
+    let done = compiled.is_ok_and(|status| status.success());
+    if !done {
+        println!("skipped: no C compiler");
+    }
+    done.then_some(program)
+}
+
+fn follows(document: &Value, file: &str) {
+    let validator = jsonschema::validator_for(&schema(file)).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// What a native run prints with everything held still; `None` where this machine cannot. The record says what was not.
+fn natively(command: &[&str]) -> Option<(String, Value)> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    let path = file.to_str().unwrap();
+    let head = ["stat", "--source", "software", "--deterministic", "--json"];
+    let output = run(&[&head[..], &["-o", path, "--"], command].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    follows(&document, "stat.json");
+    let environment = &document["environment"];
+    let held = environment["deterministic"].as_array().unwrap();
+    if let Some(refused) = environment["not_deterministic"].as_array() {
+        assert!(held.len() + refused.len() == 9, "{environment}");
+        let notes = document["notes"].to_string();
+        for each in refused {
+            assert!(!held.contains(&each["factor"]), "{environment}");
+            assert!(notes.contains("Not held still"), "{notes}");
+        }
+        println!("skipped: this machine refuses {refused:?}");
+        return None;
+    }
+    assert_eq!(held.len(), 9, "{environment}");
+    assert_eq!(environment["aslr"], false);
+    Some((stdout(&output), document))
+}
+
+#[test]
+fn a_native_run_draws_the_same_random_numbers_again() {
+    if !python() {
+        return;
+    }
+    let code = "import os; print(hash('a'), os.getpid(), os.getrandom(8).hex(), id(object()))";
+    let print = || natively(&[PYTHON, "-I", "-S", "-c", code]).map(|(text, _)| text);
+    let Some(first) = print() else { return };
+    let mut again = print().unwrap();
+    // Another process of the machine may have taken the number.
+    let number = |text: &str| text.split(' ').nth(1).unwrap().to_owned();
+    again = again.replace(&number(&again), &number(&first));
+    assert_eq!(first, again);
+    let plain = || {
+        stdout(&run(&[
+            "stat", "--source", "software", "--", PYTHON, "-c", code,
+        ]))
+    };
+    assert_ne!(plain(), plain());
+}
+
+#[test]
+fn every_program_that_a_native_run_starts_finds_the_same_stack() {
+    let folder = tempfile::tempdir().unwrap();
+    // Prints what the kernel gave it, and executes itself: as a child, and from a thread.
+    let source = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char **words;
+static void *again(void *none) {
+    execl("/nonexistent/program", "x", (char *)0);
+    execl(words[0], words[0], "last", (char *)0);
+    return none;
+}
+int main(int argc, char **argv) {
+    unsigned char *r = (unsigned char *)getauxval(AT_RANDOM);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof set, &set);
+    printf("random ");
+    for (int i = 0; i < 16; i++) printf("%02x", r[i]);
+    printf(" vdso %lu cpus %d personality %x heap %p digits %d\n", getauxval(AT_SYSINFO_EHDR), CPU_COUNT(&set),
+           personality(0xffffffff), malloc(9), snprintf(0, 0, "%d", getpid()));
+    fflush(stdout);
+    words = argv;
+    if (argc == 1) {
+        if (vfork() == 0) { execl(argv[0], argv[0], "child", "x", (char *)0); _exit(9); }
+        int status; wait(&status);
+        pthread_t t; pthread_create(&t, 0, again, 0); pthread_join(t, 0);
+        return 1;
+    }
+    return 0;
+}
+"#;
+    let Some(program) = compiled(folder.path(), source) else {
+        return;
+    };
+    let Some((text, _)) = natively(&[program.to_str().unwrap()]) else {
+        return;
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines.iter().all(|line| *line == lines[0]), "{text}");
+    let fixed: String = b"truecount fixed!"
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    assert!(lines[0].contains(&format!("random {fixed} ")), "{text}");
+    for part in ["vdso 0 ", "cpus 1 ", "personality 40000 "] {
+        assert!(lines[0].contains(part), "no {part}: {text}");
+    }
+}
+
+#[test]
+fn signals_and_ends_are_as_without_it() {
+    let of = |script: &str| {
+        let head = ["stat", "--source", "software", "--deterministic", "--"];
+        let output = run(&[&head[..], &["sh", "-c", script]].concat());
+        (code(&output), stdout(&output))
+    };
+    assert_eq!(of("exit 7").0, 7);
+    assert_eq!(of("kill -9 $$").0, 137);
+    assert_eq!(of("exec /nonexistent 2>/dev/null").0, 127);
+    assert_eq!(of("nonexistent 2>/dev/null; echo $?"), (0, "127\n".into()));
+    let script = "trap 'echo got' USR1; for i in 1 2 3; do kill -USR1 $$; ls / >/dev/null; done; wait; echo end";
+    assert_eq!(of(script), (0, "got\ngot\ngot\nend\n".into()));
+    // Programs that are killed while they start must be seen to end.
+    let script = "for i in 1 2 3 4 5 6 7 8; do (exec sleep 9) & kill -9 $!; wait $!; done 2>/dev/null; echo end";
+    assert_eq!(of(script), (0, "end\n".into()));
+}
+
+#[test]
+fn the_same_count_five_times_with_the_virtual_pmu() {
+    if !virtual_pmu() {
+        println!("skipped: the virtual PMU does not work here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let five = |command: &[&str]| {
+        let head = [
+            "stat",
+            "--json",
+            "--source",
+            "virtual",
+            "--deterministic",
+            "-r",
+            "5",
+            "-o",
+        ];
+        let file = folder.path().join("five.json");
+        let output = run(&[&head[..], &[file.to_str().unwrap(), "--"], command].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let document: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        follows(&document, "stat.json");
+        let repeats = &document["repeats"];
+        assert_eq!(repeats["runs"], 5);
+        assert_eq!(repeats["events"][0]["event"], "instructions:u");
+        assert_eq!(repeats["events"][0]["plus_minus"], 0.0, "{repeats}");
+        let values = repeats["events"][0]["values"].as_array().unwrap();
+        assert!(values.len() == 5 && values.iter().all(|v| *v == values[0] && v.is_u64()));
+        assert_eq!(document["counters"][0]["value"], values[0]);
+    };
+    if python() {
+        five(&[
+            PYTHON,
+            "-I",
+            "-S",
+            "-c",
+            "d={str(i): i for i in range(200)}; print(len(set(d)))",
+        ]);
+    }
+    let source = r#"
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+    for (int i = 0; i < 40; i++) {
+        void *p = malloc(1000);
+        for (unsigned long b = (unsigned long)p >> 12; b; b >>= 1) if (b & 1) printf("%p", p);
+    }
+    return 0;
+}
+"#;
+    if let Some(program) = compiled(folder.path(), source) {
+        five(&[program.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn repeated_runs_tell_how_much_they_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = folder.path().join("n");
+    // Sleeps longer each time; the third fails.
+    let script = format!(
+        "n=$(cat {0} 2>/dev/null || echo 0); n=$((n+1)); echo $n >{0}; sleep 0.0$((n*2)); [ $n != 3 ]",
+        counter.display()
+    );
+    let head = [
+        "stat",
+        "--source",
+        "software",
+        "-e",
+        "wall-time,page-faults",
+        "-r",
+        "3",
+    ];
+    let output = run(&[&head[..], &["--json", "--", "sh", "-c", &script]].concat());
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    follows(&document, "stat.json");
+    let repeats = &document["repeats"];
+    assert_eq!(repeats["runs"], 3);
+    assert_eq!(repeats["exits"]["exit status 0"], 2, "{repeats}");
+    assert_eq!(repeats["exits"]["exit status 1"], 1, "{repeats}");
+    let wall = repeats["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|each| each["event"] == "wall-time")
+        .unwrap();
+    let values: Vec<u64> = wall["values"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|value| value.as_u64().unwrap())
+        .collect();
+    let (min, max) = (values.iter().min().unwrap(), values.iter().max().unwrap());
+    assert_eq!(
+        (&wall["min"], &wall["max"]),
+        (&(*min).into(), &(*max).into())
+    );
+    assert!(max > min);
+    assert_eq!(
+        wall["plus_minus"].as_f64().unwrap(),
+        (max - min) as f64 / 2.0
+    );
+    let text = stderr(&run(&[&head[..], &["--", "true"]].concat()));
+    assert!(
+        text.contains("3 runs") && text.contains("varies by"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_bench_records_what_was_held_still() {
+    let document = json(&[
+        "bench",
+        "--source",
+        "software",
+        "--deterministic=env,cpu,getrandom",
+        "-n",
+        "2",
+        "--warmup",
+        "0",
+        "--json",
+        "--",
+        "sh",
+        "-c",
+        "[ ${#TRUECOUNT_PAD} -gt 0 ]",
+    ]);
+    follows(&document, "bench.json");
+    let environment = &document["environment"];
+    assert!(environment["pinned"].is_string(), "{environment}");
+    let held = environment["deterministic"].to_string();
+    assert!(held.contains("env") && held.contains("cpu"), "{held}");
+    assert!(!held.contains("aslr"), "{held}");
+    assert!(document["notes"].to_string().contains("predictable"));
+}
+
+#[test]
+fn it_needs_a_command_and_known_factors() {
+    let me = std::process::id().to_string();
+    fails(
+        &["stat", "--deterministic", "-p", &me],
+        2,
+        &["starts", "--"],
+    );
+    for wrong in ["--deterministic=moon", "--deterministic=cwd"] {
+        let output = truecount(&["bench", wrong, "true"]).output().unwrap();
+        assert_eq!(code(&output), 2);
+        assert!(stderr(&output).contains("at-random"), "{}", stderr(&output));
+    }
+}

@@ -1,0 +1,174 @@
+//! What becomes of the program when truecount is told to stop, or killed.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{truecount, virtual_pmu};
+
+/// Longer than a loaded machine needs; a wait ends as soon as it can.
+const LONG: Duration = Duration::from_secs(60);
+
+fn skipped() -> bool {
+    let skip = !virtual_pmu();
+    if skip {
+        println!("skipped: the virtual PMU does not work here");
+    }
+    skip
+}
+
+/// truecount with a shell inside that says its process number and then runs `rest`.
+struct Run {
+    child: Child,
+    shell: i32,
+}
+
+impl Run {
+    fn start(rest: &str) -> Self {
+        let script = format!("echo $$; {rest}");
+        let mut child = truecount(&["run", "--", "sh", "-c", &script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let shell = line.trim().parse().unwrap();
+        Self { child, shell }
+    }
+
+    /// Sends a signal to truecount.
+    fn signal(&self, signal: i32) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        // SAFETY: a signal to our own child.
+        unsafe { libc::kill(pid, signal) };
+    }
+
+    /// How truecount ended, and what it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut text = String::new();
+        let mut err = self.child.stderr.take().unwrap();
+        err.read_to_string(&mut text).unwrap();
+        (self.child.wait().unwrap().code(), text)
+    }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a process has become `sleep` and sleeps: no `execve` is under way any more.
+fn until_asleep(pid: i32) {
+    until("the program does not sleep", || {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        // nanosleep, clock_nanosleep
+        comm.trim() == "sleep" && (call.starts_with("35 ") || call.starts_with("230 "))
+    });
+}
+
+/// Whether a process is there and no zombie.
+fn lives(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+        !state.starts_with(['Z', 'X'])
+    })
+}
+
+/// Whether a signal is in a set of `/proc/PID/status`.
+fn has_signal(pid: i32, set: &str, signal: i32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(set));
+    let bits = line.and_then(|word| u64::from_str_radix(word.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> (signal - 1) & 1 != 0)
+}
+
+#[test]
+fn stopping_signals_end_the_program_and_show_the_count() {
+    if skipped() {
+        return;
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let run = Run::start("exec sleep 1000");
+        let shell = run.shell;
+        until_asleep(shell);
+        run.signal(signal);
+        let (code, text) = run.end();
+        assert_eq!(code, Some(128 + signal), "{text}");
+        assert!(
+            text.contains("interrupted") && text.contains("instructions:u"),
+            "{text}"
+        );
+        assert!(!lives(shell));
+    }
+}
+
+#[test]
+fn a_program_may_handle_the_signal_and_a_second_one_kills() {
+    if skipped() {
+        return;
+    }
+    // A shell takes the trap between two commands.
+    let run = Run::start("trap 'exit 7' TERM; while :; do sleep 0.1; done");
+    until("the shell has no handler", || {
+        has_signal(run.shell, "SigCgt:", libc::SIGTERM)
+    });
+    run.signal(libc::SIGTERM);
+    let (code, text) = run.end();
+    assert_eq!(code, Some(7), "{text}");
+    let run = Run::start("trap '' TERM; exec sleep 1000");
+    let shell = run.shell;
+    until_asleep(shell);
+    run.signal(libc::SIGTERM);
+    // Two at once are one: the second comes when truecount has taken the first.
+    let truecount = i32::try_from(run.child.id()).unwrap();
+    until("truecount does not take the signal", || {
+        !has_signal(truecount, "SigPnd:", libc::SIGTERM)
+            && !has_signal(truecount, "ShdPnd:", libc::SIGTERM)
+    });
+    assert!(lives(shell));
+    run.signal(libc::SIGTERM);
+    let (code, text) = run.end();
+    assert_eq!(code, Some(128 + libc::SIGKILL), "{text}");
+    assert!(!lives(shell));
+}
+
+#[test]
+fn a_program_does_not_outlive_a_killed_truecount() {
+    if skipped() {
+        return;
+    }
+    let run = Run::start("exec sleep 1000");
+    let shell = run.shell;
+    until_asleep(shell);
+    run.signal(libc::SIGKILL);
+    let (code, _) = run.end();
+    assert_eq!(code, None);
+    until("the program goes on", || !lives(shell));
+}
+
+#[test]
+fn children_that_go_on_are_counted_until_then_and_said() {
+    if skipped() {
+        return;
+    }
+    // The child holds none of truecount's streams, or their readers would wait for it.
+    let run = Run::start("sleep 1000 >/dev/null 2>&1 </dev/null & echo $! >&2; exit 3");
+    let (code, text) = run.end();
+    assert_eq!(code, Some(3), "{text}");
+    let child: i32 = text.lines().next().unwrap().trim().parse().unwrap();
+    let alive = lives(child);
+    // SAFETY: the child of our child, which nobody else waits for.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    assert!(alive, "it was ended with the program");
+    assert!(
+        text.contains("1 process(es) outlived the program"),
+        "{text}"
+    );
+}

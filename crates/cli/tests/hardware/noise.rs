@@ -1,0 +1,72 @@
+//! `noise` on a machine with a PMU: the CPU counts, and the environment's size is found where a program's work depends
+//! on it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Set: do work by the size of the environment and nothing else.
+const WORKLOAD: &str = "TRUECOUNT_TEST_ENVIRONMENT";
+
+fn truecount() -> Command {
+    let built = std::env::var_os("TRUECOUNT_BIN");
+    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
+}
+
+fn skip(reason: &str) {
+    assert!(
+        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
+        "must not be skipped here: {reason}"
+    );
+    println!("skipped: {reason}");
+}
+
+/// Not a test of its own: the program that `noise` runs. A thousand turns for each byte of the environment.
+#[test]
+fn noise_workload() {
+    if std::env::var_os(WORKLOAD).is_none() {
+        return;
+    }
+    let bytes: usize = std::env::vars_os()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    let mut sum = 0u64;
+    for turn in 0..bytes as u64 * 1000 {
+        sum = std::hint::black_box(sum.wrapping_add(turn));
+    }
+    assert_ne!(sum, 1);
+}
+
+#[test]
+fn the_cpu_finds_what_makes_runs_differ() {
+    let check = truecount()
+        .args(["check", "--require", "hardware"])
+        .output()
+        .unwrap();
+    if !check.status.success() {
+        return skip(String::from_utf8_lossy(&check.stderr).trim());
+    }
+    let output = truecount()
+        .args(["noise", "--json", "-n", "5", "--seed", "2"])
+        .args(["--factors", "env,getrandom,aslr", "--"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["noise_workload", "--exact", "--test-threads=1"])
+        .env(WORKLOAD, "1")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    println!(
+        "{} by {}: residual {}, environment {}",
+        document["event"],
+        document["source"],
+        document["residual"]["plus_minus"],
+        document["factors"][0]["plus_minus"]
+    );
+    println!("not tried: {}", document["not_tried"]);
+    assert_eq!(document["source"], "hardware");
+    assert_eq!(document["main_factor"], "env", "{document:#}");
+    let counts = document["residual"]["counts"].as_array().unwrap();
+    assert!(counts.len() == 5 && counts.iter().all(|c| c.as_u64() > Some(1_000_000)));
+}
