@@ -34,6 +34,10 @@ const MOST_SUMS: usize = 64;
 
 /// What a reference is counted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are a handful of references"
+)]
 pub enum By {
     /// An event, minus another where it is a difference.
     Events {
