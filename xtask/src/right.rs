@@ -215,7 +215,8 @@ fn observe(
         status: match (late, status.code(), status.signal()) {
             (true, ..) => format!("not done after {} s", case.limit.as_secs()),
             (_, Some(code), _) => format!("exit {code}"),
-            (_, _, signal) => format!("signal {}", signal.unwrap_or(0)),
+            // `truecount run` says it as shells do.
+            (_, _, signal) => format!("exit {}", 128 + signal.unwrap_or(0)),
         },
         stdout: fs::read(out)?,
         stderr: fs::read(err)?,

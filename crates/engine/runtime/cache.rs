@@ -17,7 +17,7 @@ use crate::{check, counts};
 use crate::pages;
 use crate::sys;
 use crate::state::{self, Global, Table};
-use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side, Source};
+use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
 use crate::xlate::time;
 use crate::xlate::entry::{Offsets, Via, emit_entry};

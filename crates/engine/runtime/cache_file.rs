@@ -161,9 +161,9 @@ pub fn find(cache: &mut Cache, pc: u64) -> Option<u32> {
     store.last = at;
     let image = store.images.get(at)?;
     let table = index_of(store.index, image);
-    let mut place = slot_of(pc, image.index_bits);
-    for _ in 0..table.len() {
-        let entry = *table.get(place & (table.len() - 1))?;
+    let first = slot_of(pc, image.index_bits);
+    for step in 0..table.len() {
+        let entry = *table.get(first.wrapping_add(step) & (table.len() - 1))?;
         if entry == 0 {
             return None;
         }
@@ -171,7 +171,6 @@ pub fn find(cache: &mut Cache, pc: u64) -> Option<u32> {
         if block.pc == pc {
             return block.valid.then_some(entry - 1);
         }
-        place += 1;
     }
     None
 }

@@ -84,7 +84,7 @@ fn state_size(fpstate: u64) -> u64 {
             *((fpstate + 468) as *const u32),
         )
     };
-    if magic == 0x4650_5853 && size >= 512 && size < 32 << 10 {
+    if magic == 0x4650_5853 && (512..32 << 10).contains(&size) {
         u64::from(size)
     } else {
         512

@@ -17,7 +17,6 @@ use crate::xlate::block::record;
 use crate::xlate::decode::decode;
 use crate::xlate::emit::SCRATCH;
 use crate::{check, report, sys};
-use core::sync::atomic::Ordering::*;
 
 pub const SIGILL: u32 = 4;
 pub const SIGTRAP: u32 = 5;
@@ -52,6 +51,7 @@ pub struct Action {
 /// The program's actions, 1 to 64.
 pub type Actions = [Action; 65];
 
+#[allow(clippy::mut_from_ref)]
 pub fn actions(context: &Context) -> &mut Actions {
     // SAFETY: set up at start; signal code and calls of one process race as in
     // the kernel, an entry being four words.

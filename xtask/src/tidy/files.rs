@@ -33,7 +33,8 @@ pub fn texts(root: &Path) -> Result<Vec<(String, String)>> {
                 if !hidden && !SKIPPED.contains(&name.as_str()) {
                     folders.push(relative);
                 }
-            } else if kind.is_file() {
+            } else if kind.is_file() && name != ".git" {
+                // (`.git` is a file in a worktree of git's.)
                 // A file that an editor has just renamed away is not an error.
                 let Ok(bytes) = std::fs::read(entry.path()) else {
                     continue;

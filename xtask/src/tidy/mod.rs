@@ -6,6 +6,7 @@
 mod checks;
 mod edges;
 mod files;
+mod runtime;
 mod source;
 
 use anyhow::{Result, bail};
@@ -34,6 +35,7 @@ impl Finding {
 
 /// The task.
 pub fn main(root: &Path) -> Result<()> {
+    runtime::check(root)?;
     let texts = files::texts(root)?;
     let mut findings = Vec::new();
     for (path, text) in &texts {

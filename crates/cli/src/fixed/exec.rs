@@ -38,9 +38,11 @@ pub(super) struct Seized {
     caller: i32,
 }
 
-fn ptrace(request: libc::c_uint, pid: i32, data: libc::c_long) -> io::Result<()> {
+/// The C libraries disagree about the type of the request; the kernel takes a word.
+fn ptrace(request: impl Into<i64>, pid: i32, data: i32) -> io::Result<()> {
+    let (request, none): (i64, i64) = (request.into(), 0);
     // SAFETY: none of the requests used here reads or writes truecount's memory.
-    let done = unsafe { libc::ptrace(request, pid, 0 as libc::c_long, data) };
+    let done = unsafe { libc::syscall(libc::SYS_ptrace, request, pid, none, i64::from(data)) };
     if done < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -54,8 +56,7 @@ impl Seized {
     /// # Errors
     /// EPERM when something else traces it, or truecount may not.
     pub(super) fn seize(caller: i32) -> io::Result<Self> {
-        let options = libc::c_long::from(libc::PTRACE_O_TRACEEXEC);
-        ptrace(libc::PTRACE_SEIZE, caller, options)?;
+        ptrace(libc::PTRACE_SEIZE, caller, libc::PTRACE_O_TRACEEXEC)?;
         Ok(Self { caller })
     }
 
@@ -71,7 +72,7 @@ impl Seized {
         let changed = if executed { apply(pid, change) } else { Ok(()) };
         // A signal that was about to be delivered is, an event is not one.
         let signal = if status >> 8 == 0 { status } else { 0 };
-        let _ = ptrace(libc::PTRACE_DETACH, pid, libc::c_long::from(signal));
+        let _ = ptrace(libc::PTRACE_DETACH, pid, signal);
         changed.map(|()| executed)
     }
 }

@@ -1,8 +1,5 @@
 //! `truecount run`, and `--source virtual` of `stat` and `bench`.
 
-use std::process::Stdio;
-use std::time::Duration;
-
 use crate::support::{code, fails, json, run, stderr, stdout, step, truecount, virtual_pmu};
 
 /// Says so and gives true where the virtual PMU does not work.

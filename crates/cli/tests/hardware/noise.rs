@@ -21,7 +21,7 @@ fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
-/// Not a test of its own: the program that `noise` runs. A thousand turns for each byte of the environment.
+/// Not a test of its own: the program that `noise` runs. A hundred turns for each byte of the environment.
 #[test]
 fn noise_workload() {
     if std::env::var_os(WORKLOAD).is_none() {
@@ -31,7 +31,7 @@ fn noise_workload() {
         .map(|(name, value)| name.len() + value.len())
         .sum();
     let mut sum = 0u64;
-    for turn in 0..bytes as u64 * 1000 {
+    for turn in 0..bytes as u64 * 100 {
         sum = std::hint::black_box(sum.wrapping_add(turn));
     }
     assert_ne!(sum, 1);
@@ -50,7 +50,7 @@ fn the_cpu_finds_what_makes_runs_differ() {
         .args(["noise", "--json", "-n", "5", "--seed", "2"])
         .args(["--factors", "env,getrandom,aslr", "--"])
         .arg(std::env::current_exe().unwrap())
-        .args(["noise_workload", "--exact", "--test-threads=1"])
+        .args(["noise::noise_workload", "--exact", "--test-threads=1"])
         .env(WORKLOAD, "1")
         .output()
         .unwrap();
@@ -58,12 +58,12 @@ fn the_cpu_finds_what_makes_runs_differ() {
     assert!(output.status.success(), "{told}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     println!(
-        "{} by {}: residual {}, environment {}",
-        document["event"],
-        document["source"],
-        document["residual"]["plus_minus"],
-        document["factors"][0]["plus_minus"]
+        "{} by {}: residual ±{}",
+        document["event"], document["source"], document["residual"]["plus_minus"]
     );
+    for each in document["factors"].as_array().unwrap() {
+        println!("{}: ±{}", each["factor"], each["plus_minus"]);
+    }
     println!("not tried: {}", document["not_tried"]);
     assert_eq!(document["source"], "hardware");
     assert_eq!(document["main_factor"], "env", "{document:#}");

@@ -137,7 +137,7 @@ impl Cache {
 
     /// Gives all areas back: nothing runs in them yet.
     pub(super) fn drop_areas(&mut self) {
-        for area in self.areas.iter_mut() {
+        for area in &mut self.areas {
             if let Some(area) = area.take() {
                 // SAFETY: ours, and unused.
                 unsafe { sys::call(11, [area.base, AREA, 0, 0, 0, 0]) };
