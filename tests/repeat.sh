@@ -24,6 +24,8 @@ row() {
 row gzip -k -n in
 row xz -k -T1 -1 in
 row zstd -q -T1 --single-thread in -o in.zst
+# Without the threads that read and write for it.
+row zstd -q -T1 --single-thread --no-asyncio in -o in.zst
 row sqlite3 :memory: 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) select count(*), sum(i * i % 7) from n'
 row "$(python3 -c 'import sys; print(sys.executable)')" -c 'import json; print(len(json.dumps(list(range(10000)))))'
 rustc=$(rustc --print sysroot 2>/dev/null)/bin/rustc

@@ -13,8 +13,9 @@ import unittest
 
 from test import support
 
-# As the suite's own runner has it without -u: no network, no sound, no large files.
+# As the suite's own runner has it without -u and -v: no network, no sound, no large files.
 support.use_resources = []
+support.verbose = 0
 faulthandler.dump_traceback_later(float(os.environ.get("VERDICTS_LIMIT", "600")), exit=True)
 
 
