@@ -8,6 +8,8 @@ mod bench;
 mod check;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
+#[path = "cli/discover.rs"]
+mod discover;
 #[path = "cli/errors.rs"]
 mod errors;
 #[path = "cli/exactness.rs"]

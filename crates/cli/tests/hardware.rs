@@ -5,6 +5,8 @@
 
 use std::process::Command;
 
+#[path = "hardware/discover.rs"]
+mod discover;
 #[path = "hardware/exactness.rs"]
 mod exactness;
 #[path = "hardware/noise.rs"]

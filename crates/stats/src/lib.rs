@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod correlation;
 mod error;
 mod floors;
 mod gate;
@@ -42,6 +43,7 @@ mod value;
 mod verdict;
 
 pub use compare::{Comparison, Design, Options, compare_paired, compare_unpaired};
+pub use correlation::{Correlation, correlation};
 pub use error::StatsError;
 pub use floors::Floors;
 pub use gate::{Gate, GateExit, Incomparable, Outcome, Provenance, Worse, incomparable};

@@ -4,6 +4,7 @@ mod bench;
 mod blocks;
 mod check;
 mod completions;
+mod discover;
 mod events;
 pub(crate) mod exactness;
 mod man;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Report(report::Args),
     Run(run::Args),
     Completions(completions::Args),
+    Discover(discover::Args),
     Events(events::Args),
     Exactness(exactness::Args),
     Man(man::Args),
@@ -50,6 +52,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Report(args) => report::run(args),
         Command::Run(args) => run::run(args),
         Command::Completions(args) => completions::run(args),
+        Command::Discover(args) => discover::run(args),
         Command::Man(args) => man::run(args),
         Command::Noise(args) => noise::run(args),
         Command::Overhead(args) => overhead::run(args),

@@ -1,0 +1,151 @@
+//! A command as the workload: started again and again, each time with counters on it from its `execve` on.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use truecount_lab::hunt::{Counts, Phase, Problem, Workload, open};
+use truecount_lab::machine::interrupts_of;
+use truecount_perf::{Error, Event, EventAttr, SharedKernel};
+
+use crate::failure::Failure;
+use crate::runner::{Hook, Launch, LaunchError, Launcher, Signals, resolve};
+use crate::session::{dev_null, launch_failure};
+
+pub(super) struct Command<'a> {
+    launcher: &'a mut Launcher,
+    signals: &'a Signals,
+    argv: &'a [OsString],
+    program: PathBuf,
+    null: OwnedFd,
+    cpu: usize,
+    kernel: &'a SharedKernel,
+    phases: [Phase; 1],
+    /// How often it ended how.
+    exits: BTreeMap<String, u32>,
+    aslr_refused: bool,
+    interrupted: Option<i32>,
+}
+
+impl<'a> Command<'a> {
+    pub(super) fn new(
+        launcher: &'a mut Launcher,
+        signals: &'a Signals,
+        argv: &'a [OsString],
+        cpu: usize,
+        kernel: &'a SharedKernel,
+    ) -> Result<Self, Failure> {
+        let program = match argv.first() {
+            Some(name) => resolve(name)?,
+            None => return Err(Failure::new(2, "no command")),
+        };
+        Ok(Self {
+            launcher,
+            signals,
+            argv,
+            program,
+            null: dev_null()?,
+            cpu,
+            kernel,
+            phases: [Phase {
+                name: "run".to_owned(),
+                turn: "run".to_owned(),
+                turns: None,
+            }],
+            exits: BTreeMap::new(),
+            aslr_refused: false,
+            interrupted: None,
+        })
+    }
+
+    /// The signal by which the user ended it, where that came while the command ran.
+    pub(super) fn interrupted(&self) -> Option<i32> {
+        self.interrupted
+    }
+
+    /// What is odd about its runs.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self
+            .exits
+            .iter()
+            .filter(|(exit, _)| *exit != "exit status 0")
+            .map(|(exit, runs)| format!("the command ended with {exit} in {runs} runs"))
+            .collect();
+        if self.aslr_refused {
+            notes.push(
+                "address space randomisation could not be switched off: runs may differ by it"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+impl Workload for Command<'_> {
+    type Broken = Failure;
+
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn run(
+        &mut self,
+        events: &[EventAttr],
+        interrupts: bool,
+    ) -> Result<Vec<Counts>, Problem<Failure>> {
+        let opened: RefCell<Result<Vec<Event>, Option<Error>>> = RefCell::new(Err(None));
+        let kernel = self.kernel;
+        let mut hook = |pid: i32| -> Result<(), Failure> {
+            let result = open::on_exec(kernel, events, pid);
+            let failed = result.as_ref().err().map(ToString::to_string);
+            *opened.borrow_mut() = result.map_err(Some);
+            failed.map_or(Ok(()), |text| Err(Failure::new(1, text)))
+        };
+        let hook: Hook<'_> = &mut hook;
+        let cpus = [self.cpu];
+        let launch = Launch {
+            argv: self.argv,
+            stdio: [Some(&self.null), Some(&self.null), Some(&self.null)],
+            cpus: &cpus,
+            keep_aslr: false,
+            own_group: false,
+            timeout: None,
+            fixed: None,
+        };
+        let cpu = self.cpu;
+        let taken = || if interrupts { interrupts_of(cpu) } else { None };
+        let before = taken();
+        let finished = self
+            .launcher
+            .run(self.signals, &launch, &self.program, Some(hook), None);
+        let after = taken();
+        let finished = match (finished, opened.into_inner()) {
+            (Ok(finished), Ok(events)) => (finished, events),
+            (Err(LaunchError::Hook(_)), Err(Some(error))) => return Err(Problem::Counters(error)),
+            (Err(error), _) => {
+                return Err(Problem::Broken(launch_failure(
+                    error,
+                    &self.program,
+                    self.argv,
+                )));
+            }
+            (Ok(_), Err(_)) => {
+                let failure = Failure::new(125, "the command ran without its counters");
+                return Err(Problem::Broken(failure));
+            }
+        };
+        let (finished, events) = finished;
+        if finished.interrupted.is_some() {
+            self.interrupted = finished.interrupted;
+            return Err(Problem::Stopped);
+        }
+        *self.exits.entry(finished.exit.to_string()).or_default() += 1;
+        self.aslr_refused |= finished.aslr_errno != 0;
+        Ok(vec![Counts {
+            events: events.iter().map(open::counted).collect(),
+            interrupts: before.zip(after).map(|(b, a)| a.saturating_sub(b)),
+        }])
+    }
+}

@@ -1,0 +1,409 @@
+//! `truecount discover`: what event selectors count, by trying them.
+
+mod command;
+mod document;
+mod keep;
+mod likes;
+mod text;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use truecount_events::tables::Tables;
+use truecount_events::{Machine, Pmu, generic};
+use truecount_lab::hunt::{self, Builtin, Known, Layout, Plan, State, Umasks, Watch, Workload};
+use truecount_lab::machine::Pinned;
+use truecount_perf::{EventAttr, SharedKernel, linux};
+
+use crate::CmdResult;
+use crate::env_record::Environment;
+use crate::failure::{Failure, Outcome as Ended};
+use crate::output::Output;
+use crate::runner::Signals;
+use crate::session::Session;
+use crate::source::{hardware_available, kernel_mode_allowed};
+use command::Command;
+use document::Document;
+use keep::Keeper;
+
+const HELP: &str = "\
+WHAT IS TRIED
+  A selector is an event code with a unit mask (Arm: a code alone), as in r01cb: mask 01, code cb.
+  Every code is tried with mask 0xff, which takes in all kinds of the event where the mask's bits are
+  kinds (AMD); codes that stay silent are tried with 0x00, 0x01 and the masks that the tables of this
+  CPU name for them (Intel's masks are numbers). --umasks then tries each single bit, for codes that
+  ticked (--umasks=all: for all codes). As many selectors are counted at once as the kernel puts on
+  the PMU together, beside the references: found by trying, and never multiplexed. Each batch is
+  counted over the same runs of the workload. Only counters are opened; no MSR is written by hand.
+
+WHAT THE NUMBERS MEAN
+  least, median, largest   what the selector counted in a whole run, over the runs (-n)
+  repeats        exact: every run counted the same; otherwise the distance of largest and least
+  name           what the event tables of this CPU call exactly this code and mask; (by hand): not in
+                 the vendor's public tables; `code has N names`: only other masks are documented;
+                 undocumented: nothing is
+  ticks in       the phases of the built-in workload that counted most: counts per turn of the phase
+                 (1.00 per page fault), or the count of the phase where that is below 0.01. timer-slow
+                 and timer-fast are the loop of `plain` with a timer interrupt every 100 and 25 µs
+  like           how it goes with a reference that was counted in the same runs, point by point (a point
+                 is a phase of a run, or a run of a command): `= X`: the same at every point;
+                 `N × X`: N times it at every point; `~ X r`: Pearson's coefficient is 0.95 or more
+                 over 8 points or more (same at K of N points). A command has one point a run (take
+                 -n 8 or more), and no correlation when it never varies
+  sums of two    X = Y + Z with at least one reference and one selector, all counted in the same runs,
+                 at K of N points (shown from 90 % on; `off by` is the largest difference)
+  never ticked   opened, was on the PMU all the time, and counted 0 in every run: it may count what the
+                 workload does not do
+  not opened     the kernel refuses the selector, with its reason; not counted: others use the PMU
+References of --like: any event or tracepoint that stat takes (page-faults:u, instructions:u,
+irq_vectors:local_timer_entry, r01cb:u), and `interrupts`: all interrupts of the CPU, from
+/proc/interrupts (in user mode and in the kernel).
+
+EXAMPLES
+  truecount discover                                   all codes, the built-in workload
+  truecount discover --select 0xc0..0xcf --umasks      both ends of a range are tried
+  truecount discover --select 0x20 --umasks --like interrupts --like page-faults:u
+  truecount discover --resume hunt.state --json -o hunt.json
+  truecount discover --select 0xc0,0xc4 -n 10 -- ./program   a command as the workload
+
+discover exits with 0; with 1 where there is no PMU or nothing could be counted; with 130 after
+Ctrl-C, when it has printed what it found (--resume FILE goes on from there).";
+
+/// Find what (undocumented) event selectors count
+#[derive(clap::Args)]
+#[command(after_long_help = HELP, after_help = "What the numbers mean, and examples: truecount discover --help")]
+pub(crate) struct Args {
+    /// Event codes, as in 0xc0..0xcf (both ends are tried) or 0xc0,0xc4 [default: 0x00..0xff on Intel,
+    /// 0x000..0x1ff on AMD, 0x000..0x3ff on Arm]
+    #[arg(long, value_name = "RANGE")]
+    select: Option<String>,
+    /// Try single bits of the unit mask, too: of codes that tick, or of all
+    #[arg(long, value_name = "WHICH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "ticking")]
+    umasks: Option<Bits>,
+    /// Hold against this event or tracepoint (again for more) [default: page-faults:u, interrupts,
+    /// context-switches, where they can be counted]
+    #[arg(long, value_name = "EVENT|TRACEPOINT")]
+    like: Vec<String>,
+    /// Runs of each batch
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    runs: u32,
+    /// Count in the kernel, too
+    #[arg(long)]
+    kernel: bool,
+    /// The CPU to run on [default: the last one allowed]
+    #[arg(long, value_name = "N")]
+    cpu: Option<usize>,
+    /// Keep what was found in this file, and go on from it if it is there
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// Print one JSON document (schema truecount.discover/1)
+    #[arg(long)]
+    json: bool,
+    /// Write to a file
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// A command as the workload, and its arguments; its output is thrown away
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// `--umasks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Bits {
+    /// Bits of codes that tick
+    Ticking,
+    /// Bits of all codes
+    All,
+}
+
+/// The type of raw events on this CPU (of a hybrid machine: of this CPU's PMU), and that PMU's name.
+fn raw_type(machine: &Machine, cpu: usize) -> (u32, Option<String>) {
+    let core = machine.core_pmus();
+    let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
+    let own = |pmu: &&Pmu| matches!(pmu.cpus(), Ok(Some(cpus)) if cpus.contains(&cpu));
+    match core.as_slice() {
+        [_, _, ..] => core
+            .iter()
+            .find(own)
+            .map_or((generic::TYPE_RAW, None), |pmu| {
+                (pmu.type_, Some(pmu.name.clone()))
+            }),
+        [only] => (generic::TYPE_RAW, Some(only.name.clone())),
+        [] => (generic::TYPE_RAW, None),
+    }
+}
+
+/// The model of this CPU in the tables, and its events that are plain selectors of the PMU.
+fn known(machine: &Machine, pmu: Option<&str>, layout: Layout) -> (Option<String>, Vec<Known>) {
+    let model = machine
+        .cpu()
+        .and_then(|cpu| Tables::embedded().model_of(cpu));
+    let Some(model) = model else {
+        return (None, Vec::new());
+    };
+    let of_pmu = |event: &str| event == "cpu" || pmu.is_none_or(|pmu| pmu == event);
+    let known = model
+        .events()
+        .filter(|event| event.is_core() && of_pmu(&event.pmu) && event.config1() == 0)
+        .filter_map(|event| {
+            Some(Known {
+                selector: layout.selector(event.raw()?)?,
+                name: event.name.clone(),
+                provenance: (!event.provenance.is_empty()).then(|| event.provenance.clone()),
+            })
+        });
+    (Some(model.name().to_owned()), known.collect())
+}
+
+/// The codes of `--select`.
+fn codes(args: &Args, layout: Layout) -> Result<Vec<u16>, Failure> {
+    match &args.select {
+        Some(text) => hunt::parse_codes(text, layout)
+            .map_err(|reason| Failure::new(2, format!("--select: {reason}"))),
+        None => Ok(layout.usual().collect()),
+    }
+}
+
+fn plan(args: &Args, kernel: &SharedKernel, cpu: usize) -> Result<(Plan, Told), Failure> {
+    let machine = crate::machine::this(None)?;
+    let layout = Layout::of(machine.cpu());
+    let codes = codes(args, layout)?;
+    let (type_, pmu) = raw_type(&machine, cpu);
+    let (model, known) = known(&machine, pmu.as_deref(), layout);
+    let mut told = Told {
+        model,
+        notes: Vec::new(),
+    };
+    let references = likes::all(&args.like, &machine, kernel, cpu, &mut told.notes)?;
+    if args.umasks.is_some() && !layout.has_umasks() {
+        told.notes
+            .push("--umasks: events of this CPU have no unit masks".to_owned());
+    }
+    let plan = Plan {
+        codes,
+        layout,
+        umasks: match args.umasks {
+            None => Umasks::No,
+            Some(Bits::Ticking) => Umasks::Ticking,
+            Some(Bits::All) => Umasks::All,
+        },
+        runs: args.runs,
+        raw: EventAttr::new(type_, 0)
+            .exclude_kernel(!args.kernel)
+            .exclude_hv(true),
+        filter: if args.kernel { "uk" } else { "u" }.to_owned(),
+        references,
+        known,
+    };
+    plan.check(kernel).map_err(|reason| {
+        Failure::new(1, reason).mend(
+            "name fewer events of the PMU with --like; software events and tracepoints take none",
+        )
+    })?;
+    Ok((plan, told))
+}
+
+/// What is told beside the plan.
+struct Told {
+    /// The model in the event tables.
+    model: Option<String>,
+    notes: Vec<String>,
+}
+
+/// Watches the hunt: Ctrl-C, the bar, the state file.
+struct Watcher<'a> {
+    signals: &'a Signals,
+    interrupted: Option<i32>,
+    keeper: Option<&'a mut Keeper>,
+    bar: ProgressBar,
+    begun: Instant,
+    shown: bool,
+}
+
+impl Watcher<'_> {
+    fn show(&mut self) {
+        use std::io::IsTerminal as _;
+        if self.shown || self.begun.elapsed() < Duration::from_secs(1) {
+            return;
+        }
+        self.shown = true;
+        if std::io::stderr().is_terminal() {
+            self.bar
+                .set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+                self.bar.set_style(style);
+            }
+        }
+    }
+}
+
+impl Watch for Watcher<'_> {
+    fn stop(&mut self) -> bool {
+        self.interrupted = self.interrupted.or_else(|| self.signals.stop_requested());
+        self.interrupted.is_some()
+    }
+
+    fn step(&mut self, done: usize, of: usize) {
+        self.show();
+        self.bar.set_length(of as u64);
+        self.bar.set_position(done as u64);
+        self.bar.set_message(format!(
+            "batch {done} of {of} known so far (Ctrl-C ends it early)"
+        ));
+    }
+
+    fn save(&mut self, state: &State) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.save(state, false);
+        }
+    }
+}
+
+/// Everything of a hunt but its workload.
+struct Hunt<'a> {
+    kernel: &'a SharedKernel,
+    plan: &'a Plan,
+    state: &'a mut State,
+    keeper: Option<&'a mut Keeper>,
+}
+
+impl Hunt<'_> {
+    /// Hunts with a workload; the signal that ended it early.
+    fn with<W: Workload>(
+        self,
+        workload: &mut W,
+        signals: &Signals,
+    ) -> Result<Option<i32>, Hunted<W::Broken>> {
+        if !self.state.phases.is_empty() && self.state.phases != workload.phases() {
+            return Err(Hunted::Other);
+        }
+        let mut watcher = Watcher {
+            signals,
+            interrupted: None,
+            keeper: self.keeper,
+            bar: ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::hidden()),
+            begun: Instant::now(),
+            shown: false,
+        };
+        let ended = hunt::run(self.kernel, self.plan, workload, self.state, &mut watcher);
+        watcher.bar.finish_and_clear();
+        let interrupted = watcher.interrupted;
+        if let Some(keeper) = watcher.keeper {
+            keeper.save(self.state, true);
+        }
+        ended.map_err(Hunted::Broken)?;
+        Ok(interrupted)
+    }
+}
+
+/// How a hunt failed.
+enum Hunted<B> {
+    /// The state is of a workload with other phases.
+    Other,
+    Broken(B),
+}
+
+fn of_another_workload(path: Option<&PathBuf>) -> Failure {
+    let file = path
+        .map(|path| path.display().to_string())
+        .unwrap_or_default();
+    Failure::new(2, format!("{file} is of a hunt with another workload"))
+        .mend("name another file with --resume, or remove it")
+}
+
+/// Runs `truecount discover`.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    // What is wrong by itself is told before what is missing here.
+    codes(args, Layout::of(Machine::this().cpu()))?;
+    let mut session = Session::start()?;
+    hardware_available().map_err(|reason| {
+        let mut failure = Failure::new(1, format!("no selector can be tried: {}", reason.cause));
+        failure.mend = reason.mend;
+        failure
+    })?;
+    if args.kernel && !kernel_mode_allowed() {
+        return Err(
+            Failure::new(1, "--kernel: this user may not count in the kernel").mend(
+                "lower kernel.perf_event_paranoid to 1, or run it as root or with CAP_PERFMON",
+            ),
+        );
+    }
+    let begun = Instant::now();
+    let kernel = linux();
+    let pinned = Pinned::to(args.cpu).map_err(|error| {
+        Failure::new(125, format!("--cpu: cannot stay on that CPU: {error}"))
+            .mend("choose among those in /sys/devices/system/cpu/online that the cpuset allows")
+    })?;
+    let (plan, mut told) = plan(args, &kernel, pinned.cpu)?;
+    let environment = Environment::gather(false, &[pinned.cpu]);
+    let mut state = State::default();
+    let mut keeper = match &args.resume {
+        Some(path) => Some(Keeper::open(path, args, &plan, &environment, &mut state)?),
+        None => None,
+    };
+    let resumed = !state.tried().is_empty();
+    // Opened before the hunt: a wrong path must not cost one.
+    let mut output = Output::open(args.output.as_deref(), false)?;
+    let hunt = Hunt {
+        kernel: &kernel,
+        plan: &plan,
+        state: &mut state,
+        keeper: keeper.as_mut(),
+    };
+    let interrupted = if args.command.is_empty() {
+        let cannot = |error: std::io::Error| {
+            Failure::new(125, format!("cannot run the built-in workload: {error}"))
+        };
+        let mut builtin = Builtin::new(&kernel, pinned.cpu).map_err(cannot)?;
+        let missing = builtin.missing().iter();
+        told.notes
+            .extend(missing.map(|(name, why)| format!("phase {name} was left out: {why}")));
+        hunt.with(&mut builtin, &session.signals)
+            .map_err(|failed| match failed {
+                Hunted::Other => of_another_workload(args.resume.as_ref()),
+                Hunted::Broken(error) => cannot(error),
+            })?
+    } else {
+        let Session { signals, launcher } = &mut session;
+        let mut command = Command::new(launcher, signals, &args.command, pinned.cpu, &kernel)?;
+        let ended = hunt.with(&mut command, signals);
+        told.notes.extend(command.notes());
+        let interrupted = command.interrupted();
+        ended
+            .map_err(|failed| match failed {
+                Hunted::Other => of_another_workload(args.resume.as_ref()),
+                Hunted::Broken(failure) => failure,
+            })?
+            .or(interrupted)
+    };
+    told.notes.extend(keeper.and_then(Keeper::trouble));
+    let seconds = begun.elapsed().as_secs_f64();
+    let document = Document::new(
+        args,
+        &plan,
+        &state,
+        told,
+        document::Circumstances {
+            cpu: pinned.cpu,
+            seconds,
+            resumed,
+            interrupted,
+            environment,
+        },
+    );
+    if args.json {
+        document::write(&mut output, &document)?;
+    } else {
+        text::write(&mut output, &document)?;
+    }
+    match interrupted {
+        Some(_) => Ok(Ended(130)),
+        None if document.counted_nothing() => Err(Failure::new(
+            1,
+            "no selector could be counted: the reasons are above",
+        )),
+        None => Ok(Ended::OK),
+    }
+}
