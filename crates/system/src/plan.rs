@@ -216,17 +216,22 @@ impl Plan {
     }
 
     fn add_uncore(&mut self, machine: &Machine) {
-        // Names of the kernel's own `events/` (arch/x86/events/rapl.c, intel/uncore_snbep.c, intel/uncore_snb.c).
+        // Names of the kernel's own `events/` (arch/x86/events/rapl.c, intel/uncore_snbep.c, intel/uncore_snb.c), which
+        // say their unit. AMD's memory controllers (Zen 4 and later: arch/x86/events/amd/uncore.c) have none: CAS
+        // commands, of 64 bytes each (`umc_mem_read_bandwidth` of Linux's amdzen4 and amdzen5 tables).
+        const LINE: Option<f64> = Some(64.0);
         let rows = [
-            (Uncore::Energy, "power/energy-pkg/"),
-            (Uncore::Read, "uncore_imc/cas_count_read/"),
-            (Uncore::Written, "uncore_imc/cas_count_write/"),
-            (Uncore::Read, "uncore_imc/data_reads/"),
-            (Uncore::Written, "uncore_imc/data_writes/"),
-            (Uncore::Read, "uncore_imc_free_running/data_read/"),
-            (Uncore::Written, "uncore_imc_free_running/data_write/"),
+            (Uncore::Energy, "power/energy-pkg/", None),
+            (Uncore::Read, "uncore_imc/cas_count_read/", None),
+            (Uncore::Written, "uncore_imc/cas_count_write/", None),
+            (Uncore::Read, "uncore_imc/data_reads/", None),
+            (Uncore::Written, "uncore_imc/data_writes/", None),
+            (Uncore::Read, "uncore_imc_free_running/data_read/", None),
+            (Uncore::Written, "uncore_imc_free_running/data_write/", None),
+            (Uncore::Read, "amd_umc/event=0x0a,rdwrmask=0x1/", LINE),
+            (Uncore::Written, "amd_umc/event=0x0a,rdwrmask=0x2/", LINE),
         ];
-        for (what, expression) in rows {
+        for (what, expression, bytes) in rows {
             if self.uncore.iter().any(|known| known.what == what) {
                 continue;
             }
@@ -237,9 +242,10 @@ impl Plan {
                 let Some(encoding) = event.encoding() else {
                     continue;
                 };
-                let factor = match (what, event.unit.as_str()) {
-                    (Uncore::Energy, "Joules") => 1.0,
-                    (Uncore::Read | Uncore::Written, "MiB") => 1_048_576.0,
+                let factor = match (what, event.unit.as_str(), bytes) {
+                    (_, _, Some(bytes)) => bytes,
+                    (Uncore::Energy, "Joules", _) => 1.0,
+                    (Uncore::Read | Uncore::Written, "MiB", _) => 1_048_576.0,
                     _ => continue,
                 };
                 let Cpus::Package(cpus) = &event.cpus else {

@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use truecount_events::metrics::Context;
 use truecount_events::tables::with_tables;
 use truecount_events::{Cpu, Machine, Vendor};
 use truecount_perf::fake::{FakeKernel, Tree};
+use truecount_system::plan::{Plan, Uncore};
 use truecount_system::{Monitor, Scope, View};
 
 /// Two sockets of one core with two threads each, two nodes.
@@ -359,4 +361,35 @@ mod hostile {
             }
         }
     }
+}
+
+/// The memory controllers of Zen 4 and 5 have no named events in sysfs: their formats, and what the tables say.
+#[test]
+fn memory_controllers_of_amd_are_planned() {
+    let tree = tree();
+    for index in [0, 1] {
+        let pmu = format!("sys/bus/event_source/devices/amd_umc_{index}");
+        tree.file(&format!("{pmu}/type"), &format!("{}\n", 40 + index));
+        tree.file(&format!("{pmu}/cpumask"), "0,2\n");
+        tree.file(&format!("{pmu}/format/event"), "config:0-7\n");
+        tree.file(&format!("{pmu}/format/rdwrmask"), "config:8-9\n");
+    }
+    let machine = Machine::at(tree.path());
+    let kernel = FakeKernel::new().shared();
+    let plan = Plan::new(&machine, Context::default(), &kernel, 0, &[]);
+    let found: Vec<_> = plan
+        .uncore
+        .iter()
+        .map(|u| (u.what, u.encoding.type_, u.encoding.config, u.scale))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (Uncore::Read, 40, 0x10a, 64.0),
+            (Uncore::Read, 41, 0x10a, 64.0),
+            (Uncore::Written, 40, 0x20a, 64.0),
+            (Uncore::Written, 41, 0x20a, 64.0),
+        ]
+    );
+    assert!(plan.uncore.iter().all(|u| u.cpus == [0, 2]));
 }
