@@ -70,7 +70,8 @@ has awk && row awk awk -F: '{n += $3} END {print n}' /etc/passwd
 has bash && row bash bash -c 'for i in 1 2 3; do x=$((x + i)); done; echo $x'
 has perl && row perl perl -e 'print "x" x 3'
 has sqlite3 && row sqlite3 sqlite3 :memory: 'select 6 * 7'
-has python3 && row python "$(python3 -c 'import sys; print(sys.executable)')" -I -S -c 'print(1)'
+# No -I or -E: with them it would not see PYTHONHASHSEED.
+has python3 && row python "$(python3 -c 'import sys; print(sys.executable)')" -s -S -c 'print(1)'
 if has g++; then
     g++ -O1 -o throws -x c++ - <<'P' && row throws ./throws || { echo "FAILS    g++"; failed=1; }
 #include <stdexcept>

@@ -55,26 +55,29 @@ fn is_privileged(directory: u64, path: u64, flags: u64) -> bool {
     false
 }
 
-/// Whether the launcher can follow anybody still. As long as its own parent has not waited for it, a
-/// launcher that has ended keeps its number, so a signal would find it.
+/// Whether the launcher is there to follow anybody.
 fn launcher_listens() -> bool {
     let header = state::header();
-    if header.closed.load(Acquire) != 0 {
-        return false;
-    }
-    let launcher = u64::from(header.launcher);
-    // SAFETY: pidfd_open, and poll of the one descriptor that it gives, without waiting; else signal 0,
-    // which only asks (no pidfd before Linux 5.3, or no descriptor left).
+    // SAFETY: signal 0 only asks whether the process exists.
+    header.closed.load(Acquire) == 0
+        && unsafe { sys::call(62, [u64::from(header.launcher), 0, 0, 0, 0, 0]) } != -3
+}
+
+/// Whether a launcher that does not answer was killed: as long as its own parent has not waited for it,
+/// it keeps its number, and signals find it.
+fn launcher_was_killed() -> bool {
+    let launcher = u64::from(state::header().launcher);
+    // SAFETY: pidfd_open, poll of the one descriptor that it gives, without waiting, and its close.
     unsafe {
         let fd = sys::call(434, [launcher, 0, 0, 0, 0, 0]);
         if fd < 0 {
-            return fd != -3 && sys::call(62, [launcher, 0, 0, 0, 0, 0]) != -3;
+            return fd == -3; // else: no pidfd before Linux 5.3, or no descriptor left
         }
         // struct pollfd: descriptor, events (POLLIN), events that came.
         let poll = fd as u64 & 0xffff_ffff | 1 << 32;
         let ended = sys::call(7, [&raw const poll as u64, 1, 0, 0, 0, 0]) == 1;
         sys::call(3, [fd as u64, 0, 0, 0, 0, 0]);
-        !ended
+        ended
     }
 }
 
@@ -86,10 +89,13 @@ fn ask(context: &mut Context) -> bool {
         announce(context);
         loop {
             match context.exec.load(Acquire) {
-                exec::WANTED if !launcher_listens() => break,
                 exec::WANTED => sys::futex_wait(&context.exec, exec::WANTED, 100),
                 exec::WATCHED => return true,
                 _ => break,
+            }
+            let waits = context.exec.load(Acquire) == exec::WANTED;
+            if waits && (!launcher_listens() || launcher_was_killed()) {
+                break;
             }
         }
         context.exec.store(exec::NONE, Release);

@@ -154,6 +154,29 @@ fn a_program_does_not_outlive_a_killed_truecount() {
 }
 
 #[test]
+fn a_child_of_a_killed_truecount_can_still_execute() {
+    if skipped() {
+        return;
+    }
+    // The child waits until the shell is gone, then becomes another program. Nobody has waited for
+    // truecount then, which is a zombie.
+    let script = "(while kill -0 $$ 2>/dev/null; do sleep 0.05; done; exec sleep 1000) \
+                  >/dev/null 2>&1 </dev/null & echo $! >&2; exec sleep 1000";
+    let mut run = Run::start(script);
+    let mut line = String::new();
+    let mut err = BufReader::new(run.child.stderr.take().unwrap());
+    err.read_line(&mut line).unwrap();
+    let child: i32 = line.trim().parse().unwrap();
+    until_asleep(run.shell);
+    run.signal(libc::SIGKILL);
+    until_asleep(child);
+    // SAFETY: the child of our child, which nobody else waits for.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    run.child.wait().unwrap();
+    assert!(!lives(run.shell));
+}
+
+#[test]
 fn children_that_go_on_are_counted_until_then_and_said() {
     if skipped() {
         return;
