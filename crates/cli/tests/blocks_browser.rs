@@ -139,3 +139,89 @@ fn the_prefetch_story_is_drawn() {
         "two modes of each series are marked"
     );
 }
+
+/// Reads from a table of this many words, in order.
+const TIMED: &str = "
+#include <stdint.h>
+static volatile uint64_t table[1 << 12];
+__attribute__((noinline)) uint64_t look_up(uint64_t i) { return table[i & (WORDS - 1)]; }
+int main(void) {
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < 20000; i++) sum += look_up(i);
+    return sum != 0;
+}
+";
+
+#[test]
+fn what_was_timed_without_a_pmu_is_drawn() {
+    if !cfg!(target_arch = "x86_64") {
+        println!("skipped: --time is for x86-64");
+        return;
+    }
+    let folder = Folder::new("browser-time");
+    let file = |name: &str| folder.0.join(name);
+    std::fs::write(file("timed.c"), TIMED).unwrap();
+    for (name, words) in [("small", "-DWORDS=64"), ("large", "-DWORDS=4096")] {
+        let built = Command::new("cc")
+            .args(["-O1", words, "-o"])
+            .arg(file(name))
+            .arg(file("timed.c"))
+            .output();
+        match built {
+            Ok(built) if built.status.success() => {}
+            other => {
+                println!("skipped: cc {other:?}");
+                return;
+            }
+        }
+    }
+    let timed = |arguments: &[&str], program: &str| {
+        let made = Command::new(env!("CARGO_BIN_EXE_truecount"))
+            .current_dir(&folder.0)
+            .args(["blocks", "--time", "look_up"])
+            .args(arguments)
+            .args(["--", program])
+            .output()
+            .unwrap();
+        // Stdout is the program's.
+        let said = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.success(), "{said}");
+        said
+    };
+    timed(&["--json", "-o", "small.json"], "./small");
+    let said = timed(
+        &[
+            "--compare",
+            "small.json",
+            "--svg",
+            "chart.svg",
+            "--html",
+            "page.html",
+        ],
+        "./large",
+    );
+    assert!(said.contains("COMPARED"), "{said}");
+    std::fs::write(file("blank.html"), "<!doctype html>").unwrap();
+    let Some(blank) = screenshot(&folder.0, &file("blank.html")) else {
+        return;
+    };
+    for picture in ["chart.svg", "page.html"] {
+        let size = screenshot(&folder.0, &file(picture)).unwrap();
+        assert!(
+            size > 3 * blank,
+            "{picture}: {size} bytes, a blank one has {blank}"
+        );
+    }
+    let shown = chromium(&folder.0, &["--dump-dom"], &file("page.html")).unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for text in [
+        "look_up, from one execution to the next",
+        "TSC cycles",
+        "small: 19,",
+        "large: 19,",
+        "stroke-dasharray",
+        "</svg>",
+    ] {
+        assert!(shown.contains(text), "{text} is not shown");
+    }
+}

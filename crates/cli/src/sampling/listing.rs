@@ -1,6 +1,6 @@
 //! A function's instructions and the source lines they come from.
 
-use truecount_sample::code;
+use truecount_sample::code::Isa;
 use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::Symbols;
 
@@ -92,9 +92,7 @@ fn instructions(
     let found = symbols
         .find(file)
         .map_err(|why| format!("the code of {name} is not available: {why}"))?;
-    if found.elf.machine != 62 {
-        return Err("only x86-64 code can be annotated".to_owned());
-    }
+    let isa = Isa::of_machine(found.elf.machine)?;
     let first = usize::try_from(start).unwrap_or(usize::MAX);
     let limit = last.saturating_sub(start).saturating_add(MOST);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -104,7 +102,7 @@ fn instructions(
         .unwrap_or_default()
         .to_vec();
     let mut out = Vec::new();
-    for instruction in code::listing(&bytes, start) {
+    for instruction in isa.listing(&bytes, start) {
         let here = symbols.locate(file, instruction.address);
         let inside = here.frames.last().is_some_and(|f| is_it(&f.function, name));
         if instruction.address > last && !inside {

@@ -230,3 +230,35 @@ fn a_fixed_period_gives_counts_by_period() {
     assert_eq!(report["losses"]["records"], 0);
     std::fs::remove_file(file).unwrap();
 }
+
+/// Of a timer, which every machine has: also one whose branches nobody records, as most of Arm.
+#[test]
+fn without_branch_records_there_is_a_report_and_no_blocks() {
+    let Some((file, output)) = record("plain", &["-e", "cpu-clock:u", "-c", "100000"]) else {
+        return;
+    };
+    let report = json(&["report", "--by", "symbol"], &file);
+    assert_eq!(
+        report["events"][0]["samples"].as_u64().unwrap(),
+        samples(&output)
+    );
+    let first = &report["events"][0]["rows"][0]["key"];
+    let (hot, _) = first.as_str().unwrap().rsplit_once(" [").unwrap();
+    // The code of the machine it runs on is decoded.
+    let annotated = truecount()
+        .args(["report", "--annotate", hot])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let listing = text(&annotated.stdout);
+    assert!(annotated.status.success(), "{}", text(&annotated.stderr));
+    assert!(listing.contains(" ret"), "no return in\n{listing}");
+    let refused = truecount().arg("blocks").arg(&file).output().unwrap();
+    let why = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{why}");
+    assert!(
+        why.contains("branch stack") && why.trim().lines().count() == 1,
+        "{why}"
+    );
+    std::fs::remove_file(file).unwrap();
+}

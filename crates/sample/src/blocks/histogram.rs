@@ -96,7 +96,7 @@ impl Histogram {
 
     /// The peaks, in the order of cycles; none with fewer than 10 values.
     ///
-    /// Values up to 31 have a bin each, above that 16 bins an octave; counts are smoothed over three bins.
+    /// Values up to 31 have a bin each, above that 16 bins an octave; counts per cycle are smoothed over three bins.
     /// A peak is kept when it holds 2 % of all values and stands over the valley beside it by more than the
     /// counting noise of both (2.5 standard deviations of a Poisson count).
     #[must_use]
@@ -190,8 +190,19 @@ struct Hill {
     last: usize,
 }
 
+/// Cycles in a bin.
+fn width(bin: usize) -> f64 {
+    let octave = bin.saturating_sub(32) / 16;
+    if bin < 32 {
+        1.0
+    } else {
+        2f64.powi(i32::try_from(octave).unwrap_or(i32::MAX).saturating_add(1))
+    }
+}
+
+/// Counts per cycle, smoothed: bins that become wider make no steps.
 fn smooth(counts: &[f64], i: usize) -> f64 {
-    let at = |k: usize| counts.get(k).copied().unwrap_or(0.0);
+    let at = |k: usize| counts.get(k).copied().unwrap_or(0.0) / width(k);
     let left = if i == 0 { 0.0 } else { at(i - 1) };
     (left + 2.0 * at(i) + at(i + 1)) / 4.0
 }
@@ -247,9 +258,16 @@ fn merge_hills(mut hills: Vec<Hill>, counts: &[f64], total: f64) -> Vec<Hill> {
                 b
             };
             let top = smooth(counts, low.peak);
-            let valley = smooth(counts, a.last).min(smooth(counts, b.first));
-            // Smoothing weighs 1/4, 1/2, 1/4: the noise of the result is 0.61 of a bin's.
-            let noise = 0.61 * (top + valley).max(1.0).sqrt();
+            let (left, right) = (smooth(counts, a.last), smooth(counts, b.first));
+            let (valley, bin) = if left <= right {
+                (left, a.last)
+            } else {
+                (right, b.first)
+            };
+            // Smoothing weighs 1/4, 1/2, 1/4: the noise of the result is 0.61 of a bin's, and that of n counts in
+            // w cycles is the root of n/w².
+            let noise = |level: f64, bin: usize| level.max(0.5 / width(bin)) / width(bin);
+            let noise = 0.61 * (noise(top, low.peak) + noise(valley, bin)).sqrt();
             let apart = (top - valley) / noise / 2.5;
             let enough = mass(low) / (0.02 * total).max(3.0);
             let distinct = apart.min(enough);
@@ -292,6 +310,15 @@ mod tests {
             "{modes:?}"
         );
         assert!((modes[1].cycles - 300.0).abs() <= 10.0, "{modes:?}");
+    }
+
+    #[test]
+    fn wider_bins_make_no_modes() {
+        // A plateau over all widths of bins, and a slope.
+        for count in [|_| 50, |c: u16| u64::from(400 - c)] {
+            let h = Histogram::new((1..400).map(|c| (c, count(c))).collect());
+            assert_eq!(h.modes().len(), 1, "{:?}", h.modes());
+        }
     }
 
     #[test]

@@ -10,7 +10,20 @@ use super::view::cycles as number;
 /// One histogram of a chart.
 pub(super) struct Series {
     pub(super) name: String,
+    /// As counted, for the legend.
+    pub(super) median: Option<u16>,
+    /// As drawn.
     pub(super) cycles: Histogram,
+}
+
+impl Series {
+    pub(super) fn new(name: String, cycles: Histogram) -> Self {
+        Self {
+            name,
+            median: cycles.percentile(0.5),
+            cycles,
+        }
+    }
 }
 
 /// A bar: values from `first` to `last`.
@@ -182,7 +195,7 @@ pub(super) fn chart(title: &str, series: &[Series], width: u32, height: u32) -> 
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" fill=\"{FAINT}\" text-anchor=\"end\">{beyond} beyond →</text>",
             plot.right,
-            plot.bottom - 6.0
+            plot.bottom + 38.0
         );
     }
     svg.push_str("</svg>\n");
@@ -227,11 +240,13 @@ fn legend(svg: &mut String, series: &[Series]) {
     let mut x = 20.0;
     for (i, s) in series.iter().enumerate() {
         let color = COLORS.get(i % 2).copied().unwrap_or(INK);
+        let median = s
+            .median
+            .map_or_else(String::new, |m| format!(", median {m} cycles"));
         let text = format!(
-            "{}: {} executions, median {} cycles",
+            "{}: {} executions{median}",
             s.name,
             crate::render::number::grouped(s.cycles.total()),
-            s.cycles.percentile(0.5).unwrap_or(0)
         );
         let _ = write!(
             svg,
@@ -376,7 +391,7 @@ fn marks(svg: &mut String, p: &Plot, s: &Series, index: usize, color: &str, over
             p.bottom
         );
         let text = format!("{} ({:.0} %)", number(mode.cycles), 100.0 * mode.weight);
-        let half = 3.4 * text.chars().count() as f64;
+        let half = 3.8 * text.chars().count() as f64;
         let center = x.max(last_end + half + 6.0).max(p.left + half - 30.0);
         if center + half > p.right + 18.0 {
             continue;
@@ -426,10 +441,7 @@ mod tests {
 
     #[test]
     fn a_chart_is_well_formed() {
-        let s = |h| Series {
-            name: "a<b & \"c\"".to_owned(),
-            cycles: h,
-        };
+        let s = |h| Series::new("a<b & \"c\"".to_owned(), h);
         let svg = chart(
             "x<y",
             &[

@@ -25,15 +25,12 @@ pub(super) fn svg(
     }
     let title = view.block_name(at);
     let own = view.block(at).map(Block::all_cycles).unwrap_or_default();
-    let mut series = vec![Series {
-        name: label(view),
-        cycles: own,
-    }];
+    let mut series = vec![Series::new(label(view), own)];
     if let Some((other, at)) = other {
-        series.push(Series {
-            name: label(other),
-            cycles: other.block(*at).map(Block::all_cycles).unwrap_or_default(),
-        });
+        series.push(Series::new(
+            label(other),
+            other.block(*at).map(Block::all_cycles).unwrap_or_default(),
+        ));
     }
     Ok(chart(&title, &series, 960, 420))
 }

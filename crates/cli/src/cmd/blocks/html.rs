@@ -179,15 +179,15 @@ fn detail(h: &mut String, view: &mut View<'_>, at: usize) {
     if b.predicted.cycles.is_empty() && b.mispredicted.cycles.is_empty() {
         let _ = write!(h, "<p>{} executions, no cycles.</p>", grouped(b.count()));
     } else {
-        let mut series = vec![Series {
-            name: "after a predicted branch".to_owned(),
-            cycles: b.predicted.cycles.clone(),
-        }];
+        let mut series = vec![Series::new(
+            "after a predicted branch".to_owned(),
+            b.predicted.cycles.clone(),
+        )];
         if !b.mispredicted.cycles.is_empty() {
-            series.push(Series {
-                name: "after a mispredicted one".to_owned(),
-                cycles: b.mispredicted.cycles.clone(),
-            });
+            series.push(Series::new(
+                "after a mispredicted one".to_owned(),
+                b.mispredicted.cycles.clone(),
+            ));
         }
         h.push_str(&chart(&name, &series, 960, 380));
     }

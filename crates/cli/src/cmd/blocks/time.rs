@@ -160,6 +160,7 @@ fn draw(run: &Run, row: &Row, at: usize, other: Option<&Run>) -> String {
         .chain([(run, row)])
         .map(|(run, row)| Series {
             name: label(run),
+            median: row.cycles.percentile(0.5),
             cycles: row.smooth(run.step()),
         })
         .collect();

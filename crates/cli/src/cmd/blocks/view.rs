@@ -4,7 +4,7 @@ use std::path::Path;
 
 use truecount_sample::Recording;
 use truecount_sample::blocks::{Analysis, Block, Histogram, Loop, Mode};
-use truecount_sample::code::{self, BlockCode};
+use truecount_sample::code::{BlockCode, Isa};
 use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::{Location, SearchPath, Symbols};
 
@@ -21,7 +21,6 @@ pub(super) struct View<'a> {
     pub(super) command: Option<String>,
     pub(super) truncated: bool,
     symbols: Symbols,
-    is_x86: bool,
 }
 
 impl<'a> View<'a> {
@@ -32,7 +31,6 @@ impl<'a> View<'a> {
         search: SearchPath,
     ) -> Self {
         let features = recording.map(Recording::features);
-        let arch = features.and_then(|f| f.arch.as_deref());
         let command = features
             .map(|f| f.command_line.join(" "))
             .filter(|c| !c.is_empty());
@@ -43,7 +41,6 @@ impl<'a> View<'a> {
             command,
             truncated: recording.is_some_and(Recording::is_truncated),
             symbols: Symbols::new(search),
-            is_x86: arch.is_none_or(|a| a == "x86_64"),
         }
     }
 
@@ -114,20 +111,15 @@ impl<'a> View<'a> {
             return Err("no file is mapped there".to_owned());
         };
         let (start, end) = (block.start, block.end);
-        if !self.is_x86 {
-            return Err("only x86-64 code is decoded".to_owned());
-        }
         let found = self.symbols.find(&file)?;
-        if found.elf.machine != 62 {
-            return Err("only x86-64 code is decoded".to_owned());
-        }
+        let isa = Isa::of_machine(found.elf.machine)?;
         let first = usize::try_from(start).unwrap_or(usize::MAX);
         let bytes = found
             .elf
             .bytes()
             .get(first..)
             .ok_or("the file ends before the block")?;
-        code::decode(bytes, start, end).ok_or_else(|| {
+        isa.decode(bytes, start, end).ok_or_else(|| {
             format!(
                 "{} does not fit the recording: no instruction begins at {end:#x}",
                 file.path

@@ -1,48 +1,13 @@
-//! What a block's instructions are: decoded once per distinct block (x86-64, iced-x86).
+//! x86-64, by iced-x86.
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, Formatter as _, InstructionInfoFactory, IntelFormatter, OpAccess,
 };
 
-/// One instruction of a block.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Instruction {
-    /// Its address, as `start` counts.
-    pub address: u64,
-    /// Intel syntax.
-    pub text: String,
-}
+use super::{BlockCode, Instruction};
 
-/// What can be known about a block without running it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BlockCode {
-    /// The instructions, the branch that ends the block included.
-    pub instructions: Vec<Instruction>,
-    /// Instructions that read memory (returns and pops too).
-    pub loads: u32,
-    /// Instructions that write memory.
-    pub stores: u32,
-    /// Integer or floating-point divisions and square roots.
-    pub divisions: u32,
-    /// Branches inside, which were not taken.
-    pub inner_branches: u32,
-    /// What the last instruction is: `jump`, `call`, `return`, `other`.
-    pub ends_with: &'static str,
-}
-
-/// Decodes the code from `start` to the branch at `end` (inclusive). `bytes` begin at `start`.
-///
-/// `None`: no instruction begins at `end`, so the file is not the one that ran (or code was written meanwhile).
-///
-/// ```
-/// // mov rax,[rdi]; add rdi,8; jne -9
-/// let code = [0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 0x08, 0x75, 0xf7];
-/// let block = truecount_sample::code::decode(&code, 0x1000, 0x1007).unwrap();
-/// assert_eq!((block.instructions.len(), block.loads, block.ends_with), (3, 1, "jump"));
-/// assert!(truecount_sample::code::decode(&code, 0x1000, 0x1005).is_none());
-/// ```
-#[must_use]
-pub fn decode(bytes: &[u8], start: u64, end: u64) -> Option<BlockCode> {
+/// See [`super::Isa::decode`].
+pub(super) fn decode(bytes: &[u8], start: u64, end: u64) -> Option<BlockCode> {
     let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
     let mut info = InstructionInfoFactory::new();
     let mut formatter = formatter();
@@ -93,8 +58,8 @@ pub fn decode(bytes: &[u8], start: u64, end: u64) -> Option<BlockCode> {
     None
 }
 
-/// All instructions from `start` on, to the end of `bytes` or to what is none.
-pub fn listing(bytes: &[u8], start: u64) -> impl Iterator<Item = Instruction> + '_ {
+/// See [`super::Isa::listing`].
+pub(super) fn listing(bytes: &[u8], start: u64) -> impl Iterator<Item = Instruction> + '_ {
     let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
     let mut formatter = formatter();
     std::iter::from_fn(move || {
