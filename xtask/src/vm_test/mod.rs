@@ -152,7 +152,8 @@ fn run_suite(
             return Ok(tally);
         }
     };
-    for privilege in suite.runs {
+    let runs = suite.runs.iter();
+    for privilege in runs.filter(|run| run.exists_on(builder.arch())) {
         let Some(filters) = privilege.filters(options.filter.as_deref()) else {
             continue;
         };

@@ -46,35 +46,47 @@ pub struct Binary {
     pub variable: &'static str,
 }
 
-/// Under which privilege a suite is run.
+/// Under which privilege a suite is run, and in which machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
     /// As root: all tests.
     Root,
     /// As nobody with this `kernel.perf_event_paranoid`: the tests with `paranoid` in their name.
     Paranoid(i32),
+    /// As root on an x86 machine whose PMU adds no instruction per interrupt: the tests with `no_overcount` in their
+    /// name.
+    NoOvercount,
 }
 
 /// In the name of tests that are about a paranoid level.
 const PARANOID: &str = "paranoid";
+/// In the name of tests that are about a PMU that does not overcount.
+const NO_OVERCOUNT: &str = "no_overcount";
 
 impl Privilege {
     /// The filters of the test runner; `None`: the user's filter leaves nothing to run.
     pub fn filters(self, users: Option<&str>) -> Option<Vec<String>> {
-        match (self, users) {
-            (Self::Root, None) => Some(Vec::new()),
-            (Self::Root, Some(filter)) => Some(vec![filter.to_owned()]),
-            (Self::Paranoid(_), None) => Some(vec![PARANOID.to_owned()]),
-            (Self::Paranoid(_), Some(filter)) => {
-                filter.contains(PARANOID).then(|| vec![filter.to_owned()])
-            }
+        let own = match self {
+            Self::Root => return Some(users.map(str::to_owned).into_iter().collect()),
+            Self::Paranoid(_) => PARANOID,
+            Self::NoOvercount => NO_OVERCOUNT,
+        };
+        match users {
+            None => Some(vec![own.to_owned()]),
+            Some(filter) => filter.contains(own).then(|| vec![filter.to_owned()]),
         }
+    }
+
+    /// Whether this architecture's rig has such a machine.
+    pub fn exists_on(self, arch: Arch) -> bool {
+        self != Self::NoOvercount || arch == Arch::X86
     }
 
     pub fn describe(self) -> String {
         match self {
             Self::Root => "as root".to_owned(),
             Self::Paranoid(level) => format!("unprivileged, perf_event_paranoid={level}"),
+            Self::NoOvercount => "as root, interrupts add no instruction".to_owned(),
         }
     }
 }
@@ -113,7 +125,11 @@ pub const SUITES: &[Suite] = &[
         package: "truecount-cli",
         folder: "crates/cli",
         archs: &Arch::ALL,
-        runs: &[Privilege::Root, Privilege::Paranoid(3)],
+        runs: &[
+            Privilege::Root,
+            Privilege::Paranoid(3),
+            Privilege::NoOvercount,
+        ],
         binaries: &[Binary {
             package: "truecount-cli",
             name: "truecount",
@@ -136,6 +152,12 @@ mod tests {
         );
         assert_eq!(Privilege::Paranoid(3).filters(None), strings(&["paranoid"]));
         assert_eq!(Privilege::Paranoid(3).filters(Some("groups")), None);
+        assert_eq!(
+            Privilege::NoOvercount.filters(None),
+            strings(&["no_overcount"])
+        );
+        assert_eq!(Privilege::NoOvercount.filters(Some("groups")), None);
+        assert!(!Privilege::NoOvercount.exists_on(Arch::Arm64));
         assert_eq!(
             Privilege::Paranoid(3).filters(Some("paranoid_3")),
             strings(&["paranoid_3"])

@@ -47,6 +47,10 @@ fn arguments(
         line.extend(["-u".into(), option.into(), level.to_string().into()]);
         variables.push(format!("TRUECOUNT_EXPECT_PARANOID={level}"));
     }
+    if privilege == Privilege::NoOvercount {
+        line.extend(["-c", "pmu-irq-overcount=off"].map(OsString::from));
+        variables.push("TRUECOUNT_EXPECT_NO_OVERCOUNT=1".to_owned());
+    }
     for extra in extras {
         let mut file = extra.source.as_os_str().to_owned();
         file.push(format!(":{}", extra.destination));
@@ -130,6 +134,8 @@ mod tests {
         );
         let arm = line(Arch::Arm64, Privilege::Paranoid(2));
         assert!(arm.starts_with("-t 900 -q -u -p 2 "), "{arm}");
+        let off = line(Arch::X86, Privilege::NoOvercount);
+        assert!(off.starts_with("-t 900 -c pmu-irq-overcount=off "), "{off}");
         let root = line(Arch::X86, Privilege::Root);
         assert!(!root.contains("-u") && !root.contains("PARANOID"), "{root}");
     }

@@ -67,3 +67,42 @@ fn what_an_interrupt_adds_is_found_and_subtracted() {
     assert!(text.contains("instructions:u (hardware)"), "{text}");
     let _ = std::fs::remove_dir_all(&state);
 }
+
+#[test]
+fn no_overcount_is_said_where_an_interrupt_adds_nothing() {
+    if std::env::var_os("TRUECOUNT_EXPECT_NO_OVERCOUNT").is_none() {
+        println!("skipped: only in a machine whose PMU is known not to overcount");
+        return;
+    }
+    let output = truecount()
+        .args(["exactness", "--json", "--no-save", "--seconds", "1"])
+        .args(["-e", "instructions:u,instructions-minus-irqs:u"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let plain = counter(&document, "instructions:u").expect("instructions:u opens");
+    println!("instructions:u: {}", plain["verdict"]["text"]);
+    assert_eq!(plain["source"], "hardware");
+    assert_eq!(plain["verdict"]["kind"], "exact", "{plain}");
+    let loops = plain["loops"].as_array().unwrap();
+    assert!(
+        loops.iter().all(|each| each["exact"] == each["samples"]),
+        "{plain}"
+    );
+    // Interrupts did arrive while it counted.
+    let interrupts = |each: &Value| each["interrupts"].as_u64().unwrap_or(0);
+    assert!(loops.iter().map(interrupts).sum::<u64>() > 0, "{plain}");
+    // There is nothing to subtract: counting the difference is refused, with the reason.
+    assert!(counter(&document, "instructions-minus-irqs:u").is_none());
+    let missing = document["unavailable"].as_array().unwrap().iter();
+    let minus = missing
+        .clone()
+        .find(|m| m["name"] == "instructions-minus-irqs:u");
+    println!("{minus:?}");
+    assert!(
+        minus.is_some_and(|m| m["reason"].as_str().unwrap().contains("interrupt")),
+        "{document}"
+    );
+}
