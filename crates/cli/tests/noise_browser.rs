@@ -99,7 +99,7 @@ fn what_makes_runs_differ_is_drawn() {
         "environment size",
         "hash randomisation",
         "every run the same",
-        "echo &lt;b&gt;&amp;amp;",
+        "'&lt;b&gt;&amp;amp;'",
         "</svg>",
     ] {
         assert!(shown.contains(text), "{text} is not shown: {shown}");

@@ -90,7 +90,7 @@ fn hash_randomisation_of_python_is_named_and_held_still() {
         "--source",
         "virtual",
         "-n",
-        "4",
+        "3",
         "--factors",
         "getrandom",
         "--",
