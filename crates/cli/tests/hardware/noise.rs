@@ -1,25 +1,12 @@
 //! `noise` on a machine with a PMU: the CPU counts, and the environment's size is found where a program's work depends
 //! on it.
 
-use std::process::Command;
-
 use serde_json::Value;
+
+use super::{no_hardware, skip, truecount};
 
 /// Set: do work by the size of the environment and nothing else.
 const WORKLOAD: &str = "TRUECOUNT_TEST_ENVIRONMENT";
-
-fn truecount() -> Command {
-    let built = std::env::var_os("TRUECOUNT_BIN");
-    Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_truecount").into()))
-}
-
-fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
-        "must not be skipped here: {reason}"
-    );
-    println!("skipped: {reason}");
-}
 
 /// Not a test of its own: the program that `noise` runs. A hundred turns for each byte of the environment.
 #[test]
@@ -39,12 +26,8 @@ fn noise_workload() {
 
 #[test]
 fn the_cpu_finds_what_makes_runs_differ() {
-    let check = truecount()
-        .args(["check", "--require", "hardware"])
-        .output()
-        .unwrap();
-    if !check.status.success() {
-        return skip(String::from_utf8_lossy(&check.stderr).trim());
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
     }
     let output = truecount()
         .args(["noise", "--json", "-n", "5", "--seed", "2"])

@@ -1,27 +1,10 @@
 //! The chart and the page of `truecount blocks`, rendered by a real browser: what it draws must not be an empty
 //! page, and the numbers must be in what it shows. Skipped where there is no Chromium.
 
-#![allow(clippy::unwrap_used)]
+use std::path::Path;
+use std::process::Command;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-/// A folder of its own, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("truecount-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use super::{Folder, chromium, screenshot};
 
 /// Stacks of a loop of one block: `hits` of 100 iterations take about 20 cycles, the others about 300.
 fn recording(path: &Path, hits: u32) {
@@ -42,50 +25,6 @@ fn recording(path: &Path, hits: u32) {
         text.push('\n');
     }
     std::fs::write(path, text).unwrap();
-}
-
-fn chromium(folder: &Path, arguments: &[&str], page: &Path) -> Option<Output> {
-    for name in ["chromium", "chromium-browser", "google-chrome"] {
-        let profile = folder.join("profile");
-        let started = Command::new(name)
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-quic",
-                "--no-first-run",
-            ])
-            .args([
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-            ])
-            .arg(format!("--user-data-dir={}", profile.display()))
-            .args(arguments)
-            .arg(format!("file://{}", page.display()))
-            .output();
-        match started {
-            Ok(output) => return Some(output),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => panic!("{name}: {error}"),
-        }
-    }
-    println!("skipped: no Chromium on this machine");
-    None
-}
-
-fn screenshot(folder: &Path, page: &Path) -> Option<u64> {
-    let picture = folder.join("shot.png");
-    let argument = format!("--screenshot={}", picture.display());
-    let output = chromium(folder, &[&argument, "--window-size=980,440"], page)?;
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let size = std::fs::metadata(&picture).unwrap().len();
-    std::fs::remove_file(picture).unwrap();
-    Some(size)
 }
 
 #[test]

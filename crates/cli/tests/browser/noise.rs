@@ -1,0 +1,49 @@
+//! The page of `truecount noise`, rendered by a real browser: it must not be an empty page, and what it says must be
+//! shown. Skipped where there is no Chromium or no virtual PMU.
+
+use std::process::Command;
+
+use super::{Folder, chromium, screenshot};
+
+#[test]
+fn what_makes_runs_differ_is_drawn() {
+    let folder = Folder::new("noise-browser");
+    let file = |name: &str| folder.0.join(name);
+    let made = Command::new(env!("CARGO_BIN_EXE_truecount"))
+        .args(["noise", "--source", "virtual", "-n", "3"])
+        .args(["--factors", "env,getrandom", "--html"])
+        .arg(file("page.html"))
+        .arg("--svg")
+        .arg(file("chart.svg"))
+        .args(["--", "sh", "-c", "echo '<b>&amp;'"])
+        .output()
+        .unwrap();
+    if !made.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&made.stderr));
+        return;
+    }
+    std::fs::write(file("blank.html"), "<!doctype html>").unwrap();
+    let Some(blank) = screenshot(&folder.0, &file("blank.html")) else {
+        return;
+    };
+    for name in ["page.html", "chart.svg"] {
+        let size = screenshot(&folder.0, &file(name)).unwrap();
+        assert!(
+            size > 3 * blank,
+            "{name}: {size} bytes, a blank one has {blank}"
+        );
+    }
+    let shown = chromium(&folder.0, &["--dump-dom"], &file("page.html")).unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for text in [
+        "environment size",
+        "hash randomisation",
+        "every run the same",
+        "'&lt;b&gt;&amp;amp;'",
+        "</svg>",
+    ] {
+        assert!(shown.contains(text), "{text} is not shown: {shown}");
+    }
+    // Three runs each of two factors, of nothing and of everything.
+    assert_eq!(shown.matches("<circle").count(), 12);
+}
