@@ -9,6 +9,38 @@ use std::time::Duration;
 /// Signals by which a user stops truecount.
 const STOPPING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
+/// `si_code` of a signal that no process sent (sigaction(2)): of Ctrl-C and of a terminal that hangs up.
+const SI_KERNEL: i32 = 0x80;
+
+/// A signal that was taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrived {
+    pub(crate) signal: i32,
+    /// The terminal sent it, to every process of its foreground group.
+    pub(crate) by_terminal: bool,
+}
+
+/// What becomes of stopping signals while a command runs.
+#[derive(Debug, Default)]
+pub(crate) struct Stopping {
+    /// The last one.
+    pub(crate) interrupted: Option<i32>,
+    passed_on: bool,
+}
+
+impl Stopping {
+    /// What to send to the command: the signal, SIGKILL the second time, nothing where the terminal has sent it to
+    /// the command, too: which may go on after it, as an interpreter at its prompt does.
+    pub(crate) fn pass_on(&mut self, arrived: Arrived, own_group: bool) -> Option<i32> {
+        self.interrupted = Some(arrived.signal);
+        if arrived.by_terminal && !own_group {
+            return None;
+        }
+        let again = std::mem::replace(&mut self.passed_on, true);
+        Some(if again { libc::SIGKILL } else { arrived.signal })
+    }
+}
+
 /// The blocked signals; one value for the life of the process.
 pub(crate) struct Signals {
     waited: libc::sigset_t,
@@ -53,10 +85,16 @@ impl Signals {
 
     /// Waits for one of the signals, at most `limit`; `None` is the end of the time.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<Option<i32>> {
-        // SAFETY: the set is initialised; a null timeout means to wait for ever.
+        Ok(self.arrival(limit)?.map(|arrived| arrived.signal))
+    }
+
+    /// The same, with what is known of the sender.
+    pub(crate) fn arrival(&self, limit: Option<Duration>) -> io::Result<Option<Arrived>> {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: the set is initialised, the place valid; a null timeout means to wait for ever.
         let signal = unsafe {
             match limit {
-                None => libc::sigwaitinfo(&raw const self.waited, std::ptr::null_mut()),
+                None => libc::sigwaitinfo(&raw const self.waited, info.as_mut_ptr()),
                 Some(limit) => {
                     let timeout = libc::timespec {
                         tv_sec: libc::time_t::try_from(limit.as_secs())
@@ -65,14 +103,20 @@ impl Signals {
                     };
                     libc::sigtimedwait(
                         &raw const self.waited,
-                        std::ptr::null_mut(),
+                        info.as_mut_ptr(),
                         &raw const timeout,
                     )
                 }
             }
         };
         if signal > 0 {
-            return Ok(Some(signal));
+            // SAFETY: zeroed plain data, filled by the kernel.
+            let code = unsafe { info.assume_init() }.si_code;
+            let by_terminal = code == SI_KERNEL;
+            return Ok(Some(Arrived {
+                signal,
+                by_terminal,
+            }));
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {

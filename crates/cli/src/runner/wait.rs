@@ -4,7 +4,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use super::{Exit, Launch, Signals, Usage};
+use super::signals::Arrived;
+use super::{Exit, Launch, Signals, Stopping, Usage};
 
 /// Something to do at a regular interval while the command runs.
 pub(crate) struct Ticker<'t> {
@@ -46,7 +47,7 @@ pub(super) fn nanoseconds(time: &libc::timespec) -> u64 {
 }
 
 /// Waits until `pid` has ended. A first stopping signal is passed on to the command, a second one
-/// kills it.
+/// kills it; the terminal's own reach it without that.
 pub(super) fn until_exit(
     pid: i32,
     signals: &Signals,
@@ -57,7 +58,7 @@ pub(super) fn until_exit(
     let target = if launch.own_group { -pid } else { pid };
     let mut timed_out = false;
     let mut killed = false;
-    let mut interrupted = None;
+    let mut stopping = Stopping::default();
     let mut ticks: u32 = 0;
     loop {
         let elapsed = start.elapsed();
@@ -72,27 +73,25 @@ pub(super) fn until_exit(
             (Some(tick), Some(limit)) => Some(tick.min(limit)),
             (tick, limit) => tick.or(limit),
         };
-        let signal = signals.wait(next.map(|at| at.saturating_sub(elapsed)))?;
-        match signal {
-            Some(libc::SIGCHLD) => {
+        match signals.arrival(next.map(|at| at.saturating_sub(elapsed)))? {
+            Some(Arrived {
+                signal: libc::SIGCHLD,
+                ..
+            }) => {
                 if let Some((status, rusage)) = reap(pid)? {
                     return Ok(Waited {
                         ended_ns: now_ns(),
                         exit: Exit::from_wait(status),
                         usage: Usage::from_rusage(&rusage),
                         timed_out,
-                        interrupted,
+                        interrupted: stopping.interrupted,
                     });
                 }
             }
-            Some(signal) => {
-                let pass_on = if interrupted.is_some() {
-                    libc::SIGKILL
-                } else {
-                    signal
-                };
-                interrupted = Some(signal);
-                send(target, pass_on);
+            Some(arrived) => {
+                if let Some(signal) = stopping.pass_on(arrived, launch.own_group) {
+                    send(target, signal);
+                }
             }
             None => {}
         }

@@ -1,7 +1,9 @@
 //! What becomes of the program when truecount is told to stop, or killed.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -182,7 +184,11 @@ fn children_that_go_on_are_counted_until_then_and_said() {
         return;
     }
     // The child holds none of truecount's streams, or their readers would wait for it.
-    let run = Run::start("sleep 1000 >/dev/null 2>&1 </dev/null & echo $! >&2; exit 3");
+    // It sleeps (nanosleep, clock_nanosleep) before the shell ends: between two programs nobody follows it.
+    let run = Run::start(
+        "sleep 1000 >/dev/null 2>&1 </dev/null & echo $! >&2
+        until grep -qE '^(35|230) ' /proc/$!/syscall; do sleep 0.02; done; exit 3",
+    );
     let (code, text) = run.end();
     assert_eq!(code, Some(3), "{text}");
     let child: i32 = text.lines().next().unwrap().trim().parse().unwrap();
@@ -194,4 +200,85 @@ fn children_that_go_on_are_counted_until_then_and_said() {
         text.contains("1 process(es) outlived the program"),
         "{text}"
     );
+}
+
+/// Starts a command as the leader of a session with a terminal of its own; the master's end comes back.
+fn with_terminal(mut command: std::process::Command) -> (Child, fs::File) {
+    let (mut master, mut slave) = (-1, -1);
+    let none = std::ptr::null_mut();
+    // SAFETY: two descriptors into our variables; no name, settings or size are asked for.
+    let made = unsafe {
+        libc::openpty(
+            &raw mut master,
+            &raw mut slave,
+            none,
+            std::ptr::null(),
+            std::ptr::null(),
+        )
+    };
+    assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: each is owned once.
+    let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+    // SAFETY: two system calls, which are async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+    let child = command
+        .stdin(slave.try_clone().unwrap())
+        .stdout(slave.try_clone().unwrap())
+        .stderr(slave)
+        .spawn()
+        .unwrap();
+    (child, master.into())
+}
+
+/// Reads from the terminal until `text` has come.
+fn shown(master: &mut fs::File, all: &mut String, text: &str) {
+    let mut bytes = [0u8; 4096];
+    until(text, || {
+        if !all.contains(text) {
+            let count = master.read(&mut bytes).unwrap();
+            all.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        all.contains(text)
+    });
+}
+
+/// The terminal interrupts the program itself: it is told once, and may live through any number of them.
+#[test]
+fn ctrl_c_of_a_terminal_reaches_the_program_once() {
+    let script = "trap 'n=$((n+1)); echo told $n' INT; echo ready
+        while [ ${n:-0} -lt 3 ]; do sleep 0.05; done; echo told $n in all; exit 9";
+    let mut kinds = vec!["software"];
+    if virtual_pmu() {
+        kinds.push("virtual");
+    }
+    for source in kinds {
+        let mut command = truecount(&["stat", "--source", source]);
+        command.args(
+            (source == "software")
+                .then_some(["-e", "page-faults"])
+                .into_iter()
+                .flatten(),
+        );
+        command.args(["--", "sh", "-c", script]);
+        let (mut child, mut master) = with_terminal(command);
+        let mut all = String::new();
+        shown(&mut master, &mut all, "ready");
+        for number in 1..=3 {
+            master.write_all(b"\x03").unwrap();
+            shown(&mut master, &mut all, &format!("told {number}"));
+            // A second one of the same would come soon.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        shown(&mut master, &mut all, "told 3 in all");
+        shown(&mut master, &mut all, "interrupted");
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(9), "{source}: {all}");
+    }
 }

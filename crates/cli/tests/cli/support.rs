@@ -1,5 +1,6 @@
 //! Running truecount and looking at what came out.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -11,6 +12,16 @@ pub(crate) fn truecount(args: &[&str]) -> Command {
         .stdin(Stdio::null())
         .env("TRUECOUNT_NO_CACHE", "1")
         .env_remove("CLICOLOR_FORCE");
+    // What the tests were started with (a shell's background job ignores Ctrl-C) is not what they are about.
+    // SAFETY: signal(2) is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
     command
 }
 

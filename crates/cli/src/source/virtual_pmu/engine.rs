@@ -15,7 +15,7 @@ use super::{Ran, Refusal, Thread, cache};
 use crate::failure::Failure;
 use crate::fixed::{Answers, Factor, Fixed, Missing};
 use crate::runner::wait::has_ended;
-use crate::runner::{Exit, Launch, Signals, exec_failure};
+use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
 use crate::source::{Ended, Reason, command};
 
 /// After a time limit: how long SIGTERM may take before SIGKILL.
@@ -192,6 +192,7 @@ fn until_end(pid: i32, signals: &Signals, launch: &Launch<'_>) -> std::io::Resul
         interrupted: None,
         timed_out: false,
     };
+    let mut stopping = Stopping::default();
     let mut killed = false;
     loop {
         if has_ended(pid)? {
@@ -205,11 +206,12 @@ fn until_end(pid: i32, signals: &Signals, launch: &Launch<'_>) -> std::io::Resul
             };
             at.saturating_sub(start.elapsed())
         });
-        match signals.wait(Some(limit.map_or(LOOK, |limit| limit.min(LOOK))))? {
-            Some(libc::SIGCHLD) | None => {}
-            Some(signal) => {
-                let again = stopped.interrupted.replace(signal).is_some();
-                send(target, if again { libc::SIGKILL } else { signal });
+        let arrived = signals.arrival(Some(limit.map_or(LOOK, |limit| limit.min(LOOK))))?;
+        if let Some(arrived) = arrived.filter(|arrived| arrived.signal != libc::SIGCHLD) {
+            let signal = stopping.pass_on(arrived, launch.own_group);
+            stopped.interrupted = stopping.interrupted;
+            if let Some(signal) = signal {
+                send(target, signal);
             }
         }
         if limit.is_some_and(|limit| limit.is_zero()) {
