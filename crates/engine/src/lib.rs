@@ -1,5 +1,6 @@
 //! Exact counts without a PMU.
 
+pub mod auxv;
 pub mod layout;
 pub mod log;
 pub mod pmu;

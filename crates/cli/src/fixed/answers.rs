@@ -217,6 +217,9 @@ impl Answers {
     pub(crate) fn problem(&self) -> Option<Failure> {
         let errno = self.errno.load(Ordering::Acquire);
         (errno != 0).then(|| {
+            let mut others = Factor::remedies();
+            others.retain(|&factor| factor != Factor::Getrandom);
+            let others: Vec<&str> = others.into_iter().map(Factor::name).collect();
             Failure::new(
                 125,
                 format!(
@@ -224,7 +227,10 @@ impl Answers {
                     io::Error::from_raw_os_error(errno)
                 ),
             )
-            .mend("name the other factors: --deterministic=aslr,at-random,clock,env,path,malloc,cpu,pid")
+            .mend(format!(
+                "name the other factors: --deterministic={}",
+                others.join(",")
+            ))
         })
     }
 

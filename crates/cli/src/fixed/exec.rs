@@ -15,7 +15,6 @@ use libc::c_void;
 /// `PTRACE_EVENT_EXEC` as the status of `waitid(2)`: SIGTRAP, and the event above it.
 const AT_EXEC: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXEC << 8;
 /// Auxiliary vector (`getauxval(3)`, linux/auxvec.h).
-const AT_NULL: u64 = 0;
 const AT_IGNORE: u64 = 1;
 const AT_RANDOM: u64 = 25;
 const AT_SYSINFO_EHDR: u64 = 33;
@@ -60,20 +59,23 @@ impl Seized {
         Ok(Self { caller })
     }
 
-    /// The call goes on; waits for what comes of it, changes the new program, and lets it go. `Ok(false)` when there is
-    /// no new program. `child` is reaped by others.
-    pub(super) fn finish(self, change: AtExec, child: i32) -> io::Result<bool> {
+    /// The call goes on; waits for what comes of it, changes the new program, if there is one, and lets it go. `child`
+    /// is reaped by others.
+    pub(super) fn finish(self, change: AtExec, child: i32) -> io::Result<()> {
         // It has gone, or is on its way: the wait tells.
         let _ = ptrace(libc::PTRACE_INTERRUPT, self.caller, 0);
         let Some((pid, status)) = stopped(child)? else {
-            return Ok(false);
+            return Ok(());
         };
-        let executed = status == AT_EXEC;
-        let changed = if executed { apply(pid, change) } else { Ok(()) };
+        let changed = if status == AT_EXEC {
+            apply(pid, change)
+        } else {
+            Ok(())
+        };
         // A signal that was about to be delivered is, an event is not one.
         let signal = if status >> 8 == 0 { status } else { 0 };
         let _ = ptrace(libc::PTRACE_DETACH, pid, signal);
-        changed.map(|()| executed)
+        changed
     }
 }
 
@@ -115,59 +117,31 @@ fn stopped(child: i32) -> io::Result<Option<(i32, i32)>> {
 
 /// Changes the stack of a program that has not yet executed an instruction.
 fn apply(pid: i32, change: AtExec) -> io::Result<()> {
-    /// The kernel gives about 20 entries.
-    const ENTRIES: usize = 64;
     let mut class = [0u8; 5];
     let exe = format!("/proc/{pid}/exe");
     io::Read::read_exact(&mut std::fs::File::open(exe)?, &mut class)?;
     if class != *b"\x7fELF\x02" {
         return Err(io::Error::other("a program is not 64-bit"));
     }
-    let mut at = auxiliary(pid)?;
-    for _ in 0..ENTRIES {
-        let [kind, value] = words(pid, at)?;
-        match kind {
-            AT_NULL => return Ok(()),
-            AT_RANDOM => {
-                if let Some(bytes) = change.random {
-                    write(pid, value, &bytes)?;
-                }
-            }
-            AT_SYSINFO_EHDR if change.hide_vdso => write(pid, at, &AT_IGNORE.to_ne_bytes())?,
-            _ => {}
-        }
-        at = at.wrapping_add(16);
+    if let Some(bytes) = change.random
+        && let Some((_, at)) = find(pid, AT_RANDOM)?
+    {
+        write(pid, at, &bytes)?;
     }
-    Err(io::Error::other("the auxiliary vector has no end"))
+    if change.hide_vdso
+        && let Some((entry, _)) = find(pid, AT_SYSINFO_EHDR)?
+    {
+        write(pid, entry, &AT_IGNORE.to_ne_bytes())?;
+    }
+    Ok(())
 }
 
-/// Where the auxiliary vector begins: behind the arguments' and the environment's pointers (System V ABI, "Process
-/// Initialization"), which begin at `startstack` of `proc_pid_stat(5)`.
-fn auxiliary(pid: i32) -> io::Result<u64> {
-    let odd = || io::Error::other("the new stack is not as the ABI says");
+/// Address and value of an entry of the auxiliary vector. The stack begins at `startstack` of `proc_pid_stat(5)`.
+fn find(pid: i32, key: u64) -> io::Result<Option<(u64, u64)>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let start = start_of_stack(&stat).ok_or_else(odd)?;
-    let [argc] = words(pid, start)?;
-    // argc, the arguments, their NULL.
-    let mut at = argc
-        .checked_add(2)
-        .and_then(|words| words.checked_mul(8))
-        .and_then(|bytes| start.checked_add(bytes))
-        .ok_or_else(odd)?;
-    // The kernel allows 2^31 - 1 strings; the stack holds far less.
-    loop {
-        let mut chunk = [0u8; 4096];
-        let got = read(pid, at, &mut chunk)?;
-        let chunk = chunk.get(..got).unwrap_or_default();
-        let zero = chunk
-            .chunks_exact(8)
-            .position(|word| word.iter().all(|&byte| byte == 0));
-        match zero {
-            Some(place) => return Ok(at.wrapping_add(place as u64 * 8 + 8)),
-            None if got < 8 => return Err(odd()),
-            None => at = at.checked_add(got as u64 / 8 * 8).ok_or_else(odd)?,
-        }
-    }
+    let stack = start_of_stack(&stat)
+        .ok_or_else(|| io::Error::other("the kernel does not tell where the stack begins"))?;
+    truecount_engine::auxv::entry(|at| word(pid, at), stack, key)
 }
 
 /// Field 28 of `/proc/pid/stat`, counted behind the name, which may hold anything.
@@ -177,18 +151,6 @@ fn start_of_stack(stat: &str) -> Option<u64> {
     (start != 0).then_some(start)
 }
 
-fn words<const N: usize>(pid: i32, at: u64) -> io::Result<[u64; N]> {
-    let mut found = [0u64; N];
-    for (word, place) in found.iter_mut().zip((at..).step_by(8)) {
-        let mut bytes = [0u8; 8];
-        if read(pid, place, &mut bytes)? != 8 {
-            return Err(io::Error::from_raw_os_error(libc::EFAULT));
-        }
-        *word = u64::from_ne_bytes(bytes);
-    }
-    Ok(found)
-}
-
 fn remote(at: u64, length: usize) -> libc::iovec {
     libc::iovec {
         iov_base: at as *mut c_void,
@@ -196,25 +158,26 @@ fn remote(at: u64, length: usize) -> libc::iovec {
     }
 }
 
-/// Bytes from `at` on; fewer where the memory ends at a page's end.
-fn read(pid: i32, at: u64, to: &mut [u8]) -> io::Result<usize> {
-    let length = to.len();
+fn word(pid: i32, at: u64) -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
     let local = libc::iovec {
-        iov_base: to.as_mut_ptr().cast(),
-        iov_len: length,
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
     };
-    let attempt = |length: usize| {
-        let remote = remote(at, length);
-        // SAFETY: fills our slice.
-        unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) }
-    };
-    let mut got = attempt(length);
-    if got < 0 {
-        // To the end of its page, which need not be as large as this; every page is a multiple of it.
-        let page = 4096 - usize::try_from(at % 4096).unwrap_or(0);
-        got = attempt(length.min(page));
+    let remote = remote(at, bytes.len());
+    // SAFETY: fills our bytes.
+    let done = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    whole(done, bytes.len())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Whether a transfer was of all bytes.
+fn whole(done: isize, length: usize) -> io::Result<()> {
+    match usize::try_from(done) {
+        Ok(done) if done == length => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+        Err(_) => Err(io::Error::last_os_error()),
     }
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
 fn write(pid: i32, at: u64, bytes: &[u8]) -> io::Result<()> {
@@ -226,11 +189,7 @@ fn write(pid: i32, at: u64, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: reads our slice; the memory written is the other process's.
     let done =
         unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    match usize::try_from(done) {
-        Ok(done) if done == bytes.len() => Ok(()),
-        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
-        Err(_) => Err(io::Error::last_os_error()),
-    }
+    whole(done, bytes.len())
 }
 
 #[cfg(test)]
@@ -252,10 +211,13 @@ mod tests {
     #[test]
     fn the_vector_of_a_process_is_found_on_its_stack() {
         let me = std::process::id().cast_signed();
-        let at = auxiliary(me).unwrap();
-        let told = std::fs::read("/proc/self/auxv").unwrap();
-        let mut found = vec![0u8; told.len()];
-        assert_eq!(read(me, at, &mut found).unwrap(), told.len());
-        assert_eq!(found, told);
+        for key in [AT_RANDOM, AT_SYSINFO_EHDR] {
+            // SAFETY: asks for a number.
+            let told = unsafe { libc::getauxval(key as libc::c_ulong) };
+            let found = find(me, key).unwrap().map_or(0, |(_, value)| value);
+            assert_eq!(found, told as u64, "{key}");
+        }
+        assert!(find(me, AT_RANDOM).unwrap().is_some());
+        assert!(word(me, 8).is_err());
     }
 }

@@ -259,24 +259,7 @@ fn appended(name: &str, setting: &str, between: &str) -> (OsString, OsString) {
 
 /// The CPUs that truecount may use.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
-    let mut set = [0u64; 16];
-    // SAFETY: the kernel fills at most the bytes that it is told of.
-    let filled = unsafe {
-        libc::syscall(
-            libc::SYS_sched_getaffinity,
-            0,
-            size_of_val(&set),
-            set.as_mut_ptr(),
-        )
-    };
-    if filled <= 0 {
-        return Vec::new();
-    }
-    let allowed = |cpu: &usize| {
-        let word = set.get(cpu / 64);
-        word.is_some_and(|word| word >> (cpu % 64) & 1 == 1)
-    };
-    (0..1024).filter(allowed).collect()
+    truecount_lab::machine::Affinity::now().map_or_else(|_| Vec::new(), |set| set.cpus().collect())
 }
 
 /// What the user has to know before random numbers stop being random.

@@ -10,7 +10,7 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
-use crate::fixed::{Answers, Factor, Fixed, Missing};
+use crate::fixed::{Answers, Factor, Fixed};
 use crate::model::{Precision, Reading, SourceKind};
 use crate::render::number::grouped;
 use crate::runner::{Exit, exec_failure};
@@ -77,12 +77,11 @@ impl Source for Step {
             });
         }
 
-        let mut missing = launch.fixed.map(not_held).unwrap_or_default();
         let random = match launch.fixed.and_then(Fixed::getrandom) {
             Some(seed) => Some(Answers::prepare(&mut command, seed)?),
             None => None,
         };
-        missing.extend(launch.fixed.and_then(Fixed::choose_pid));
+        let missing = launch.fixed.and_then(Fixed::choose_pid);
         let cancel = AtomicBool::new(false);
         let before = self.before;
         let mut interrupted = None;
@@ -99,6 +98,8 @@ impl Source for Step {
                         timeout: launch.timeout,
                         progress: Some(&mut progress),
                         aslr: launch.keep_aslr,
+                        at_random: launch.fixed.and_then(Fixed::at_random),
+                        hide_vdso: launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)),
                         ..StepOptions::default()
                     },
                 );
@@ -151,7 +152,7 @@ impl Source for Step {
             resources: Vec::new(),
             ended: Some(ended),
             interrupted,
-            missing,
+            missing: missing.into_iter().collect(),
             notes: vec![
                 "Single-stepped: the count is exact; times and memory of such a run are not the \
                  program's own and are not shown."
@@ -159,15 +160,6 @@ impl Source for Step {
             ],
         })
     }
-}
-
-/// What cannot be held still under single-stepping.
-fn not_held(fixed: &Fixed) -> Vec<Missing> {
-    [Factor::AtRandom, Factor::Clock]
-        .into_iter()
-        .filter(|&factor| fixed.has(factor))
-        .map(|factor| Missing::new(factor, "single-stepping traces the program itself"))
-        .collect()
 }
 
 impl Step {

@@ -12,8 +12,8 @@
 //!
 //! What tracing changes for the program, as it does under any debugger: SIGTRAP cannot be blocked
 //! (trying to undoes the program's handler for it) or used to single-step itself; a signal that it ignores still interrupts a call that is never
-//! restarted (`epoll_wait` gives EINTR; a restarted one is not counted twice); restartable
-//! sequences (rseq with an abort handler) never finish; a set-user-id program runs without its
+//! restarted (`epoll_wait` gives EINTR; a restarted one is not counted twice); there are no restartable
+//! sequences (rseq(2) gives ENOSYS, or none would ever end); a set-user-id program runs without its
 //! privileges unless the tracer has CAP_SYS_PTRACE; `r11` shows the trap flag after a system call
 //! (`pushf` does not: it is mended). `int1` is not supported. A child made with
 //! `CLONE_UNTRACED` is not followed.
@@ -98,6 +98,12 @@ pub struct StepOptions<'a> {
     pub retired: Option<&'a mut (dyn FnMut(i32, u64) + Send)>,
     /// Keep address-space randomisation on. Off by default: addresses change counts.
     pub aslr: bool,
+    /// What every program finds as its 16 random bytes (`AT_RANDOM`, see `getauxval(3)`) instead of
+    /// the kernel's.
+    pub at_random: Option<[u8; 16]>,
+    /// Programs do not find the vDSO (`vdso(7)`) and read clocks by system calls: its loops depend on
+    /// the time, which single steps stretch, and on the kernel's updates of it.
+    pub hide_vdso: bool,
 }
 
 /// Runs `command` to its end, one instruction at a time, and counts what it retires.

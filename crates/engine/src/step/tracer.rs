@@ -29,6 +29,8 @@ pub(super) struct Tracer<'a, 'w> {
     threads: Threads<'a>,
     watched: &'w Watched,
     root: i32,
+    at_random: Option<[u8; 16]>,
+    hide_vdso: bool,
     started: Instant,
     reported: (Instant, u64),
 }
@@ -46,6 +48,8 @@ impl<'a, 'w> Tracer<'a, 'w> {
             threads,
             watched,
             root,
+            at_random: options.at_random,
+            hide_vdso: options.hide_vdso,
             started: now,
             reported: (now, 0),
         }
@@ -225,6 +229,36 @@ impl<'a, 'w> Tracer<'a, 'w> {
             let program = std::fs::read_link(format!("/proc/{tid}/exe"));
             let program = program.map_or_else(|_| tid.to_string(), |p| p.display().to_string());
             return Err(StepError::NotSixtyFourBit { program });
+        }
+        // One that is killed meanwhile needs no stack.
+        let _ = self.change_stack(tid);
+        Ok(())
+    }
+
+    /// Changes what the options ask for, before the program's first instruction.
+    fn change_stack(&self, tid: i32) -> std::io::Result<()> {
+        if self.at_random.is_none() && !self.hide_vdso {
+            return Ok(());
+        }
+        let stack = sys::register(tid, Register::StackPointer)?;
+        let find = |key| crate::auxv::entry(|at| sys::peek(tid, at), stack, key);
+        if let Some(bytes) = self.at_random
+            && let Some((_, at)) = find(libc::AT_RANDOM)?
+        {
+            let [low, high] = [0, 8].map(|half| {
+                let mut word = [0u8; 8];
+                let from = bytes.iter().skip(half);
+                word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                u64::from_ne_bytes(word)
+            });
+            sys::poke(tid, at, low)?;
+            sys::poke(tid, at.wrapping_add(8), high)?;
+        }
+        // Without one there is nothing to hide.
+        if self.hide_vdso
+            && let Some((entry, _)) = find(libc::AT_SYSINFO_EHDR)?
+        {
+            sys::poke(tid, entry, libc::AT_IGNORE)?;
         }
         Ok(())
     }

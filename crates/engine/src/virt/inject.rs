@@ -253,28 +253,8 @@ fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), 
     Ok((totals_fd, cache_fd))
 }
 
-/// Address and value of an entry of the auxiliary vector of a program that has not begun:
-/// behind the arguments and the environment (System V ABI, x86-64 supplement, 3.4.1 and 3.4.3).
 fn auxiliary(tid: i32, sp: u64, key: u64) -> io::Result<Option<(u64, u64)>> {
-    /// More than the kernel lets arguments and environment be (`MAX_ARG_STRINGS` aside).
-    const MOST: u64 = 1 << 22;
-    let word = |n: u64| ptrace::peek(tid, sp.wrapping_add(8 * n)).map(i64::cast_unsigned);
-    let mut n = word(0)?.saturating_add(2);
-    while n < MOST && word(n)? != 0 {
-        n += 1;
-    }
-    n += 1;
-    while n < MOST {
-        let (found, value) = (word(n)?, word(n + 1)?);
-        if found == key {
-            return Ok(Some((sp.wrapping_add(8 * n), value)));
-        }
-        if found == libc::AT_NULL {
-            break;
-        }
-        n += 2;
-    }
-    Ok(None)
+    crate::auxv::entry(|at| ptrace::peek(tid, at).map(i64::cast_unsigned), sp, key)
 }
 
 fn program_name(tid: i32) -> String {
