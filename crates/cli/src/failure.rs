@@ -29,6 +29,18 @@ pub(crate) struct Outcome(pub(crate) u8);
 impl Outcome {
     /// Exit status 0.
     pub(crate) const OK: Self = Self(0);
+
+    /// How a measurement ends that was shown: with 130 where the user stopped it; a failure where it has `nothing`.
+    pub(crate) fn measured(
+        interrupted: Option<i32>,
+        nothing: Option<&str>,
+    ) -> Result<Self, Failure> {
+        match (interrupted, nothing) {
+            (Some(_), _) => Ok(Self(130)),
+            (None, Some(what)) => Err(Failure::new(1, format!("{what}: the reasons are above"))),
+            (None, None) => Ok(Self::OK),
+        }
+    }
 }
 
 /// A command could not do what it was asked: the cause, what to do about it, and the exit status.

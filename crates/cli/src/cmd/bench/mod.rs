@@ -32,7 +32,7 @@ use crate::failure::{Failure, Outcome};
 use crate::fixed::Fixed;
 use crate::output::{Output, cannot_write};
 use crate::render::json;
-use crate::session::{Session, parse_cpus};
+use crate::session::{Session, fresh_seed, parse_cpus};
 use crate::source::select;
 pub(crate) use args::Args;
 use capture::Capture;
@@ -290,12 +290,4 @@ fn limits_of_floors(args: &Args, gates: &[Limit]) -> Result<Floors, Failure> {
         .fold(Floors::default(), |floors, limit| {
             floors.with(limit.metric.clone(), limit.share)
         }))
-}
-
-/// A seed from the clock, short enough to be typed.
-fn fresh_seed() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(1, |time| u64::from(time.subsec_nanos()) ^ time.as_secs())
-        % 1_000_000
 }
