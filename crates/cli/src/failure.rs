@@ -60,6 +60,21 @@ impl Failure {
         self.mend = Some(mend.into());
         self
     }
+
+    /// Two failures as one, with the status of the first. A closed pipe says nothing beside another.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self.closed_pipe, other.closed_pipe) {
+            (_, true) => self,
+            (true, false) => other,
+            (false, false) => Self::new(self.code, format!("{self}; and {other}")),
+        }
+    }
+
+    /// What steps come to of which each was made, whatever became of the others.
+    pub(crate) fn of_all(steps: impl IntoIterator<Item = Result<(), Self>>) -> Result<(), Self> {
+        let failed = steps.into_iter().filter_map(Result::err);
+        failed.reduce(Self::and).map_or(Ok(()), Err)
+    }
 }
 
 impl fmt::Display for Failure {
@@ -98,6 +113,25 @@ pub(crate) fn report(outcome: Result<Outcome, Failure>) -> ExitCode {
                 };
             }
             ExitCode::from(failure.code)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_steps_are_told_together() {
+        let closed = || Err(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)));
+        let disk = || Err(Failure::new(1, "a.svg").mend("free space"));
+        let other = || Err(Failure::new(124, "too long"));
+        assert!(Failure::of_all([Ok(()), Ok(())]).is_ok());
+        assert!(Failure::of_all([closed(), Ok(())]).unwrap_err().closed_pipe);
+        for steps in [[closed(), disk(), other()], [disk(), closed(), other()]] {
+            let failure = Failure::of_all(steps).unwrap_err();
+            assert_eq!((failure.code, failure.closed_pipe), (1, false));
+            assert_eq!(failure.to_string(), "a.svg; free space; and too long");
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
+use crate::render::json;
 use crate::runner::Signals;
 use crate::session::Session;
 use crate::source::{hardware_available, kernel_mode_allowed};
@@ -394,7 +395,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         },
     );
     if args.json {
-        document::write(&mut output, &document)?;
+        json::write(&mut output, &document)?;
     } else {
         text::write(&mut output, &document)?;
     }

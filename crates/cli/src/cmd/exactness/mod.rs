@@ -15,6 +15,7 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
+use crate::render::json;
 use crate::runner::Signals;
 use crate::session::parse_duration;
 use crate::source::{Reason, hardware_available, virtual_available};
@@ -160,7 +161,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     if args.inside {
         let outcome = exact::run(&plan, &mut stop).map_err(|error| broken(&error))?;
         let mut out = std::io::stdout().lock();
-        serde_json::to_writer(&mut out, &outcome).map_err(std::io::Error::from)?;
+        json::line(&mut out, &outcome)?;
         out.flush()?;
         return Ok(Ended(u8::from(interrupted.get().is_some()) * 130));
     }
@@ -200,7 +201,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let interrupted = interrupted.get();
     let document = Document::new(args, seed, outcome, interrupted, notes, environment);
     if args.json {
-        document::write(&mut output, &document)?;
+        json::write(&mut output, &document)?;
     } else {
         text::write(&mut output, &document)?;
     }

@@ -16,6 +16,7 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
+use crate::render::json;
 use crate::session::{Session, parse_duration};
 use document::Document;
 
@@ -219,7 +220,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let environment = Environment::gather(crate::cmd::check::aslr_is_on(), outcome.cpu.as_slice());
     let document = Document::new(args, seed, outcome, reads, &base, interrupted, environment)?;
     if args.json {
-        document::write(&mut output, &document)?;
+        json::write(&mut output, &document)?;
     } else {
         text::write(&mut output, &document)?;
     }
