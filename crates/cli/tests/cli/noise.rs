@@ -324,3 +324,111 @@ fn ctrl_c_prints_what_there_is_and_mistakes_are_told() {
     follows_schema(&document);
     assert_eq!(document["interrupted"], libc::SIGINT);
 }
+
+/// The program's run of this number, the warm-up included, takes longer than any time limit.
+const SLOW: &str =
+    r#"n=0; [ -s count ] && read n < count; echo $((n+1)) > count; [ $n -lt LAST ] || sleep 60"#;
+
+#[test]
+fn a_run_that_takes_too_long_costs_only_itself() {
+    if skipped() {
+        return;
+    }
+    let slow = |runs: &str, json: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let head = [
+            "noise",
+            "--source",
+            "virtual",
+            "-n",
+            "50",
+            "--factors",
+            "env",
+        ];
+        let tail = ["--timeout", "2s", "--", "sh", "-c"];
+        truecount(&[&head[..], json, &tail].concat())
+            .arg(SLOW.replace("LAST", runs))
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    // Three settings a round: the run after the warm-up and three rounds.
+    let output = slow("10", &["--json"]);
+    let told = stderr(&output);
+    assert_eq!(code(&output), 124, "{told}");
+    assert!(told.contains("--timeout"), "{told}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    follows_schema(&document);
+    assert!(document["stopped"].as_str().unwrap().contains("--timeout"));
+    for spread in [
+        &document["residual"],
+        &document["factors"][0],
+        &document["together"],
+    ] {
+        assert_eq!(
+            spread["counts"].as_array().unwrap().len(),
+            3,
+            "{document:#}"
+        );
+    }
+    let output = slow("5", &[]);
+    assert_eq!(code(&output), 124, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.contains("stopped: what was measured until then"),
+        "{text}"
+    );
+    assert!(text.contains("environment size"), "{text}");
+    // Not one whole round: nothing can be compared.
+    let output = slow("3", &[]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (124, ""));
+    assert_eq!(stderr(&output).matches("truecount: ").count(), 1);
+}
+
+#[test]
+fn a_full_disk_does_not_cost_the_result() {
+    if skipped() {
+        return;
+    }
+    if !Path::new("/dev/full").exists() {
+        println!("skipped: no /dev/full");
+        return;
+    }
+    let head = [
+        "noise",
+        "--source",
+        "virtual",
+        "-n",
+        "2",
+        "--factors",
+        "env",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kept.svg");
+    std::fs::write(&kept, "x".repeat(100_000)).unwrap();
+    let kept = kept.to_str().unwrap();
+    let files = ["--html", "/dev/full", "--svg", kept, "--json", "--", "true"];
+    let output = run(&[&head[..], &files].concat());
+    assert_eq!(code(&output), 1);
+    let told = stderr(&output);
+    assert!(told.contains("cannot write /dev/full"), "{told}");
+    follows_schema(&serde_json::from_slice(&output.stdout).unwrap());
+    let picture = std::fs::read_to_string(kept).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>"));
+    // The result itself: it stands on stderr, and the picture is drawn all the same.
+    std::fs::remove_file(kept).unwrap();
+    let files = ["--svg", kept, "-o", "/dev/full", "--", "true"];
+    let output = run(&[&head[..], &files].concat());
+    assert_eq!(code(&output), 1);
+    let told = stderr(&output);
+    assert!(
+        told.contains("environment size") && told.contains("/dev/full"),
+        "{told}"
+    );
+    assert!(Path::new(kept).exists());
+    // What a file held is not lost before there is something better.
+    let wrong = ["--svg", kept, "--timeout", "1s", "--", "sleep", "60"];
+    let before = std::fs::read(kept).unwrap();
+    assert_eq!(code(&run(&[&head[..], &wrong].concat())), 124);
+    assert_eq!(std::fs::read(kept).unwrap(), before);
+}

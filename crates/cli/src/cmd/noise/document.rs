@@ -90,14 +90,21 @@ pub(super) struct Document {
     /// How often the program ended how.
     pub(super) exits: BTreeMap<String, u32>,
     pub(super) interrupted: Option<i32>,
+    /// Why it ended before all runs were made, if not by the user.
+    pub(super) stopped: Option<String>,
     pub(super) notes: Vec<String>,
     pub(super) environment: Environment,
 }
 
-fn distances(counts: &[u64]) -> Vec<f64> {
+/// The middle of the counts: an observed one.
+pub(super) fn median(counts: &[u64]) -> Option<u64> {
     let mut sorted = counts.to_vec();
     sorted.sort_unstable();
-    let Some(&median) = sorted.get(sorted.len() / 2) else {
+    sorted.get(sorted.len() / 2).copied()
+}
+
+fn distances(counts: &[u64]) -> Vec<f64> {
+    let Some(median) = median(counts) else {
         return Vec::new();
     };
     counts.iter().map(|&c| c.abs_diff(median) as f64).collect()
@@ -269,6 +276,7 @@ impl Document {
             not_tried: outcome.not_tried,
             exits: outcome.exits,
             interrupted: outcome.interrupted,
+            stopped: None,
             notes,
             environment,
         }

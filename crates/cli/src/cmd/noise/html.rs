@@ -48,6 +48,13 @@ pub(super) fn page(document: &Document) -> String {
     if document.interrupted.is_some() {
         h.push_str("<p class=\"warn\">Interrupted: what was measured until then.</p>");
     }
+    if let Some(cause) = &document.stopped {
+        let _ = writeln!(
+            h,
+            "<p class=\"warn\">Stopped: what was measured until then; {}.</p>",
+            escape(cause)
+        );
+    }
     cards(&mut h, document);
     let _ = write!(
         h,

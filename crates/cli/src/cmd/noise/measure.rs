@@ -95,6 +95,8 @@ pub(super) struct Outcome {
     /// The kernel keeps randomising addresses.
     pub(super) aslr_refused: bool,
     pub(super) interrupted: Option<i32>,
+    /// What ended it before all runs were made.
+    pub(super) stopped: Option<Failure>,
     pub(super) notes: Vec<String>,
 }
 
@@ -140,6 +142,7 @@ pub(super) fn measure(
         inexact: 0,
         aslr_refused: false,
         interrupted: first.interrupted,
+        stopped: None,
         notes: first.notes,
     };
     let bar = progress(settings.len() as u64 * u64::from(runs));
@@ -156,10 +159,19 @@ pub(super) fn measure(
             else {
                 break 'rounds;
             };
-            let setup = make(setting.released, &factors, &mut rng)?;
-            let sample = match outcome.who.run(args, session, &setup, true)? {
-                Count::Of(sample) => sample,
-                Count::None(reason) => return Err(Failure::new(1, reason)),
+            let made = make(setting.released, &factors, &mut rng)
+                .and_then(|setup| outcome.who.run(args, session, &setup, true));
+            let failure = match made {
+                Ok(Count::Of(sample)) => Ok(sample),
+                Ok(Count::None(reason)) => Err(Failure::new(1, reason)),
+                Err(failure) => Err(failure),
+            };
+            let sample = match failure {
+                Ok(sample) => sample,
+                Err(failure) => {
+                    outcome.stopped = Some(failure);
+                    break 'rounds;
+                }
             };
             if sample.interrupted.is_some() {
                 outcome.interrupted = sample.interrupted;
@@ -176,6 +188,12 @@ pub(super) fn measure(
         }
     }
     bar.finish_and_clear();
+    // Less than a round compares nothing.
+    if settings.iter().any(|setting| setting.counts.is_empty())
+        && let Some(failure) = outcome.stopped.take()
+    {
+        return Err(failure);
+    }
     outcome.settings = settings;
     Ok(outcome)
 }

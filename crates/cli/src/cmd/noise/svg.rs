@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::document::{Document, Spread};
+use super::document::{Document, Spread, median};
 use super::text::{plus_minus, said};
 use crate::fixed::Factor;
 
@@ -84,13 +84,6 @@ fn rows(document: &Document) -> Vec<Row<'_>> {
         verdict: "as usual".to_owned(),
     });
     rows
-}
-
-/// The middle of the counts: an observed one.
-fn median(counts: &[u64]) -> Option<u64> {
-    let mut sorted = counts.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied()
 }
 
 fn distance(count: u64, median: u64) -> f64 {

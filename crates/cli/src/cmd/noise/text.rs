@@ -186,6 +186,10 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         let line = "interrupted: what was measured until then";
         writeln!(out, "{}", paint(WARN, line))?;
     }
+    if let Some(cause) = &document.stopped {
+        let line = format!("stopped: what was measured until then; {cause}");
+        writeln!(out, "{}", paint(WARN, &line))?;
+    }
     for note in &document.notes {
         writeln!(out, "{note}")?;
     }
