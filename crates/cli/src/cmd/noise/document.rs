@@ -53,6 +53,22 @@ impl Divergence {
     }
 }
 
+/// A region of the program's own profiles in the least and in the largest run of a setting: its self time.
+#[derive(Debug, Serialize)]
+pub(super) struct Difference {
+    pub(super) region: String,
+    /// Counted in the run with the least count.
+    pub(super) least_run: i64,
+    /// Counted in the run with the largest count.
+    pub(super) largest_run: i64,
+}
+
+impl Difference {
+    pub(super) fn difference(&self) -> i64 {
+        self.largest_run.saturating_sub(self.least_run)
+    }
+}
+
 /// The runs of one setting.
 #[derive(Debug, Serialize)]
 pub(super) struct Spread {
@@ -70,6 +86,10 @@ pub(super) struct Spread {
     pub(super) cause: Option<bool>,
     pub(super) diverging_functions: usize,
     pub(super) functions: Vec<Divergence>,
+    /// What the program's own profiles count, where both runs have written one.
+    pub(super) region_counter: Option<String>,
+    pub(super) diverging_regions: usize,
+    pub(super) regions: Vec<Difference>,
 }
 
 /// Everything that was found.
@@ -135,7 +155,7 @@ fn divergences(least: &Functions, most: &Functions) -> Vec<Divergence> {
 }
 
 impl Spread {
-    fn new(setting: &Setting, residual: &[u64], outcome: &Outcome, limit: usize) -> Self {
+    fn new(setting: &Setting, residual: &[u64], outcome: &Outcome, args: &Args) -> Self {
         let counts = setting.counts.clone();
         let (min, max) = (counts.iter().min().copied(), counts.iter().max().copied());
         let range = match (min, max) {
@@ -154,7 +174,7 @@ impl Spread {
         };
         let mut functions = match range {
             Some(range) if range > 0 => match &outcome.who {
-                Who::Virtual { wishes } => setting
+                Who::Virtual { wishes, .. } => setting
                     .functions(wishes)
                     .map(|(least, most)| divergences(&least, &most))
                     .unwrap_or_default(),
@@ -163,7 +183,17 @@ impl Spread {
             _ => Vec::new(),
         };
         let diverging_functions = functions.len();
-        functions.truncate(limit);
+        functions.truncate(args.functions);
+        let mut regions = Vec::new();
+        let mut region_counter = None;
+        if let (Some(1..), Some([Some(least), Some(most)])) = (range, setting.regions())
+            && let Some(found) = least.differences(most)
+        {
+            region_counter = Some(least.counter.clone());
+            regions = found;
+        }
+        let diverging_regions = regions.len();
+        regions.truncate(args.regions);
         Self {
             factor: match setting.released {
                 Released::One(factor) => Some(factor),
@@ -177,6 +207,9 @@ impl Spread {
             cause,
             diverging_functions,
             functions,
+            region_counter,
+            diverging_regions,
+            regions,
         }
     }
 }
@@ -194,7 +227,7 @@ impl Document {
         let mut factors = Vec::new();
         let mut ends = [None, None];
         for setting in &outcome.settings {
-            let spread = Spread::new(setting, &residual, &outcome, args.functions);
+            let spread = Spread::new(setting, &residual, &outcome, args);
             match setting.released {
                 Released::Nothing => ends[0] = Some(spread),
                 Released::One(_) => factors.push(spread),
@@ -209,14 +242,7 @@ impl Document {
                 *cause = p < SIGNIFICANT;
             }
         }
-        let empty = |released| {
-            Spread::new(
-                &Setting::empty(released),
-                &residual,
-                &outcome,
-                args.functions,
-            )
-        };
+        let empty = |released| Spread::new(&Setting::empty(released), &residual, &outcome, args);
         let [fixed, together] = ends;
         let main_factor = factors
             .iter()
@@ -230,6 +256,18 @@ impl Document {
         let residual_spread = fixed.unwrap_or_else(|| empty(Released::Nothing));
         let together = together.unwrap_or_else(|| empty(Released::Everything));
         let mut notes = outcome.notes.clone();
+        let lacks = |setting: &Setting| {
+            let [least, most] = setting.regions().unwrap_or_default();
+            least.is_some() != most.is_some()
+        };
+        let lacking = outcome.settings.iter().filter(|setting| lacks(setting));
+        match lacking.count() {
+            0 => {}
+            count => notes.push(format!(
+                "In {count} setting(s) only one of the two runs that are compared has region profiles that can be \
+                 used: regions are not compared there."
+            )),
+        }
         if outcome.exits.keys().any(|exit| exit != "exit status 0") {
             let list: Vec<String> = outcome
                 .exits

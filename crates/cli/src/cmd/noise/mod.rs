@@ -6,6 +6,7 @@
 mod document;
 mod html;
 mod measure;
+mod regions;
 mod setup;
 mod svg;
 mod text;
@@ -91,9 +92,16 @@ pub(crate) struct Args {
     /// Seed of the order of runs and of the sizes of the environment [default: from the clock; it is printed]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Functions to list for each setting that varies
+    /// Functions to list for each setting that varies (virtual PMU); with 0 they are not counted, which is faster
     #[arg(long, value_name = "N", default_value_t = 5)]
     functions: usize,
+    /// Regions to list for each setting that varies, where the program writes region profiles
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    regions: usize,
+    /// Folder or file where the program writes its region profiles (.mm_profdata); may be repeated [default: the
+    /// working directory]
+    #[arg(long, value_name = "PATH")]
+    profile: Vec<PathBuf>,
     /// End a run after this time, such as 10s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
@@ -147,7 +155,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .mend("write it after --, as in: truecount noise -- ls -l"));
     };
     let mut session = Session::start()?;
-    let who = Who::choose(args.source)?;
+    let who = Who::choose(args.source, args.functions > 0)?;
     let program = resolve(first)?;
     // Opened before the runs: a wrong path must not cost them.
     let mut output = Output::open(args.output.as_deref(), false)?;
