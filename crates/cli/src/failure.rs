@@ -29,6 +29,18 @@ pub(crate) struct Outcome(pub(crate) u8);
 impl Outcome {
     /// Exit status 0.
     pub(crate) const OK: Self = Self(0);
+
+    /// How a measurement ends that was shown: with 130 where the user stopped it; a failure where it has `nothing`.
+    pub(crate) fn measured(
+        interrupted: Option<i32>,
+        nothing: Option<&str>,
+    ) -> Result<Self, Failure> {
+        match (interrupted, nothing) {
+            (Some(_), _) => Ok(Self(130)),
+            (None, Some(what)) => Err(Failure::new(1, format!("{what}: the reasons are above"))),
+            (None, None) => Ok(Self::OK),
+        }
+    }
 }
 
 /// A command could not do what it was asked: the cause, what to do about it, and the exit status.
@@ -59,6 +71,21 @@ impl Failure {
     pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
         self.mend = Some(mend.into());
         self
+    }
+
+    /// Two failures as one, with the status of the first. A closed pipe says nothing beside another.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self.closed_pipe, other.closed_pipe) {
+            (_, true) => self,
+            (true, false) => other,
+            (false, false) => Self::new(self.code, format!("{self}; and {other}")),
+        }
+    }
+
+    /// What steps come to of which each was made, whatever became of the others.
+    pub(crate) fn of_all(steps: impl IntoIterator<Item = Result<(), Self>>) -> Result<(), Self> {
+        let failed = steps.into_iter().filter_map(Result::err);
+        failed.reduce(Self::and).map_or(Ok(()), Err)
     }
 }
 
@@ -98,6 +125,25 @@ pub(crate) fn report(outcome: Result<Outcome, Failure>) -> ExitCode {
                 };
             }
             ExitCode::from(failure.code)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_steps_are_told_together() {
+        let closed = || Err(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)));
+        let disk = || Err(Failure::new(1, "a.svg").mend("free space"));
+        let other = || Err(Failure::new(124, "too long"));
+        assert!(Failure::of_all([Ok(()), Ok(())]).is_ok());
+        assert!(Failure::of_all([closed(), Ok(())]).unwrap_err().closed_pipe);
+        for steps in [[closed(), disk(), other()], [disk(), closed(), other()]] {
+            let failure = Failure::of_all(steps).unwrap_err();
+            assert_eq!((failure.code, failure.closed_pipe), (1, false));
+            assert_eq!(failure.to_string(), "a.svg; free space; and too long");
         }
     }
 }

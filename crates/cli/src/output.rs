@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
@@ -72,6 +72,33 @@ impl Drop for Kept {
             // An earlier error is on its way to the user.
             let _ = self.pass_on();
         }
+    }
+}
+
+/// A picture or page beside the result: opened before the measurement, since a wrong path must not cost one, and
+/// written after the result, which a failure must not cost either.
+pub(crate) struct Picture {
+    path: PathBuf,
+    file: File,
+}
+
+impl Picture {
+    /// Opens it, where one is asked for.
+    pub(crate) fn create(path: Option<&Path>) -> Result<Option<Self>, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        match File::create(path) {
+            Ok(file) => Ok(Some(Self {
+                path: path.to_owned(),
+                file,
+            })),
+            Err(error) => Err(cannot_write(path, &error)),
+        }
+    }
+
+    /// Writes all of it.
+    pub(crate) fn write(mut self, content: &str) -> Result<(), Failure> {
+        let written = self.file.write_all(content.as_bytes());
+        written.map_err(|error| cannot_write(&self.path, &error))
     }
 }
 

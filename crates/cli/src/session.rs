@@ -111,6 +111,12 @@ pub(crate) fn open_input(path: &Path) -> Result<OwnedFd, Failure> {
     })
 }
 
+/// A seed from the clock, short enough to be typed.
+pub(crate) fn fresh_seed() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(1, |since| u64::from(since.subsec_nanos()) ^ since.as_secs()) % 1_000_000
+}
+
 /// Parses `0`, `0,2`, `0-3`.
 pub(crate) fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
     let mut cpus = Vec::new();

@@ -13,7 +13,11 @@ fn main() {
     command.args(args);
     // ENGINE_EVENTS=1: per-block counters, every event.
     let per_block = std::env::var_os("ENGINE_EVENTS").is_some_and(|v| v == "1");
-    let mut options = virt::Options::default().per_block(per_block);
+    // ENGINE_CLOCK=1: clocks of the engine's.
+    let own_clock = std::env::var_os("ENGINE_CLOCK").is_some_and(|v| v == "1");
+    let mut options = virt::Options::default()
+        .per_block(per_block)
+        .own_clock(own_clock);
     if let Some(folder) = std::env::var_os("ENGINE_CACHE") {
         match virt::Cache::open(folder.as_ref()) {
             Ok(cache) => options.cache = Some(cache),
@@ -49,6 +53,10 @@ fn main() {
                 sum(|t| t.translated),
                 sum(|t| t.cached)
             );
+            if outcome.totals.clock_followed > 0 {
+                let times = outcome.totals.clock_followed;
+                eprintln!("the clock was set on after the real one {times} times");
+            }
             for event in virt::Event::ALL {
                 if let Some(count) = outcome.totals.event(event) {
                     eprintln!("{count} {}:u", event.name());

@@ -13,7 +13,7 @@ mod saved;
 pub use areas::{in_code, overlaps_engine};
 
 use crate::layout::{Context, MAX_WATCHES, TABLES, Watch};
-use crate::{check, counts};
+use crate::{check, clock, counts};
 use crate::pages;
 use crate::sys;
 use crate::state::{self, Global, Table};
@@ -49,6 +49,7 @@ const CONFIG: Config = Config {
     limit: block::MAX_INSNS,
     counter: None,
     watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
+    own_clock: false,
 };
 
 /// A translated block.
@@ -211,6 +212,7 @@ impl Cache {
         config.watched = core::ptr::from_ref(&pages::WATCHED) as usize as u32;
         config.counter = counts::next();
         config.watches = self.watches;
+        config.own_clock = clock::on();
         if once {
             config.limit = 1;
         }

@@ -6,7 +6,7 @@ use crate::layout::{Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE, 
 use crate::pages::{PAGES, WATCHED};
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_descriptor_syscall, is_plain_syscall};
-use crate::{cache_file, check, counts, perf, proc_maps, report, signals, sys, syscalls};
+use crate::{cache_file, check, clock, counts, perf, proc_maps, report, signals, sys, syscalls};
 use core::sync::atomic::Ordering::*;
 
 /// Called by the crossing with the program's state in the context; leaves the
@@ -39,7 +39,8 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             let for_event = is_descriptor_syscall(number) && perf::concerns(context);
             let plain = is_plain_syscall(number)
                 || !proc_maps::concerns(number, syscalls::arguments(context));
-            if plain && !for_event {
+            let for_clock = clock::answers(number, &syscalls::arguments(context));
+            if plain && !for_event && !for_clock {
                 proc_maps::before(number, syscalls::arguments(context));
                 context.resume = resume;
                 context.start[2] = 1;
@@ -54,7 +55,23 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             goto(context, target, None, exit);
             state::unlock();
         }
-        kind::SPECIAL => unsupported(context),
+        kind::SPECIAL => {
+            state::lock();
+            let exit = *CACHE.get().exits.get(context.exit_id as usize);
+            let unknown = CACHE.get().blocks.get(exit.block as usize).unsupported;
+            let mut code = [0u8; 15];
+            PAGES.get().fetch(exit.target.wrapping_sub(2), &mut code);
+            state::unlock();
+            if unknown {
+                unsupported(context);
+            }
+            context.pc = exit.target;
+            // RDTSC is 0F 31, RDTSCP 0F 01 F9.
+            clock::stamp(context, code.first() != Some(&0x0f));
+            state::lock();
+            goto(context, exit.target, None, NONE);
+            state::unlock();
+        }
         kind::MISS_RET => enter_via(context, Via::Ret),
         kind::MISS_MEMORY => enter_via(context, Via::Memory),
         miss if miss & !3 == kind::MISS_REGISTER => enter_via(context, Via::Register(miss as u8 & 3)),
@@ -165,6 +182,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     perf::started(context);
+    clock::init();
     CACHE.get().init();
     PAGES.get().init();
     signals::init(context);

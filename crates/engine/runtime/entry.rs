@@ -221,6 +221,24 @@ global_asm!(
     ".globl rt_copy_fault",
     "rt_copy_fault: mov eax, 1",
     "ret",
+    // rt_wait(number, arguments): a call that waits, and that a signal which came before it ends, too.
+    ".globl rt_wait",
+    "rt_wait: cmp dword ptr gs:[{pending}], 0",
+    "jne rt_wait_stopped",
+    "mov rax, rdi",
+    "mov r11, rsi",
+    "mov rdi, [r11]",
+    "mov rsi, [r11+8]",
+    "mov rdx, [r11+16]",
+    "mov r10, [r11+24]",
+    "mov r8, [r11+32]",
+    "mov r9, [r11+40]",
+    ".globl rt_wait_call",
+    "rt_wait_call: syscall",
+    "ret",
+    ".globl rt_wait_stopped",
+    "rt_wait_stopped: mov rax, -4",
+    "ret",
     // rt_clone(number, a1, a2, a3, a4, a5, child context): the child, forked or
     // on a new stack, finds its context in a register that the call preserves.
     ".globl rt_clone",
@@ -319,6 +337,9 @@ unsafe extern "C" {
     pub fn rt_copy(to: u64, from: u64, len: u64) -> u64;
     pub fn rt_copy_insn();
     pub fn rt_copy_fault();
+    pub fn rt_wait(number: u64, arguments: *const u64) -> i64;
+    pub fn rt_wait_call();
+    pub fn rt_wait_stopped();
     pub fn rt_clone(number: u64, a1: u64, a2: u64, a3: u64, a4: u64, a5: u64, child: u64) -> i64;
 }
 

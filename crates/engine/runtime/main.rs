@@ -16,6 +16,7 @@
 //! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `frames` | signals in, frames out |
 //! | `counts` | running totals or per-block counters, their log |
+//! | `clock` | clocks of our own, if wanted |
 //! | `report` | the end after a failed internal check |
 #![no_std]
 #![no_main]
@@ -34,6 +35,7 @@ mod pmu;
 
 mod cache;
 mod cache_file;
+mod clock;
 mod counts;
 mod dispatch;
 mod entry;

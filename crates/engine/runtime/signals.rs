@@ -424,6 +424,11 @@ fn defer(context: &mut Context, frame: &mut Ucontext) {
     if (start..end).contains(&frame.rip) {
         frame.rip = start;
     }
+    // A call that is about to wait would not see the signal.
+    let wait = entry::rt_wait as *const () as u64..=address(entry::rt_wait_call);
+    if wait.contains(&frame.rip) {
+        frame.rip = address(entry::rt_wait_stopped);
+    }
 }
 
 /// The kernel keeps the signal pending (all are blocked now).

@@ -1,7 +1,7 @@
 //! System calls that mean something to the engine. The rest never comes here.
 
 use crate::layout::{Context, state as slot_state};
-use crate::{cache_file, images, memory_calls, perf, proc_maps, signals, state, sys, threads};
+use crate::{cache_file, clock, images, memory_calls, perf, proc_maps, signals, state, sys, threads};
 use core::sync::atomic::Ordering::*;
 
 /// Executes the call that the program is about to make. Its registers are in
@@ -21,6 +21,7 @@ pub fn special(context: &mut Context, next: u64) {
         60 | 231 => end(context, number, a),
         0 | 8 | 16 | 17 | 19 | 295 | 327 => perf::call(context.event, number, a),
         298 => perf::open(context, a),
+        _ if clock::answers(number, &a) => clock::call(context, number, a),
         // The kernel cannot see that a thread is inside a critical section of translated code, and
         // would not send it to the abort handler: so there are none (see DESIGN.md).
         334 => -sys::ENOSYS,

@@ -98,6 +98,12 @@ pub struct Header {
     pub area_limit: u64,
     /// The launcher is about to end and follows nobody any more.
     pub closed: AtomicU32,
+    /// With [`option::CLOCK`]: how often a process's clock had to be set on after the real one.
+    pub clock_followed: AtomicU32,
+    /// How far such a clock may be behind, nanoseconds.
+    pub clock_behind: u64,
+    /// When the run began, `CLOCK_MONOTONIC` in nanoseconds.
+    pub started: u64,
 }
 
 /// Bits of [`Header::options`].
@@ -107,6 +113,8 @@ pub mod option {
     pub const BLOCKS: u32 = 1;
     /// Runtime writes a line a block and system call to stderr (debugging).
     pub const TRACE: u32 = 2;
+    /// Clocks and the time stamp counter are the engine's own.
+    pub const CLOCK: u32 = 4;
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.
@@ -274,6 +282,8 @@ pub struct Context {
     pub log_more: AtomicU32,
     /// Look where the program is without correcting the count.
     pub probing: u32,
+    /// With [`option::CLOCK`]: instructions whose time has been counted.
+    pub clock_seen: u64,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

@@ -3,14 +3,16 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::expect_used)] // helpers of tests
 
+mod support;
+
 use std::fs::File;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::{built, fixed_layout, launch};
 use truecount_engine::snapshot::{Prefix, SavedPage, hash, piece};
-use truecount_engine::virt::{self, Cache, LaunchError, Options};
+use truecount_engine::virt::{self, Cache, Options};
 
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
@@ -26,32 +28,18 @@ fn run(words: &[&str], cache: Option<&Cache>, fixed: bool) -> Option<Run> {
     command.args(&words[1..]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     if fixed {
-        // SAFETY: one system call without memory arguments.
-        unsafe {
-            command.pre_exec(|| {
-                libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-                Ok(())
-            });
-        }
+        fixed_layout(&mut command);
     }
     let options = Options::default().cache(cache.cloned());
-    match virt::launch(&mut command, &options) {
-        Ok(running) => {
-            let outcome = running.wait().expect("the engine ends well");
-            let threads = &outcome.totals.threads;
-            Some(Run {
-                code: outcome.status.code(),
-                instructions: outcome.totals.instructions(),
-                translated: threads.iter().map(|t| t.translated).sum(),
-                cached: threads.iter().map(|t| t.cached).sum(),
-            })
-        }
-        Err(LaunchError::PtraceForbidden { error }) => {
-            println!("skipped: ptrace is not permitted: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    let outcome = launch(&mut command, &options)?.wait();
+    let outcome = outcome.expect("the engine ends well");
+    let threads = &outcome.totals.threads;
+    Some(Run {
+        code: outcome.status.code(),
+        instructions: outcome.totals.instructions(),
+        translated: threads.iter().map(|t| t.translated).sum(),
+        cached: threads.iter().map(|t| t.cached).sum(),
+    })
 }
 
 /// Every event of a run with per-block counters, and blocks translated.
@@ -61,27 +49,13 @@ fn events(words: &[&str], cache: Option<&Cache>) -> Option<(Vec<Option<u64>>, u6
         .args(&words[1..])
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // SAFETY: one system call without memory arguments.
-    unsafe {
-        command.pre_exec(|| {
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-            Ok(())
-        });
-    }
+    fixed_layout(&mut command);
     let options = Options::default().per_block(true).cache(cache.cloned());
-    match virt::launch(&mut command, &options) {
-        Ok(running) => {
-            let totals = running.wait().expect("the engine ends well").totals;
-            let events = virt::Event::ALL.map(|event| totals.event(event));
-            let translated = totals.threads.iter().map(|t| t.translated).sum();
-            Some((events.to_vec(), translated))
-        }
-        Err(LaunchError::PtraceForbidden { error }) => {
-            println!("skipped: ptrace is not permitted: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    let outcome = launch(&mut command, &options)?.wait();
+    let totals = outcome.expect("the engine ends well").totals;
+    let events = virt::Event::ALL.map(|event| totals.event(event));
+    let translated = totals.threads.iter().map(|t| t.translated).sum();
+    Some((events.to_vec(), translated))
 }
 
 fn folder(name: &str) -> (Cache, PathBuf) {
@@ -97,21 +71,8 @@ fn files(path: &Path) -> Vec<PathBuf> {
 
 /// Compiles a C program; `None` where there is no compiler.
 fn compile(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
-    let base = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let file = base.with_extension("c");
-    std::fs::write(&file, source).expect("the test's folder is writable");
-    let _ = std::fs::remove_file(&base);
-    let built = Command::new("cc")
-        .args(["-O1", "-o"])
-        .arg(&base)
-        .arg(&file)
-        .args(arguments)
-        .status();
-    if !built.is_ok_and(|s| s.success()) {
-        println!("skipped: no working C compiler");
-        return None;
-    }
-    Some(base)
+    let arguments = [&["-O1"], arguments].concat();
+    built(&format!("{name}.c"), source, &arguments)
 }
 
 #[test]

@@ -2,34 +2,24 @@
 //! clear one.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-use std::os::unix::process::CommandExt;
-use std::path::Path;
+mod support;
+
 use std::process::{Command, Stdio};
-use truecount_engine::virt::{self, LaunchError, Options, Outcome};
+use support::{built, fixed_layout, launch};
+use truecount_engine::virt::{LaunchError, Options, Outcome};
 
 /// Without address randomisation; `None` (and a printed reason) where ptrace is forbidden.
 fn run(words: &[&str], options: &Options) -> Option<Result<Outcome, LaunchError>> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).stdout(Stdio::null());
-    // SAFETY: one system call without memory arguments.
-    unsafe {
-        command.pre_exec(|| {
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-            Ok(())
-        });
-    }
-    match virt::launch(&mut command, options) {
-        Err(LaunchError::PtraceForbidden { error }) => {
-            println!("skipped: ptrace is not permitted: {error}");
-            None
-        }
-        result => Some(result.and_then(virt::Running::wait)),
-    }
+    fixed_layout(&mut command);
+    Some(launch(&mut command, options)?.wait())
 }
 
 #[test]
 fn code_in_many_areas_counts_the_same() {
-    let words = ["ls", "-l", "/"];
+    // A folder that nobody changes meanwhile.
+    let words = ["ls", "-l", "/usr"];
     for per_block in [false, true] {
         let options = Options::default().per_block(per_block);
         let Some(whole) = run(&words, &options) else {
@@ -63,11 +53,7 @@ fn children_take_areas_of_their_own() {
 /// A compiler that never stops: every call is of code just written, over and over in 64 KiB.
 #[test]
 fn new_code_for_ever_ends_with_a_report() {
-    let base = Path::new(env!("CARGO_TARGET_TMPDIR")).join("for-ever");
-    let source = base.with_extension("c");
-    std::fs::write(
-        &source,
-        "#include <string.h>\n#include <sys/mman.h>\n#include <stdlib.h>\n\
+    let source = "#include <string.h>\n#include <sys/mman.h>\n#include <stdlib.h>\n\
          int main(int argc, char **argv) {\n\
            unsigned char *at = mmap(0, 1 << 16, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n\
            unsigned sum = 0, n = atoi(argv[argc - 1]);\n\
@@ -77,19 +63,11 @@ fn new_code_for_ever_ends_with_a_report() {
              sum += ((unsigned (*)(void))code)() == i;\n\
            }\n\
            return sum == n ? 5 : 6;\n\
-         }\n",
-    )
-    .unwrap();
-    let built = Command::new("cc")
-        .args(["-O1", "-o"])
-        .arg(&base)
-        .arg(&source)
-        .status();
-    if !built.is_ok_and(|status| status.success()) {
-        println!("skipped: no working C compiler");
+         }\n";
+    let Some(program) = built("for-ever.c", source, &["-O1"]) else {
         return;
-    }
-    let program = base.to_str().unwrap();
+    };
+    let program = program.to_str().unwrap();
     let small = Options::default().area_limit(512 << 10);
     let Some(short) = run(&[program, "3000"], &small) else {
         return;

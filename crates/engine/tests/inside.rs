@@ -236,3 +236,88 @@ fn rdpmc_is_exact_at_every_place() {
     let differences: Vec<u32> = counts.windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
     assert_eq!(differences, expected[..expected.len() - 1]);
 }
+
+/// The same.
+fn clock() -> Option<PathBuf> {
+    static PROGRAM: std::sync::OnceLock<Option<PathBuf>> = std::sync::OnceLock::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inside/clock.c");
+    PROGRAM
+        .get_or_init(|| compile("clock", &source, &["-O1", "-pthread"]))
+        .clone()
+}
+
+/// A clock of the engine's: everything that a program reads of the time is the same in every run, however it waits.
+#[test]
+fn a_program_reads_the_same_times_in_every_run() {
+    let Some(program) = clock() else { return };
+    let mut texts = Vec::new();
+    for per_block in [false, true, false] {
+        let options = virt::Options::default()
+            .per_block(per_block)
+            .own_clock(true);
+        let Some((text, outcome)) = run(Command::new(&program), &options) else {
+            return;
+        };
+        assert!(outcome.status.success(), "{}\n{text}", outcome.status);
+        assert_eq!(outcome.totals.clock_followed, 0);
+        texts.push((text, outcome.totals.instructions()));
+    }
+    let (text, _) = &texts[0];
+    assert!(texts.iter().all(|each| each == &texts[0]), "{texts:#?}");
+    for line in [
+        "bad -22 null 14",
+        "system 0 0",
+        "nanosleep 0: 30 ms",
+        "clock_nanosleep 0: 30 ms",
+        "absolute 0: 40 ms",
+        "past 0: 0 ms",
+        "poll 0: 25 ms",
+        "ppoll 0: 30 ms",
+        "select 0: 35 ms",
+        "pselect 0: 30 ms",
+        "epoll 0: 15 ms",
+        "no wait 0: 0 ms",
+        "futex 110: 30 ms",
+        "futex other 11: 0 ms",
+        "condition 110, at 1",
+        "timer 8",
+        "interrupted -1 4, 1",
+        "alarms 5",
+    ] {
+        assert!(text.contains(line), "no `{line}`:\n{text}");
+    }
+    // A time stamp is as many nanoseconds as instructions lie between.
+    let stamps = text.lines().find(|line| line.starts_with("tsc "));
+    let between: Vec<u64> = stamps
+        .expect("a line")
+        .split(' ')
+        .skip(2)
+        .map(|word| word.parse().expect("a number"))
+        .collect();
+    assert!(between.iter().all(|&n| (1..20).contains(&n)), "{text}");
+    assert_eq!(text.matches("17672256").count(), 5, "{text}");
+
+    let mut command = Command::new(&program);
+    command.arg("woken");
+    let options = virt::Options::default().own_clock(true);
+    let Some((text, _)) = run(command, &options) else {
+        return;
+    };
+    assert_eq!(text, "posted 0, 1\n");
+}
+
+/// A timer's time does not come by itself: the clock is set on after the real one, and the run says so.
+#[test]
+fn a_clock_that_stands_still_follows_the_real_one() {
+    let Some(program) = clock() else { return };
+    let mut command = Command::new(program);
+    command.arg("timer");
+    let options = virt::Options::default()
+        .own_clock(true)
+        .clock_behind(10_000_000);
+    let Some((text, outcome)) = run(command, &options) else {
+        return;
+    };
+    assert!(outcome.status.success(), "{}\n{text}", outcome.status);
+    assert!(outcome.totals.clock_followed > 0);
+}

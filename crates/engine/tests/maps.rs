@@ -1,21 +1,17 @@
 //! What a program sees of its own mappings under the engine: what it sees natively.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-use std::os::unix::process::CommandExt;
+mod support;
+
 use std::process::{Command, Stdio};
-use truecount_engine::virt::{self, LaunchError, Options};
+use support::{built, fixed_layout, launch};
+use truecount_engine::virt::Options;
 
 /// Without address randomisation.
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).stdout(Stdio::piped());
-    // SAFETY: one system call without memory arguments.
-    unsafe {
-        command.pre_exec(|| {
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-            Ok(())
-        });
-    }
+    fixed_layout(&mut command);
     command
 }
 
@@ -27,13 +23,8 @@ fn the_engine_is_not_in_the_list() {
         let script = format!("{read} < {path}");
         let words = &["sh", "-c", script.as_str()];
         let native = command(words).output().unwrap();
-        let mut running = match virt::launch(&mut command(words), &Options::default()) {
-            Ok(running) => running,
-            Err(LaunchError::PtraceForbidden { error }) => {
-                println!("skipped: ptrace is not permitted: {error}");
-                return;
-            }
-            Err(error) => panic!("{error}"),
+        let Some(mut running) = launch(&mut command(words), &Options::default()) else {
+            return;
         };
         let mut text = Vec::new();
         let mut pipe = running.child_mut().stdout.take().unwrap();
@@ -50,11 +41,7 @@ fn the_engine_is_not_in_the_list() {
 /// again after a return to the start. The program ends with the errors it saw.
 #[test]
 fn a_mapping_made_after_the_open_is_in_the_list() {
-    let base = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("maps-reader");
-    let source = base.with_extension("c");
-    std::fs::write(
-        &source,
-        r#"#include <fcntl.h>
+    let source = r#"#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -81,28 +68,15 @@ int main(void) {
     close(fd);
     return result | (open("/dev/null", O_RDONLY) != fd) << 4;
 }
-"#,
-    )
-    .unwrap();
-    let built = Command::new("cc")
-        .args(["-O1", "-o"])
-        .arg(&base)
-        .arg(&source)
-        .status();
-    if !built.is_ok_and(|status| status.success()) {
-        println!("skipped: no working C compiler");
+"#;
+    let Some(program) = built("maps-reader.c", source, &["-O1"]) else {
         return;
-    }
-    let words = [base.to_str().unwrap()];
+    };
+    let words = [program.to_str().unwrap()];
     // As the kernel does it, without the engine.
     assert_eq!(command(&words).status().unwrap().code(), Some(0));
-    let running = match virt::launch(&mut command(&words), &Options::default()) {
-        Ok(running) => running,
-        Err(LaunchError::PtraceForbidden { error }) => {
-            println!("skipped: ptrace is not permitted: {error}");
-            return;
-        }
-        Err(error) => panic!("{error}"),
+    let Some(running) = launch(&mut command(&words), &Options::default()) else {
+        return;
     };
     assert_eq!(running.wait().unwrap().status.code(), Some(0));
 }

@@ -2,9 +2,12 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::expect_used)] // helpers of tests
 
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+mod support;
+
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use support::{built, fixed_layout, launch};
 use truecount_engine::{step, virt};
 
 /// Runs without address randomisation; `None` (and a printed reason) where the
@@ -16,41 +19,13 @@ fn count(command: Command) -> Option<virt::Outcome> {
 fn count_with(mut command: Command, options: &virt::Options) -> Option<virt::Outcome> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     fixed_layout(&mut command);
-    match virt::launch(&mut command, options) {
-        Ok(running) => Some(running.wait().expect("the engine ends well")),
-        Err(virt::LaunchError::PtraceForbidden { error }) => {
-            println!("skipped: ptrace is not permitted: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-fn fixed_layout(command: &mut Command) {
-    // SAFETY: one system call without memory arguments.
-    unsafe {
-        command.pre_exec(|| {
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-            Ok(())
-        });
-    }
+    let outcome = launch(&mut command, options)?.wait();
+    Some(outcome.expect("the engine ends well"))
 }
 
 /// Assembles a static program; `None` where there is no compiler.
 fn assemble(name: &str, source: &str) -> Option<std::path::PathBuf> {
-    let base = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let file = base.with_extension("s");
-    std::fs::write(&file, source).expect("the test's folder is writable");
-    let built = Command::new("cc")
-        .args(["-nostdlib", "-static", "-o"])
-        .arg(&base)
-        .arg(&file)
-        .status();
-    if !built.is_ok_and(|s| s.success()) {
-        println!("skipped: no working C compiler");
-        return None;
-    }
-    Some(base)
+    built(&format!("{name}.s"), source, &["-nostdlib", "-static"])
 }
 
 const EXIT: &str = "mov $60, %eax\nxor %edi, %edi\nsyscall\n";

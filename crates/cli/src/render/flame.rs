@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::markup::escape;
 use super::number::grouped;
 
 const WIDTH: f64 = 1200.0;
@@ -183,13 +184,6 @@ fn color(name: &str, node: &Node) -> String {
         _ => (32 + hash % 16, 66 + shade / 2),
     };
     format!("hsl({hue} 90% {light}%)")
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 const SCRIPT: &str = r#"

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 pub(crate) use launcher::{Hook, Launcher};
 pub(crate) use program::{exec_failure, known_format, resolve};
-pub(crate) use signals::{Signals, Stopping};
+pub(crate) use signals::{Signals, Stop, Stopping};
 pub(crate) use words::split;
 
 /// What to start, and how.

@@ -2,6 +2,7 @@
 //! user's wish to stop. They are blocked and taken synchronously by `sigtimedwait`, so there is no
 //! handler and no race between a check and a wait.
 
+use std::cell::Cell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
@@ -134,6 +135,38 @@ impl Signals {
                 _ => return None,
             }
         }
+    }
+}
+
+/// The user's wish to stop: asked for between two steps, or told by a run that it ended. The first counts.
+pub(crate) struct Stop<'s> {
+    pub(crate) signals: &'s Signals,
+    signal: Cell<Option<i32>>,
+}
+
+impl<'s> Stop<'s> {
+    pub(crate) fn new(signals: &'s Signals) -> Self {
+        let signal = Cell::new(None);
+        Self { signals, signal }
+    }
+
+    /// Whether to stop; takes a signal that has arrived.
+    pub(crate) fn requested(&self) -> bool {
+        if self.signal.get().is_none() {
+            self.told(self.signals.stop_requested());
+        }
+        self.signal.get().is_some()
+    }
+
+    /// A run was ended by this signal, or by none; `true`: by one.
+    pub(crate) fn told(&self, signal: Option<i32>) -> bool {
+        self.signal.set(self.signal.get().or(signal));
+        signal.is_some()
+    }
+
+    /// The signal, where there was one.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        self.signal.get()
     }
 }
 

@@ -334,3 +334,25 @@ fn a_second_run_translates_nothing() {
     assert!(stderr(&cleared).starts_with("1 file"), "{cleared:?}");
     assert_eq!(blocks(&[], "0"), [all, 0]);
 }
+
+#[test]
+fn a_picture_that_fails_does_not_cost_the_result() {
+    if skipped() {
+        return;
+    }
+    let output = run(&["run", "--json", "--flamegraph", "/dev/full", "--", "true"]);
+    assert_eq!(code(&output), 1);
+    let told = stderr(&output);
+    let (document, failure) = told.trim_end().rsplit_once('\n').unwrap();
+    let document: serde_json::Value = serde_json::from_str(document).unwrap();
+    assert!(document["counters"][0]["value"].as_u64().unwrap() > 1000);
+    assert!(
+        document["functions"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+    );
+    assert!(
+        failure.contains("/dev/full") && failure.contains("space"),
+        "{failure}"
+    );
+}

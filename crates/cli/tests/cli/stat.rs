@@ -266,3 +266,53 @@ fn metrics_have_values_or_reasons() {
         &["no metric ipcc", "ipc"],
     );
 }
+
+#[test]
+fn a_later_run_that_fails_does_not_cost_the_earlier_ones() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    // The second run removes it: there is nothing to execute in the third.
+    let text = "#!/bin/sh\nif [ -e \"$0.mark\" ]; then rm \"$0\"; fi\n: >\"$0.mark\"\nexit 0\n";
+    let mark = folder.path().join("script.mark");
+    let program = script.to_str().unwrap();
+    for form in [&["--json"][..], &[]] {
+        std::fs::write(&script, text).unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let _ = std::fs::remove_file(&mark);
+        let args = [
+            "stat",
+            "--source",
+            "software",
+            "-e",
+            "page-faults",
+            "-r",
+            "5",
+        ];
+        let output = run(&[&args, form, &["--", program]].concat());
+        let told = stderr(&output);
+        assert_eq!(code(&output), 127, "{told}");
+        let last = told.lines().last().unwrap();
+        assert!(
+            last.starts_with("truecount: ") && last.contains("script"),
+            "{told}"
+        );
+        if form.is_empty() {
+            assert!(
+                told.contains("2 runs; run") && told.contains("Run 3 of 5 failed"),
+                "{told}"
+            );
+        } else {
+            let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(document["repeats"]["runs"], 2);
+            assert_eq!(
+                document["repeats"]["events"][0]["values"]
+                    .as_array()
+                    .unwrap()
+                    .len(),
+                2
+            );
+            assert!(counter(&document, "page-faults")["value"].as_u64().unwrap() > 10);
+        }
+    }
+}

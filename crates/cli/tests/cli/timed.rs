@@ -73,6 +73,35 @@ fn blocks_are_timed_without_a_pmu() {
     wrong["cost"] = 3.into();
     assert!(!validator.is_valid(&wrong));
 
+    // A picture that fails, or that there is nothing for, costs nothing of the result.
+    for (symbol, picture, executions, part) in [
+        ("work", "/dev/full", 4999, "space"),
+        ("main", "/dev/null", 0, "never executed twice"),
+    ] {
+        let file = at("out.json");
+        let head = ["blocks", "--time", symbol, "--json", "-o", &file];
+        let page = [
+            "--svg",
+            picture,
+            "--html",
+            "/dev/full",
+            "--",
+            &program,
+            "10",
+        ];
+        let output = run(&[&head[..], &page].concat());
+        let told = stderr(&output);
+        assert_eq!(code(&output), 1, "{told}");
+        // Of the page, too.
+        assert!(
+            told.contains(part) && told.contains("cannot write /dev/full"),
+            "{told}"
+        );
+        let document = std::fs::read_to_string(&file).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(document["intervals"][0]["executions"], executions);
+    }
+
     // Refused before the program runs.
     let time = |spec: &str| -> Vec<String> {
         ["blocks", "--time", spec, "--", &program, "10"]

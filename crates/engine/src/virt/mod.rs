@@ -46,6 +46,14 @@ pub struct Options {
     /// which take the same number of user-mode instructions at any time: the
     /// vDSO's loops depend on the time and on the kernel's updates of it.
     pub hide_vdso: bool,
+    /// Clocks, the time stamp counter and limits of waits are the engine's own: every
+    /// process begins at the same time of day, which goes on by one nanosecond an instruction
+    /// and by what the program waits. Implies `hide_vdso`. [`Totals::clock_followed`] says when it could not be
+    /// kept up.
+    pub own_clock: bool,
+    /// For tests: how far that clock may be behind the real one, nanoseconds (0: 30 s).
+    #[doc(hidden)]
+    pub clock_behind: u64,
     /// For tests of a full code cache: bytes used of each of its areas (0: all).
     #[doc(hidden)]
     pub area_limit: u64,
@@ -76,11 +84,24 @@ impl Options {
         self.at_random = bytes;
         self
     }
+    /// With `clock_behind` set.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn clock_behind(mut self, nanoseconds: u64) -> Self {
+        self.clock_behind = nanoseconds;
+        self
+    }
     /// With `area_limit` set.
     #[doc(hidden)]
     #[must_use]
     pub fn area_limit(mut self, bytes: u64) -> Self {
         self.area_limit = bytes;
+        self
+    }
+    /// With `own_clock` set.
+    #[must_use]
+    pub fn own_clock(mut self, on: bool) -> Self {
+        self.own_clock = on;
         self
     }
     /// With `hide_vdso` set.

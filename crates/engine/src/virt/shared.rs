@@ -53,6 +53,17 @@ fn memfd(name: &std::ffi::CStr) -> Result<File, LaunchError> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
+/// `CLOCK_MONOTONIC` in nanoseconds, as the runtime reads it.
+fn monotonic() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: fills the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
 fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
     move |error| LaunchError::Io { what, error }
 }
@@ -96,10 +107,13 @@ impl Shared {
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).area_limit = options.area_limit;
-            (*h).options = if options.per_block && plain {
-                option::BLOCKS
-            } else {
-                0
+            let blocks = options.per_block && plain;
+            (*h).options = if blocks { option::BLOCKS } else { 0 }
+                | if options.own_clock { option::CLOCK } else { 0 };
+            (*h).started = monotonic();
+            (*h).clock_behind = match options.clock_behind {
+                0 => 30_000_000_000,
+                some => some,
             };
         }
         Ok(Self {
@@ -110,7 +124,7 @@ impl Shared {
             watched: options.times.clone(),
             text,
             at_random: options.at_random,
-            hide_vdso: options.hide_vdso,
+            hide_vdso: options.hide_vdso || options.own_clock,
         })
     }
 

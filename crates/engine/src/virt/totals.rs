@@ -46,6 +46,9 @@ pub struct Totals {
     pub threads: Vec<ThreadTotals>,
     /// Programs that ran without being counted (setuid, 32-bit, not traceable).
     pub uncounted: u32,
+    /// With [`super::Options::own_clock`]: how often the clock of a process had stood still for
+    /// so long that it was set on after the real one. Times in such runs differ.
+    pub clock_followed: u32,
     /// The report of a failed internal check.
     pub failure: Option<String>,
 }
@@ -86,6 +89,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
     let mut blocks = (header.options & option::BLOCKS != 0).then(|| Reader::new(shared));
     let mut totals = Totals {
         uncounted: header.uncounted.load(Ordering::Acquire),
+        clock_followed: header.clock_followed.load(Ordering::Acquire),
         ..Totals::default()
     };
     if header.failed.load(Ordering::Acquire) != 0 {

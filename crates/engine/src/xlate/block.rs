@@ -94,6 +94,8 @@ pub enum End {
     Branch,
     /// A system call.
     Syscall,
+    /// A read of the time stamp counter, which the runtime answers.
+    Rdtsc,
     /// An instruction the translator does not know or cannot run.
     Unsupported,
     /// The bytes at the block's start cannot be read.
@@ -153,6 +155,8 @@ pub struct Config {
     pub counter: Option<u32>,
     /// Addresses with a time stamp: a block begins there.
     pub watches: [Watch; MAX_WATCHES],
+    /// The runtime answers what reads a clock.
+    pub own_clock: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -273,7 +277,7 @@ impl Builder<'_, '_> {
             }
             let mut bytes = [0u8; MAX_LEN];
             let readable = source.fetch(pc, &mut bytes);
-            let insn = match decode(bytes.get(..readable).unwrap_or(&[])) {
+            let mut insn = match decode(bytes.get(..readable).unwrap_or(&[])) {
                 Ok(insn) if !unsupported(&insn) && insn.kind != Kind::Unsupported => insn,
                 Ok(_) => {
                     self.end = End::Unsupported;
@@ -297,6 +301,9 @@ impl Builder<'_, '_> {
                     break;
                 }
             };
+            if insn.kind == Kind::Rdtsc && !self.config.own_clock {
+                insn.kind = Kind::Plain;
+            }
             let item = Item { insn, bytes, pc };
             if let Some(place) = self.items.get_mut(self.count) {
                 *place = Some(item);

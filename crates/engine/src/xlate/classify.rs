@@ -59,6 +59,7 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
             0x05 => insn.kind = Kind::Syscall,
             0x0b | 0xb9 | 0xff => insn.kind = Kind::Trap,
             0x07 | 0x34 | 0x35 => insn.kind = Kind::Unsupported,
+            0x31 => insn.kind = Kind::Rdtsc,
             0x33 => insn.kind = Kind::Rdpmc,
             0x80..=0x8f => insn.kind = Kind::Jcc,
             // mul-like and double shifts: only what is defined, decided by the table;
@@ -73,6 +74,9 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
             0x01 if insn.modrm == 0xf8 => insn.kind = Kind::Unsupported, // swapgs
             // The table knows ModRM.reg only; here ModRM.rm chooses too.
             0x01 if insn.modrm >= 0xc0 => {
+                if insn.modrm == 0xf9 {
+                    insn.kind = Kind::Rdtsc;
+                }
                 insn.properties = written(insn.properties, 0) | u16::from(flag::ALL);
             }
             0x0f if insn.modrm < 0xc0 => insn.properties = 0x5000, // 3DNow! with a load

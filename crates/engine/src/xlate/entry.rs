@@ -128,6 +128,18 @@ pub fn is_descriptor_syscall(number: u64) -> bool {
     matches!(number, 0 | 8 | 16 | 17 | 19 | 295 | 327)
 }
 
+/// System calls that tell the time or wait for it: those that the runtime's own clock answers.
+pub fn is_clock_syscall(number: u64) -> bool {
+    matches!(
+        number,
+        7 | 23 | 232 | 270 | 271 | 281 | 441 // poll select epoll_wait and their kin
+            | 35 | 230                       // nanosleep clock_nanosleep
+            | 96 | 98 | 100 | 201 | 228      // gettimeofday getrusage times time clock_gettime
+            | 202                            // futex
+            | 223 | 286 // timer_settime timerfd_settime
+    )
+}
+
 /// System calls that pass through untouched: none of those that the runtime
 /// must see (threads, images, signals, mappings, GS, counters).
 pub fn is_plain_syscall(number: u64) -> bool {

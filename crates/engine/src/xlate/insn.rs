@@ -52,6 +52,8 @@ pub enum Kind {
     Trap,
     /// `rdpmc`.
     Rdpmc,
+    /// `rdtsc`, `rdtscp`.
+    Rdtsc,
     /// `xbegin`: treated as a transaction that aborts at once.
     Xbegin,
     /// Cannot be run by copying (far transfers, writes to GS, …).

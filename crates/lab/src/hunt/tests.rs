@@ -99,6 +99,11 @@ impl Watch for Watcher {
     }
 }
 
+/// A hunt that nobody stops.
+fn hunt(kernel: &SharedKernel, plan: &Plan, work: &mut Scripted<'_>, state: &mut State) {
+    run(kernel, plan, work, state, &mut Watcher::patient()).unwrap();
+}
+
 fn plan(codes: &[u16], umasks: Umasks) -> Plan {
     Plan {
         codes: codes.to_vec(),
@@ -204,14 +209,7 @@ fn an_interrupted_hunt_goes_on_where_it_was() {
     plan.references = vec![event("branches", 0x04c4)];
     let mut whole = State::default();
     let mut work = Scripted::new(&kernel, rig);
-    run(
-        &kernel,
-        &plan,
-        &mut work,
-        &mut whole,
-        &mut Watcher::patient(),
-    )
-    .unwrap();
+    hunt(&kernel, &plan, &mut work, &mut whole);
     let runs = work.runs;
     for stop in [0, 1, 4, 7, 12] {
         let (mut state, mut watch) = (State::default(), Watcher::until(stop));
@@ -222,14 +220,7 @@ fn an_interrupted_hunt_goes_on_where_it_was() {
         let mut state: State = serde_json::from_str(&text).unwrap();
         let before = state.batches.len();
         let mut rest = Scripted::new(&kernel, rig);
-        run(
-            &kernel,
-            &plan,
-            &mut rest,
-            &mut state,
-            &mut Watcher::patient(),
-        )
-        .unwrap();
+        hunt(&kernel, &plan, &mut rest, &mut state);
         assert!(state.complete);
         // What was found is not tried again.
         assert_eq!(rest.runs + 3 * before as u64, runs);
@@ -266,14 +257,7 @@ fn references_are_counted_in_the_same_runs() {
     plan.check(&kernel).unwrap();
     let mut work = Scripted::new(&kernel, rig);
     let mut state = State::default();
-    run(
-        &kernel,
-        &plan,
-        &mut work,
-        &mut state,
-        &mut Watcher::patient(),
-    )
-    .unwrap();
+    hunt(&kernel, &plan, &mut work, &mut state);
     assert!(
         work.batches
             .iter()
@@ -315,25 +299,11 @@ fn a_reference_that_is_the_sum_of_two_selectors_is_confirmed_together() {
     fake.set_counters(2);
     let mut state = State::default();
     let mut work = Scripted::new(&kernel, rig);
-    run(
-        &kernel,
-        &plan,
-        &mut work,
-        &mut state,
-        &mut Watcher::patient(),
-    )
-    .unwrap();
+    hunt(&kernel, &plan, &mut work, &mut state);
     assert!(state.complete && state.sums.is_empty() && !state.asked.is_empty());
     fake.set_counters(3);
     state.asked.clear();
-    run(
-        &kernel,
-        &plan,
-        &mut work,
-        &mut state,
-        &mut Watcher::patient(),
-    )
-    .unwrap();
+    hunt(&kernel, &plan, &mut work, &mut state);
     assert_eq!(
         state.sums,
         [Sum {
@@ -356,27 +326,13 @@ fn what_cannot_be_counted_is_no_silence() {
     let mut work = Scripted::new(&kernel, rule);
     let mut state = State::default();
     let mut plan = plan(&[2], Umasks::No);
-    run(
-        &kernel,
-        &plan,
-        &mut work,
-        &mut state,
-        &mut Watcher::patient(),
-    )
-    .unwrap();
+    hunt(&kernel, &plan, &mut work, &mut state);
     let found = outcome(&plan, &state);
     assert_eq!(found.not_opened[0].event, "rff02:u");
     assert!(found.silent.iter().all(|silent| silent.event != "rff02:u"));
     plan.codes = vec![3];
     let mut state = State::default();
-    run(
-        &kernel,
-        &plan,
-        &mut work,
-        &mut state,
-        &mut Watcher::patient(),
-    )
-    .unwrap();
+    hunt(&kernel, &plan, &mut work, &mut state);
     let found = outcome(&plan, &state);
     assert_eq!(found.not_counted[0].event, "rff03:u");
     assert!(found.not_counted[0].why.why.reason.contains("others"));
@@ -386,14 +342,7 @@ fn what_cannot_be_counted_is_no_silence() {
     plan.codes = vec![2, 3, 4, 5];
     fake.on_open(|_| None);
     let mut state = State::default();
-    run(
-        &kernel,
-        &plan,
-        &mut work,
-        &mut state,
-        &mut Watcher::patient(),
-    )
-    .unwrap();
+    hunt(&kernel, &plan, &mut work, &mut state);
     let found = outcome(&plan, &state);
     assert_eq!((found.not_counted.len(), found.silent.len()), (1, 11));
 }

@@ -4,8 +4,9 @@
 use std::io::{self, Write};
 
 use super::document::{Compared, Document, Metric};
-use super::svg::{self, Strip, escape};
+use super::svg::{self, Strip};
 use super::text::{extent, interval, median, missing, of_instructions, p, plural, remarks, spread};
+use crate::render::markup::escape;
 use crate::render::number;
 
 const STYLE: &str = include_str!("page.css");

@@ -31,7 +31,8 @@ use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::fixed::Fixed;
 use crate::output::{Output, cannot_write};
-use crate::session::{Session, parse_cpus};
+use crate::render::json;
+use crate::session::{Session, fresh_seed, parse_cpus};
 use crate::source::select;
 pub(crate) use args::Args;
 use capture::Capture;
@@ -199,11 +200,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         failures = show(args, &document, &gate_lines);
     }
     // Whoever closed a pipe has seen enough; the gate's answer stands.
-    let failure = failures.into_iter().find(|failure| !failure.closed_pipe);
-    match (stopped, failure) {
-        (Some(failure), _) | (None, Some(failure)) => Err(failure),
-        (None, None) => Ok(Outcome(gate)),
-    }
+    failures.retain(|failure| !failure.closed_pipe);
+    Failure::of_all(stopped.into_iter().chain(failures).map(Err))?;
+    Ok(Outcome(gate))
 }
 
 /// Prints the result and writes the files; failures come back after everything that can be shown was shown.
@@ -225,8 +224,8 @@ fn show(args: &Args, document: &Document, gates: &[String]) -> Vec<Failure> {
     }
     type Writer = fn(&mut dyn Write, &Document) -> std::io::Result<()>;
     let forms: [(&Option<std::path::PathBuf>, Writer); 5] = [
-        (&args.save, json),
-        (&args.json, json),
+        (&args.save, json::write),
+        (&args.json, json::write),
         (&args.csv, separated::write),
         (&args.markdown, markdown::write),
         (&args.html, html::write),
@@ -275,11 +274,6 @@ fn small_memory(floor: Option<u64>, commands: &[Command]) -> Option<String> {
     })
 }
 
-fn json(out: &mut dyn Write, document: &Document) -> std::io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)
-}
-
 fn limits(option: &str, texts: &[String]) -> Result<Vec<Limit>, Failure> {
     texts
         .iter()
@@ -296,12 +290,4 @@ fn limits_of_floors(args: &Args, gates: &[Limit]) -> Result<Floors, Failure> {
         .fold(Floors::default(), |floors, limit| {
             floors.with(limit.metric.clone(), limit.share)
         }))
-}
-
-/// A seed from the clock, short enough to be typed.
-fn fresh_seed() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(1, |time| u64::from(time.subsec_nanos()) ^ time.as_secs())
-        % 1_000_000
 }

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::render::markup::escape;
+
 /// Width of a picture, in its own units.
 const WIDTH: f64 = 900.0;
 /// Where the axis begins: room for names on the left.
@@ -86,14 +88,6 @@ impl Axis {
             .take_while(|tick| *tick <= self.high)
             .collect()
     }
-}
-
-/// Escapes text for HTML and SVG.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 /// Text cut to fit the left margin.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use truecount_sample::blocks::{Histogram, PrefetchWindow};
 
 use super::view::cycles as number;
+use crate::render::markup::escape;
 
 /// One histogram of a chart.
 pub(super) struct Series {
@@ -109,14 +110,6 @@ pub(super) fn bins(h: &Histogram, most: usize) -> Vec<Bin> {
 const COLORS: [&str; 2] = ["#2563eb", "#ea580c"];
 const INK: &str = "#1f2937";
 const FAINT: &str = "#6b7280";
-
-/// Text in markup.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
 
 /// The chart of one or two histograms of the same block.
 pub(super) fn chart(title: &str, series: &[Series], width: u32, height: u32) -> String {

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Series, chart, escape};
+use super::chart::{Series, chart};
 use super::compare::{Other, label};
 use super::view::{View, cleaned, cycles, modes, percentiles};
+use crate::render::markup::escape;
 use crate::render::number::grouped;
 
 pub(super) const STYLE: &str = "\

@@ -7,7 +7,7 @@ use truecount_sample::blocks::{Arrivals, Histogram, PrefetchWindow};
 
 use super::compare::Other;
 use super::view::{View, percentiles};
-use crate::render::csv;
+use crate::render::{self, csv};
 
 pub(super) fn histogram(h: &Histogram) -> Value {
     let [p50, p90, p99] = percentiles(h);
@@ -158,8 +158,7 @@ pub(super) fn json(
             );
         }
     }
-    serde_json::to_writer_pretty(&mut *out, &doc)?;
-    writeln!(out)
+    render::json::write(out, &doc)
 }
 
 pub(super) fn csv(out: &mut dyn Write, view: &mut View<'_>) -> io::Result<()> {

@@ -205,32 +205,44 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
         None => None,
     };
-    if let Some(path) = &args.svg {
-        let svg = compare::svg(&mut view, chosen.unwrap_or(0), other.as_ref())?;
-        std::fs::write(path, svg).map_err(|e| cannot_write(path, &e))?;
-    }
-    if let Some(path) = &args.html {
-        let page = html::page(&mut view, args.top, chosen, other.as_ref());
-        std::fs::write(path, page).map_err(|e| cannot_write(path, &e))?;
-    }
+    let shown = show(args, &mut view, chosen, &mut other);
+    let other = other.as_ref();
+    let picture = args.svg.as_ref().map_or(Ok(()), |path| {
+        let svg = compare::svg(&mut view, chosen.unwrap_or(0), other)?;
+        std::fs::write(path, svg).map_err(|e| cannot_write(path, &e))
+    });
+    let page = args.html.as_ref().map_or(Ok(()), |path| {
+        let page = html::page(&mut view, args.top, chosen, other);
+        std::fs::write(path, page).map_err(|e| cannot_write(path, &e))
+    });
+    Failure::of_all([shown.map_err(Failure::from), picture, page])?;
+    Ok(Outcome::OK)
+}
+
+/// Prints the result.
+fn show(
+    args: &Args,
+    view: &mut View<'_>,
+    chosen: Option<usize>,
+    other: &mut Option<compare::Other<'_>>,
+) -> std::io::Result<()> {
     let mut out = Output::stdout();
     if args.json {
-        json::json(&mut out, &mut view, args.top, chosen, &mut other)?;
+        json::json(&mut out, view, args.top, chosen, other)?;
     } else if args.csv {
-        json::csv(&mut out, &mut view)?;
+        json::csv(&mut out, view)?;
     } else if let Some(at) = chosen {
-        detail::print(&mut out, &mut view, at)?;
-        if let Some((other, at_other)) = &mut other {
+        detail::print(&mut out, view, at)?;
+        if let Some((other, at_other)) = other {
             writeln!(out)?;
             detail::print(&mut out, other, *at_other)?;
-            compare::print(&mut out, &view, at, other, *at_other)?;
+            compare::print(&mut out, view, at, other, *at_other)?;
         }
     } else {
-        text::print(&mut out, &mut view, args.top)?;
-        if let Some((other, at)) = &mut other {
-            compare::print(&mut out, &view, 0, other, *at)?;
+        text::print(&mut out, view, args.top)?;
+        if let Some((other, at)) = other {
+            compare::print(&mut out, view, 0, other, *at)?;
         }
     }
-    out.flush()?;
-    Ok(Outcome::OK)
+    out.flush()
 }

@@ -5,18 +5,19 @@ mod result;
 mod spec;
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Write};
 
 use truecount_engine::virt::Watched;
 use truecount_sample::blocks::PrefetchWindow;
 
-use super::chart::{Series, chart, escape};
+use super::chart::{Series, chart};
 use super::view::{base_name, cycles, modes, percentiles};
 use super::{Args, detail, html};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, cannot_write};
+use crate::output::{Output, Picture};
+use crate::render;
+use crate::render::markup::escape;
 use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, paint};
 use crate::runner::{Launch, Signals, resolve};
@@ -55,13 +56,8 @@ pub(super) fn run(args: &Args) -> CmdResult {
         None => None,
     };
     let mut out = Output::open(args.output.as_deref(), true)?;
-    let create = |path: &Option<std::path::PathBuf>| match path {
-        Some(path) => File::create(path)
-            .map(Some)
-            .map_err(|e| cannot_write(path, &e)),
-        None => Ok(None),
-    };
-    let (svg, page) = (create(&args.svg)?, create(&args.html)?);
+    let svg = Picture::create(args.svg.as_deref())?;
+    let page = Picture::create(args.html.as_deref())?;
     let launch = Launch {
         argv: &args.command,
         stdio: [None, None, None],
@@ -78,31 +74,22 @@ pub(super) fn run(args: &Args) -> CmdResult {
     run.program = timed.display().to_string();
     run.exit = ran.ended.exit.shell_code();
     run.notes = notes(&run, ran.notes());
-    if let (Some(mut file), Some(path)) = (svg, &args.svg) {
-        let drawn = match run.rows.first() {
-            Some(row) if !row.cycles.is_empty() => draw(&run, row, 0, other.as_ref()),
-            _ => {
-                return Err(Failure::new(
-                    1,
-                    "no chart: the block was never executed twice",
-                ));
-            }
-        };
-        file.write_all(drawn.as_bytes())
-            .map_err(|e| cannot_write(path, &e))?;
-    }
-    if let (Some(mut file), Some(path)) = (page, &args.html) {
-        file.write_all(html_page(&run, other.as_ref()).as_bytes())
-            .map_err(|e| cannot_write(path, &e))?;
-    }
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &run.document(other.as_ref()))
-            .map_err(io::Error::from)?;
-        writeln!(out)?;
+    let other = other.as_ref();
+    // The result first: a picture that fails must not cost it.
+    let shown = if args.json {
+        render::json::write(&mut out, &run.document(other))
     } else {
-        print(&mut out, &run, other.as_ref())?;
-    }
-    out.flush()?;
+        print(&mut out, &run, other)
+    };
+    let picture = svg.map_or(Ok(()), |svg| match run.rows.first() {
+        Some(row) if !row.cycles.is_empty() => svg.write(&draw(&run, row, 0, other)),
+        _ => Err(Failure::new(
+            1,
+            "no chart: the block was never executed twice",
+        )),
+    });
+    let page = page.map_or(Ok(()), |page| page.write(&html_page(&run, other)));
+    Failure::of_all([shown.map_err(Failure::from), picture, page])?;
     Ok(Outcome(run.exit))
 }
 
@@ -262,7 +249,7 @@ fn print(out: &mut dyn Write, run: &Run, other: Option<&Run>) -> io::Result<()> 
     for note in &run.notes {
         writeln!(out, "\n{note}")?;
     }
-    Ok(())
+    out.flush()
 }
 
 fn html_page(run: &Run, other: Option<&Run>) -> String {

@@ -11,6 +11,7 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use crate::render::json;
 use crate::render::style::{BAD, DIM, GOOD, WARN};
 use crate::render::table::{Align, Cell, Table};
 pub(super) use findings::aslr_is_on;
@@ -65,12 +66,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             missing: missing.iter().map(|finding| finding.name).collect(),
             environment: Environment::gather(findings::aslr_is_on(), &[]),
         };
-        serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        json::write(&mut out, &document)?;
     } else {
         text(&mut out, &findings)?;
+        out.flush()?;
     }
-    out.flush()?;
     match missing.first() {
         None => Ok(Outcome::OK),
         Some(first) => {

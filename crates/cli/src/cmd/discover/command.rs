@@ -11,12 +11,12 @@ use truecount_lab::machine::interrupts_of;
 use truecount_perf::{Error, Event, EventAttr, SharedKernel};
 
 use crate::failure::Failure;
-use crate::runner::{Hook, Launch, LaunchError, Launcher, Signals, resolve};
+use crate::runner::{Hook, Launch, LaunchError, Launcher, Stop, resolve};
 use crate::session::{dev_null, launch_failure};
 
 pub(super) struct Command<'a> {
     launcher: &'a mut Launcher,
-    signals: &'a Signals,
+    stop: &'a Stop<'a>,
     argv: &'a [OsString],
     program: PathBuf,
     null: OwnedFd,
@@ -26,13 +26,12 @@ pub(super) struct Command<'a> {
     /// How often it ended how.
     exits: BTreeMap<String, u32>,
     aslr_refused: bool,
-    interrupted: Option<i32>,
 }
 
 impl<'a> Command<'a> {
     pub(super) fn new(
         launcher: &'a mut Launcher,
-        signals: &'a Signals,
+        stop: &'a Stop<'a>,
         argv: &'a [OsString],
         cpu: usize,
         kernel: &'a SharedKernel,
@@ -43,7 +42,7 @@ impl<'a> Command<'a> {
         };
         Ok(Self {
             launcher,
-            signals,
+            stop,
             argv,
             program,
             null: dev_null()?,
@@ -56,13 +55,7 @@ impl<'a> Command<'a> {
             }],
             exits: BTreeMap::new(),
             aslr_refused: false,
-            interrupted: None,
         })
-    }
-
-    /// The signal by which the user ended it, where that came while the command ran.
-    pub(super) fn interrupted(&self) -> Option<i32> {
-        self.interrupted
     }
 
     /// What is odd about its runs.
@@ -117,9 +110,9 @@ impl Workload for Command<'_> {
         let cpu = self.cpu;
         let taken = || if interrupts { interrupts_of(cpu) } else { None };
         let before = taken();
-        let finished = self
-            .launcher
-            .run(self.signals, &launch, &self.program, Some(hook), None);
+        let finished =
+            self.launcher
+                .run(self.stop.signals, &launch, &self.program, Some(hook), None);
         let after = taken();
         let finished = match (finished, opened.into_inner()) {
             (Ok(finished), Ok(events)) => (finished, events),
@@ -137,8 +130,7 @@ impl Workload for Command<'_> {
             }
         };
         let (finished, events) = finished;
-        if finished.interrupted.is_some() {
-            self.interrupted = finished.interrupted;
+        if self.stop.told(finished.interrupted) {
             return Err(Problem::Stopped);
         }
         *self.exits.entry(finished.exit.to_string()).or_default() += 1;

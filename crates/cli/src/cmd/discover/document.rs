@@ -1,7 +1,5 @@
 //! The result of `discover` as a document: schema `truecount.discover/1` (`docs/schemas/discover.json`).
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use truecount_lab::hunt::{Outcome, Phase, Plan, Range, State, condense, outcome};
 
@@ -102,11 +100,4 @@ impl Document {
     pub(super) fn counted_nothing(&self) -> bool {
         self.found.events.is_empty() && self.found.silent.is_empty()
     }
-}
-
-/// Writes the document.
-pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)?;
-    out.flush()
 }

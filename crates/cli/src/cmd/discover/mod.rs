@@ -21,7 +21,8 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
-use crate::runner::Signals;
+use crate::render::json;
+use crate::runner::Stop;
 use crate::session::Session;
 use crate::source::{hardware_available, kernel_mode_allowed};
 use command::Command;
@@ -214,8 +215,7 @@ struct Told {
 
 /// Watches the hunt: Ctrl-C, the bar, the state file.
 struct Watcher<'a> {
-    signals: &'a Signals,
-    interrupted: Option<i32>,
+    stop: &'a Stop<'a>,
     keeper: Option<&'a mut Keeper>,
     bar: ProgressBar,
     begun: Instant,
@@ -241,8 +241,7 @@ impl Watcher<'_> {
 
 impl Watch for Watcher<'_> {
     fn stop(&mut self) -> bool {
-        self.interrupted = self.interrupted.or_else(|| self.signals.stop_requested());
-        self.interrupted.is_some()
+        self.stop.requested()
     }
 
     fn step(&mut self, done: usize, of: usize) {
@@ -270,18 +269,13 @@ struct Hunt<'a> {
 }
 
 impl Hunt<'_> {
-    /// Hunts with a workload; the signal that ended it early.
-    fn with<W: Workload>(
-        self,
-        workload: &mut W,
-        signals: &Signals,
-    ) -> Result<Option<i32>, Hunted<W::Broken>> {
+    /// Hunts with a workload.
+    fn with<W: Workload>(self, workload: &mut W, stop: &Stop<'_>) -> Result<(), Hunted<W::Broken>> {
         if !self.state.phases.is_empty() && self.state.phases != workload.phases() {
             return Err(Hunted::Other);
         }
         let mut watcher = Watcher {
-            signals,
-            interrupted: None,
+            stop,
             keeper: self.keeper,
             bar: ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::hidden()),
             begun: Instant::now(),
@@ -289,12 +283,10 @@ impl Hunt<'_> {
         };
         let ended = hunt::run(self.kernel, self.plan, workload, self.state, &mut watcher);
         watcher.bar.finish_and_clear();
-        let interrupted = watcher.interrupted;
         if let Some(keeper) = watcher.keeper {
             keeper.save(self.state, true);
         }
-        ended.map_err(Hunted::Broken)?;
-        Ok(interrupted)
+        ended.map_err(Hunted::Broken)
     }
 }
 
@@ -317,7 +309,11 @@ fn of_another_workload(path: Option<&PathBuf>) -> Failure {
 pub(crate) fn run(args: &Args) -> CmdResult {
     // What is wrong by itself is told before what is missing here.
     codes(args, Layout::of(Machine::this().cpu()))?;
-    let mut session = Session::start()?;
+    let Session {
+        signals,
+        mut launcher,
+    } = Session::start()?;
+    let stop = Stop::new(&signals);
     hardware_available().map_err(|reason| {
         let mut failure = Failure::new(1, format!("no selector can be tried: {}", reason.cause));
         failure.mend = reason.mend;
@@ -352,7 +348,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         state: &mut state,
         keeper: keeper.as_mut(),
     };
-    let interrupted = if args.command.is_empty() {
+    if args.command.is_empty() {
         let cannot = |error: std::io::Error| {
             Failure::new(125, format!("cannot run the built-in workload: {error}"))
         };
@@ -360,24 +356,21 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         let missing = builtin.missing().iter();
         told.notes
             .extend(missing.map(|(name, why)| format!("phase {name} was left out: {why}")));
-        hunt.with(&mut builtin, &session.signals)
+        hunt.with(&mut builtin, &stop)
             .map_err(|failed| match failed {
                 Hunted::Other => of_another_workload(args.resume.as_ref()),
                 Hunted::Broken(error) => cannot(error),
-            })?
+            })?;
     } else {
-        let Session { signals, launcher } = &mut session;
-        let mut command = Command::new(launcher, signals, &args.command, pinned.cpu, &kernel)?;
-        let ended = hunt.with(&mut command, signals);
+        let mut command = Command::new(&mut launcher, &stop, &args.command, pinned.cpu, &kernel)?;
+        let ended = hunt.with(&mut command, &stop);
         told.notes.extend(command.notes());
-        let interrupted = command.interrupted();
-        ended
-            .map_err(|failed| match failed {
-                Hunted::Other => of_another_workload(args.resume.as_ref()),
-                Hunted::Broken(failure) => failure,
-            })?
-            .or(interrupted)
-    };
+        ended.map_err(|failed| match failed {
+            Hunted::Other => of_another_workload(args.resume.as_ref()),
+            Hunted::Broken(failure) => failure,
+        })?;
+    }
+    let interrupted = stop.signal();
     told.notes.extend(keeper.and_then(Keeper::trouble));
     let seconds = begun.elapsed().as_secs_f64();
     let document = Document::new(
@@ -394,16 +387,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         },
     );
     if args.json {
-        document::write(&mut output, &document)?;
+        json::write(&mut output, &document)?;
     } else {
         text::write(&mut output, &document)?;
     }
-    match interrupted {
-        Some(_) => Ok(Ended(130)),
-        None if document.counted_nothing() => Err(Failure::new(
-            1,
-            "no selector could be counted: the reasons are above",
-        )),
-        None => Ok(Ended::OK),
-    }
+    let nothing = document.counted_nothing();
+    Ended::measured(
+        interrupted,
+        nothing.then_some("no selector could be counted"),
+    )
 }

@@ -14,6 +14,7 @@ use truecount_events::tables::{Model, Tables};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use crate::render::json;
 
 /// List events: what this machine (or another CPU) counts, how it is encoded, where that is from
 ///
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     if args.cpu.as_deref() == Some("list") {
         let models = document::Models::new(tables);
         if args.json {
-            write_json(&mut out, &models)?;
+            json::write(&mut out, &models)?;
         } else {
             text::models(&mut out, &models)?;
         }
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     }
     let document = document::Document::new(tables, model, &machine, args.cpu.is_some(), rows);
     if args.json {
-        write_json(&mut out, &document)?;
+        json::write(&mut out, &document)?;
     } else {
         text::events(&mut out, &document, args.long)?;
     }
@@ -135,7 +136,7 @@ fn list_metrics(
         return Err(Failure::new(1, text));
     }
     if args.json {
-        write_json(out, &document)?;
+        json::write(out, &document)?;
     } else {
         document.text(out, args.long)?;
     }
@@ -172,10 +173,4 @@ fn model<'a>(
             }
         },
     }
-}
-
-fn write_json(out: &mut dyn Write, document: &impl serde::Serialize) -> Result<(), Failure> {
-    serde_json::to_writer_pretty(&mut *out, document).map_err(std::io::Error::from)?;
-    writeln!(out)?;
-    Ok(())
 }

@@ -1,7 +1,5 @@
 //! The result of `exactness` as a document: schema `truecount.exactness/1` (`docs/schemas/exactness.json`).
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use truecount_lab::exact::Outcome;
 
@@ -49,11 +47,4 @@ impl Document {
             .iter()
             .all(|counter| counter.loops.is_empty())
     }
-}
-
-/// Writes the document.
-pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)?;
-    out.flush()
 }

@@ -4,7 +4,6 @@
 //! the program itself, whole runs are compared instead: one that runs a loop minus one that runs a loop of nothing, both
 //! the same but for that.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -21,7 +20,7 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
-use crate::runner::{Launch, Signals};
+use crate::runner::{Launch, Stop};
 use crate::session::dev_null;
 use crate::source::virtual_pmu;
 
@@ -47,8 +46,7 @@ fn memory_file() -> Result<File, Failure> {
 fn child(
     program: &Path,
     arguments: Vec<OsString>,
-    signals: &Signals,
-    interrupted: &Cell<Option<i32>>,
+    stop: &Stop<'_>,
 ) -> Result<(String, virtual_pmu::Ran), Failure> {
     let mut argv = vec![OsString::from("truecount"), OsString::from("exactness")];
     argv.extend(arguments);
@@ -64,10 +62,8 @@ fn child(
         timeout: None,
         fixed: None,
     };
-    let ran = virtual_pmu::execute(signals, program, &launch, false)?;
-    if ran.interrupted.is_some() {
-        interrupted.set(ran.interrupted);
-    }
+    let ran = virtual_pmu::execute(stop.signals, program, &launch, false)?;
+    stop.told(ran.interrupted);
     let mut text = String::new();
     file.rewind()
         .and_then(|()| file.read_to_string(&mut text))
@@ -81,9 +77,7 @@ fn child(
 /// 125 and the engine's own (123, 126).
 pub(super) fn measure(
     plan: &Plan,
-    signals: &Signals,
-    interrupted: &Cell<Option<i32>>,
-    stop: &mut dyn FnMut() -> bool,
+    stop: &Stop<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Outcome, Failure> {
     let program = std::env::current_exe().map_err(|error| set_up(&error))?;
@@ -101,7 +95,7 @@ pub(super) fn measure(
         arguments.push("--events".into());
         arguments.push(format!("{}={}", target.event, target.truth.name()).into());
     }
-    let (text, _) = child(&program, arguments, signals, interrupted)?;
+    let (text, _) = child(&program, arguments, stop)?;
     // A program that does not end by itself or prints nothing has no counters in it.
     let inside: Option<Outcome> = serde_json::from_str(&text).ok();
     if let Some(outcome) = inside
@@ -117,7 +111,7 @@ pub(super) fn measure(
          no counters inside it."
             .to_owned(),
     );
-    whole_runs(plan, &program, signals, interrupted, stop)
+    whole_runs(plan, &program, stop)
 }
 
 /// Whether whole runs can stand for this event.
@@ -125,13 +119,7 @@ fn counted_whole(event: &str) -> bool {
     event == "instructions:u"
 }
 
-fn whole_runs(
-    plan: &Plan,
-    program: &Path,
-    signals: &Signals,
-    interrupted: &Cell<Option<i32>>,
-    stop: &mut dyn FnMut() -> bool,
-) -> Result<Outcome, Failure> {
+fn whole_runs(plan: &Plan, program: &Path, stop: &Stop<'_>) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     let mut outcome = Outcome::default();
     let (mut counted, mut events) = (Vec::new(), Vec::new());
@@ -165,7 +153,7 @@ fn whole_runs(
     }
     'rounds: loop {
         for (index, each, tally) in &mut counted {
-            if stop() {
+            if stop.requested() {
                 outcome.partial = outcome.rounds == 0;
                 break 'rounds;
             }
@@ -173,8 +161,8 @@ fn whole_runs(
                 break 'rounds;
             }
             let start = Instant::now();
-            let real = one_run(program, *index, each, true, signals, interrupted)?;
-            let empty = one_run(program, *index, each, false, signals, interrupted)?;
+            let real = one_run(program, *index, each, true, stop)?;
+            let empty = one_run(program, *index, each, false, stop)?;
             let (Some(real), Some(empty)) = (real, empty) else {
                 // Interrupted: the next question says so.
                 continue;
@@ -229,17 +217,11 @@ fn one_run(
     index: usize,
     each: &Loop,
     real: bool,
-    signals: &Signals,
-    interrupted: &Cell<Option<i32>>,
+    stop: &Stop<'_>,
 ) -> Result<Option<u64>, Failure> {
     // Always as many digits: the same instructions read them.
     let spec = format!("{index:03},{:09},{}", each.times, u8::from(real));
-    let (_, ran) = child(
-        program,
-        vec!["--one-loop".into(), spec.into()],
-        signals,
-        interrupted,
-    )?;
+    let (_, ran) = child(program, vec!["--one-loop".into(), spec.into()], stop)?;
     if ran.interrupted.is_some() {
         return Ok(None);
     }

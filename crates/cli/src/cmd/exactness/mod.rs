@@ -5,7 +5,6 @@ mod engine;
 pub(crate) mod profile;
 mod text;
 
-use std::cell::Cell;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -15,8 +14,9 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
-use crate::runner::Signals;
-use crate::session::parse_duration;
+use crate::render::json;
+use crate::runner::{Signals, Stop};
+use crate::session::{fresh_seed, parse_duration};
 use crate::source::{Reason, hardware_available, virtual_available};
 use document::Document;
 
@@ -138,10 +138,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let targets = targets(args)?;
     let signals = Signals::block()
         .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
-    let seed = args.seed.unwrap_or_else(|| {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
-    });
+    let seed = args.seed.unwrap_or_else(fresh_seed);
     let plan = Plan {
         targets,
         time: args.seconds,
@@ -150,19 +147,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         cpu: args.cpu,
     };
     // A signal may arrive here, or while a child is waited for.
-    let interrupted: Cell<Option<i32>> = Cell::new(None);
-    let mut stop = || {
-        if interrupted.get().is_none() {
-            interrupted.set(signals.stop_requested());
-        }
-        interrupted.get().is_some()
-    };
+    let stop = Stop::new(&signals);
     if args.inside {
-        let outcome = exact::run(&plan, &mut stop).map_err(|error| broken(&error))?;
+        let outcome =
+            exact::run(&plan, &mut || stop.requested()).map_err(|error| broken(&error))?;
         let mut out = std::io::stdout().lock();
-        serde_json::to_writer(&mut out, &outcome).map_err(std::io::Error::from)?;
+        json::line(&mut out, &outcome)?;
         out.flush()?;
-        return Ok(Ended(u8::from(interrupted.get().is_some()) * 130));
+        return Ok(Ended(u8::from(stop.signal().is_some()) * 130));
     }
     // Opened before the measurement: a wrong path must not cost one.
     let mut output = Output::open(args.output.as_deref(), false)?;
@@ -177,19 +169,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let progress = spinner(args.seconds);
     let mut notes = Vec::new();
     let outcome = match hardware {
-        Ok(()) => exact::run(&plan, &mut stop).map_err(|error| broken(&error))?,
+        Ok(()) => exact::run(&plan, &mut || stop.requested()).map_err(|error| broken(&error))?,
         Err(reason) => {
             if args.source == Choice::Virtual {
                 virtual_available().map_err(|reason| Failure::new(1, reason.to_string()))?;
             }
-            without_hardware(
-                &plan,
-                &reason,
-                &signals,
-                &interrupted,
-                &mut stop,
-                &mut notes,
-            )?
+            without_hardware(&plan, &reason, &stop, &mut notes)?
         }
     };
     progress.finish_and_clear();
@@ -197,30 +182,25 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     if !args.no_save {
         notes.extend(profile::keep(&outcome, &environment));
     }
-    let interrupted = interrupted.get();
+    let interrupted = stop.signal();
     let document = Document::new(args, seed, outcome, interrupted, notes, environment);
     if args.json {
-        document::write(&mut output, &document)?;
+        json::write(&mut output, &document)?;
     } else {
         text::write(&mut output, &document)?;
     }
-    match interrupted {
-        Some(_) => Ok(Ended(130)),
-        None if document.measured_nothing() => Err(Failure::new(
-            1,
-            "no counter could be measured: the reasons are above",
-        )),
-        None => Ok(Ended::OK),
-    }
+    let nothing = document.measured_nothing();
+    Ended::measured(
+        interrupted,
+        nothing.then_some("no counter could be measured"),
+    )
 }
 
 /// The kernel's events natively, the CPU's under the engine.
 fn without_hardware(
     plan: &Plan,
     reason: &Reason,
-    signals: &Signals,
-    interrupted: &Cell<Option<i32>>,
-    stop: &mut dyn FnMut() -> bool,
+    stop: &Stop<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Outcome, Failure> {
     let software = |target: &Target| target.truth == exact::Quantity::PageFaults;
@@ -235,7 +215,8 @@ fn without_hardware(
         ..plan.clone()
     };
     let (kernel, cpu) = (part(true, 1), part(false, 4));
-    let mut outcome = exact::run(&kernel, stop).map_err(|error| broken(&error))?;
+    let mut outcome =
+        exact::run(&kernel, &mut || stop.requested()).map_err(|error| broken(&error))?;
     if cpu.targets.is_empty() {
         return Ok(outcome);
     }
@@ -251,7 +232,7 @@ fn without_hardware(
     notes.push(format!(
         "no hardware counters: {reason}. Measured was the virtual PMU, which no interrupt reaches."
     ));
-    let counted = engine::measure(&cpu, signals, interrupted, stop, notes)?;
+    let counted = engine::measure(&cpu, stop, notes)?;
     outcome.partial |= counted.partial;
     outcome.seconds += counted.seconds;
     outcome.rounds = counted.rounds;

@@ -11,10 +11,10 @@ use truecount_stats::Schedule;
 
 use crate::failure::Failure;
 use crate::runner::wait::Ticker;
-use crate::runner::{Hook, Launch, resolve};
+use crate::runner::{Hook, Launch, Launcher, Stop, resolve};
 use crate::sampling::choose::ChosenEvent;
 use crate::sampling::{Chosen, Opened, Scope};
-use crate::session::{Session, dev_null, launch_failure};
+use crate::session::{dev_null, launch_failure};
 
 /// How often the rings are emptied.
 const DRAIN: Duration = Duration::from_millis(5);
@@ -47,10 +47,10 @@ struct Runs {
 /// # Errors
 /// The command cannot be run.
 pub(super) fn measure(
-    session: &mut Session,
+    launcher: &mut Launcher,
+    stop: &Stop<'_>,
     plan: &Plan,
     argv: &[OsString],
-    interrupted: &mut Option<i32>,
 ) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     let tried = sampling::try_cells(&plan.cells);
@@ -72,9 +72,8 @@ pub(super) fn measure(
             else {
                 continue;
             };
-            let ran = once(session, argv, cell, &outcome)?;
-            if ran.interrupted.is_some() {
-                *interrupted = ran.interrupted;
+            let ran = once(launcher, stop, argv, cell, &outcome)?;
+            if stop.told(ran.interrupted) {
                 outcome.partial = outcome.rounds == 0;
                 break 'rounds;
             }
@@ -138,7 +137,8 @@ fn cost(cell: Cell, base: &Runs, runs: &Runs, cycles_per_second: Option<f64>) ->
 
 /// One run; its output goes nowhere.
 fn once(
-    session: &mut Session,
+    launcher: &mut Launcher,
+    stop: &Stop<'_>,
     argv: &[OsString],
     cell: Option<Cell>,
     outcome: &Outcome,
@@ -197,10 +197,9 @@ fn once(
     };
     let hook: Hook<'_> = &mut hook;
     let begun = Instant::now();
-    let finished = session
-        .launcher
+    let finished = launcher
         .run(
-            &session.signals,
+            stop.signals,
             &launch,
             &program,
             Some(hook),

@@ -1,7 +1,5 @@
 //! The result of `overhead` as a document: schema `truecount.overhead/1` (`docs/schemas/overhead.json`).
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use truecount_lab::model::Inputs;
 use truecount_lab::reads::Read;
@@ -59,11 +57,4 @@ impl Document {
             environment,
         })
     }
-}
-
-/// Writes the document.
-pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)?;
-    out.flush()
 }

@@ -16,7 +16,9 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
-use crate::session::{Session, parse_duration};
+use crate::render::json;
+use crate::runner::Stop;
+use crate::session::{Session, fresh_seed, parse_duration};
 use document::Document;
 
 const HELP: &str = "\
@@ -179,11 +181,12 @@ fn cells(args: &Args) -> Vec<Cell> {
 /// Runs `truecount overhead`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     let base = model::inputs(&args.inputs)?;
-    let seed = args.seed.unwrap_or_else(|| {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
-    });
-    let mut session = Session::start()?;
+    let seed = args.seed.unwrap_or_else(fresh_seed);
+    let Session {
+        signals,
+        mut launcher,
+    } = Session::start()?;
+    let stop = Stop::new(&signals);
     // Opened before the measurement: a wrong path must not cost one.
     let mut output = Output::open(args.output.as_deref(), false)?;
     let plan = Plan {
@@ -193,22 +196,17 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         cpu: args.cpu,
         depth: args.depth,
     };
-    let mut interrupted = None;
     let (outcome, reads) = if args.model_only {
         (Outcome::default(), Vec::new())
     } else {
         let progress = crate::cmd::exactness::spinner(args.seconds);
         let outcome = if args.command.is_empty() {
-            let mut stop = || {
-                interrupted = interrupted.or_else(|| session.signals.stop_requested());
-                interrupted.is_some()
-            };
-            sampling::run(&plan, &mut stop)
+            sampling::run(&plan, &mut || stop.requested())
                 .map_err(|error| Failure::new(125, format!("cannot measure: {error}")))?
         } else {
-            command::measure(&mut session, &plan, &args.command, &mut interrupted)?
+            command::measure(&mut launcher, &stop, &plan, &args.command)?
         };
-        let reads = if interrupted.is_some() {
+        let reads = if stop.signal().is_some() {
             Vec::new()
         } else {
             reads::all()
@@ -217,20 +215,15 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         (outcome, reads)
     };
     let environment = Environment::gather(crate::cmd::check::aslr_is_on(), outcome.cpu.as_slice());
+    let interrupted = stop.signal();
     let document = Document::new(args, seed, outcome, reads, &base, interrupted, environment)?;
     if args.json {
-        document::write(&mut output, &document)?;
+        json::write(&mut output, &document)?;
     } else {
         text::write(&mut output, &document)?;
     }
-    match interrupted {
-        Some(_) => Ok(Ended(130)),
-        None if !args.model_only && document.outcome.cells.is_empty() => Err(Failure::new(
-            1,
-            "no cell could be measured: the reasons are above",
-        )),
-        None => Ok(Ended::OK),
-    }
+    let nothing = !args.model_only && document.outcome.cells.is_empty();
+    Ended::measured(interrupted, nothing.then_some("no cell could be measured"))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::{say_losses, unreadable};
 use crate::CmdResult;
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::render::json;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -164,8 +165,7 @@ fn events(args: &Args, profile: &Profile, out: &mut dyn Write) -> std::io::Resul
         }
         left -= 1;
         if args.json {
-            serde_json::to_writer(&mut *out, &line).map_err(std::io::Error::from)?;
-            writeln!(out)?;
+            json::line(out, &line)?;
         } else {
             text(&line, out)?;
         }

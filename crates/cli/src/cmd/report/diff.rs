@@ -12,6 +12,7 @@ use truecount_stats::Share;
 
 use super::By;
 use super::view::{View, short};
+use crate::render;
 use crate::render::number::grouped;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
@@ -93,8 +94,7 @@ pub(super) fn print(
             "after": {"recording": after.path.display().to_string(), "event": second, "samples": t2.samples, "events": t2.events},
             "rows": listed,
         });
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        return writeln!(out);
+        return render::json::write(out, &document);
     }
     for (what, view, event, t) in [
         ("before", &*before, &first, t1),

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::By;
 use super::view::{View, short};
+use crate::render;
 use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
@@ -162,6 +163,5 @@ pub(super) fn json(out: &mut dyn Write, view: &mut View, by: By, top: usize) -> 
         "samples_with_call_chain": view.profile.with_chain,
         "events": events,
     });
-    serde_json::to_writer_pretty(&mut *out, &document)?;
-    writeln!(out)
+    render::json::write(out, &document)
 }

@@ -1,7 +1,5 @@
 //! The result of `run` as a document: schema `truecount.run/1` (`docs/schemas/run.json`).
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -151,13 +149,6 @@ impl Document {
             environment,
         }
     }
-}
-
-/// Writes the document as JSON.
-pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)?;
-    out.flush()
 }
 
 #[cfg(test)]

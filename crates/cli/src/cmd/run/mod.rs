@@ -6,8 +6,6 @@ mod functions;
 mod text;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use truecount_engine::xlate::facts::Event as StaticEvent;
@@ -17,8 +15,9 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::fixed::Fixed;
-use crate::output::{Output, cannot_write};
+use crate::output::{Output, Picture};
 use crate::render::flame::{Flame, Level};
+use crate::render::json;
 use crate::render::number::grouped;
 use crate::runner::{Launch, Signals, resolve};
 use crate::source::virtual_pmu::{self, Ran};
@@ -168,13 +167,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     let mut environment = Environment::gather(args.aslr, launch.cpus);
     environment.add_command(&args.command, Some(&program));
-    let mut picture = match &args.flamegraph {
-        Some(path) => Some((
-            path,
-            File::create(path).map_err(|e| cannot_write(path, &e))?,
-        )),
-        None => None,
-    };
+    let picture = Picture::create(args.flamegraph.as_deref())?;
     let functions = args.functions || picture.is_some();
     let per_block = functions
         || wishes
@@ -192,14 +185,17 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         .map(|fixed| fixed.record(&ran.missing, &mut environment));
     let mut document = Document::new(args, &wishes, ran, functions, environment);
     document.notes.extend(held.into_iter().flatten());
-    if let (Some((path, file)), Some(functions)) = (&mut picture, &document.functions) {
-        draw(file, &document, functions).map_err(|error| cannot_write(path, &error))?;
-    }
-    if args.json {
-        document::write(&mut output, &document)?;
+    // The result first: a picture that fails must not cost it.
+    let shown = if args.json {
+        json::write(&mut output, &document)
     } else {
-        text::write(&mut output, &document)?;
-    }
+        text::write(&mut output, &document)
+    };
+    let drawn = match (picture, flame(&document)) {
+        (Some(picture), Some(svg)) => picture.write(&svg),
+        _ => Ok(()),
+    };
+    Failure::of_all([shown.map_err(Failure::from), drawn])?;
     Ok(Outcome(status))
 }
 
@@ -215,10 +211,8 @@ pub(in crate::cmd) fn functions_of(_: &Ran, _: &[Wish]) -> Option<Vec<Function>>
 }
 
 /// The flame graph: program, module, function; as wide as the first event.
-fn draw(file: &mut File, document: &Document, functions: &[Function]) -> std::io::Result<()> {
-    let Some(first) = document.counters.first() else {
-        return Ok(());
-    };
+fn flame(document: &Document) -> Option<String> {
+    let (first, functions) = (document.counters.first()?, document.functions.as_ref()?);
     let mut flame = Flame::default();
     for function in functions {
         let chain = [
@@ -234,7 +228,7 @@ fn draw(file: &mut File, document: &Document, functions: &[Function]) -> std::io
         grouped(first.value.unwrap_or(0)),
         first.event
     );
-    file.write_all(flame.svg(&title, &first.event).as_bytes())
+    Some(flame.svg(&title, &first.event))
 }
 
 #[cfg(test)]

@@ -86,8 +86,12 @@ impl Document {
         self.values = values;
     }
 
-    /// The program's own status, 124 after a time limit, 130 when Ctrl-C ended a count without one.
+    /// The program's own status, 124 after a time limit, 130 when Ctrl-C ended a count without one; of several runs
+    /// that of the first that failed.
     pub(crate) fn exit_code(&self) -> u8 {
+        if let Some(failed) = self.repeats.as_ref().and_then(|repeats| repeats.failed) {
+            return failed;
+        }
         if self.timed_out {
             return 124;
         }

@@ -10,7 +10,7 @@ use super::document::Document;
 use crate::metrics::{Asked, MetricRow, Values};
 use crate::model::Reading;
 use crate::output::Output;
-use crate::render::csv;
+use crate::render::{csv, json};
 use crate::wanted::WantedGroup;
 
 /// Writes in one of the forms.
@@ -95,8 +95,7 @@ impl<'o> Form<'o> {
                 counters: &parts,
                 values: &values,
             };
-            serde_json::to_writer(&mut *self.output, &line)?;
-            writeln!(self.output)?;
+            json::line(self.output, &line)?;
         } else if self.csv {
             self.csv_head(true)?;
             for reading in &parts {
@@ -136,8 +135,7 @@ impl<'o> Form<'o> {
     pub(super) fn finish(&mut self, document: &Document, intervals: bool) -> io::Result<()> {
         if self.json {
             if !intervals {
-                serde_json::to_writer_pretty(&mut *self.output, document)?;
-                writeln!(self.output)?;
+                json::write(self.output, document)?;
             }
         } else if self.csv {
             if !intervals {

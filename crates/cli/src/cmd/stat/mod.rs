@@ -15,14 +15,16 @@ use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::fixed::{Fixed, FixedArgs};
 use crate::metrics::Asked;
+use crate::model::Reading;
 use crate::output::Output;
 use crate::runner::{Launch, resolve};
 use crate::session::{Session, open_input, parse_cpus, parse_duration};
 use crate::source::virtual_pmu::CacheArgs;
-use crate::source::{Choice, Interval, Measurement, Run, Target, select};
+use crate::source::{Choice, Interval, Measurement, Run, Source, Target, select};
 use crate::wanted;
 use document::Document;
 use form::{Form, Metrics};
+use repeat::Runs;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -183,54 +185,56 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         groups: &groups,
         target,
     };
-    if let Some(runs) = args.repeat {
-        let repeated = repeat::runs(runs, &mut session, &mut *source, &run)?;
-        let (measurement, repeats) = repeated;
-        let held = hold(&measurement, fixed.as_ref(), &mut environment);
-        let values = metrics.of(&measurement.readings, measurement.wall_ns);
-        let mut document = Document::new(&args.command, target, &*source, measurement, environment);
-        document.notes.extend(held);
-        document.set_metrics(values);
-        let code = repeats.exit_code(&document);
-        document.repeats = Some(repeats);
-        form.finish(&document, false)?;
-        return Ok(Outcome(code));
-    }
-    let mut written = Ok(());
-    let measurement = {
-        let mut each = |since: Duration, readings: Vec<crate::model::Reading>| {
-            if written.is_ok() {
-                written = form.interval(since, readings);
-            }
-        };
-        let interval = args.interval.map(|ms| Interval {
-            every: Duration::from_millis(ms),
-            each: &mut each,
-        });
-        source.run(&mut session, &run, interval)?
+    let Runs {
+        measurement,
+        repeats,
+        trouble,
+    } = match args.repeat {
+        Some(runs) => repeat::runs(runs, &mut session, &mut *source, &run)?,
+        None => Runs {
+            measurement: once(args.interval, &mut session, &mut *source, &run, &mut form)?,
+            repeats: None,
+            trouble: None,
+        },
     };
-    written?;
-    if args.interval.is_some() {
-        // What is left since the last whole interval.
-        let end = Duration::from_nanos(measurement.wall_ns);
-        form.interval(end, measurement.readings.clone())?;
-    }
+    let held = fixed
+        .as_ref()
+        .map(|fixed| fixed.record(&measurement.missing, &mut environment));
     let values = metrics.of(&measurement.readings, measurement.wall_ns);
-    let held = hold(&measurement, fixed.as_ref(), &mut environment);
     let mut document = Document::new(&args.command, target, &*source, measurement, environment);
-    document.notes.extend(held);
+    document.notes.extend(held.into_iter().flatten());
     document.set_metrics(values);
-    form.finish(&document, args.interval.is_some())?;
+    document.repeats = repeats;
+    let written = form.finish(&document, args.interval.is_some());
+    Failure::of_all([trouble.map_or(Ok(()), Err), written.map_err(Failure::from)])?;
     Ok(Outcome(document.exit_code()))
 }
 
-/// What was held still goes into the record; the notes about it.
-fn hold(
-    measurement: &Measurement,
-    fixed: Option<&Fixed>,
-    environment: &mut Environment,
-) -> Vec<String> {
-    fixed
-        .map(|fixed| fixed.record(&measurement.missing, environment))
-        .unwrap_or_default()
+/// One run; `interval` is in milliseconds.
+fn once(
+    interval: Option<u64>,
+    session: &mut Session,
+    source: &mut dyn Source,
+    run: &Run<'_>,
+    form: &mut Form<'_>,
+) -> Result<Measurement, Failure> {
+    let Some(every) = interval.map(Duration::from_millis) else {
+        return source.run(session, run, None);
+    };
+    let mut written = Ok(());
+    let mut each = |since: Duration, readings: Vec<Reading>| {
+        if written.is_ok() {
+            written = form.interval(since, readings);
+        }
+    };
+    let each = Interval {
+        every,
+        each: &mut each,
+    };
+    let measurement = source.run(session, run, Some(each))?;
+    written?;
+    // What is left since the last whole interval.
+    let end = Duration::from_nanos(measurement.wall_ns);
+    form.interval(end, measurement.readings.clone())?;
+    Ok(measurement)
 }

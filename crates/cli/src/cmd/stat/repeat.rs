@@ -6,7 +6,6 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::document::Document;
 use crate::failure::Failure;
 use crate::render::number::{compact, exact};
 use crate::render::style::{DIM, GOOD, HEAD, paint};
@@ -39,21 +38,37 @@ pub(crate) struct Repeats {
     exits: BTreeMap<String, u32>,
     /// The status of the first that failed.
     #[serde(skip)]
-    failed: Option<u8>,
+    pub(super) failed: Option<u8>,
     events: Vec<Repeat>,
 }
 
-/// Makes the runs, to the last or to the one that the user or the time limit ends.
+/// What a number of runs came to.
+pub(super) struct Runs {
+    /// The run that is shown.
+    pub(super) measurement: Measurement,
+    /// Where several were asked for.
+    pub(super) repeats: Option<Repeats>,
+    /// Why there were not as many as asked for, where that is a failure: to be reported after the result.
+    pub(super) trouble: Option<Failure>,
+}
+
+/// Makes the runs, to the last or to the one that the user, the time limit or a failure ends. Fails where the first did.
 pub(super) fn runs(
     runs: u32,
     session: &mut Session,
     source: &mut dyn Source,
     run: &Run<'_>,
-) -> Result<(Measurement, Repeats), Failure> {
+) -> Result<Runs, Failure> {
     let mut all: Vec<Measurement> = Vec::new();
-    let mut stopped = None;
+    let (mut stopped, mut trouble) = (None, None);
     for _ in 0..runs {
-        let measurement = source.run(session, run, None)?;
+        let measurement = match source.run(session, run, None) {
+            Ok(measurement) => measurement,
+            Err(failure) => {
+                trouble = Some(failure);
+                break;
+            }
+        };
         let ended = measurement.ended;
         stopped = measurement.interrupted;
         all.push(measurement);
@@ -106,22 +121,31 @@ pub(super) fn runs(
             }
         })
         .collect();
-    let shown = middle(&all);
-    let mut repeats = Repeats {
-        runs: all.len(),
-        shown: shown.saturating_add(1),
-        exits,
-        failed,
-        events,
-    };
-    repeats.shown = repeats.shown.min(repeats.runs);
-    if shown >= all.len() {
-        return Err(Failure::new(125, "there was no run"));
+    let (shown, made) = (middle(&all), all.len());
+    if shown >= made {
+        return Err(trouble.unwrap_or_else(|| Failure::new(125, "there was no run")));
     }
     let mut measurement = all.swap_remove(shown);
     measurement.missing = missing;
     measurement.interrupted = stopped;
-    Ok((measurement, repeats))
+    if let Some(failure) = &trouble {
+        let note = format!(
+            "Run {} of {runs} failed: {failure}.",
+            made.saturating_add(1)
+        );
+        measurement.notes.push(note);
+    }
+    Ok(Runs {
+        measurement,
+        repeats: Some(Repeats {
+            runs: made,
+            shown: shown.saturating_add(1),
+            exits,
+            failed,
+            events,
+        }),
+        trouble,
+    })
 }
 
 /// The run with the median of the first event that was counted, else of the time.
@@ -140,11 +164,6 @@ fn middle(all: &[Measurement]) -> usize {
 }
 
 impl Repeats {
-    /// The status of the first run that failed; that of the run shown otherwise.
-    pub(super) fn exit_code(&self, document: &Document) -> u8 {
-        self.failed.unwrap_or_else(|| document.exit_code())
-    }
-
     /// Prints the table.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let line = format!(

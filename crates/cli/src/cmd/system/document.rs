@@ -6,7 +6,7 @@ use serde::Serialize;
 use truecount_system::{Cell, Scope, Source, Topology, View};
 
 use crate::model::{Precision, SourceKind};
-use crate::render::csv;
+use crate::render::{csv, json};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -110,8 +110,7 @@ pub(super) fn json(
             })
             .collect(),
     };
-    serde_json::to_writer(&mut *out, &document)?;
-    writeln!(out)
+    json::line(out, &document)
 }
 
 /// One line for each cell.

@@ -93,10 +93,8 @@ impl Front {
         let action = self.model.key(key);
         if action == Action::Restart {
             self.number += 1;
-            let (old, by) = (&self.table, self.model.by);
-            let losses = (old.lost, old.throttled, old.broken);
-            self.table = Sampled::new(by, self.model.about.events.len());
-            (self.table.lost, self.table.throttled, self.table.broken) = losses;
+            let by = self.model.by;
+            self.table = self.table.anew(by);
             self.worker.ask(Ask::Restart(by, self.number));
         }
         if self.model.paused != self.paused {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::collect::Weight;
 use super::draw::{amount, ratio};
 use super::model::Model;
+use crate::render;
 use crate::render::number::{grouped, size};
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
@@ -177,6 +178,5 @@ pub(super) fn json(out: &mut dyn Write, model: &Model, end: Outcome) -> io::Resu
         "losses": {"records": lost, "throttled": throttled, "not_understood": broken},
         "own": {"cpu_seconds": end.own_seconds, "cpu_share": model.own.cpu, "resident_bytes": model.own.memory},
     });
-    serde_json::to_writer_pretty(&mut *out, &document)?;
-    writeln!(out)
+    render::json::write(out, &document)
 }

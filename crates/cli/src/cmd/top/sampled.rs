@@ -51,7 +51,6 @@ pub(super) struct Summed {
     parts: Tally<(Key, Part)>,
     /// What waits for names, with its row where that needs none; of the last interval, and in all.
     waiting: FxHashMap<(Hit, Option<Key>), (Weight, Weight)>,
-    events: usize,
 }
 
 impl Sampled {
@@ -66,6 +65,17 @@ impl Sampled {
             waiting: 0,
         }
     }
+
+    /// Without rows, with the losses that there were.
+    pub(super) fn anew(&self, by: By) -> Self {
+        Self {
+            by,
+            rows: self.rows.anew(),
+            time: (Duration::ZERO, Duration::ZERO),
+            waiting: 0,
+            ..*self
+        }
+    }
 }
 
 impl Summed {
@@ -74,17 +84,14 @@ impl Summed {
             table: Sampled::new(by, events),
             parts: Tally::new(events, MOST_DETAILS),
             waiting: FxHashMap::default(),
-            events,
         }
     }
 
     /// Begins anew, with the losses that there were.
     pub(super) fn restart(&mut self, by: By) {
-        let old = &self.table;
-        let losses = (old.lost, old.throttled, old.broken);
-        *self = Self::new(by, self.events);
-        let table = &mut self.table;
-        (table.lost, table.throttled, table.broken) = losses;
+        self.table = self.table.anew(by);
+        self.parts = self.parts.anew();
+        self.waiting = FxHashMap::default();
     }
 
     /// Adds an interval, which becomes the last. Only names that are known are used: the rest is for

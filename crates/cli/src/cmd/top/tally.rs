@@ -81,6 +81,11 @@ impl<K: Hash + Eq> Tally<K> {
         }
     }
 
+    /// The same, without rows.
+    pub(super) fn anew(&self) -> Self {
+        Self::new(self.events, self.limit)
+    }
+
     /// A new interval begins.
     pub(super) fn next(&mut self) {
         self.rows.values_mut().for_each(Sums::next);

@@ -8,7 +8,9 @@ use super::count::Added;
 use super::{Builder, End, Item, record};
 use crate::xlate::decode::{Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
-use crate::xlate::entry::{TABLE_BYTES, Via, is_descriptor_syscall, is_plain_syscall};
+use crate::xlate::entry::{
+    TABLE_BYTES, Via, is_clock_syscall, is_descriptor_syscall, is_plain_syscall,
+};
 
 impl Builder<'_, '_> {
     /// The instruction that ends the block.
@@ -79,7 +81,10 @@ impl Builder<'_, '_> {
             }
             Kind::Syscall => {
                 self.block.end = End::Syscall;
-                let plain = self.known_syscall().filter(|&n| is_plain_syscall(n));
+                let own = |n| self.config.own_clock && is_clock_syscall(n);
+                let plain = self
+                    .known_syscall()
+                    .filter(|&n| is_plain_syscall(n) && !own(n));
                 let skip = plain.map(|n| self.unless_concerned(is_descriptor_syscall(n)));
                 let number = self.first_exit + self.block.exit_count as u32;
                 self.hot.set_gs32(offsets.exit_id, number);
@@ -97,6 +102,13 @@ impl Builder<'_, '_> {
                 self.exit_jmp(item.next());
                 self.record(here, 0);
                 return;
+            }
+            Kind::Rdtsc => {
+                self.block.end = End::Rdtsc;
+                let number = self.first_exit + self.block.exit_count as u32;
+                self.hot.set_gs32(offsets.exit_id, number);
+                self.hot.jump_gs(offsets.vector_special);
+                self.exit(item.next(), 0, 0, None);
             }
             _ => {
                 self.copy(item, here, 0);

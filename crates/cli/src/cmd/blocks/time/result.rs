@@ -62,7 +62,10 @@ impl Row {
     /// The histogram without the comb that a coarse counter makes: an interval read as `c` lies
     /// within `step` cycles around it, for all that the counter tells. For modes and bars; percentiles and JSON have `cycles`.
     pub(super) fn smooth(&self, step: u16) -> Histogram {
-        if step <= 2 {
+        // A file to compare with may claim any step. Values of a counter that advances by it, less the stamps' own
+        // time (or 1), leave room for so many bins; and then the work is that of one for each value, twice.
+        let comb = usize::from(u16::MAX / step.max(1)).saturating_add(2);
+        if step <= 2 || self.cycles.bins().len() > comb {
             return self.cycles.clone();
         }
         // Both ends are off by less than a step: their difference is so by a triangle.
@@ -283,5 +286,32 @@ mod tests {
         assert_eq!(step([(52, 1), (78, 1), (1040, 1)].iter()), 26);
         std::fs::write(&file, "{\"schema\": 1}").unwrap();
         assert_eq!(Result::read(&file).err().unwrap().code, 1);
+    }
+
+    #[test]
+    fn a_claimed_step_costs_no_more_than_a_true_one() {
+        let row = |bins: Vec<(u16, u64)>| Row {
+            name: String::new(),
+            at: Interval {
+                start: 0,
+                end: None,
+            },
+            cycles: Histogram::new(bins),
+            below_cost: 0,
+            longer: 0,
+        };
+        // All values are there: whatever the step, unless 1, it is no comb of it, and stays as it is.
+        let full = row((1..=u16::MAX).map(|at| (at, 3)).collect());
+        for step in [3, 1024, u16::MAX] {
+            assert_eq!(full.smooth(step), full.cycles, "{step}");
+        }
+        // As many as the counter can show, the stamps' own 40 subtracted: smoothed, nothing lost.
+        for step in [3u16, 26, 1024, u16::MAX] {
+            let bins = (0..=u16::MAX / step).map(|n| ((n * step).saturating_sub(40).max(1), 7));
+            let comb = row(bins.collect());
+            let smooth = comb.smooth(step);
+            assert_eq!(smooth.total(), comb.cycles.total());
+            assert!(smooth.bins().len() > comb.cycles.bins().len(), "{step}");
+        }
     }
 }

@@ -1,0 +1,51 @@
+//! What several tests need to run programs under the engine.
+#![allow(dead_code)] // each takes its part
+#![allow(clippy::expect_used)] // helpers of tests
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use truecount_engine::virt::{self, LaunchError, Options, Running};
+
+/// Without address randomisation.
+pub fn fixed_layout(command: &mut Command) {
+    // SAFETY: one system call without memory arguments.
+    unsafe {
+        command.pre_exec(|| {
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            Ok(())
+        });
+    }
+}
+
+/// Starts it under the engine; `None` (and a printed reason) where the machine forbids ptrace.
+pub fn launch(command: &mut Command, options: &Options) -> Option<Running> {
+    match virt::launch(command, options) {
+        Ok(running) => Some(running),
+        Err(LaunchError::PtraceForbidden { error }) => {
+            println!("skipped: ptrace is not permitted: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A program from C or assembly (`name` with its ending) in the tests' own folder; `None` (and a printed reason) where
+/// there is no compiler.
+pub fn built(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
+    let source_file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&source_file, source).expect("the tests' folder is writable");
+    let program = source_file.with_extension("");
+    let _ = std::fs::remove_file(&program);
+    let status = Command::new("cc")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source_file)
+        .args(arguments)
+        .status();
+    if !status.is_ok_and(|status| status.success()) {
+        println!("skipped: no working C compiler");
+        return None;
+    }
+    Some(program)
+}
