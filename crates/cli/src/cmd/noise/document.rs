@@ -1,7 +1,6 @@
 //! The result of `noise` as a document: schema `truecount.noise/1` (`docs/schemas/noise.json`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
 
 use serde::Serialize;
 use truecount_stats::{Rng, holm};
@@ -10,6 +9,7 @@ use super::measure::{Functions, Outcome, Setting};
 use super::setup::NotTried;
 use super::who::Who;
 use super::{Args, Released};
+use crate::cmd::run::Names;
 use crate::env_record::Environment;
 use crate::fixed::Factor;
 use crate::model::SourceKind;
@@ -155,7 +155,7 @@ fn divergences(least: &Functions, most: &Functions) -> Vec<Divergence> {
 }
 
 impl Spread {
-    fn new(setting: &Setting, residual: &[u64], outcome: &Outcome, args: &Args) -> Self {
+    fn new(setting: &Setting, residual: &[u64], who: &Who, args: &Args, names: &mut Names) -> Self {
         let counts = setting.counts.clone();
         let (min, max) = (counts.iter().min().copied(), counts.iter().max().copied());
         let range = match (min, max) {
@@ -173,9 +173,9 @@ impl Spread {
             _ => None,
         };
         let mut functions = match range {
-            Some(range) if range > 0 => match &outcome.who {
+            Some(range) if range > 0 => match who {
                 Who::Virtual { wishes, .. } => setting
-                    .functions(wishes)
+                    .functions(wishes, names)
                     .map(|(least, most)| divergences(&least, &most))
                     .unwrap_or_default(),
                 Who::Hardware { .. } => Vec::new(),
@@ -224,10 +224,11 @@ impl Document {
                 .unwrap_or_default()
         };
         let residual = counts_of(Released::Nothing);
+        let mut names = Names::default();
         let mut factors = Vec::new();
         let mut ends = [None, None];
         for setting in &outcome.settings {
-            let spread = Spread::new(setting, &residual, &outcome, args);
+            let spread = Spread::new(setting, &residual, &outcome.who, args, &mut names);
             match setting.released {
                 Released::Nothing => ends[0] = Some(spread),
                 Released::One(_) => factors.push(spread),
@@ -242,7 +243,10 @@ impl Document {
                 *cause = p < SIGNIFICANT;
             }
         }
-        let empty = |released| Spread::new(&Setting::empty(released), &residual, &outcome, args);
+        let mut empty = |released| {
+            let none = Setting::empty(released);
+            Spread::new(&none, &residual, &outcome.who, args, &mut names)
+        };
         let [fixed, together] = ends;
         let main_factor = factors
             .iter()
@@ -319,11 +323,4 @@ impl Document {
             environment,
         }
     }
-}
-
-/// Writes the document as JSON.
-pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)?;
-    out.flush()
 }

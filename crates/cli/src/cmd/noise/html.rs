@@ -4,9 +4,10 @@
 use std::fmt::Write as _;
 
 use super::document::{Document, Spread};
-use super::svg::{self, escape};
+use super::svg;
 use super::text::{counted_by, plus_minus, remedy, signed};
 use crate::fixed::Factor;
+use crate::render::markup::escape;
 use crate::render::number::grouped;
 
 /// The page of `bench`, so that all pages look alike, and what only this one has.
@@ -23,7 +24,8 @@ h3 b{font-weight:600}";
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
     let mut h = String::new();
-    let command = escape(&document.command.join(" "));
+    let command = document.command.join(" ");
+    let command = escape(&command);
     let environment = &document.environment;
     let _ = write!(
         h,

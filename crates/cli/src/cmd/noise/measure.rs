@@ -11,7 +11,7 @@ use super::regions::{Regions, Watch};
 use super::setup::{self, Below, NotTried, Setup};
 use super::who::{Sample, Who};
 use super::{Args, Count, Released};
-use crate::cmd::run::{Wish, functions_of};
+use crate::cmd::run::{Names, Wish, functions_of};
 use crate::failure::Failure;
 use crate::fixed::Factor;
 use crate::session::Session;
@@ -73,10 +73,14 @@ impl Setting {
     }
 
     /// Functions of the least and of the largest run, when they differ.
-    pub(super) fn functions(&self, wishes: &[Wish]) -> Option<(Functions, Functions)> {
-        let of = |kept: &Kept| {
+    pub(super) fn functions(
+        &self,
+        wishes: &[Wish],
+        names: &mut Names,
+    ) -> Option<(Functions, Functions)> {
+        let mut of = |kept: &Kept| {
             let mut sums = Functions::new();
-            for function in functions_of(kept.ran.as_ref()?, wishes)? {
+            for function in functions_of(kept.ran.as_ref()?, wishes, names)? {
                 let key = (function.program, function.module, function.function);
                 let sum = sums.entry(key).or_default();
                 *sum = function.first.wrapping_add(*sum);
