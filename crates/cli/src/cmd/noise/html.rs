@@ -23,7 +23,7 @@ h3 b{font-weight:600}";
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
     let mut h = String::new();
-    let command = escape(&document.command.join(" "));
+    let command = escape(&crate::runner::command_line(&document.command));
     let environment = &document.environment;
     let _ = write!(
         h,

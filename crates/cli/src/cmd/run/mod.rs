@@ -224,7 +224,7 @@ fn flame(document: &Document) -> Option<String> {
     }
     let title = format!(
         "{}: {} {} in all",
-        document.command.join(" "),
+        crate::runner::command_line(&document.command),
         grouped(first.value.unwrap_or(0)),
         first.event
     );
