@@ -14,6 +14,8 @@ mod discover;
 mod errors;
 #[path = "cli/exactness.rs"]
 mod exactness;
+#[path = "cli/files.rs"]
+mod files;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/overhead.rs"]

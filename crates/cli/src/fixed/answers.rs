@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use super::exec::{AtExec, Seized};
+use super::files::{self, Files};
 use super::filter::{Calls, Filter};
+use super::listing::Order;
 use super::random::{self, Streams};
 use super::{Factor, Missing};
 use crate::failure::Failure;
@@ -22,7 +24,7 @@ pub(super) struct Notice {
     pub(super) id: u64,
     pub(super) pid: u32,
     flags: u32,
-    number: i32,
+    pub(super) number: i32,
     arch: u32,
     pc: u64,
     pub(super) args: [u64; 6],
@@ -61,10 +63,10 @@ impl Response {
         }
     }
 
-    /// A caller that has gone is no error.
-    fn send(&self, listener: &OwnedFd) {
+    /// Whether the caller has it. One that has gone is no error.
+    pub(super) fn send(&self, listener: &OwnedFd) -> bool {
         // SAFETY: the kernel reads the structure, whose size is in the request's number.
-        unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, std::ptr::from_ref(self)) };
+        unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, std::ptr::from_ref(self)) == 0 }
     }
 }
 
@@ -79,6 +81,8 @@ pub(super) fn still_valid(listener: &OwnedFd, notice: &Notice) -> bool {
 pub(crate) struct Wanted {
     /// Seed of what `getrandom` answers.
     pub(crate) getrandom: Option<u64>,
+    /// In which order folders are listed.
+    pub(crate) files: Option<Order>,
     pub(crate) at_exec: AtExec,
 }
 
@@ -87,15 +91,38 @@ impl Wanted {
         Calls {
             getrandom: self.getrandom.is_some(),
             exec: self.at_exec.any(),
+            files: self.files.is_some(),
         }
     }
 }
 
-/// What the thread could not do.
+/// How often something was not possible, and why the first time.
 #[derive(Debug, Default)]
-struct Trouble {
-    programs: u32,
+pub(super) struct Failures {
+    count: u32,
     first: Option<String>,
+}
+
+impl Failures {
+    pub(super) fn add(&mut self, error: &io::Error) {
+        self.count = self.count.saturating_add(1);
+        self.first.get_or_insert_with(|| error.to_string());
+    }
+
+    /// With what became of them.
+    fn reason(&self, what: &str) -> Option<String> {
+        let first = self.first.as_ref()?;
+        Some(format!("{} {what}: {first}", self.count))
+    }
+}
+
+/// What the threads could not do.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    /// Programs that were started as they are.
+    programs: Failures,
+    /// Answers about folders that are the kernel's.
+    pub(super) folders: Failures,
 }
 
 /// The thread that answers.
@@ -123,19 +150,22 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 impl Answers {
-    /// Makes `command` start with a filter for `getrandom`, and starts the thread.
+    /// Makes `command` start with a filter, and starts the thread; `None` where there is nothing to answer. What is done at `execve` is left to others.
     ///
     /// # Errors
     /// 125 when there are no pipes.
-    pub(crate) fn prepare(command: &mut Command, seed: u64) -> Result<Self, Failure> {
+    pub(crate) fn prepare(command: &mut Command, wanted: Wanted) -> Result<Option<Self>, Failure> {
+        let wanted = Wanted {
+            at_exec: AtExec::default(),
+            ..wanted
+        };
+        if !wanted.calls().any() {
+            return Ok(None);
+        }
         let failed = |error: io::Error| Failure::new(125, format!("--deterministic: {error}"));
         let (from_child, tell) = pipe().map_err(failed)?;
         let (wait, to_child) = pipe().map_err(failed)?;
         let (tell_fd, wait_fd) = (tell.as_raw_fd(), wait.as_raw_fd());
-        let wanted = Wanted {
-            getrandom: Some(seed),
-            at_exec: AtExec::default(),
-        };
         let filter = Filter::new(wanted.calls());
         // SAFETY: only system calls on values that the closure owns; all are async-signal-safe.
         unsafe {
@@ -154,9 +184,9 @@ impl Answers {
                 Ok(())
             });
         }
-        Ok(Self::start(wanted, 0, Some((tell, wait)), move || {
-            take(from_child, to_child)
-        }))
+        let ends = Some((tell, wait));
+        let listener = move || take(from_child, to_child);
+        Ok(Some(Self::start(wanted, 0, ends, listener)))
     }
 
     /// Answers the process `pid`, whose listener is its descriptor `fd`.
@@ -181,8 +211,11 @@ impl Answers {
             (Arc::clone(&stop), Arc::clone(&errno), Arc::clone(&trouble));
         let thread = std::thread::spawn(move || match listener() {
             Ok(Some(listener)) => {
+                let listener = Arc::new(listener);
+                let files = |order| Files::new(Arc::clone(&listener), order, Arc::clone(&told));
                 let mut server = Server {
-                    listener,
+                    files: wanted.files.map(files),
+                    listener: Arc::clone(&listener),
                     wanted,
                     child,
                     streams: Streams::default(),
@@ -218,12 +251,12 @@ impl Answers {
         let errno = self.errno.load(Ordering::Acquire);
         (errno != 0).then(|| {
             let mut others = Factor::remedies();
-            others.retain(|&factor| factor != Factor::Getrandom);
+            others.retain(|factor| !matches!(factor, Factor::Getrandom | Factor::Files));
             let others: Vec<&str> = others.into_iter().map(Factor::name).collect();
             Failure::new(
                 125,
                 format!(
-                    "getrandom cannot be answered here (seccomp user notification): {}",
+                    "getrandom and getdents64 cannot be answered here (seccomp user notification): {}",
                     io::Error::from_raw_os_error(errno)
                 ),
             )
@@ -240,22 +273,22 @@ impl Answers {
         let Ok(trouble) = self.trouble.lock() else {
             return Vec::new();
         };
-        let Some(first) = trouble.first.as_ref().filter(|_| trouble.programs > 0) else {
-            return Vec::new();
-        };
-        let reason = format!(
-            "{} program(s) were started without it: {first}",
-            trouble.programs
-        );
+        let programs = trouble
+            .programs
+            .reason("program(s) were started without it");
+        let folders = trouble
+            .folders
+            .reason("time(s) a folder was listed as it is");
         let at_exec = self.wanted.at_exec;
-        [
-            (at_exec.random.is_some(), Factor::AtRandom),
-            (at_exec.hide_vdso, Factor::Clock),
-        ]
-        .into_iter()
-        .filter(|(wanted, _)| *wanted)
-        .map(|(_, factor)| Missing::new(factor, reason.clone()))
-        .collect()
+        let reasons = [
+            (at_exec.random.is_some(), Factor::AtRandom, &programs),
+            (at_exec.hide_vdso, Factor::Clock, &programs),
+            (self.wanted.files.is_some(), Factor::Files, &folders),
+        ];
+        let missing = reasons.into_iter().filter(|(wanted, ..)| *wanted);
+        missing
+            .filter_map(|(_, factor, reason)| Some(Missing::new(factor, reason.as_deref()?)))
+            .collect()
     }
 
     fn end(&mut self) {
@@ -297,27 +330,63 @@ fn fetch(pid: i32, fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: no memory is involved; fresh descriptors are owned once.
-    unsafe {
-        let process = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-        if process < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let process = OwnedFd::from_raw_fd(RawFd::try_from(process).map_err(io::Error::other)?);
-        let listener = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0);
-        if listener < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(OwnedFd::from_raw_fd(
-            RawFd::try_from(listener).map_err(io::Error::other)?,
-        ))
+    get(&open(pid, 0)?, fd)
+}
+
+/// A copy of descriptor `fd` of a thread, which may have descriptors of its own.
+pub(super) fn copy_of(thread: i32, fd: RawFd) -> io::Result<OwnedFd> {
+    let of_thread = match open(thread, PIDFD_THREAD) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(sharing(thread)?, 0),
+        opened => opened,
+    };
+    get(&of_thread?, fd)
+}
+
+/// `PIDFD_THREAD` of pidfd_open(2): Linux 6.9 or later; before, only processes can be opened.
+const PIDFD_THREAD: i32 = libc::O_EXCL;
+
+/// The process of a thread that has the same descriptors.
+fn sharing(thread: i32) -> io::Result<i32> {
+    const KCMP_FILES: i32 = 2;
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    let process: i32 = process
+        .and_then(|number| number.trim().parse().ok())
+        .ok_or_else(|| io::Error::other("the kernel does not tell the process of a thread"))?;
+    // SAFETY: no memory is involved.
+    match unsafe { libc::syscall(libc::SYS_kcmp, process, thread, KCMP_FILES, 0, 0) } {
+        0 => Ok(process),
+        -1 => Err(io::Error::last_os_error()),
+        _ => Err(io::Error::other("a thread has descriptors of its own")),
+    }
+}
+
+/// `pidfd_open(2)`.
+fn open(pid: i32, flags: i32) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is involved.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, flags) })
+}
+
+/// `pidfd_getfd(2)`.
+fn get(process: &OwnedFd, fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is involved.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })
+}
+
+/// A descriptor that a system call has just made.
+fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+    match RawFd::try_from(fd) {
+        // SAFETY: fresh: nobody else owns it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
 /// The thread's own.
 struct Server<'t> {
-    listener: OwnedFd,
+    listener: Arc<OwnedFd>,
     wanted: Wanted,
+    files: Option<Files>,
     child: i32,
     streams: Streams,
     trouble: &'t Mutex<Trouble>,
@@ -346,11 +415,12 @@ impl Server<'_> {
             if unsafe { libc::ioctl(fd, RECEIVE as _, &raw mut notice) } < 0 {
                 continue; // the caller was interrupted meanwhile
             }
-            match self.wanted.getrandom {
-                Some(seed) if libc::c_long::from(notice.number) == libc::SYS_getrandom => {
+            match (self.wanted.getrandom, &mut self.files) {
+                (Some(seed), _) if libc::c_long::from(notice.number) == libc::SYS_getrandom => {
                     random::answer(&self.listener, &notice, &mut self.streams, seed)
                         .send(&self.listener);
                 }
+                (_, Some(files)) if files::is_mine(&notice) => files.answer(notice),
                 _ => self.exec(&notice),
             }
         }
@@ -361,8 +431,45 @@ impl Server<'_> {
         Response::go_on(notice).send(&self.listener);
         let done = seized.and_then(|seized| seized.finish(self.wanted.at_exec, self.child));
         if let (Err(error), Ok(mut trouble)) = (done, self.trouble.lock()) {
-            trouble.programs = trouble.programs.saturating_add(1);
-            trouble.first.get_or_insert_with(|| error.to_string());
+            trouble.programs.add(&error);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_of_a_thread_are_had_with_and_without_threads_as_files() {
+        let file = std::fs::File::open("/").unwrap();
+        let fd = file.as_raw_fd();
+        let same = |copy: &OwnedFd| {
+            let of = |fd: RawFd| std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
+            of(copy.as_raw_fd()) == of(fd)
+        };
+        let thread = || {
+            // SAFETY: asks for a number.
+            let number = unsafe { libc::syscall(libc::SYS_gettid) };
+            i32::try_from(number).unwrap()
+        };
+        let me = std::process::id().cast_signed();
+        let shared = std::thread::spawn(move || {
+            assert_ne!(thread(), me);
+            (copy_of(thread(), fd), sharing(thread()))
+        });
+        let (copy, process) = shared.join().unwrap();
+        assert!(same(&copy.unwrap()));
+        assert_eq!(process.unwrap(), me);
+        let own = std::thread::spawn(move || {
+            // SAFETY: this thread gets descriptors of its own.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+            sharing(thread())
+        });
+        assert!(own.join().unwrap().is_err());
+        assert_eq!(
+            copy_of(me, i32::MAX).unwrap_err().raw_os_error(),
+            Some(libc::EBADF)
+        );
     }
 }

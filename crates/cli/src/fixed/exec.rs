@@ -180,7 +180,7 @@ fn whole(done: isize, length: usize) -> io::Result<()> {
     }
 }
 
-fn write(pid: i32, at: u64, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write(pid: i32, at: u64, bytes: &[u8]) -> io::Result<()> {
     let local = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),

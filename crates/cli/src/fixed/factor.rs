@@ -28,11 +28,13 @@ pub(crate) enum Factor {
     Cpu,
     /// Process numbers, and how many digits they have
     Pid,
+    /// The order in which the files of a folder are listed
+    Files,
 }
 
 impl Factor {
     /// Every factor, in the order of reports.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Aslr,
         Self::AtRandom,
         Self::Getrandom,
@@ -43,6 +45,7 @@ impl Factor {
         Self::Malloc,
         Self::Cpu,
         Self::Pid,
+        Self::Files,
     ];
 
     /// As on the command line and in documents.
@@ -58,6 +61,7 @@ impl Factor {
             Self::Malloc => "malloc",
             Self::Cpu => "cpu",
             Self::Pid => "pid",
+            Self::Files => "files",
         }
     }
 
@@ -74,6 +78,7 @@ impl Factor {
             Self::Malloc => "allocator settings",
             Self::Cpu => "CPU and migration",
             Self::Pid => "process numbers (digits)",
+            Self::Files => "order of files in a folder",
         }
     }
 

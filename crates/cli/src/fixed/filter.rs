@@ -14,27 +14,35 @@ pub(crate) struct Calls {
     pub(crate) getrandom: bool,
     /// `execve` and `execveat`.
     pub(crate) exec: bool,
+    /// `getdents64`, and what was before it.
+    pub(crate) files: bool,
 }
 
 impl Calls {
     pub(crate) fn any(self) -> bool {
-        self.getrandom || self.exec
+        self.getrandom || self.exec || self.files
     }
 
-    fn numbers(self) -> [Option<u32>; 3] {
+    fn numbers(self) -> [Option<u32>; 5] {
         let number = |wanted: bool, number: libc::c_long| {
             wanted.then(|| u32::try_from(number).ok()).flatten()
         };
+        let [files, old] = super::files::CALLS;
         [
             number(self.getrandom, libc::SYS_getrandom),
             number(self.exec, libc::SYS_execve),
             number(self.exec, libc::SYS_execveat),
+            files.and_then(|call| number(self.files, call)),
+            old.and_then(|call| number(self.files, call)),
         ]
     }
 }
 
 const FILTER_SPEC_ALLOW: libc::c_ulong = 1 << 2;
 const FILTER_NEW_LISTENER: libc::c_ulong = 1 << 3;
+/// The caller waits for its answer also when a signal arrives, unless it kills: it would make the call again, which may
+/// have had an effect. Linux 5.19 or later.
+const FILTER_WAIT_KILLABLE: libc::c_ulong = 1 << 5;
 const SET_MODE_FILTER: libc::c_ulong = 1;
 const RETURN_USER_NOTIF: u32 = 0x7fc0_0000;
 const RETURN_ALLOW: u32 = 0x7fff_0000;
@@ -45,7 +53,7 @@ const ARCH: u32 = 0xc000_003e;
 const ARCH: u32 = 0xc000_00b7;
 
 /// The most instructions of a filter.
-const MOST: usize = 8;
+const MOST: usize = 10;
 
 /// The program; the second value is its length.
 fn program(calls: Calls) -> ([libc::sock_filter; MOST], u16) {
@@ -98,24 +106,30 @@ impl Filter {
             len: self.length,
             filter: self.instructions.as_ptr().cast_mut(),
         };
-        let attempt = || {
+        let attempt = |more: libc::c_ulong| {
             // SAFETY: the kernel copies the filter, which lives as long as the call. SPEC_ALLOW: kernels before 5.16
             // would switch speculation off for a thread with a filter, and it would be slower.
             unsafe {
                 libc::syscall(
                     libc::SYS_seccomp,
                     SET_MODE_FILTER,
-                    FILTER_NEW_LISTENER | FILTER_SPEC_ALLOW,
+                    FILTER_NEW_LISTENER | FILTER_SPEC_ALLOW | more,
                     &raw const program,
                 )
             }
         };
-        let mut fd = attempt();
-        if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EACCES) {
+        let refused = |errno: i32| io::Error::last_os_error().raw_os_error() == Some(errno);
+        let mut more = FILTER_WAIT_KILLABLE;
+        let mut fd = attempt(more);
+        if fd < 0 && refused(libc::EINVAL) {
+            more = 0;
+            fd = attempt(more);
+        }
+        if fd < 0 && refused(libc::EACCES) {
             // Without CAP_SYS_ADMIN a filter needs the promise that no program gains privileges.
             // SAFETY: no memory is involved.
             unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-            fd = attempt();
+            fd = attempt(more);
         }
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -148,24 +162,28 @@ mod tests {
     #[test]
     fn only_what_is_wanted_is_handed_over() {
         let number = |n: libc::c_long| u32::try_from(n).unwrap();
-        let (random, exec, execat) = (
+        let (random, exec, execat, files) = (
             number(libc::SYS_getrandom),
             number(libc::SYS_execve),
             number(libc::SYS_execveat),
+            number(libc::SYS_getdents64),
         );
-        for getrandom in [false, true] {
-            for exec_too in [false, true] {
-                let calls = Calls {
-                    getrandom,
-                    exec: exec_too,
-                };
-                let told = |call| judge(calls, ARCH, call) == RETURN_USER_NOTIF;
-                assert_eq!(told(random), getrandom);
-                assert_eq!((told(exec), told(execat)), (exec_too, exec_too));
-                assert!(!told(0) && !told(u32::MAX));
-                // 32-bit programs number their calls otherwise.
-                assert_eq!(judge(calls, ARCH ^ 1, random), RETURN_ALLOW);
-                assert_eq!(judge(calls, ARCH ^ 1, exec), RETURN_ALLOW);
+        for wanted in 0..8 {
+            let calls = Calls {
+                getrandom: wanted & 1 != 0,
+                exec: wanted & 2 != 0,
+                files: wanted & 4 != 0,
+            };
+            let told = |call| judge(calls, ARCH, call) == RETURN_USER_NOTIF;
+            assert_eq!(told(random), calls.getrandom);
+            assert_eq!((told(exec), told(execat)), (calls.exec, calls.exec));
+            assert_eq!(told(files), calls.files);
+            #[cfg(target_arch = "x86_64")]
+            assert_eq!(told(number(libc::SYS_getdents)), calls.files);
+            assert!(!told(0) && !told(u32::MAX));
+            // 32-bit programs number their calls otherwise.
+            for call in [random, exec, files] {
+                assert_eq!(judge(calls, ARCH ^ 1, call), RETURN_ALLOW);
             }
         }
     }

@@ -9,8 +9,10 @@
 mod answers;
 mod exec;
 mod factor;
+mod files;
 mod filter;
 pub(crate) mod folder;
+mod listing;
 pub(crate) mod pid;
 mod random;
 
@@ -28,11 +30,12 @@ use factor::parse_remedies;
 pub(crate) use factor::{Factor, List, parse_list};
 pub(crate) use filter::{Calls, Filter};
 use folder::Folder;
+use listing::Order;
 
 /// The flag of the commands that run programs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct FixedArgs {
-    /// Hold still what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid. Random numbers become predictable with at-random and getrandom: for measurements only
+    /// Hold still what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files. Random numbers become predictable with at-random and getrandom: for measurements only
     #[arg(
         long,
         value_name = "FACTORS",
@@ -78,6 +81,8 @@ pub(crate) struct Loose {
     pub(crate) folder: Option<Folder>,
     /// The process number to have.
     pub(crate) pid: Option<i32>,
+    /// Seed of the order in which folders are listed.
+    pub(crate) files: Option<u64>,
 }
 
 /// Bytes to which the environment is padded: strings, terminators and pointers. More goes to the
@@ -126,9 +131,10 @@ impl Fixed {
         &self.cpus
     }
 
-    /// Seed of what `getrandom` answers.
-    pub(crate) fn getrandom(&self) -> Option<u64> {
-        self.has(Factor::Getrandom).then_some(SEED)
+    /// In which order folders are listed.
+    fn files(&self) -> Option<Order> {
+        let loose = self.loose.files.map(Order::Shuffled);
+        loose.or(self.has(Factor::Files).then_some(Order::Sorted))
     }
 
     /// The random bytes of every program.
@@ -136,10 +142,11 @@ impl Fixed {
         self.has(Factor::AtRandom).then_some(*b"truecount fixed!")
     }
 
-    /// What the thread that answers does for a native program.
+    /// What the thread that answers does.
     pub(crate) fn wanted(&self) -> Wanted {
         Wanted {
-            getrandom: self.getrandom(),
+            getrandom: self.has(Factor::Getrandom).then_some(SEED),
+            files: self.files(),
             at_exec: AtExec {
                 random: self.at_random(),
                 hide_vdso: self.has(Factor::Clock),

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use super::wait::Ticker;
 use super::zygote::{
-    FLAG_ENVIRONMENT, FLAG_EXEC, FLAG_FOLDER, FLAG_GETRANDOM, FLAG_GROUP, FLAG_HOLD,
+    FLAG_ENVIRONMENT, FLAG_EXEC, FLAG_FILES, FLAG_FOLDER, FLAG_GETRANDOM, FLAG_GROUP, FLAG_HOLD,
     FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared,
 };
 use super::{Finished, Launch, LaunchError, Signals};
@@ -166,7 +166,12 @@ impl Launcher {
         match Answers::of_process(pid, listener, fixed.wanted()) {
             Ok(answers) => Ok(Some(answers)),
             Err(error) => {
-                let factors = [Factor::AtRandom, Factor::Getrandom, Factor::Clock];
+                let factors = [
+                    Factor::AtRandom,
+                    Factor::Getrandom,
+                    Factor::Clock,
+                    Factor::Files,
+                ];
                 let reason = format!("the kernel refuses seccomp user notification: {error}");
                 let missing = factors.into_iter().filter(|&factor| fixed.has(factor));
                 self.missing
@@ -229,6 +234,7 @@ impl Launcher {
             (folder.is_some(), FLAG_FOLDER),
             (calls.is_some_and(|calls| calls.getrandom), FLAG_GETRANDOM),
             (calls.is_some_and(|calls| calls.exec), FLAG_EXEC),
+            (calls.is_some_and(|calls| calls.files), FLAG_FILES),
         ] {
             if on {
                 header.flags |= flag;

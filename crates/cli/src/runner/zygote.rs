@@ -29,6 +29,8 @@ pub(super) const FLAG_FOLDER: u32 = 16;
 pub(super) const FLAG_GETRANDOM: u32 = 32;
 /// Hand `execve` over.
 pub(super) const FLAG_EXEC: u32 = 64;
+/// Hand `getdents64` over.
+pub(super) const FLAG_FILES: u32 = 128;
 /// As many CPUs as glibc's `cpu_set_t`.
 pub(super) const MAX_CPUS: usize = 1024;
 
@@ -290,6 +292,7 @@ fn calls(flags: u32) -> crate::fixed::Calls {
     crate::fixed::Calls {
         getrandom: flags & FLAG_GETRANDOM != 0,
         exec: flags & FLAG_EXEC != 0,
+        files: flags & FLAG_FILES != 0,
     }
 }
 

@@ -10,7 +10,7 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
-use crate::fixed::{Answers, Factor, Fixed};
+use crate::fixed::{Answers, Factor, Fixed, Missing};
 use crate::model::{Precision, Reading, SourceKind};
 use crate::render::number::grouped;
 use crate::runner::{Exit, exec_failure};
@@ -77,11 +77,12 @@ impl Source for Step {
             });
         }
 
-        let random = match launch.fixed.and_then(Fixed::getrandom) {
-            Some(seed) => Some(Answers::prepare(&mut command, seed)?),
+        let answers = match launch.fixed {
+            Some(fixed) => Answers::prepare(&mut command, fixed.wanted())?,
             None => None,
         };
-        let missing = launch.fixed.and_then(Fixed::choose_pid);
+        let mut missing: Vec<Missing> = Vec::new();
+        missing.extend(launch.fixed.and_then(Fixed::choose_pid));
         let cancel = AtomicBool::new(false);
         let before = self.before;
         let mut interrupted = None;
@@ -122,9 +123,10 @@ impl Source for Step {
             })
         });
         let totals = totals.map_err(|error| {
-            let problem = random.as_ref().and_then(Answers::problem);
+            let problem = answers.as_ref().and_then(Answers::problem);
             problem.unwrap_or_else(|| failure(&error, program))
         })?;
+        missing.extend(answers.map(Answers::finish).unwrap_or_default());
         self.before = Some(totals.instructions());
         let ended = Ended {
             exit: match totals.exit {
@@ -152,7 +154,7 @@ impl Source for Step {
             resources: Vec::new(),
             ended: Some(ended),
             interrupted,
-            missing: missing.into_iter().collect(),
+            missing,
             notes: vec![
                 "Single-stepped: the count is exact; times and memory of such a run are not the \
                  program's own and are not shown."

@@ -55,7 +55,7 @@ fn natively(command: &[&str]) -> Option<(String, Value)> {
     let environment = &document["environment"];
     let held = environment["deterministic"].as_array().unwrap();
     if let Some(refused) = environment["not_deterministic"].as_array() {
-        assert!(held.len() + refused.len() == 9, "{environment}");
+        assert!(held.len() + refused.len() == 10, "{environment}");
         let notes = document["notes"].to_string();
         for each in refused {
             assert!(!held.contains(&each["factor"]), "{environment}");
@@ -64,7 +64,7 @@ fn natively(command: &[&str]) -> Option<(String, Value)> {
         println!("skipped: this machine refuses {refused:?}");
         return None;
     }
-    assert_eq!(held.len(), 9, "{environment}");
+    assert_eq!(held.len(), 10, "{environment}");
     assert_eq!(environment["aslr"], false);
     Some((stdout(&output), document))
 }

@@ -73,7 +73,7 @@ fn held_still(command: &[&str]) -> Vec<u64> {
             let notes = document["notes"].to_string();
             assert!(notes.contains("predictable"), "{notes}");
             let held = document["environment"]["deterministic"].as_array().unwrap();
-            assert_eq!(held.len(), 9, "{held:?}");
+            assert_eq!(held.len(), 10, "{held:?}");
             document["counters"][0]["value"].as_u64().unwrap()
         })
         .collect()
@@ -252,11 +252,11 @@ fn what_is_not_tried_is_listed_with_the_reason() {
     drop(alone);
     follows_schema(&document);
     let listed = names(&document["not_tried"], "name");
-    for name in ["time", "threads", "urandom", "file-order"] {
+    for name in ["time", "threads", "urandom"] {
         assert!(listed.contains(&name), "{listed:?}");
     }
     let tried = names(&document["factors"], "factor");
-    for name in ["aslr", "cpu", "pid", "cwd"] {
+    for name in ["aslr", "cpu", "pid", "cwd", "files"] {
         assert!(tried.contains(&name) != listed.contains(&name), "{name}");
     }
     fails(

@@ -63,6 +63,8 @@ FACTORS
   cpu            the CPU, and migration
   pid            process numbers and their digits (needs root: the next number of the machine is
                  chosen before each run, kernel.ns_last_pid)
+  files          order in which the files of a folder are listed (held still: by name; let go: at
+                 random, as on another file system)
 
 The program's standard output is thrown away, its input is empty. Its first run warms up and is not
 counted. With getrandom and at-random held still its random numbers are predictable: do not let it

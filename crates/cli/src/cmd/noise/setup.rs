@@ -61,11 +61,6 @@ pub(super) fn never() -> Vec<NotTried> {
             "order in which threads run",
             "the scheduler decides; on one CPU (factor cpu) it still switches at other places",
         ),
-        (
-            "file-order",
-            "order of files in a folder",
-            "the file system's: the same in all runs as long as nobody changes the folder",
-        ),
     ]
     .into_iter()
     .map(|(name, title, reason)| NotTried {
@@ -221,6 +216,9 @@ impl Setup {
         }
         if free(Factor::Pid) {
             loose.pid = Some(pid::any(|below| rng.below(below)));
+        }
+        if free(Factor::Files) {
+            loose.files = Some(rng.next_u64());
         }
         setup.fixed = Fixed::new(&held).loose(loose);
         Ok(setup)

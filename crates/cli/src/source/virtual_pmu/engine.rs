@@ -35,8 +35,8 @@ pub(super) fn execute(
     let mut command = command::prepare(program, launch).map_err(Refusal::Command)?;
     die_with_us(&mut command);
     before_exec(&mut command, signals, launch);
-    let random = match launch.fixed.and_then(Fixed::getrandom) {
-        Some(seed) => Some(Answers::prepare(&mut command, seed).map_err(Refusal::Command)?),
+    let answers = match launch.fixed {
+        Some(fixed) => Answers::prepare(&mut command, fixed.wanted()).map_err(Refusal::Command)?,
         None => None,
     };
     let mut missing: Vec<Missing> = Vec::new();
@@ -51,12 +51,12 @@ pub(super) fn execute(
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
             .cache(cache::folder()),
     )
-    .map_err(|error| match random.as_ref().and_then(Answers::problem) {
+    .map_err(|error| match answers.as_ref().and_then(Answers::problem) {
         Some(problem) => Refusal::Command(problem),
         None => failure(&error, program),
     })?;
-    if let Some(random) = &random {
-        random.started();
+    if let Some(answers) = &answers {
+        answers.started();
     }
     let pid = i32::try_from(running.id())
         .map_err(|_| Refusal::Command(Failure::new(125, "the process number is out of range")))?;
@@ -67,6 +67,7 @@ pub(super) fn execute(
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
+    missing.extend(answers.map(Answers::finish).unwrap_or_default());
     let alive: BTreeSet<u32> = outcome
         .totals
         .threads
