@@ -39,3 +39,26 @@ fn main() -> std::process::ExitCode {
 
 /// What every subcommand returns: the exit status on success, or a [`failure::Failure`].
 pub(crate) type CmdResult = Result<Outcome, failure::Failure>;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    /// The texts are laid out by hand: a line that clap breaks loses its columns.
+    #[test]
+    fn help_fits_its_width() {
+        let mut open = vec![super::Cli::command()];
+        let mut seen = 0;
+        while let Some(command) = open.pop() {
+            for text in [command.get_after_help(), command.get_after_long_help()] {
+                for line in text.map(ToString::to_string).unwrap_or_default().lines() {
+                    seen += 1;
+                    let width = line.chars().count();
+                    assert!(width <= 100, "{}: {width}: {line}", command.get_name());
+                }
+            }
+            open.extend(command.get_subcommands().cloned());
+        }
+        assert!(seen > 300, "{seen}");
+    }
+}

@@ -20,8 +20,8 @@ EXAMPLES
   truecount bench -n 30 --warmup 3 --prepare 'sync' 'cp a b'
   truecount bench -P level 1..9:4 'gzip -{level} -kf file'   a parameter
   truecount bench --source step -n 10 true ls        exact instructions without a PMU
-  truecount bench -M ipc,topdown-1 ./old ./new       metrics of every run (truecount events --metrics)
-  truecount bench --deterministic ./old ./new        without what makes runs of the same program differ
+  truecount bench -M ipc,topdown-1 ./old ./new       metrics of every run (events --metrics)
+  truecount bench --deterministic ./old ./new        without what makes its runs differ
   truecount bench --budget 30s --html out.html './old' './new'
   truecount bench --save base.json -- ./prog         and later:
   truecount bench --baseline base.json --fail-above instructions:u=0.5% -- ./prog

@@ -28,23 +28,24 @@ const EXAMPLES: &str = "\
 EXAMPLES
   truecount record -b -- ./program            record branch stacks (or: perf record -b ./program)
   truecount blocks perf.data                  the blocks that take most cycles, loops, paths
-  truecount blocks perf.data --block main+69  one block: histogram, modes, prefetch window, instructions
+  truecount blocks perf.data --block main+69  one block: histogram, modes, instructions ...
   truecount blocks before.data --compare after.data --block 0x1287 --svg chart.svg
                                               two recordings in one chart
   perf script -F ip,brstack | truecount blocks -
                                               perf's text as input (addresses only)
 
 WITHOUT BRANCH STACKS (x86-64 Linux; no PMU needed)
-  truecount blocks --time look_up -- ./plain       time between two executions of look_up's first instruction
-  truecount blocks --time 0x1300..0x1315 -- ./plain    from one address to another (as objdump -d shows them)
+  truecount blocks --time look_up -- ./plain       between two executions of its first instruction
+  truecount blocks --time 0x1300..0x1315 -- ./plain    between addresses (of objdump -d)
   truecount blocks --time main+48..main+116 -- ./plain
   truecount blocks --time look_up --json -o plain.json -- ./plain
   truecount blocks --time look_up --compare plain.json --svg chart.svg -- ./prefetched
                                                    two runs in one chart
-  The program runs under the virtual PMU; the chosen blocks get inline time stamps (rdtsc between lfence), whose
-  own cost is measured at the start of each process, subtracted and stated. Units are cycles of the
-  time stamp counter, whose rate is constant: not core clock cycles. Each stamp waits for what came before, so
-  executions do not overlap as they do natively. The result goes to stderr, or to the file of --output.";
+  The program runs under the virtual PMU; the chosen blocks get inline time stamps (rdtsc between
+  lfence), whose own cost is measured at the start of each process, subtracted and stated. Units are
+  cycles of the time stamp counter, whose rate is constant: not core clock cycles. Each stamp waits
+  for what came before, so executions do not overlap as they do natively. The result goes to stderr,
+  or to the file of --output.";
 
 /// How many cycles each block of code takes, from recorded branch stacks (LBR)
 #[derive(clap::Args)]

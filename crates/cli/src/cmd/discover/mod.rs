@@ -32,31 +32,33 @@ use keep::Keeper;
 const HELP: &str = "\
 WHAT IS TRIED
   A selector is an event code with a unit mask (Arm: a code alone), as in r01cb: mask 01, code cb.
-  Every code is tried with mask 0xff, which takes in all kinds of the event where the mask's bits are
-  kinds (AMD); codes that stay silent are tried with 0x00, 0x01 and the masks that the tables of this
-  CPU name for them (Intel's masks are numbers). --umasks then tries each single bit, for codes that
-  ticked (--umasks=all: for all codes). As many selectors are counted at once as the kernel puts on
-  the PMU together, beside the references: found by trying, and never multiplexed. Each batch is
-  counted over the same runs of the workload. Only counters are opened; no MSR is written by hand.
+  Every code is tried with mask 0xff, which takes in all kinds of the event where the mask's bits
+  are kinds (AMD); codes that stay silent are tried with 0x00, 0x01 and the masks that the tables of
+  this CPU name for them (Intel's masks are numbers). --umasks then tries each single bit, for codes
+  that ticked (--umasks=all: for all codes). As many selectors are counted at once as the kernel
+  puts on the PMU together, beside the references: found by trying, and never multiplexed. Each
+  batch is counted over the same runs of the workload. Only counters are opened; no MSR is written
+  by hand.
 
 WHAT THE NUMBERS MEAN
   least, median, largest   what the selector counted in a whole run, over the runs (-n)
   repeats        exact: every run counted the same; otherwise the distance of largest and least
-  name           what the event tables of this CPU call exactly this code and mask; (by hand): not in
-                 the vendor's public tables; `code has N names`: only other masks are documented;
+  name           what the event tables of this CPU call exactly this code and mask; (by hand): not
+                 in the vendor's public tables; `code has N names`: only other masks are documented;
                  undocumented: nothing is
   ticks in       the phases of the built-in workload that counted most: counts per turn of the phase
-                 (1.00 per page fault), or the count of the phase where that is below 0.01. timer-slow
-                 and timer-fast are the loop of `plain` with a timer interrupt every 100 and 25 µs
-  like           how it goes with a reference that was counted in the same runs, point by point (a point
-                 is a phase of a run, or a run of a command): `= X`: the same at every point;
+                 (1.00 per page fault), or the count of the phase where that is below 0.01.
+                 timer-slow and timer-fast are the loop of `plain` with a timer interrupt every 100
+                 and 25 µs
+  like           how it goes with a reference that was counted in the same runs, point by point (a
+                 point is a phase of a run, or a run of a command): `= X`: the same at every point;
                  `N × X`: N times it at every point; `~ X r`: Pearson's coefficient is 0.95 or more
                  over 8 points or more (same at K of N points). A command has one point a run (take
                  -n 8 or more), and no correlation when it never varies
-  sums of two    X = Y + Z with at least one reference and one selector, all counted in the same runs,
-                 at K of N points (shown from 90 % on; `off by` is the largest difference)
-  never ticked   opened, was on the PMU all the time, and counted 0 in every run: it may count what the
-                 workload does not do
+  sums of two    X = Y + Z with at least one reference and one selector, all counted in the same
+                 runs, at K of N points (shown from 90 % on; `off by` is the largest difference)
+  never ticked   opened, was on the PMU all the time, and counted 0 in every run: it may count what
+                 the workload does not do
   not opened     the kernel refuses the selector, with its reason; not counted: others use the PMU
 References of --like: any event or tracepoint that stat takes (page-faults:u, instructions:u,
 irq_vectors:local_timer_entry, r01cb:u), and `interrupts`: all interrupts of the CPU, from

@@ -129,7 +129,7 @@ fn sums(out: &mut dyn Write, sums: &[Sum]) -> io::Result<()> {
     Ok(())
 }
 
-/// Codes by the masks that were tried without a tick: `0xc1..0xc3 (masks 00, 01, ff)`.
+/// Codes by the masks that were tried without a tick: `0xc1..0xc3 with masks 00 01 ff`.
 fn silent(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     if document.found.silent.is_empty() {
         return Ok(());

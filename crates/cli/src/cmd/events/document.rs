@@ -18,7 +18,7 @@ pub(super) struct Row {
     pub(super) umask: Option<u64>,
     pub(super) config: Option<u64>,
     pub(super) config1: Option<u64>,
-    /// `generic`, `truecount`, `sysfs`, `table`, `undocumented`.
+    /// `generic`, `virtual` (by the virtual PMU), `truecount`, `sysfs`, `table`, `undocumented`.
     pub(super) origin: &'static str,
     pub(super) description: Option<&'static str>,
     /// PEBS: `no`, `can`, `must`.

@@ -1,10 +1,12 @@
 //! Which events are listed: those of a model, or what this machine counts.
 
+use truecount_engine::xlate::facts::Event;
 use truecount_events::tables::{CodeKey, Model, Precise, TableEvent, Tables, description};
 use truecount_events::{Kind, Machine, Pmu, Special, did_you_mean, generic, resolve};
 
 use super::document::Row;
 use crate::failure::Failure;
+use crate::source::virtual_available;
 
 /// The events of one model, core events first.
 pub(super) fn of_model(model: Model<'_>) -> Vec<Row> {
@@ -42,7 +44,8 @@ fn of_table(event: &TableEvent) -> Row {
     }
 }
 
-/// Generic events, special kinds, what sysfs names, and the table of the CPU.
+/// Generic events, what the virtual PMU counts where there is no other, special kinds, what sysfs names, and the table of
+/// the CPU.
 pub(super) fn of_machine(machine: &Machine, model: Option<Model<'_>>) -> Vec<Row> {
     let has_pmu = !machine.core_pmus().is_empty();
     let mut rows = Vec::new();
@@ -56,6 +59,12 @@ pub(super) fn of_machine(machine: &Machine, model: Option<Model<'_>>) -> Vec<Row
         }
         seen.push(event.name.clone());
         rows.extend(of_expression(&event.name, machine, "generic"));
+    }
+    if !has_pmu && virtual_available().is_ok() {
+        rows.extend(Event::ALL.map(|event| Row {
+            perf: format!("{}:u", event.name()),
+            ..Row::new(event.name(), "virtual")
+        }));
     }
     for name in Special::names() {
         if let Some(special) = Special::find(name)
@@ -201,6 +210,13 @@ pub(super) fn nothing(
     }
     if let Some(model) = model {
         names.extend(model.events().map(|event| event.name.clone()));
+    }
+    if names.iter().any(|name| name.eq_ignore_ascii_case(pattern)) {
+        return Failure::new(
+            1,
+            format!("{pattern} needs a PMU, and this machine has none"),
+        )
+        .mend("truecount check says why; truecount events lists what is counted without");
     }
     let failure = Failure::new(1, format!("{who} has no event like {pattern:?}"));
     let near = did_you_mean(pattern, &names);

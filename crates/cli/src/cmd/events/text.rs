@@ -37,8 +37,15 @@ pub(super) fn events(out: &mut dyn Write, document: &Document, long: bool) -> io
     } else {
         writeln!(out, "{} {}", paint(HEAD, "this machine:"), who)?;
         if !document.pmu_here {
-            let text = "no hardware PMU here: of these, only software events and clocks can be counted on this machine";
-            writeln!(out, "{}", paint(WARN, text))?;
+            let engine = if document.events.iter().any(|row| row.origin == "virtual") {
+                "what the virtual PMU counts (from: virtual), "
+            } else {
+                ""
+            };
+            let text = format!(
+                "no hardware PMU here: of these, only {engine}software events and clocks can be counted on this machine"
+            );
+            writeln!(out, "{}", paint(WARN, &text))?;
         }
     }
     if long {

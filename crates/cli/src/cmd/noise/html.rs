@@ -24,7 +24,7 @@ h3 b{font-weight:600}";
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
     let mut h = String::new();
-    let command = document.command.join(" ");
+    let command = crate::runner::command_line(&document.command);
     let command = escape(&command);
     let environment = &document.environment;
     let _ = write!(

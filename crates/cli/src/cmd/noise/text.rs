@@ -150,14 +150,18 @@ pub(super) fn remedy(document: &Document) -> Option<String> {
         .filter_map(|spread| spread.factor.filter(|f| f.has_remedy()))
         .map(Factor::name)
         .collect();
-    let command = document.command.join(" ");
+    let command = crate::runner::command_line(&document.command);
     let stat = "truecount stat --deterministic";
     (!list.is_empty()).then(|| format!("{stat}={} -- {command}", list.join(",")))
 }
 
 /// Prints everything.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    writeln!(out, "{}", paint(HEAD, &document.command.join(" ")))?;
+    writeln!(
+        out,
+        "{}",
+        paint(HEAD, &crate::runner::command_line(&document.command))
+    )?;
     writeln!(
         out,
         "{} by {}; one factor let go at a time, the others held still (seed {})\n",

@@ -17,9 +17,9 @@ use crate::render::table::{Align, Cell, Table};
 
 const EXAMPLES: &str = "\
 EXAMPLES
-  truecount profile diff before-01234 -- after-01301                one run each: changes, no verdict
-  truecount profile diff base/*.mm_profdata -- new/*.mm_profdata     several runs: intervals and verdicts
-  truecount profile diff --fail-above 2 base/ -- new/                  exit status 3 when a label grew by more than 2 %";
+  truecount profile diff before-01234 -- after-01301                one run each: no verdict
+  truecount profile diff base/*.mm_profdata -- new/*.mm_profdata     several runs: verdicts
+  truecount profile diff --fail-above 2 base/ -- new/                  exit status 3 when one grew";
 
 /// Compare two sides of profiles label by label, with verdicts when each has several runs
 #[derive(clap::Args)]

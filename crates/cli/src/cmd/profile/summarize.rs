@@ -21,7 +21,7 @@ EXAMPLES
   truecount profile summarize app-0012345                       the self-time table
   truecount profile summarize app-0012345 --percent-above 1 --sort count
   truecount profile summarize app-0012345 --only typeck         arguments, callers, callees, threads
-  truecount profile summarize wall/ --versus instructions/      noise of each label, two groups side by side";
+  truecount profile summarize wall/ --versus instructions/      noise of each label, side by side";
 
 /// Show where a profile's time (or other count) went, label by label
 #[derive(clap::Args)]

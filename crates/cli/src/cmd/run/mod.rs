@@ -53,9 +53,9 @@ and prints what was counted; a second Ctrl-C kills it.
 LIMITS
   It runs 64-bit programs on x86-64 Linux. Cycles, cache misses and mispredictions are no property
   of instructions: not available.
-  Inside the program perf_event_open works, rdpmc only with instructions:u alone. Programs that set the GS
-  segment or call vsyscall end with a report and status 123; 32-bit and set-user-id children run
-  uncounted, and the result says so. For a second opinion: truecount stat --source step (slow).";
+  Inside the program perf_event_open works, rdpmc only with instructions:u alone. Programs that set
+  the GS segment or call vsyscall end with a report and status 123; 32-bit and set-user-id children
+  run uncounted, and the result says so. For a second opinion: truecount stat --source step (slow).";
 
 /// Run a program under the virtual PMU and count its instructions, branches, loads … exactly
 #[derive(clap::Args)]
@@ -236,7 +236,7 @@ fn flame(document: &Document) -> Option<String> {
     }
     let title = format!(
         "{}: {} {} in all",
-        document.command.join(" "),
+        crate::runner::command_line(&document.command),
         grouped(first.value.unwrap_or(0)),
         first.event
     );

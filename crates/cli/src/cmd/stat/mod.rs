@@ -33,8 +33,9 @@ EXAMPLES
   truecount stat -e '{cycles,instructions}:u' -- ./prog     both at the same time
   truecount stat -e r01cb:u -- ./prog       a raw event number of the CPU
   truecount stat -M ipc,topdown-1 -- ./prog  metrics of this CPU (truecount events --metrics)
-  truecount stat --source virtual -- ./prog  exact instructions without a PMU (experimental)
-  truecount stat --source step -- true      exact instructions without a PMU (slow)
+  truecount stat --source virtual -- ./prog exact instructions, by the virtual PMU; without --source
+                                            it counts where the CPU has no PMU
+  truecount stat --source step -- true      exact instructions, in single steps (slow)
   truecount stat -r 5 --deterministic -- ./prog   five runs, the same path through the program each
   truecount stat -I 1000 -p 1234            a running process, every second
   truecount stat -a -- sleep 1              the whole machine for one second

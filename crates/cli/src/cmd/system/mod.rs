@@ -29,7 +29,8 @@ EXAMPLES
   truecount system --prometheus 9410          serve it at http://127.0.0.1:9410/metrics
 
 A cell without value is n/a, with the reason below the table; the rest stands. Counting the whole
-machine needs root, CAP_PERFMON or kernel.perf_event_paranoid <= 0; times and interrupts need nothing.";
+machine needs root, CAP_PERFMON or kernel.perf_event_paranoid <= 0; times and interrupts need
+nothing.";
 
 /// `--per`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -44,8 +44,8 @@ KEYS
   q quit   a last interval/since the start   space pause   n next event   / filter
   Enter look into a row (code, Tab callers)   b by symbol, process, …   z begin anew   ? help
 
-Ends with 0 by q and Ctrl-C; 128+N by signal N; 125 when nothing could be sampled. With --once, Ctrl-C prints what
-was sampled until then and ends with 130.";
+Ends with 0 by q and Ctrl-C; 128+N by signal N; 125 when nothing could be sampled. With --once,
+Ctrl-C prints what was sampled until then and ends with 130.";
 
 /// What rows are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
