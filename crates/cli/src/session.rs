@@ -65,30 +65,13 @@ pub(crate) fn launch_failure(error: LaunchError, program: &Path, argv: &[OsStrin
         .mend("choose among those in /sys/devices/system/cpu/online that the cpuset allows"),
         LaunchError::Setup(error) => Failure::new(
             125,
-            format!("cannot start `{}`: {error}", command_line(argv)),
+            format!(
+                "cannot start `{}`: {error}",
+                crate::runner::command_line(argv)
+            ),
         ),
         LaunchError::Hook(failure) => failure,
     }
-}
-
-/// A command as a person would type it; words with unusual characters are quoted.
-pub(crate) fn command_line(argv: &[OsString]) -> String {
-    let words: Vec<String> = argv
-        .iter()
-        .map(|word| {
-            let word = word.to_string_lossy();
-            let plain = !word.is_empty()
-                && word
-                    .chars()
-                    .all(|c| c.is_alphanumeric() || "-_./=:,+@%^{}".contains(c));
-            if plain {
-                word.into_owned()
-            } else {
-                format!("'{}'", word.replace('\'', r"'\''"))
-            }
-        })
-        .collect();
-    words.join(" ")
 }
 
 /// `/dev/null`, for reading and writing.
@@ -184,11 +167,5 @@ mod tests {
         for bad in ["", "0", "-1", "5x", "1e400h", "."] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn command_lines_can_be_pasted_into_a_shell() {
-        let argv: Vec<OsString> = ["a", "b c", "", "it's"].map(Into::into).to_vec();
-        assert_eq!(command_line(&argv), r"a 'b c' '' 'it'\''s'");
     }
 }

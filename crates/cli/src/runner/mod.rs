@@ -24,7 +24,7 @@ use serde::Serialize;
 pub(crate) use launcher::{Hook, Launcher};
 pub(crate) use program::{exec_failure, known_format, resolve};
 pub(crate) use signals::{Signals, Stop, Stopping};
-pub(crate) use words::split;
+pub(crate) use words::{command_line, split};
 
 /// What to start, and how.
 pub(crate) struct Launch<'a> {

@@ -1,6 +1,8 @@
 //! Splits a command line in one string into words, by the quoting rules of POSIX sh (XCU 2.2),
 //! without expansions: what would need a shell is refused and the option that gives one is named.
 
+use std::ffi::OsStr;
+
 use crate::failure::Failure;
 
 /// Splits `line` into words.
@@ -71,13 +73,44 @@ fn needs_shell(line: &str, c: char) -> Failure {
     .mend("add --shell to run it by one, or quote the character")
 }
 
+/// A command as a person would type it: sh, and [`split`], take it apart into these words.
+pub(crate) fn command_line(words: &[impl AsRef<OsStr>]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "%+,-./:@_".contains(c);
+    let quoted = |word: &OsStr| {
+        let word = word.to_string_lossy();
+        // Elsewhere than in an option it may make an assignment.
+        let option = word.starts_with('-');
+        if !word.is_empty() && word.chars().all(|c| plain(c) || option && c == '=') {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let words: Vec<String> = words.iter().map(|word| quoted(word.as_ref())).collect();
+    words.join(" ")
+}
+
 fn unclosed(line: &str, quote: char) -> Failure {
     Failure::new(2, format!("the command `{line}` has an unclosed {quote}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::{command_line, split};
+
+    #[test]
+    fn a_joined_line_has_the_same_words() {
+        for words in [
+            &["ls", "-l", "/a b"][..],
+            &["python3", "-c", "d={'a': 1}; print(d)"],
+            &["x", "", "it's", "\\", "$HOME", "a\nb", "é", "~", "=x"],
+        ] {
+            let words: Vec<String> = words.iter().map(|&word| word.into()).collect();
+            assert_eq!(split(&command_line(&words)).unwrap(), words);
+        }
+        let words = ["./a-b_c", "--x=1,2"].map(String::from);
+        assert_eq!(command_line(&words), "./a-b_c --x=1,2");
+    }
 
     #[test]
     fn words_are_those_of_sh() {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::params::{Parameter, combinations, substitute};
 use crate::failure::Failure;
+use crate::runner::command_line;
 use crate::runner::{resolve, split};
-use crate::session::command_line;
 
 /// One command.
 pub(super) struct Job {

@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
     let ran = virtual_pmu::execute_timed(&signals, &program, &launch, watched)?;
     let times = ran.times.clone().unwrap_or_default();
     let mut run = Run::new(&args.time, &intervals, &times);
-    run.command = words(&args.command);
+    run.command = crate::runner::command_line(&args.command);
     run.program = timed.display().to_string();
     run.exit = ran.ended.exit.shell_code();
     run.notes = notes(&run, ran.notes());
@@ -91,11 +91,6 @@ pub(super) fn run(args: &Args) -> CmdResult {
     let page = page.map_or(Ok(()), |page| page.write(&html_page(&run, other)));
     Failure::of_all([shown.map_err(Failure::from), picture, page])?;
     Ok(Outcome(run.exit))
-}
-
-fn words(command: &[std::ffi::OsString]) -> String {
-    let words: Vec<_> = command.iter().map(|w| w.to_string_lossy()).collect();
-    words.join(" ")
 }
 
 /// What a reader must know.

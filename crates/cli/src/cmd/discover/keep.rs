@@ -14,7 +14,7 @@ use super::Args;
 use crate::env_record::Environment;
 use crate::failure::Failure;
 use crate::output::cannot_write;
-use crate::session::command_line;
+use crate::runner::command_line;
 use crate::state;
 
 const SCHEMA: &str = "truecount.discover-state/1";

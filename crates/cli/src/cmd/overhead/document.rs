@@ -10,7 +10,7 @@ use super::advice::{Advice, advise};
 use super::model::{Model, run};
 use crate::env_record::Environment;
 use crate::failure::Failure;
-use crate::session::command_line;
+use crate::runner::command_line;
 
 /// Everything that was found.
 #[derive(Serialize)]

@@ -16,7 +16,11 @@ const SHOWN: usize = 30;
 /// Prints the whole run.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     writeln!(out)?;
-    writeln!(out, "{}", paint(HEAD, &document.command.join(" ")))?;
+    writeln!(
+        out,
+        "{}",
+        paint(HEAD, &crate::runner::command_line(&document.command))
+    )?;
     writeln!(out)?;
     let mut table = Table::new([
         ("value", Align::Right),

@@ -105,9 +105,12 @@ fn past(row: &MetricRow) -> String {
 /// Prints the whole run.
 pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     let subject = match document.target {
-        "command" => document.command.join(" "),
+        "command" => crate::runner::command_line(&document.command),
         target if document.command.is_empty() => format!("the {target}"),
-        target => format!("the {target}, during {}", document.command.join(" ")),
+        target => format!(
+            "the {target}, during {}",
+            crate::runner::command_line(&document.command)
+        ),
     };
     writeln!(out)?;
     writeln!(out, "{}", paint(HEAD, &subject))?;
