@@ -1,7 +1,7 @@
 //! Running truecount and looking at what came out.
 
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -102,6 +102,22 @@ pub(crate) fn schema(name: &str) -> serde_json::Value {
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap()
+}
+
+/// A C program, compiled; `None` without a compiler.
+pub(crate) fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
+    let (file, program) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&file, source).unwrap();
+    let compiled = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&file)
+        .status();
+    let done = compiled.is_ok_and(|status| status.success());
+    if !done {
+        println!("skipped: no C compiler");
+    }
+    done.then_some(program)
 }
 
 /// Waits until it is so.
