@@ -67,6 +67,8 @@ FACTORS
                  chosen before each run, kernel.ns_last_pid)
   files          order in which the files of a folder are listed (held still: by name; let go: at
                  random, as on another file system)
+  threads        order in which threads run (held still: SCHED_RR, each runs until it waits or has
+                 had 100 ms, one after the other where cpu is held still, too; needs root)
 
 REGION PROFILES
   When the program writes region profiles (.mm_profdata) of instructions:u, by truecount's Recorder
@@ -89,6 +91,7 @@ EXAMPLES
   truecount noise --json -o noise.json -- ./prog
   truecount noise --profile prof -- rustc -Zself-profile=prof -Zself-profile-counter=instructions:u m.rs
   truecount stat --deterministic -r 5 -- ./prog     apply the remedies
+  truecount stat --deterministic=all,threads -r 5 -- ./prog    also for the order of threads
 
 noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 124 where a run takes longer than
 --timeout (it prints what it has, after one whole round at least), with 1 where neither the CPU's

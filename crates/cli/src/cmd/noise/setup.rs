@@ -56,11 +56,6 @@ pub(super) fn never() -> Vec<NotTried> {
             "/dev/urandom, rdrand",
             "read from a file or from the CPU, not by a system call of its own",
         ),
-        (
-            "threads",
-            "order in which threads run",
-            "the scheduler decides; on one CPU (factor cpu) it still switches at other places",
-        ),
     ]
     .into_iter()
     .map(|(name, title, reason)| NotTried {
