@@ -224,7 +224,7 @@ impl Document {
                 .unwrap_or_default()
         };
         let residual = counts_of(Released::Nothing);
-        let mut names = Names::default();
+        let mut names = Names::below(&outcome.below);
         let mut factors = Vec::new();
         let mut ends = [None, None];
         for setting in &outcome.settings {
