@@ -126,7 +126,7 @@ pub(crate) struct Args {
     /// Who counts: auto (hardware if there is any), hardware or virtual
     #[arg(long, value_enum, default_value_t = Choice::Auto, hide_possible_values = true)]
     source: Choice,
-    /// Write a page with every run drawn, and the functions in which they differ
+    /// Write a page with every run drawn, and the functions and regions in which they differ
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write the picture alone
