@@ -16,6 +16,8 @@ pub(crate) enum Factor {
     Getrandom,
     /// Clocks read by the vDSO, whose loops depend on the time; held still, they are read by system calls
     Clock,
+    /// What the clocks and the time stamp counter say (virtual PMU only; held still, they go on with the instructions)
+    Time,
     /// Bytes of the environment
     Env,
     /// Bytes of the program's path and of its arguments
@@ -34,11 +36,12 @@ pub(crate) enum Factor {
 
 impl Factor {
     /// Every factor, in the order of reports.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Aslr,
         Self::AtRandom,
         Self::Getrandom,
         Self::Clock,
+        Self::Time,
         Self::Env,
         Self::Path,
         Self::Cwd,
@@ -55,6 +58,7 @@ impl Factor {
             Self::AtRandom => "at-random",
             Self::Getrandom => "getrandom",
             Self::Clock => "clock",
+            Self::Time => "time",
             Self::Env => "env",
             Self::Path => "path",
             Self::Cwd => "cwd",
@@ -72,6 +76,7 @@ impl Factor {
             Self::AtRandom => "AT_RANDOM (stack and pointer guards)",
             Self::Getrandom => "getrandom (hash randomisation)",
             Self::Clock => "clock (loops of the vDSO)",
+            Self::Time => "time of day, clocks, rdtsc",
             Self::Env => "environment size",
             Self::Path => "length of the program's path",
             Self::Cwd => "length of the working directory",

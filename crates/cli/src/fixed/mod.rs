@@ -159,6 +159,13 @@ impl Fixed {
         self.loose.folder.as_ref()
     }
 
+    /// What only the virtual PMU can hold still, for the other sources.
+    pub(crate) fn no_clock(&self) -> Option<Missing> {
+        let reason = "only the virtual PMU has a clock of its own (--source virtual)";
+        self.has(Factor::Time)
+            .then(|| Missing::new(Factor::Time, reason))
+    }
+
     /// To be called just before the program starts: chooses its number. What could not be done.
     pub(crate) fn choose_pid(&self) -> Option<Missing> {
         let held = self.has(Factor::Pid).then(pid::held);

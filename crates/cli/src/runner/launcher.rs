@@ -104,6 +104,7 @@ impl Launcher {
         let calls = launch.fixed.map(|fixed| fixed.wanted().calls());
         let calls = calls.filter(|calls| calls.any());
         self.missing.clear();
+        self.missing.extend(launch.fixed.and_then(Fixed::no_clock));
         self.missing
             .extend(launch.fixed.and_then(Fixed::choose_pid));
         self.send(launch, program, hook.is_some() || calls.is_some(), calls)?;
