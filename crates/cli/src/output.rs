@@ -76,7 +76,7 @@ impl Drop for Kept {
 }
 
 /// A picture or page beside the result: opened before the measurement, since a wrong path must not cost one, and
-/// written after the result, which a failure must not cost either.
+/// written after the result, which a failure must not cost either. What the file holds stays until then.
 pub(crate) struct Picture {
     path: PathBuf,
     file: File,
@@ -86,7 +86,8 @@ impl Picture {
     /// Opens it, where one is asked for.
     pub(crate) fn create(path: Option<&Path>) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
-        match File::create(path) {
+        let mut options = File::options();
+        match options.write(true).create(true).truncate(false).open(path) {
             Ok(file) => Ok(Some(Self {
                 path: path.to_owned(),
                 file,
@@ -97,8 +98,14 @@ impl Picture {
 
     /// Writes all of it.
     pub(crate) fn write(mut self, content: &str) -> Result<(), Failure> {
-        let written = self.file.write_all(content.as_bytes());
-        written.map_err(|error| cannot_write(&self.path, &error))
+        let mut write = || {
+            // A pipe or a device has no length.
+            if self.file.metadata()?.is_file() {
+                self.file.set_len(0)?;
+            }
+            self.file.write_all(content.as_bytes())
+        };
+        write().map_err(|error| cannot_write(&self.path, &error))
     }
 }
 

@@ -432,3 +432,58 @@ fn a_full_disk_does_not_cost_the_result() {
     assert_eq!(code(&run(&[&head[..], &wrong].concat())), 124);
     assert_eq!(std::fs::read(kept).unwrap(), before);
 }
+
+#[test]
+fn what_rustc_tells_of_itself_is_used() {
+    if skipped() {
+        return;
+    }
+    let root = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let Some(root) = root.ok().filter(|root| root.status.success()) else {
+        println!("skipped: no rustc");
+        return;
+    };
+    let rustc = Path::new(String::from_utf8(root.stdout).unwrap().trim()).join("bin/rustc");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("m.rs"), "pub fn one() -> u32 { 1 }\n").unwrap();
+    let head = [
+        "noise",
+        "--source",
+        "virtual",
+        "-n",
+        "2",
+        "--factors",
+        "aslr",
+        "--json",
+    ];
+    // Its profiler takes a counter that rdpmc reads, or none.
+    let output = truecount(&[&head[..], &["--profile", "prof", "--"]].concat())
+        .arg(rustc)
+        .args([
+            "--crate-type",
+            "lib",
+            "--emit=metadata",
+            "-Zself-profile=prof",
+        ])
+        .args(["-Zself-profile-counter=instructions:u", "m.rs"])
+        .env("RUSTC_BOOTSTRAP", "1")
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    follows_schema(&document);
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("no functions are listed"), "{notes}");
+    let aslr = &document["factors"][0];
+    assert_eq!(aslr["region_counter"], "instructions:u", "{aslr:#}");
+    assert!(aslr["diverging_regions"].as_u64() > Some(0), "{aslr:#}");
+    for spoil in [
+        |d: &mut Value| d["factors"][0]["regions"][0]["region"] = 7.into(),
+        |d: &mut Value| d["residual"]["diverging_regions"] = Value::Null,
+    ] {
+        let mut wrong = document.clone();
+        spoil(&mut wrong);
+        assert!(!jsonschema::is_valid(&schema("noise.json"), &wrong));
+    }
+}

@@ -1,7 +1,6 @@
 //! The result of `noise` as a document: schema `truecount.noise/1` (`docs/schemas/noise.json`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
 
 use serde::Serialize;
 use truecount_stats::{Rng, holm};
@@ -10,6 +9,7 @@ use super::measure::{Functions, Outcome, Setting};
 use super::setup::NotTried;
 use super::who::Who;
 use super::{Args, Released};
+use crate::cmd::run::Names;
 use crate::env_record::Environment;
 use crate::fixed::Factor;
 use crate::model::SourceKind;
@@ -53,6 +53,22 @@ impl Divergence {
     }
 }
 
+/// A region of the program's own profiles in the least and in the largest run of a setting: its self time.
+#[derive(Debug, Serialize)]
+pub(super) struct Difference {
+    pub(super) region: String,
+    /// Counted in the run with the least count.
+    pub(super) least_run: i64,
+    /// Counted in the run with the largest count.
+    pub(super) largest_run: i64,
+}
+
+impl Difference {
+    pub(super) fn difference(&self) -> i64 {
+        self.largest_run.saturating_sub(self.least_run)
+    }
+}
+
 /// The runs of one setting.
 #[derive(Debug, Serialize)]
 pub(super) struct Spread {
@@ -70,6 +86,10 @@ pub(super) struct Spread {
     pub(super) cause: Option<bool>,
     pub(super) diverging_functions: usize,
     pub(super) functions: Vec<Divergence>,
+    /// What the program's own profiles count, where both runs have written one.
+    pub(super) region_counter: Option<String>,
+    pub(super) diverging_regions: usize,
+    pub(super) regions: Vec<Difference>,
 }
 
 /// Everything that was found.
@@ -135,7 +155,7 @@ fn divergences(least: &Functions, most: &Functions) -> Vec<Divergence> {
 }
 
 impl Spread {
-    fn new(setting: &Setting, residual: &[u64], outcome: &Outcome, limit: usize) -> Self {
+    fn new(setting: &Setting, residual: &[u64], who: &Who, args: &Args, names: &mut Names) -> Self {
         let counts = setting.counts.clone();
         let (min, max) = (counts.iter().min().copied(), counts.iter().max().copied());
         let range = match (min, max) {
@@ -153,9 +173,9 @@ impl Spread {
             _ => None,
         };
         let mut functions = match range {
-            Some(range) if range > 0 => match &outcome.who {
-                Who::Virtual { wishes } => setting
-                    .functions(wishes)
+            Some(range) if range > 0 => match who {
+                Who::Virtual { wishes, .. } => setting
+                    .functions(wishes, names)
                     .map(|(least, most)| divergences(&least, &most))
                     .unwrap_or_default(),
                 Who::Hardware { .. } => Vec::new(),
@@ -163,7 +183,17 @@ impl Spread {
             _ => Vec::new(),
         };
         let diverging_functions = functions.len();
-        functions.truncate(limit);
+        functions.truncate(args.functions);
+        let mut regions = Vec::new();
+        let mut region_counter = None;
+        if let (Some(1..), Some([Some(least), Some(most)])) = (range, setting.regions())
+            && let Some(found) = least.differences(most)
+        {
+            region_counter = Some(least.counter.clone());
+            regions = found;
+        }
+        let diverging_regions = regions.len();
+        regions.truncate(args.regions);
         Self {
             factor: match setting.released {
                 Released::One(factor) => Some(factor),
@@ -177,6 +207,9 @@ impl Spread {
             cause,
             diverging_functions,
             functions,
+            region_counter,
+            diverging_regions,
+            regions,
         }
     }
 }
@@ -191,10 +224,11 @@ impl Document {
                 .unwrap_or_default()
         };
         let residual = counts_of(Released::Nothing);
+        let mut names = Names::default();
         let mut factors = Vec::new();
         let mut ends = [None, None];
         for setting in &outcome.settings {
-            let spread = Spread::new(setting, &residual, &outcome, args.functions);
+            let spread = Spread::new(setting, &residual, &outcome.who, args, &mut names);
             match setting.released {
                 Released::Nothing => ends[0] = Some(spread),
                 Released::One(_) => factors.push(spread),
@@ -209,13 +243,9 @@ impl Document {
                 *cause = p < SIGNIFICANT;
             }
         }
-        let empty = |released| {
-            Spread::new(
-                &Setting::empty(released),
-                &residual,
-                &outcome,
-                args.functions,
-            )
+        let mut empty = |released| {
+            let none = Setting::empty(released);
+            Spread::new(&none, &residual, &outcome.who, args, &mut names)
         };
         let [fixed, together] = ends;
         let main_factor = factors
@@ -230,6 +260,18 @@ impl Document {
         let residual_spread = fixed.unwrap_or_else(|| empty(Released::Nothing));
         let together = together.unwrap_or_else(|| empty(Released::Everything));
         let mut notes = outcome.notes.clone();
+        let lacks = |setting: &Setting| {
+            let [least, most] = setting.regions().unwrap_or_default();
+            least.is_some() != most.is_some()
+        };
+        let lacking = outcome.settings.iter().filter(|setting| lacks(setting));
+        match lacking.count() {
+            0 => {}
+            count => notes.push(format!(
+                "In {count} setting(s) only one of the two runs that are compared has region profiles that can be \
+                 used: regions are not compared there."
+            )),
+        }
         if outcome.exits.keys().any(|exit| exit != "exit status 0") {
             let list: Vec<String> = outcome
                 .exits
@@ -281,11 +323,4 @@ impl Document {
             environment,
         }
     }
-}
-
-/// Writes the document as JSON.
-pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)?;
-    out.flush()
 }

@@ -3,10 +3,11 @@
 
 use std::fmt::Write as _;
 
-use super::document::{Divergence, Document, Spread};
-use super::svg::{self, escape};
-use super::text::{counted_by, plus_minus, remedy};
+use super::document::{Document, Spread};
+use super::svg;
+use super::text::{counted_by, plus_minus, remedy, signed};
 use crate::fixed::Factor;
+use crate::render::markup::escape;
 use crate::render::number::grouped;
 
 /// The page of `bench`, so that all pages look alike, and what only this one has.
@@ -23,7 +24,8 @@ h3 b{font-weight:600}";
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
     let mut h = String::new();
-    let command = escape(&crate::runner::command_line(&document.command));
+    let command = crate::runner::command_line(&document.command);
+    let command = escape(&command);
     let environment = &document.environment;
     let _ = write!(
         h,
@@ -65,6 +67,7 @@ pub(super) fn page(document: &Document) -> String {
         svg::picture(document, "")
     );
     functions(&mut h, document);
+    regions(&mut h, document);
     not_tried(&mut h, document);
     notes(&mut h, document);
     h.push_str("</body>\n</html>\n");
@@ -113,7 +116,8 @@ fn cards(h: &mut String, document: &Document) {
     }
 }
 
-fn functions(h: &mut String, document: &Document) {
+/// The settings in which runs differ, main factor first.
+fn differing(document: &Document) -> Vec<(&str, &Spread)> {
     let mut differ: Vec<(&str, &Spread)> = document
         .factors
         .iter()
@@ -125,6 +129,21 @@ fn functions(h: &mut String, document: &Document) {
         size(b.1).total_cmp(&size(a.1))
     });
     differ.push(("with everything held still", &document.residual));
+    differ
+}
+
+/// What is compared in one line of a table.
+struct Line<'d> {
+    name: &'d str,
+    /// Module of a function.
+    of: Option<&'d str>,
+    least: String,
+    largest: String,
+    difference: i64,
+}
+
+fn functions(h: &mut String, document: &Document) {
+    let mut differ = differing(document);
     differ.retain(|(_, spread)| !spread.functions.is_empty());
     if differ.is_empty() {
         return;
@@ -134,46 +153,102 @@ fn functions(h: &mut String, document: &Document) {
          with the least count and in that with the largest.</p>\n",
     );
     for (name, spread) in differ {
-        let _ = write!(
-            h,
-            "<h3><b>{}</b> {} <span class=\"dim\">{} of {} functions</span></h3>\n<table><thead><tr><th>function</th>\
-             <th>module</th><th class=\"r\">least run</th><th class=\"r\">largest run</th>\
-             <th class=\"r\">difference</th><th></th></tr></thead><tbody>",
-            escape(name),
-            escape(&plus_minus(spread)),
-            spread.functions.len(),
-            spread.diverging_functions
-        );
-        let sizes = spread
+        let lines: Vec<Line<'_>> = spread
             .functions
             .iter()
-            .map(|each| each.difference().unsigned_abs());
-        let largest = sizes.max().unwrap_or(0);
-        for each in &spread.functions {
-            function(h, each, largest);
-        }
-        h.push_str("</tbody></table>\n");
+            .map(|each| Line {
+                name: &each.function,
+                of: Some(each.module.rsplit('/').next().unwrap_or_default()),
+                least: grouped(each.least_run),
+                largest: grouped(each.largest_run),
+                difference: each.difference(),
+            })
+            .collect();
+        let head = (name, "function", spread.diverging_functions);
+        table(h, head, spread, &lines);
     }
     h.push_str("</section>\n");
 }
 
-fn function(h: &mut String, each: &Divergence, largest: u64) {
-    let size = each.difference().unsigned_abs();
-    let share = size as f64 / largest.max(1) as f64 * 100.0;
+fn regions(h: &mut String, document: &Document) {
+    let mut differ = differing(document);
+    differ.retain(|(_, spread)| !spread.regions.is_empty());
+    let Some(counter) = differ
+        .iter()
+        .find_map(|(_, spread)| spread.region_counter.as_ref())
+    else {
+        return;
+    };
+    let _ = writeln!(
+        h,
+        "<section><h2>Regions in which runs differ</h2>\n<p class=\"dim\">What the program's own profiles count of {} \
+         in each region itself, without regions inside it, in the run with the least count and in that with the \
+         largest.</p>",
+        escape(counter)
+    );
+    for (name, spread) in differ {
+        let lines: Vec<Line<'_>> = spread
+            .regions
+            .iter()
+            .map(|each| Line {
+                name: &each.region,
+                of: None,
+                least: signed(each.least_run),
+                largest: signed(each.largest_run),
+                difference: each.difference(),
+            })
+            .collect();
+        table(
+            h,
+            (name, "region", spread.diverging_regions),
+            spread,
+            &lines,
+        );
+    }
+    h.push_str("</section>\n");
+}
+
+/// What differs in one setting; `head` is its name, what a line is, and how many there are in all.
+fn table(h: &mut String, head: (&str, &str, usize), spread: &Spread, lines: &[Line<'_>]) {
+    let (name, thing, all) = head;
+    let module = lines.iter().any(|line| line.of.is_some());
+    let _ = write!(
+        h,
+        "<h3><b>{}</b> {} <span class=\"dim\">{} of {all} {thing}s</span></h3>\n<table><thead><tr><th>{thing}</th>\
+         {}<th class=\"r\">least run</th><th class=\"r\">largest run</th>\
+         <th class=\"r\">difference</th><th></th></tr></thead><tbody>",
+        escape(name),
+        escape(&plus_minus(spread)),
+        lines.len(),
+        if module { "<th>module</th>" } else { "" },
+    );
+    let sizes = lines.iter().map(|each| each.difference.unsigned_abs());
+    let most = sizes.max().unwrap_or(0);
+    for each in lines {
+        line(h, each, most);
+    }
+    h.push_str("</tbody></table>\n");
+}
+
+fn line(h: &mut String, each: &Line<'_>, most: u64) {
+    let size = each.difference.unsigned_abs();
+    let share = size as f64 / most.max(1) as f64 * 100.0;
     let bar = format!("<u style=\"width:{share:.1}%\"></u>");
-    let (left, right, sign) = if each.difference() < 0 {
+    let (left, right, sign) = if each.difference < 0 {
         (bar.as_str(), "", "−")
     } else {
         ("", bar.as_str(), "+")
     };
+    let _ = write!(h, "<tr><td><code>{}</code></td>", escape(each.name));
+    if let Some(module) = each.of {
+        let _ = write!(h, "<td class=\"dim\">{}</td>", escape(module));
+    }
     let _ = write!(
         h,
-        "<tr><td><code>{}</code></td><td class=\"dim\">{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td>\
+        "<td class=\"r\">{}</td><td class=\"r\">{}</td>\
          <td class=\"r\">{sign}{}</td><td><div class=\"bar\"><i>{left}</i><i>{right}</i></div></td></tr>",
-        escape(&each.function),
-        escape(each.module.rsplit('/').next().unwrap_or_default()),
-        grouped(each.least_run),
-        grouped(each.largest_run),
+        each.least,
+        each.largest,
         grouped(size)
     );
 }

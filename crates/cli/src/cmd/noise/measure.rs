@@ -7,10 +7,11 @@ use std::path::Path;
 use truecount_engine::xlate::facts::Event as StaticEvent;
 use truecount_stats::Rng;
 
+use super::regions::{Regions, Watch};
 use super::setup::{self, Below, NotTried, Setup};
 use super::who::{Sample, Who};
 use super::{Args, Count, Released};
-use crate::cmd::run::{Wish, functions_of};
+use crate::cmd::run::{Names, Wish, functions_of};
 use crate::failure::Failure;
 use crate::fixed::Factor;
 use crate::session::Session;
@@ -19,12 +20,20 @@ use crate::source::virtual_pmu::Ran;
 /// Functions by program, module and name, with their instructions.
 pub(super) type Functions = BTreeMap<(String, String, String), u64>;
 
+/// A run that was kept: the least or the largest.
+struct Kept {
+    count: u64,
+    /// With the virtual PMU: the functions are in it.
+    ran: Option<Box<Ran>>,
+    regions: Option<Regions>,
+}
+
 /// The runs of one setting.
 pub(super) struct Setting {
     pub(super) released: Released,
     pub(super) counts: Vec<u64>,
-    least: Option<Box<Ran>>,
-    most: Option<Box<Ran>>,
+    least: Option<Kept>,
+    most: Option<Kept>,
 }
 
 impl Setting {
@@ -37,34 +46,41 @@ impl Setting {
         }
     }
 
-    fn add(&mut self, sample: Sample) {
-        self.counts.push(sample.count);
-        let (count, Some(ran)) = (sample.count, sample.ran) else {
-            return;
+    /// Adds a run; its regions are read only if it is kept.
+    fn add(&mut self, sample: Sample, regions: impl FnOnce() -> Option<Regions>) {
+        let count = sample.count;
+        self.counts.push(count);
+        let keep = || Kept {
+            count,
+            ran: sample.ran,
+            regions: regions(),
         };
-        if self.least.is_none() {
-            self.least = Some(ran);
-        } else if self.least.as_ref().is_some_and(|r| count < instructions(r)) {
-            let before = self.least.replace(ran);
-            // The first run of all is both.
-            if self.most.is_none() {
-                self.most = before;
+        let largest = self.most.as_ref().or(self.least.as_ref());
+        match &self.least {
+            None => self.least = Some(keep()),
+            Some(least) if count < least.count => {
+                let before = self.least.replace(keep());
+                // The first run of all is both.
+                if self.most.is_none() {
+                    self.most = before;
+                }
             }
-        } else if self
-            .most
-            .as_ref()
-            .or(self.least.as_ref())
-            .is_some_and(|r| count > instructions(r))
-        {
-            self.most = Some(ran);
+            Some(_) if largest.is_some_and(|largest| count > largest.count) => {
+                self.most = Some(keep());
+            }
+            Some(_) => {}
         }
     }
 
     /// Functions of the least and of the largest run, when they differ.
-    pub(super) fn functions(&self, wishes: &[Wish]) -> Option<(Functions, Functions)> {
-        let of = |ran: &Ran| {
+    pub(super) fn functions(
+        &self,
+        wishes: &[Wish],
+        names: &mut Names,
+    ) -> Option<(Functions, Functions)> {
+        let mut of = |kept: &Kept| {
             let mut sums = Functions::new();
-            for function in functions_of(ran, wishes)? {
+            for function in functions_of(kept.ran.as_ref()?, wishes, names)? {
                 let key = (function.program, function.module, function.function);
                 let sum = sums.entry(key).or_default();
                 *sum = function.first.wrapping_add(*sum);
@@ -72,6 +88,12 @@ impl Setting {
             Some(sums)
         };
         Some((of(self.least.as_ref()?)?, of(self.most.as_ref()?)?))
+    }
+
+    /// Regions of the least and of the largest run, when they differ.
+    pub(super) fn regions(&self) -> Option<[Option<&Regions>; 2]> {
+        let (least, most) = (self.least.as_ref()?, self.most.as_ref()?);
+        Some([least.regions.as_ref(), most.regions.as_ref()])
     }
 }
 
@@ -113,6 +135,7 @@ pub(super) fn measure(
     program: &Path,
     seed: u64,
 ) -> Result<Outcome, Failure> {
+    let mut watch = Watch::new(&args.profile)?;
     let folder = Below::make()?;
     let mut rng = Rng::new(seed);
     let make = |released, factors: &[Factor], rng: &mut Rng| {
@@ -126,7 +149,7 @@ pub(super) fn measure(
         )
     };
     let first = make(Released::Nothing, &[], &mut rng)?;
-    let first = who.first(args, session, &first)?;
+    let first = who.first(args, session, &first, &mut watch)?;
     let (factors, not_tried) = tried(args, &first, folder.path());
     let runs = args.runs.unwrap_or_else(|| usual(factors.len()));
     let mut settings = vec![Setting::empty(Released::Nothing)];
@@ -159,6 +182,7 @@ pub(super) fn measure(
             else {
                 break 'rounds;
             };
+            watch.look();
             let made = make(setting.released, &factors, &mut rng)
                 .and_then(|setup| outcome.who.run(args, session, &setup, true));
             let failure = match made {
@@ -183,7 +207,8 @@ pub(super) fn measure(
                 .or_default() += 1;
             outcome.inexact += u32::from(!sample.whole);
             outcome.aslr_refused |= sample.ended.aslr_refused;
-            setting.add(sample);
+            let written = watch.written();
+            setting.add(sample, || watch.read(&written));
             bar.inc(1);
         }
     }
@@ -195,6 +220,7 @@ pub(super) fn measure(
         return Err(failure);
     }
     outcome.settings = settings;
+    outcome.notes.extend(watch.notes());
     Ok(outcome)
 }
 

@@ -6,14 +6,13 @@
 mod document;
 mod html;
 mod measure;
+mod regions;
 mod setup;
 mod svg;
 mod text;
 mod who;
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,9 +20,10 @@ use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::fixed::{Factor, List, parse_list};
-use crate::output::{Output, cannot_write};
+use crate::output::{Output, Picture};
+use crate::render::json;
 use crate::runner::resolve;
-use crate::session::{Session, parse_duration};
+use crate::session::{Session, fresh_seed, parse_duration};
 use crate::source::{Choice, virtual_pmu};
 use document::Document;
 use who::Who;
@@ -93,9 +93,16 @@ pub(crate) struct Args {
     /// Seed of the order of runs and of the sizes of the environment [default: from the clock; it is printed]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Functions to list for each setting that varies
+    /// Functions to list for each setting that varies (virtual PMU); with 0 they are not counted, which is faster
     #[arg(long, value_name = "N", default_value_t = 5)]
     functions: usize,
+    /// Regions to list for each setting that varies, where the program writes region profiles
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    regions: usize,
+    /// Folder or file where the program writes its region profiles (.mm_profdata); may be repeated [default: the
+    /// working directory]
+    #[arg(long, value_name = "PATH")]
+    profile: Vec<PathBuf>,
     /// End a run after this time, such as 10s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
@@ -149,16 +156,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .mend("write it after --, as in: truecount noise -- ls -l"));
     };
     let mut session = Session::start()?;
-    let who = Who::choose(args.source)?;
+    let who = Who::choose(args.source, args.functions > 0)?;
     let program = resolve(first)?;
     // Opened before the runs: a wrong path must not cost them.
     let mut output = Output::open(args.output.as_deref(), false)?;
-    let page = Drawing::open(args.html.as_ref())?;
-    let picture = Drawing::open(args.svg.as_ref())?;
-    let seed = args.seed.unwrap_or_else(|| {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
-    });
+    let page = Picture::create(args.html.as_deref())?;
+    let picture = Picture::create(args.svg.as_deref())?;
+    let seed = args.seed.unwrap_or_else(fresh_seed);
     let mut outcome = measure::measure(args, &mut session, who, &program, seed)?;
     let (interrupted, stopped) = (outcome.interrupted, outcome.stopped.take());
     let mut environment = Environment::gather(false, &[]);
@@ -166,59 +170,24 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut document = Document::new(args, seed, outcome, environment);
     document.stopped = stopped.as_ref().map(|failure| failure.cause.clone());
     // What was measured is shown first: whatever fails after it costs nothing.
-    let written = if args.json {
-        document::write(&mut output, &document)
+    let shown = if args.json {
+        json::write(&mut output, &document)
     } else {
         text::write(&mut output, &document)
     };
-    let mut failures: Vec<Failure> = stopped.into_iter().collect();
-    failures.extend(written.err().map(Failure::from));
-    if let Some(page) = page {
-        failures.extend(page.fill(&html::page(&document)).err());
-    }
-    if let Some(picture) = picture {
-        failures.extend(picture.fill(&svg::alone(&document)).err());
-    }
-    // Whoever closed a pipe has seen enough.
-    failures.retain(|failure| !failure.closed_pipe);
-    let mut failures = failures.into_iter();
-    let Some(first) = failures.next() else {
-        return Ok(Outcome(if interrupted.is_some() { 130 } else { 0 }));
+    let write = |file: Option<Picture>, content: &dyn Fn() -> String| {
+        file.map_or(Ok(()), |file| file.write(&content()))
     };
-    for other in failures {
-        // A stderr that cannot be written to leaves only the exit status.
-        let _ = writeln!(std::io::stderr(), "truecount: {other}");
-    }
-    Err(first)
-}
-
-/// A file to be written at the end, opened before the runs: a wrong path must not cost them. What it holds stays until
-/// there is something better.
-struct Drawing {
-    path: PathBuf,
-    file: File,
-}
-
-impl Drawing {
-    fn open(path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
-        let Some(path) = path.cloned() else {
-            return Ok(None);
-        };
-        let mut options = OpenOptions::new();
-        match options.write(true).create(true).truncate(false).open(&path) {
-            Ok(file) => Ok(Some(Self { path, file })),
-            Err(error) => Err(cannot_write(&path, &error)),
-        }
-    }
-
-    fn fill(mut self, text: &str) -> Result<(), Failure> {
-        let mut write = || {
-            // A pipe or a device has no length.
-            if self.file.metadata()?.is_file() {
-                self.file.set_len(0)?;
-            }
-            self.file.write_all(text.as_bytes())
-        };
-        write().map_err(|error| cannot_write(&self.path, &error))
-    }
+    Failure::of_all([
+        stopped.map_or(Ok(()), Err),
+        shown.map_err(Failure::from),
+        write(page, &|| html::page(&document)),
+        write(picture, &|| svg::alone(&document)),
+    ])
+    .or_else(|failure| match failure.closed_pipe {
+        // Whoever closed a pipe has seen enough.
+        true => Ok(()),
+        false => Err(failure),
+    })?;
+    Outcome::measured(interrupted, None)
 }

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use super::document::{Document, Spread, median};
 use super::text::{plus_minus, said};
 use crate::fixed::Factor;
+use crate::render::markup::escape;
 
 /// Width of the picture, in its own units.
 const WIDTH: f64 = 980.0;
@@ -32,14 +33,6 @@ pub(super) const STYLE: &str = "\
 .strip .none rect,.strip .none circle,.strip .none .n,.strip .none .v{fill:var(--good)}\
 .strip .still rect,.strip .still circle,.strip .still .n,.strip .still .v{fill:var(--dim)}\
 .strip .all rect,.strip .all circle,.strip .all .n,.strip .all .v{fill:var(--s0)}";
-
-/// Escapes text for HTML and SVG.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
 
 /// A row.
 struct Row<'d> {

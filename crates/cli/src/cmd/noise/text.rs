@@ -51,6 +51,19 @@ pub(super) fn said(spread: &Spread) -> String {
     }
 }
 
+/// A difference with its sign, and what is compared.
+fn compared(least: String, largest: String, difference: i64) -> [Cell; 3] {
+    let sign = if difference < 0 { "-" } else { "+" };
+    let difference = format!("{sign}{}", grouped(difference.unsigned_abs()));
+    [difference.into(), least.into(), largest.into()]
+}
+
+/// A self time; below zero where a profile's intervals cross.
+pub(super) fn signed(value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    format!("{sign}{}", grouped(value.unsigned_abs()))
+}
+
 fn functions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()> {
     if spread.functions.is_empty() {
         return Ok(());
@@ -69,15 +82,38 @@ fn functions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()>
         ("module", Align::Left),
     ]);
     for each in &spread.functions {
-        let sign = if each.difference() < 0 { "-" } else { "+" };
         let module = each.module.rsplit('/').next().unwrap_or_default();
-        table.row(vec![
-            format!("{sign}{}", grouped(each.difference().unsigned_abs())).into(),
-            grouped(each.least_run).into(),
-            grouped(each.largest_run).into(),
-            Cell::styled(HEAD, each.function.clone()),
-            module.into(),
-        ]);
+        let counts = (grouped(each.least_run), grouped(each.largest_run));
+        let mut row = Vec::from(compared(counts.0, counts.1, each.difference()));
+        row.extend([Cell::styled(HEAD, each.function.clone()), module.into()]);
+        table.row(row);
+    }
+    table.write(out)?;
+    writeln!(out)
+}
+
+/// As [`functions`], for the program's own profiles.
+fn regions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()> {
+    let (Some(counter), false) = (&spread.region_counter, spread.regions.is_empty()) else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "Regions in which runs differ, {name}: {} of {} ({counter} of the program's own profiles)",
+        spread.regions.len(),
+        spread.diverging_regions
+    )?;
+    let mut table = Table::new([
+        ("difference", Align::Right),
+        ("least run", Align::Right),
+        ("largest run", Align::Right),
+        ("region", Align::Left),
+    ]);
+    for each in &spread.regions {
+        let counts = (signed(each.least_run), signed(each.largest_run));
+        let mut row = Vec::from(compared(counts.0, counts.1, each.difference()));
+        row.push(Cell::styled(HEAD, each.region.clone()));
+        table.row(row);
     }
     table.write(out)?;
     writeln!(out)
@@ -182,9 +218,12 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     }
     writeln!(out)?;
     for spread in causes {
-        functions(out, spread.factor.map_or("", Factor::name), spread)?;
+        let name = spread.factor.map_or("", Factor::name);
+        functions(out, name, spread)?;
+        regions(out, name, spread)?;
     }
     functions(out, "with everything held still", &document.residual)?;
+    regions(out, "with everything held still", &document.residual)?;
     not_tried(out, document)?;
     if document.interrupted.is_some() {
         let line = "interrupted: what was measured until then";

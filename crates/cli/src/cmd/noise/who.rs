@@ -2,6 +2,7 @@
 
 use truecount_events::Machine;
 
+use super::regions::Watch;
 use super::setup::Setup;
 use super::{Args, Count};
 use crate::cmd::run::{Wish, wishes};
@@ -29,16 +30,26 @@ pub(super) struct Sample {
 
 /// The counter and its event.
 pub(super) enum Who {
-    Virtual { wishes: Vec<Wish> },
-    Hardware { groups: Vec<WantedGroup> },
+    Virtual {
+        wishes: Vec<Wish>,
+        /// Count functions: then the program cannot read counters of its own by `rdpmc`.
+        functions: bool,
+    },
+    Hardware {
+        groups: Vec<WantedGroup>,
+    },
 }
 
 /// Tried in this order: an interrupt adds one to the second on x86.
 const HARDWARE: [&str; 2] = ["instructions-minus-irqs:u", "instructions:u"];
 
+/// What is said where the program's profiler needs `rdpmc`.
+const NO_FUNCTIONS: &str = "While functions are counted the program writes no region profile (its profiler reads the \
+    counter by rdpmc, as rustc's does): no functions are listed.";
+
 impl Who {
     /// For `--source`.
-    pub(super) fn choose(choice: Choice) -> Result<Self, Failure> {
+    pub(super) fn choose(choice: Choice, functions: bool) -> Result<Self, Failure> {
         let failed = |reason: Reason| Failure::new(1, reason.to_string());
         let hardware = || Self::hardware(HARDWARE[0]);
         match choice {
@@ -51,6 +62,7 @@ impl Who {
                 virtual_pmu::available().map_err(failed)?;
                 Ok(Self::Virtual {
                     wishes: wishes(&["instructions:u".to_owned()])?,
+                    functions,
                 })
             }
             Choice::Step | Choice::Software => Err(Failure::new(
@@ -88,15 +100,23 @@ impl Who {
         }
     }
 
-    /// The first run, not counted: on hardware it shows which event there is.
+    /// The first run, not counted: on hardware it shows which event there is, with the virtual PMU whether the program
+    /// can write the profiles that the user expects while functions are counted.
     pub(super) fn first(
         &mut self,
         args: &Args,
         session: &mut Session,
         setup: &Setup,
+        watch: &mut Watch,
     ) -> Result<Sample, Failure> {
-        let first = match self.run(args, session, setup, false)? {
-            Count::Of(sample) => return Ok(sample),
+        watch.look();
+        let first = self.run(args, session, setup, false)?;
+        let written = !watch.written().is_empty();
+        let first = match first {
+            Count::Of(sample) if written || !watch.expects() => return Ok(sample),
+            Count::Of(sample) => {
+                return self.without_functions(args, session, setup, watch, sample);
+            }
             Count::None(reason) => reason,
         };
         *self = Self::hardware(HARDWARE[1])?;
@@ -108,6 +128,37 @@ impl Who {
             )
             .mend("use --source virtual")),
         }
+    }
+
+    /// The first run once more where no profile was written while functions were counted: if one is written now, they
+    /// are not counted any more.
+    fn without_functions(
+        &mut self,
+        args: &Args,
+        session: &mut Session,
+        setup: &Setup,
+        watch: &mut Watch,
+        first: Sample,
+    ) -> Result<Sample, Failure> {
+        match self {
+            Self::Virtual { functions, .. } if *functions => *functions = false,
+            _ => return Ok(first),
+        }
+        watch.look();
+        let again = self.run(args, session, setup, true)?;
+        if watch.written().is_empty() {
+            if let Self::Virtual { functions, .. } = self {
+                *functions = true;
+            }
+            return Ok(first);
+        }
+        Ok(match again {
+            Count::Of(mut again) => {
+                again.notes.push(NO_FUNCTIONS.to_owned());
+                again
+            }
+            Count::None(_) => first,
+        })
     }
 
     /// One run.
@@ -129,8 +180,9 @@ impl Who {
             fixed: Some(&setup.fixed),
         };
         let sample = match self {
-            Self::Virtual { .. } => {
-                let ran = virtual_pmu::execute(&session.signals, &setup.program, &launch, true)?;
+            Self::Virtual { functions, .. } => {
+                let ran =
+                    virtual_pmu::execute(&session.signals, &setup.program, &launch, *functions)?;
                 Sample {
                     count: super::measure::instructions(&ran),
                     ended: ran.ended,

@@ -25,12 +25,26 @@ struct Module {
 /// A name, and where the symbol begins in its file: two addresses with the same are in one function.
 type Symbol = (String, u64);
 
-struct Names {
+/// Names of functions. What is found out for one run serves for others of the same program: its symbol tables are
+/// read once.
+pub(in crate::cmd) struct Names {
     symbols: Symbols,
     modules: HashMap<Mapping, usize>,
     known: Vec<Module>,
     jit: HashMap<u32, Vec<(u64, u64, String)>>,
     found: HashMap<(usize, u64), Symbol>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            symbols: Symbols::new(SearchPath::default()),
+            modules: HashMap::new(),
+            known: Vec::new(),
+            jit: HashMap::new(),
+            found: HashMap::new(),
+        }
+    }
 }
 
 impl Names {
@@ -125,19 +139,19 @@ fn add(sums: &mut Counts, facts: &[Facts], times: u64) {
 }
 
 /// All functions, largest first count first.
-pub(super) fn functions(blocks: &Blocks, threads: &[Thread], wishes: &[Wish]) -> Vec<Function> {
+pub(super) fn functions(
+    blocks: &Blocks,
+    threads: &[Thread],
+    wishes: &[Wish],
+    names: &mut Names,
+) -> Vec<Function> {
+    // Another run's process may have had the same number.
+    names.jit.clear();
     let images: HashMap<u32, (&str, u32)> = threads
         .iter()
         .rev()
         .map(|thread| (thread.image, (thread.program.as_str(), thread.pid)))
         .collect();
-    let mut names = Names {
-        symbols: Symbols::new(SearchPath::default()),
-        modules: HashMap::new(),
-        known: Vec::new(),
-        jit: HashMap::new(),
-        found: HashMap::new(),
-    };
     let mut sums = Sums::new();
     blocks.each(&mut |executed| {
         let (program, pid) = images.get(&executed.image).copied().unwrap_or(("?", 0));

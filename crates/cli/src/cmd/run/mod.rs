@@ -176,7 +176,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let ran = virtual_pmu::execute(&signals, &program, &launch, per_block)?;
     let status = ran.ended.exit.shell_code();
     let functions = if functions {
-        functions_of(&ran, &wishes)
+        functions_of(&ran, &wishes, &mut Names::default())
     } else {
         None
     };
@@ -200,13 +200,25 @@ pub(crate) fn run(args: &Args) -> CmdResult {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(in crate::cmd) fn functions_of(ran: &Ran, wishes: &[Wish]) -> Option<Vec<Function>> {
+pub(in crate::cmd) use functions::Names;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(in crate::cmd) fn functions_of(
+    ran: &Ran,
+    wishes: &[Wish],
+    names: &mut Names,
+) -> Option<Vec<Function>> {
     let blocks = ran.blocks.as_ref()?;
-    Some(functions::functions(blocks, &ran.threads, wishes))
+    Some(functions::functions(blocks, &ran.threads, wishes, names))
 }
 
+/// Where the virtual PMU does not work there is nothing to name.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub(in crate::cmd) fn functions_of(_: &Ran, _: &[Wish]) -> Option<Vec<Function>> {
+#[derive(Default)]
+pub(in crate::cmd) struct Names;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+pub(in crate::cmd) fn functions_of(_: &Ran, _: &[Wish], _: &mut Names) -> Option<Vec<Function>> {
     None
 }
 

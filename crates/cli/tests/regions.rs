@@ -1,0 +1,195 @@
+//! `truecount noise` of programs that write region profiles of their own. A binary without much in it: it is the program
+//! that is counted, and its symbols are looked up.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "cli/support.rs"]
+#[allow(dead_code)] // only some of it is needed here
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use support::{code, fails, stderr, stdout, truecount, virtual_pmu};
+
+fn skipped() -> bool {
+    let skip = !virtual_pmu();
+    if skip {
+        println!("skipped: the virtual PMU does not work here");
+    }
+    skip
+}
+
+/// Set: the program that `noise` runs; it records regions of this counter into this file.
+const RECORD: &str = "TRUECOUNT_TEST_RECORD";
+
+/// Not a test of its own. One region does the same in every run, the one inside it ten turns for each byte of
+/// the environment.
+#[test]
+fn region_workload() {
+    let Some(recorded) = std::env::var_os(RECORD) else {
+        return;
+    };
+    let recorded = recorded.into_string().unwrap();
+    let (counter, path) = recorded.split_once(' ').unwrap();
+    let turns = |count: usize| {
+        let mut left = count;
+        while left > 0 {
+            left = std::hint::black_box(left) - 1;
+        }
+    };
+    let bytes: usize = std::env::vars_os()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    let recorder = truecount::Recorder::with_counters(path, &[counter]).unwrap();
+    {
+        let _steady = recorder.region("steady");
+        turns(10_000);
+        let _odd = recorder.region("by the environment's size");
+        turns(bytes * 10);
+    }
+    recorder.finish().unwrap();
+    // Here, because the harness prints how long it took: that differs by itself.
+    std::process::exit(0);
+}
+
+/// `noise` of [`region_workload`] in a folder.
+fn of_regions(folder: &Path, record: &str, arguments: &[&str]) -> Command {
+    let head = [
+        "noise",
+        "--source",
+        "virtual",
+        "-n",
+        // The test harness varies a little by itself: what is a cause is decided by the numbers.
+        "5",
+        "--seed",
+        "1",
+        "--factors",
+        "env",
+    ];
+    let mut command = truecount(&[&head[..], arguments, &["--"]].concat());
+    command
+        .arg(std::env::current_exe().unwrap())
+        .args(["region_workload", "--exact", "--test-threads=1"])
+        .env(RECORD, record)
+        .current_dir(folder);
+    command
+}
+
+#[test]
+fn regions_of_the_programs_own_profiles_are_named() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // A profile of another day is none of these runs'.
+    std::fs::write(folder.path().join("old.mm_profdata"), "old").unwrap();
+    let page = folder.path().join("page.html");
+    let arguments = ["--json", "--html", page.to_str().unwrap()];
+    let output = of_regions(folder.path(), "instructions:u app", &arguments)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["main_factor"], "env", "{document:#}");
+    let env = &document["factors"][0];
+    assert_eq!(env["region_counter"], "instructions:u", "{env:#}");
+    assert!(env["diverging_regions"].as_u64() > Some(0), "{env:#}");
+    let region = &env["regions"][0];
+    assert_eq!(region["region"], "by the environment's size");
+    // The functions are named too, and what the region counts is the program's: nearly all of the difference.
+    assert!(!env["functions"].as_array().unwrap().is_empty(), "{env:#}");
+    let difference =
+        region["largest_run"].as_i64().unwrap() - region["least_run"].as_i64().unwrap();
+    let all = env["plus_minus"].as_f64().unwrap() * 2.0;
+    assert!((difference as f64 / all - 1.0).abs() < 0.1, "{env:#}");
+    let notes = document["notes"].to_string();
+    assert!(!notes.contains("not used"), "{notes}");
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("Regions in which runs differ") && text.contains("environment's size"));
+    // Elsewhere, and without functions.
+    let other = tempfile::tempdir().unwrap();
+    let place = other.path().to_str().unwrap();
+    let arguments = ["--functions", "0", "--profile", place];
+    let record = format!("instructions:u {place}/app");
+    let output = of_regions(folder.path(), &record, &arguments)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(!text.contains("Functions in which"), "{text}");
+    let head = "(instructions:u of the program's own profiles)";
+    assert!(
+        text.contains("Regions in which runs differ, env: "),
+        "{text}"
+    );
+    assert!(text.contains(head), "{text}");
+}
+
+#[test]
+fn region_profiles_that_tell_nothing_are_a_note() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = |output: std::process::Output| {
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert!(
+            !stdout(&output).contains("Regions in which"),
+            "{}",
+            stdout(&output)
+        );
+        stdout(&output)
+    };
+    // Time is not instructions.
+    let told = text(
+        of_regions(folder.path(), "wall-time app", &[])
+            .output()
+            .unwrap(),
+    );
+    assert!(told.contains("count wall-time"), "{told}");
+    let told = text(
+        of_regions(folder.path(), "wall-time app", &["--profile", "x"])
+            .output()
+            .unwrap(),
+    );
+    assert!(told.contains("No run wrote a region profile"), "{told}");
+    // Cut off, of another version, and no profile at all.
+    let whole = std::fs::read(folder.path().join("app.mm_profdata")).unwrap();
+    let sources = tempfile::tempdir().unwrap();
+    let cut = whole[..whole.len() - 3].to_vec();
+    let files = [
+        (cut, "ends inside a page"),
+        (b"MMPD\x07\0\0\0".to_vec(), "version 7"),
+        (b"what".to_vec(), "offset 0"),
+    ];
+    for (bytes, cause) in files {
+        let source = sources.path().join("bad");
+        std::fs::write(&source, bytes).unwrap();
+        let head = [
+            "noise",
+            "--source",
+            "virtual",
+            "-n",
+            "2",
+            "--factors",
+            "env",
+            "--",
+            "cp",
+        ];
+        let mut command = truecount(&head);
+        command
+            .arg(&source)
+            .arg("bad.mm_profdata")
+            .current_dir(folder.path());
+        let told = text(command.output().unwrap());
+        assert!(told.contains("not used") && told.contains(cause), "{told}");
+    }
+    fails(
+        &["noise", "--profile", "/dev/null", "--", "true"],
+        2,
+        &["--profile /dev/null"],
+    );
+}
