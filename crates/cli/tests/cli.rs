@@ -34,5 +34,7 @@ mod stopped;
 mod support;
 #[path = "cli/system.rs"]
 mod system;
+#[path = "cli/threads.rs"]
+mod threads;
 #[path = "cli/timed.rs"]
 mod timed;

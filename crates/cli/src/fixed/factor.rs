@@ -32,11 +32,13 @@ pub(crate) enum Factor {
     Pid,
     /// The order in which the files of a folder are listed
     Files,
+    /// The order in which threads run; held still, round robin on one CPU
+    Threads,
 }
 
 impl Factor {
     /// Every factor, in the order of reports.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Aslr,
         Self::AtRandom,
         Self::Getrandom,
@@ -49,6 +51,7 @@ impl Factor {
         Self::Cpu,
         Self::Pid,
         Self::Files,
+        Self::Threads,
     ];
 
     /// As on the command line and in documents.
@@ -66,6 +69,7 @@ impl Factor {
             Self::Cpu => "cpu",
             Self::Pid => "pid",
             Self::Files => "files",
+            Self::Threads => "threads",
         }
     }
 
@@ -84,6 +88,7 @@ impl Factor {
             Self::Cpu => "CPU and migration",
             Self::Pid => "process numbers (digits)",
             Self::Files => "order of files in a folder",
+            Self::Threads => "order in which threads run",
         }
     }
 
@@ -100,33 +105,68 @@ impl Factor {
             .filter(|factor| factor.has_remedy())
             .collect()
     }
+
+    /// Whether `--deterministic` holds it still only where it is named: what a program may notice, or other programs.
+    pub(crate) fn on_request(self) -> bool {
+        matches!(self, Self::Threads | Self::Time)
+    }
+
+    /// What `--deterministic` holds still by itself.
+    pub(crate) fn usual() -> Vec<Self> {
+        let mut usual = Self::remedies();
+        usual.retain(|factor| !factor.on_request());
+        usual
+    }
+
+    /// What is held still with it, where it is named: in turn is one after the other on one CPU only, and the vDSO
+    /// reads the real clock.
+    fn brings(self) -> Option<Self> {
+        match self {
+            Self::Threads => Some(Self::Cpu),
+            Self::Time => Some(Self::Clock),
+            _ => None,
+        }
+    }
 }
 
-/// A list of factors of `among`, separated by commas; empty means all of them.
-fn parse(text: &str, among: &[Factor]) -> Result<List, String> {
+/// The word for those that are taken where none is named.
+const ALL: &str = "all";
+
+/// A list of factors of `among`, separated by commas; `all` means those of `usual`, and so does none.
+fn parse(text: &str, among: &[Factor], usual: &[Factor]) -> Result<List, String> {
     let mut found = Vec::new();
-    for name in text
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-    {
+    let names = text.split(',').map(str::trim);
+    let mut all = true;
+    for name in names.filter(|name| !name.is_empty()) {
+        all = false;
+        if name == ALL {
+            found.extend(usual);
+            continue;
+        }
         let factor = among.iter().find(|factor| factor.name() == name);
         let Some(&factor) = factor else {
             let known: Vec<&str> = among.iter().map(|factor| factor.name()).collect();
+            let others: Vec<&str> = among
+                .iter()
+                .filter(|factor| !usual.contains(factor))
+                .map(|factor| factor.name())
+                .collect();
+            let but = match others.as_slice() {
+                [] => String::new(),
+                others => format!(" but {}", others.join(", ")),
+            };
             return Err(format!(
-                "`{name}` is no factor; there are {}",
+                "`{name}` is no factor; there are {}, and {ALL} for all{but}",
                 known.join(", ")
             ));
         };
-        if !found.contains(&factor) {
-            found.push(factor);
-        }
+        found.push(factor);
     }
-    let all = found.is_empty();
     if all {
-        found = among.to_vec();
+        found = usual.to_vec();
     }
     found.sort();
+    found.dedup();
     Ok(List {
         factors: found,
         all,
@@ -143,12 +183,21 @@ pub(crate) struct List {
 
 /// Factors of `noise`, for clap.
 pub(crate) fn parse_list(text: &str) -> Result<List, String> {
-    parse(text, &Factor::ALL)
+    parse(text, &Factor::ALL, &Factor::ALL)
 }
 
 /// Factors of `--deterministic`, for clap.
 pub(super) fn parse_remedies(text: &str) -> Result<List, String> {
-    parse(text, &Factor::remedies())
+    let mut list = parse(text, &Factor::remedies(), &Factor::usual())?;
+    let with: Vec<Factor> = list
+        .factors
+        .iter()
+        .filter_map(|each| each.brings())
+        .collect();
+    list.factors.extend(with);
+    list.factors.sort();
+    list.factors.dedup();
+    Ok(list)
 }
 
 #[cfg(test)]
@@ -166,8 +215,24 @@ mod tests {
             }
         );
         assert!(parse_list("alsr").unwrap_err().contains("at-random"));
-        let remedies = parse_remedies("").unwrap().factors;
-        assert_eq!(remedies.len() + 1, Factor::ALL.len());
+        assert_eq!(parse_list("all").unwrap().factors, Factor::ALL);
         assert!(parse_remedies("cwd").is_err());
+    }
+
+    #[test]
+    fn what_is_held_still_on_request_only_has_to_be_named() {
+        let of = |text| parse_remedies(text).unwrap().factors;
+        assert_eq!(of(""), Factor::usual());
+        assert_eq!(of("all"), of(""));
+        assert_eq!(of("").len() + 3, Factor::ALL.len());
+        assert!(!of("all").contains(&Factor::Threads) && !of("all").contains(&Factor::Time));
+        assert_eq!(of("all, threads,time"), Factor::remedies());
+        assert_eq!(of("time"), [Factor::Clock, Factor::Time]);
+        assert_eq!(of("threads"), [Factor::Cpu, Factor::Threads]);
+        let error = parse_remedies("moon").unwrap_err();
+        assert!(
+            error.ends_with("and all for all but time, threads"),
+            "{error}"
+        );
     }
 }

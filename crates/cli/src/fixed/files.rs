@@ -33,8 +33,8 @@ pub(super) fn is_mine(notice: &Notice) -> bool {
     CALLS.contains(&Some(libc::c_long::from(notice.number)))
 }
 
-/// Bytes read at once.
-const PIECE: usize = 256 << 10;
+/// Bytes read at once, as by glibc.
+const PIECE: usize = 32 << 10;
 /// The largest folder that is ordered as a whole, bytes: some 400,000 entries.
 const WHOLE: usize = 16 << 20;
 /// Folders that are being read: how many are kept, and their bytes.
@@ -128,7 +128,6 @@ impl Shared {
                 return;
             };
             self.answer(&notice);
-            self.busy.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
@@ -139,9 +138,16 @@ impl Shared {
                 if let (Some(error), Ok(mut all)) = (trouble, self.trouble.lock()) {
                     all.folders.add(&error);
                 }
-                Response::go_on(notice).send(&self.listener);
+                self.reply(&Response::go_on(notice));
             }
         }
+    }
+
+    /// The one answer to a call. This thread is as good as free when the caller goes on: another one would take a process
+    /// number, in some runs and not in others.
+    fn reply(&self, response: &Response) -> bool {
+        self.busy.fetch_sub(1, Ordering::AcqRel);
+        response.send(&self.listener)
     }
 
     /// Answers; the error says that the kernel has to, and why where that is worth telling.
@@ -310,7 +316,7 @@ impl Call<'_> {
         let mut response = Response::to(self.notice);
         response.value = i64::try_from(length).unwrap_or(0);
         response.error = error;
-        response.send(&self.shared.listener)
+        self.shared.reply(&response)
     }
 
     /// Puts the place back to where it was.

@@ -15,6 +15,7 @@ pub(crate) mod folder;
 mod listing;
 pub(crate) mod pid;
 mod random;
+pub(crate) mod threads;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -35,7 +36,7 @@ use listing::Order;
 /// The flag of the commands that run programs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct FixedArgs {
-    /// Hold still what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files. Random numbers become predictable with at-random and getrandom: for measurements only
+    /// Hold still what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads: time (virtual PMU only: clocks go on with the instructions) and threads (real-time scheduling on one CPU). Random numbers become predictable with at-random and getrandom: for measurements only
     #[arg(
         long,
         value_name = "FACTORS",
@@ -171,6 +172,14 @@ impl Fixed {
         let held = self.has(Factor::Pid).then(pid::held);
         let error = pid::choose(self.loose.pid.or(held)?).err()?;
         Some(Missing::new(Factor::Pid, pid::reason(&error)))
+    }
+
+    /// Whether threads run in turn, or why that cannot be had.
+    pub(crate) fn in_turn(&self) -> Result<bool, Missing> {
+        if !self.has(Factor::Threads) {
+            return Ok(false);
+        }
+        threads::refused().map_or(Ok(true), Err)
     }
 
     /// Every variable of the program, in the order of their names.

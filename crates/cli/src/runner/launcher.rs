@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::wait::Ticker;
 use super::zygote::{
     FLAG_ENVIRONMENT, FLAG_EXEC, FLAG_FILES, FLAG_FOLDER, FLAG_GETRANDOM, FLAG_GROUP, FLAG_HOLD,
-    FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared,
+    FLAG_IN_TURN, FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared,
 };
 use super::{Finished, Launch, LaunchError, Signals};
 use crate::failure::Failure;
@@ -100,14 +100,22 @@ impl Launcher {
         page.affinity_errno.store(0, Ordering::Relaxed);
         page.aslr_errno.store(0, Ordering::Relaxed);
         page.folder_errno.store(0, Ordering::Relaxed);
+        page.in_turn_errno.store(0, Ordering::Relaxed);
         page.started_ns.store(0, Ordering::Relaxed);
         let calls = launch.fixed.map(|fixed| fixed.wanted().calls());
         let calls = calls.filter(|calls| calls.any());
         self.missing.clear();
         self.missing.extend(launch.fixed.and_then(Fixed::no_clock));
+        let in_turn = launch.fixed.map_or(Ok(false), Fixed::in_turn);
+        let in_turn = in_turn.unwrap_or_else(|missing| {
+            self.missing.push(missing);
+            false
+        });
+        // Last: whatever is started takes a number.
         self.missing
             .extend(launch.fixed.and_then(Fixed::choose_pid));
-        self.send(launch, program, hook.is_some() || calls.is_some(), calls)?;
+        let hold = hook.is_some() || calls.is_some();
+        self.send(launch, program, hold, calls, in_turn)?;
         let pid = self.receive_pid()?;
         let answers = match (launch.fixed, calls) {
             (Some(fixed), Some(_)) => self.answers(fixed, pid)?,
@@ -140,6 +148,10 @@ impl Launcher {
         match page.folder_errno.load(Ordering::Acquire) {
             0 => {}
             errno => return Err(io::Error::from_raw_os_error(errno).into()),
+        }
+        match page.in_turn_errno.load(Ordering::Acquire) {
+            0 => {}
+            errno => self.missing.push(crate::fixed::threads::missing(errno)),
         }
         match page.exec_errno.load(Ordering::Acquire) {
             0 => {}
@@ -189,6 +201,7 @@ impl Launcher {
         program: &Path,
         hold: bool,
         calls: Option<Calls>,
+        in_turn: bool,
     ) -> io::Result<()> {
         self.payload.clear();
         let mut push = |word: &OsStr| -> io::Result<()> {
@@ -233,6 +246,7 @@ impl Launcher {
             (launch.own_group, FLAG_GROUP),
             (environment.is_some(), FLAG_ENVIRONMENT),
             (folder.is_some(), FLAG_FOLDER),
+            (in_turn, FLAG_IN_TURN),
             (calls.is_some_and(|calls| calls.getrandom), FLAG_GETRANDOM),
             (calls.is_some_and(|calls| calls.exec), FLAG_EXEC),
             (calls.is_some_and(|calls| calls.files), FLAG_FILES),

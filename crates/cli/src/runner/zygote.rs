@@ -31,6 +31,8 @@ pub(super) const FLAG_GETRANDOM: u32 = 32;
 pub(super) const FLAG_EXEC: u32 = 64;
 /// Hand `getdents64` over.
 pub(super) const FLAG_FILES: u32 = 128;
+/// Threads run in turn.
+pub(super) const FLAG_IN_TURN: u32 = 256;
 /// As many CPUs as glibc's `cpu_set_t`.
 pub(super) const MAX_CPUS: usize = 1024;
 
@@ -53,6 +55,8 @@ pub(super) struct Page {
     pub(super) affinity_errno: AtomicI32,
     /// errno of a failed `personality`.
     pub(super) aslr_errno: AtomicI32,
+    /// errno of a failed `sched_setscheduler`.
+    pub(super) in_turn_errno: AtomicI32,
     /// errno of a working directory that could not be had under another name.
     pub(super) folder_errno: AtomicI32,
     /// `CLOCK_MONOTONIC` just before `execve`.
@@ -343,6 +347,10 @@ extern "C" fn start(child: *mut c_void) -> c_int {
                 child.page.affinity_errno.store(errno(), Ordering::Release);
                 ready = false;
             }
+        }
+        if child.header.flags & FLAG_IN_TURN != 0 {
+            let errno = crate::fixed::threads::set();
+            child.page.in_turn_errno.store(errno, Ordering::Release);
         }
         if child.header.flags & FLAG_FOLDER != 0 {
             let [root, inside] = child.folder;

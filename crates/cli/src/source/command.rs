@@ -79,6 +79,15 @@ pub(super) fn prepare(program: &Path, launch: &Launch<'_>) -> Result<Command, Fa
     }
     pin(&mut command, launch);
     if let Some(fixed) = launch.fixed {
+        if fixed.in_turn() == Ok(true) {
+            // SAFETY: one system call on memory of its own.
+            unsafe {
+                command.pre_exec(|| match crate::fixed::threads::set() {
+                    0 => Ok(()),
+                    errno => Err(std::io::Error::from_raw_os_error(errno)),
+                });
+            }
+        }
         command
             .env_clear()
             .envs(fixed.environment(program, launch.argv));

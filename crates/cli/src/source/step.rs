@@ -83,6 +83,7 @@ impl Source for Step {
         };
         let mut missing: Vec<Missing> = Vec::new();
         missing.extend(launch.fixed.and_then(Fixed::no_clock));
+        missing.extend(launch.fixed.and_then(|fixed| fixed.in_turn().err()));
         missing.extend(launch.fixed.and_then(Fixed::choose_pid));
         let cancel = AtomicBool::new(false);
         let before = self.before;

@@ -125,7 +125,7 @@ fn exact_counts_by_stepping_with_times_from_native_runs() {
     assert_eq!(metrics["instructions:u"]["source"], "step");
     assert_eq!(metrics["instructions:u"]["exact"], true);
     assert_eq!(metrics["wall-time"]["source"], "software");
-    assert!(median(&document, 0, "wall-time").unwrap() < 1e9);
+    assert_eq!(metrics["wall-time"]["samples"].as_array().unwrap().len(), 2);
 }
 
 #[test]
@@ -319,9 +319,10 @@ fn every_form_is_written() {
 
 #[test]
 fn a_budget_and_a_precision_end_a_bench() {
-    let start = std::time::Instant::now();
-    assert_eq!(code(&run(&["bench", "--budget", "300ms", "sleep 0.01"])), 0);
-    assert!(start.elapsed().as_secs() < 5);
+    let document = json(&["bench", "--budget", "300ms", "--json", "sleep 0.02"]);
+    // None takes less than 20 ms, and none begins when the time is over.
+    let rounds = document["rounds"].as_u64().unwrap();
+    assert!((1..=15).contains(&rounds), "{rounds}");
     let document = json(&["bench", "--until", "20%", "--json", "sleep 0.005"]);
     assert!(document["rounds"].as_u64().unwrap() >= 10);
 }

@@ -1,11 +1,12 @@
 //! `stat` and `bench` with `--deterministic`: natively, and with the virtual PMU.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{code, fails, json, run, schema, stderr, stdout, truecount, virtual_pmu};
+use crate::support::{
+    code, compiled, fails, json, run, schema, stderr, stdout, truecount, virtual_pmu,
+};
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -15,22 +16,6 @@ fn python() -> bool {
         println!("skipped: no {PYTHON}");
     }
     found
-}
-
-/// A C program, compiled; `None` without a compiler.
-fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
-    let (file, program) = (folder.join("program.c"), folder.join("program"));
-    std::fs::write(&file, source).unwrap();
-    let compiled = Command::new("cc")
-        .args(["-O1", "-pthread", "-o"])
-        .arg(&program)
-        .arg(&file)
-        .status();
-    let done = compiled.is_ok_and(|status| status.success());
-    if !done {
-        println!("skipped: no C compiler");
-    }
-    done.then_some(program)
 }
 
 fn follows(document: &Value, file: &str) {

@@ -6,7 +6,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::{code, fails, run, stderr, stdout, truecount};
+use crate::support::{code, fails, interrupt, run, stderr, stdout, truecount, until};
 
 #[test]
 fn an_unknown_event_names_near_ones() {
@@ -336,18 +336,22 @@ fn a_run_over_its_time_is_124() {
 
 #[test]
 fn ctrl_c_stops_the_command_and_prints_what_was_measured() {
+    // The runs say how many there were.
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let script = format!("echo >>{}; exec sleep", log.display());
+    let runs = || std::fs::read_to_string(&log).map_or(0, |text| text.lines().count());
+    let short = format!("{script} 0.05");
     let mut child = truecount(&[
-        "bench", "-n", "1000", "--warmup", "0", "--", "sleep", "0.05",
+        "bench", "--source", "software", "-n", "100000", "--warmup", "0", "--", "sh", "-c", &short,
     ])
     .stdout(Stdio::piped())
     .stderr(Stdio::piped())
     .process_group(0)
     .spawn()
     .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    let pid = i32::try_from(child.id()).unwrap();
-    // SAFETY: the pid of our own child, not waited for yet.
-    unsafe { libc::kill(pid, libc::SIGINT) };
+    until("no run is complete", || runs() > 2);
+    interrupt(&child, Duration::ZERO);
     let mut text = String::new();
     child
         .stdout
@@ -359,15 +363,14 @@ fn ctrl_c_stops_the_command_and_prints_what_was_measured() {
     assert_eq!(status.code(), Some(130), "{:?}", status.signal());
     assert!(text.contains("wall-time"), "{text}");
 
-    let mut child = truecount(&["stat", "--source", "software", "--", "sleep", "10"])
+    let (before, long) = (runs(), format!("{script} 100"));
+    let mut child = truecount(&["stat", "--source", "software", "--", "sh", "-c", &long])
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    let pid = i32::try_from(child.id()).unwrap();
-    // SAFETY: as above.
-    unsafe { libc::kill(pid, libc::SIGINT) };
+    until("the program does not run", || runs() > before);
+    interrupt(&child, Duration::ZERO);
     let mut text = String::new();
     child
         .stderr
@@ -410,7 +413,19 @@ fn help_has_examples_everywhere_and_exit_statuses() {
     assert!(help.contains("EXIT STATUS"), "{help}");
     let man = stdout(&run(&["man"]));
     assert!(man.contains("EXIT STATUS") && man.contains(".TH"), "{man}");
-    for subcommand in ["stat", "bench", "run", "check", "man", "completions"] {
+    let commands = help
+        .split("Commands:\n")
+        .nth(1)
+        .unwrap()
+        .split("\n\n")
+        .next();
+    let names = commands.unwrap().lines().filter_map(|line| {
+        let name = line.strip_prefix("  ")?.split(' ').next()?;
+        (!name.is_empty() && name != "help").then_some(name)
+    });
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() > 10 && names.contains(&"stat"), "{names:?}");
+    for subcommand in names {
         let help = stdout(&run(&[subcommand, "--help"]));
         assert!(help.contains("EXAMPLES"), "{subcommand}: {help}");
         assert!(

@@ -1,11 +1,11 @@
 //! The order of files in a folder: held still by `--deterministic`, let go by `noise`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{code, json, run, stderr, stdout, virtual_pmu};
+use crate::support::{code, compiled, json, run, stderr, stdout, virtual_pmu};
 
 /// Natively and, where it works, by the virtual PMU.
 fn sources() -> Vec<&'static str> {
@@ -245,19 +245,6 @@ int main(int argc, char **argv) {
     return 0;
 }
 "#;
-
-fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
-    let (file, program) = (folder.join("program.c"), folder.join("program"));
-    std::fs::write(&file, source).unwrap();
-    let mut compiler = Command::new("cc");
-    let compiler = compiler.args(["-O1", "-pthread", "-o"]);
-    let done = compiler.arg(&program).arg(&file).status();
-    let done = done.is_ok_and(|status| status.success());
-    if !done {
-        println!("skipped: no C compiler");
-    }
-    done.then_some(program)
-}
 
 #[test]
 fn every_way_to_list_gives_the_same_names_and_mistakes_are_told() {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{code, fails, hardware, json, run, schema, stderr, stdout, truecount};
+use crate::support::{
+    code, fails, hardware, interrupt, json, run, schema, stderr, stdout, truecount,
+};
 
 fn check(document: &Value) {
     let schema = schema("overhead.json");
@@ -175,10 +177,8 @@ fn ctrl_c_prints_what_there_is() {
     .stdout(std::process::Stdio::piped())
     .spawn()
     .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    let pid = i32::try_from(child.id()).unwrap();
-    // SAFETY: our own child.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    // Where there is something by then, it is in the document.
+    interrupt(&child, Duration::from_millis(500));
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 130);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -149,7 +149,7 @@ fn intervals_are_printed_while_it_runs() {
         "task-clock,page-faults",
         "--",
         "sleep",
-        "0.3",
+        "1",
     ]);
     let text = stdout(&output);
     let lines: Vec<serde_json::Value> = text
@@ -192,7 +192,7 @@ fn a_running_process_and_the_machine() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let clock = &document["counters"][0];
     match clock["value"].as_u64() {
-        Some(value) => assert!(value > 10_000_000, "{clock}"),
+        Some(value) => assert!(value > 1_000_000, "{clock}"),
         None => println!("skipped: {clock}"),
     }
     let output = run(&["stat", "-p", "2147483646"]);
@@ -251,7 +251,7 @@ fn metrics_have_values_or_reasons() {
     );
     let lines = stdout(&run(&[
         &args[..],
-        &["-I", "30", "--json", "--", "sleep", "0.1"],
+        &["-I", "30", "--json", "--", "sleep", "1"],
     ]
     .concat()));
     assert!(lines.lines().count() >= 3, "{lines}");
@@ -276,9 +276,14 @@ fn a_later_run_that_fails_does_not_cost_the_earlier_ones() {
     let text = "#!/bin/sh\nif [ -e \"$0.mark\" ]; then rm \"$0\"; fi\n: >\"$0.mark\"\nexit 0\n";
     let mark = folder.path().join("script.mark");
     let program = script.to_str().unwrap();
+    let source = folder.path().join("source");
+    std::fs::write(&source, text).unwrap();
+    std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o755)).unwrap();
     for form in [&["--json"][..], &[]] {
-        std::fs::write(&script, text).unwrap();
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // By a process of its own: what another test starts meanwhile would hold it open, too (ETXTBSY).
+        let mut copy = std::process::Command::new("cp");
+        copy.arg("-p").args([&source, &script]);
+        assert!(copy.status().unwrap().success());
         let _ = std::fs::remove_file(&mark);
         let args = [
             "stat",

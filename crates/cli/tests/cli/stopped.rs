@@ -5,12 +5,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{truecount, virtual_pmu};
-
-/// Longer than a loaded machine needs; a wait ends as soon as it can.
-const LONG: Duration = Duration::from_secs(60);
+use crate::support::{has_signal, truecount, until, virtual_pmu};
 
 fn skipped() -> bool {
     let skip = !virtual_pmu();
@@ -57,14 +54,6 @@ impl Run {
     }
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < LONG, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// Waits until a process has become `sleep` and sleeps: no `execve` is under way any more.
 fn until_asleep(pid: i32) {
     until("the program does not sleep", || {
@@ -81,14 +70,6 @@ fn lives(pid: i32) -> bool {
         let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
         !state.starts_with(['Z', 'X'])
     })
-}
-
-/// Whether a signal is in a set of `/proc/PID/status`.
-fn has_signal(pid: i32, set: &str, signal: i32) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(set));
-    let bits = line.and_then(|word| u64::from_str_radix(word.trim(), 16).ok());
-    bits.is_some_and(|bits| bits >> (signal - 1) & 1 != 0)
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! Running truecount and looking at what came out.
 
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than a loaded machine needs; a wait ends as soon as it can.
+const LONG: Duration = Duration::from_secs(60);
 
 /// The command under test, without a terminal and with a quiet environment.
 pub(crate) fn truecount(args: &[&str]) -> Command {
@@ -98,4 +102,51 @@ pub(crate) fn schema(name: &str) -> serde_json::Value {
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap()
+}
+
+/// A C program, compiled; `None` without a compiler.
+pub(crate) fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
+    let (file, program) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&file, source).unwrap();
+    let compiled = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&file)
+        .status();
+    let done = compiled.is_ok_and(|status| status.success());
+    if !done {
+        println!("skipped: no C compiler");
+    }
+    done.then_some(program)
+}
+
+/// Waits until it is so.
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a signal is in a set of `/proc/PID/status`.
+pub(crate) fn has_signal(pid: i32, set: &str, signal: i32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(set));
+    let bits = line.and_then(|word| u64::from_str_radix(word.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> (signal - 1) & 1 != 0)
+}
+
+/// Sends Ctrl-C to a truecount, so long after it has begun to wait for signals.
+pub(crate) fn interrupt(child: &Child, after: Duration) {
+    let pid = i32::try_from(child.id()).unwrap();
+    until("truecount does not wait for signals", || {
+        // While it waits for them the kernel does not list them as blocked (do_sigtimedwait in kernel/signal.c).
+        let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        let waits = call.starts_with(&format!("{} ", libc::SYS_rt_sigtimedwait));
+        waits || has_signal(pid, "SigBlk:", libc::SIGINT)
+    });
+    std::thread::sleep(after);
+    // SAFETY: our own child, not waited for yet.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
 }

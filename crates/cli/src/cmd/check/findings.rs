@@ -126,7 +126,7 @@ pub(super) fn all() -> Vec<Finding> {
         Finding::of(
             "virtual",
             virtual_available(),
-            "the virtual PMU is in this build (experimental): exact instructions:u near native speed \
+            "the virtual PMU works: exact instructions:u near native speed \
              (--source virtual, truecount run)",
         ),
     ]

@@ -65,6 +65,8 @@ FACTORS
                  chosen before each run, kernel.ns_last_pid)
   files          order in which the files of a folder are listed (held still: by name; let go: at
                  random, as on another file system)
+  threads        order in which threads run (held still: SCHED_RR, each runs until it waits or has
+                 had 100 ms, one after the other where cpu is held still, too; needs root)
 
 The program's standard output is thrown away, its input is empty. Its first run warms up and is not
 counted. With getrandom and at-random held still its random numbers are predictable: do not let it
@@ -76,6 +78,7 @@ EXAMPLES
   truecount noise --html noise.html -- ./prog       a page with every run drawn
   truecount noise --json -o noise.json -- ./prog
   truecount stat --deterministic -r 5 -- ./prog     apply the remedies
+  truecount stat --deterministic=all,threads -r 5 -- ./prog    also for the order of threads
 
 noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 1 where neither the CPU's
 counters nor the virtual PMU work.";

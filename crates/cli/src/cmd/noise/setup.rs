@@ -45,18 +45,11 @@ impl NotTried {
 
 /// What no setting can hold still. It is in the residual, if it has an effect.
 pub(super) fn never() -> Vec<NotTried> {
-    [
-        (
-            "urandom",
-            "/dev/urandom, rdrand",
-            "read from a file or from the CPU, not by a system call of its own",
-        ),
-        (
-            "threads",
-            "order in which threads run",
-            "the scheduler decides; on one CPU (factor cpu) it still switches at other places",
-        ),
-    ]
+    [(
+        "urandom",
+        "/dev/urandom, rdrand",
+        "read from a file or from the CPU, not by a system call of its own",
+    )]
     .into_iter()
     .map(|(name, title, reason)| NotTried {
         name,

@@ -40,6 +40,7 @@ pub(super) fn execute(
         None => None,
     };
     let mut missing: Vec<Missing> = Vec::new();
+    missing.extend(launch.fixed.and_then(|fixed| fixed.in_turn().err()));
     missing.extend(launch.fixed.and_then(Fixed::choose_pid));
     let start = Instant::now();
     let running = virt::launch(
