@@ -113,7 +113,7 @@ fn without_the_virtual_pmu_the_time_goes_on_and_the_record_says_so() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let environment = &document["environment"];
-    assert_eq!(environment["deterministic"], Value::Null, "{environment}");
+    assert_eq!(environment["deterministic"].to_string(), "[\"clock\"]");
     let refused = &environment["not_deterministic"][0];
     assert_eq!(refused["factor"], "time", "{environment}");
     assert!(

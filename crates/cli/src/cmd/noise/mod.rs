@@ -54,7 +54,11 @@ FACTORS
   at-random      the 16 random bytes that the kernel gives every program
   getrandom      what the system call getrandom answers: hash seeds of Python, Rust, Go ...
   clock          clocks read by the vDSO, whose loops depend on the time and on the kernel's
-                 updates of it (held still: they are read by system calls, which costs time)
+                 updates of it (held still: they are read by system calls, which costs time); let
+                 go, it reads the real time, so time is let go with it
+  time           what clocks, rdtsc and the limits of waits say (virtual PMU only; held still: every
+                 process begins at the same time, which goes on by one nanosecond an instruction and
+                 by what it waits; never more than 30 s behind the real time)
   env            size of the environment (let go: 0 to 4095 bytes more, at random)
   path           length of the program's path (let go: up to 198 bytes more, as in /bin/././prog)
   cwd            length of the working directory's path (let go: the same folder under another
@@ -78,7 +82,8 @@ EXAMPLES
   truecount noise --html noise.html -- ./prog       a page with every run drawn
   truecount noise --json -o noise.json -- ./prog
   truecount stat --deterministic -r 5 -- ./prog     apply the remedies
-  truecount stat --deterministic=all,threads -r 5 -- ./prog    also for the order of threads
+  truecount stat --deterministic=all,time,threads -r 5 -- ./prog
+                                                    also for clocks and the order of threads
 
 noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 1 where neither the CPU's
 counters nor the virtual PMU work.";
