@@ -61,9 +61,6 @@ fn of_regions(folder: &Path, record: &str, arguments: &[&str]) -> Command {
         "noise",
         "--source",
         "virtual",
-        "-n",
-        // The test harness varies a little by itself: what is a cause is decided by the numbers.
-        "5",
         "--seed",
         "1",
         "--factors",
@@ -87,45 +84,49 @@ fn regions_of_the_programs_own_profiles_are_named() {
     // A profile of another day is none of these runs'.
     std::fs::write(folder.path().join("old.mm_profdata"), "old").unwrap();
     let page = folder.path().join("page.html");
-    let arguments = ["--json", "--html", page.to_str().unwrap()];
+    // The test harness varies a little by itself: so many runs decide what is a cause. Without functions they are fast.
+    let page_name = page.to_str().unwrap();
+    let arguments = ["-n", "5", "--functions", "0", "--html", page_name];
     let output = of_regions(folder.path(), "instructions:u app", &arguments)
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["main_factor"], "env", "{document:#}");
-    let env = &document["factors"][0];
-    assert_eq!(env["region_counter"], "instructions:u", "{env:#}");
-    assert!(env["diverging_regions"].as_u64() > Some(0), "{env:#}");
-    let region = &env["regions"][0];
-    assert_eq!(region["region"], "by the environment's size");
-    // The functions are named too, and what the region counts is the program's: nearly all of the difference.
-    assert!(!env["functions"].as_array().unwrap().is_empty(), "{env:#}");
-    let difference =
-        region["largest_run"].as_i64().unwrap() - region["least_run"].as_i64().unwrap();
-    let all = env["plus_minus"].as_f64().unwrap() * 2.0;
-    assert!((difference as f64 / all - 1.0).abs() < 0.1, "{env:#}");
-    let notes = document["notes"].to_string();
-    assert!(!notes.contains("not used"), "{notes}");
+    let text = stdout(&output);
+    for part in [
+        "main factor: environment size",
+        "Regions in which runs differ, env: ",
+        "(instructions:u of the program's own profiles)",
+        "by the environment's size",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(
+        !text.contains("not used") && !text.contains("Functions in which"),
+        "{text}"
+    );
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("Regions in which runs differ") && text.contains("environment's size"));
-    // Elsewhere, and without functions.
+    // Elsewhere, and with functions.
     let other = tempfile::tempdir().unwrap();
     let place = other.path().to_str().unwrap();
-    let arguments = ["--functions", "0", "--profile", place];
+    let arguments = ["-n", "2", "--json", "--profile", place];
     let record = format!("instructions:u {place}/app");
     let output = of_regions(folder.path(), &record, &arguments)
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let text = stdout(&output);
-    assert!(!text.contains("Functions in which"), "{text}");
-    let head = "(instructions:u of the program's own profiles)";
-    assert!(
-        text.contains("Regions in which runs differ, env: "),
-        "{text}"
-    );
-    assert!(text.contains(head), "{text}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let env = &document["factors"][0];
+    assert!(!env["functions"].as_array().unwrap().is_empty(), "{env:#}");
+    assert_eq!(env["region_counter"], "instructions:u", "{env:#}");
+    assert!(env["diverging_regions"].as_u64() > Some(0), "{env:#}");
+    let region = &env["regions"][0];
+    assert_eq!(region["region"], "by the environment's size");
+    // What the region counts is the program's: nearly all of the difference.
+    let end = |name: &str| region[name].as_f64().unwrap();
+    let difference = end("largest_run") - end("least_run");
+    let all = env["plus_minus"].as_f64().unwrap() * 2.0;
+    assert!((difference / all - 1.0).abs() < 0.1, "{env:#}");
 }
 
 #[test]
@@ -145,15 +146,23 @@ fn region_profiles_that_tell_nothing_are_a_note() {
     };
     // Time is not instructions.
     let told = text(
-        of_regions(folder.path(), "wall-time app", &[])
-            .output()
-            .unwrap(),
+        of_regions(
+            folder.path(),
+            "wall-time app",
+            &["-n", "2", "--functions", "0"],
+        )
+        .output()
+        .unwrap(),
     );
     assert!(told.contains("count wall-time"), "{told}");
     let told = text(
-        of_regions(folder.path(), "wall-time app", &["--profile", "x"])
-            .output()
-            .unwrap(),
+        of_regions(
+            folder.path(),
+            "wall-time app",
+            &["-n", "2", "--functions", "0", "--profile", "x"],
+        )
+        .output()
+        .unwrap(),
     );
     assert!(told.contains("No run wrote a region profile"), "{told}");
     // Cut off, of another version, and no profile at all.

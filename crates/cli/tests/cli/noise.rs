@@ -202,7 +202,7 @@ fn what_a_program_prints_of_its_surroundings_is_named() {
         return;
     }
     let (page, picture) = (folder.path().join("n.html"), folder.path().join("n.svg"));
-    let document = json(&[
+    let output = truecount(&[
         "noise",
         "--json",
         "--source",
@@ -218,8 +218,13 @@ fn what_a_program_prints_of_its_surroundings_is_named() {
         "--svg",
         picture.to_str().unwrap(),
         "--",
-        program.to_str().unwrap(),
-    ]);
+        "./where",
+    ])
+    .current_dir(folder.path())
+    .output()
+    .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     follows_schema(&document);
     assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
     let tried = names(&document["factors"], "factor");
@@ -230,6 +235,15 @@ fn what_a_program_prints_of_its_surroundings_is_named() {
     }
     for each in document["factors"].as_array().unwrap() {
         assert_eq!(each["cause"], each["factor"] != "getrandom", "{each}");
+        // Under whatever name the program saw itself, its symbols are found.
+        let functions = each["functions"].to_string();
+        assert!(!functions.contains("truecount-noise"), "{functions}");
+        if each["factor"] == "cwd" {
+            assert!(
+                names(&each["functions"], "function").contains(&"each"),
+                "{functions}"
+            );
+        }
     }
     for (file, start) in [(&page, "<!doctype html>"), (&picture, "<svg ")] {
         let text = std::fs::read_to_string(file).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use truecount_engine::xlate::facts::Event as StaticEvent;
 use truecount_stats::Rng;
@@ -120,6 +120,8 @@ pub(super) struct Outcome {
     /// What ended it before all runs were made.
     pub(super) stopped: Option<Failure>,
     pub(super) notes: Vec<String>,
+    /// Where programs saw the tree under other names.
+    pub(super) below: PathBuf,
 }
 
 /// Runs of a setting where the user names no number: fewer where there are many settings.
@@ -167,6 +169,7 @@ pub(super) fn measure(
         interrupted: first.interrupted,
         stopped: None,
         notes: first.notes,
+        below: folder.path().to_owned(),
     };
     let bar = progress(settings.len() as u64 * u64::from(runs));
     'rounds: for _ in 0..runs {

@@ -46,6 +46,8 @@ WHAT THE NUMBERS MEAN
   together       N runs with every factor let go at once
   functions      where the least and the largest run of a setting differ: instructions of each
                  function in both, largest difference first (virtual PMU only)
+  regions        the same for the regions of the program's own profiles, when it writes some (see
+                 below): self time, without what is nested, of all threads and files of the run
   not tried      what cannot be let go on this machine, and what cannot be held still at all, with
                  the reason
 
@@ -72,6 +74,16 @@ FACTORS
   threads        order in which threads run (held still: SCHED_RR, each runs until it waits or has
                  had 100 ms, one after the other where cpu is held still, too; needs root)
 
+REGION PROFILES
+  When the program writes region profiles (.mm_profdata) of instructions:u, by truecount's Recorder
+  or by rustc -Zself-profile, those of the least and of the largest run of each setting are read:
+  they name the places also where the CPU counts, which knows no functions. A run's files are those
+  in the working directory, or where --profile says, that are new or changed after it. They are the
+  program's and stay: N runs leave N files where their names differ. A profile that cannot be read
+  whole, or of wall time, is not used and said. While the virtual PMU counts functions a program
+  cannot read counters by rdpmc, as rustc does: with --profile that is noticed and functions are
+  left out, else --functions 0 does it.
+
 The program's standard output is thrown away, its input is empty. Its first run warms up and is not
 counted. With getrandom and at-random held still its random numbers are predictable: do not let it
 make keys.
@@ -81,11 +93,13 @@ EXAMPLES
   truecount noise -n 20 --factors aslr,env -- ./prog
   truecount noise --html noise.html -- ./prog       a page with every run drawn
   truecount noise --json -o noise.json -- ./prog
+  truecount noise --profile prof -- rustc -Zself-profile=prof -Zself-profile-counter=instructions:u m.rs
   truecount stat --deterministic -r 5 -- ./prog     apply the remedies
   truecount stat --deterministic=all,time,threads -r 5 -- ./prog
                                                     also for clocks and the order of threads
 
-noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 1 where neither the CPU's
+noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 124 where a run takes longer than
+--timeout (it prints what it has, after one whole round at least), with 1 where neither the CPU's
 counters nor the virtual PMU work.";
 
 /// Find what makes identical runs differ

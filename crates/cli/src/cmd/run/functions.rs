@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use truecount_engine::virt::{Blocks, Counts, Event, Facts, Mapping};
 use truecount_sample::spaces::MappedFile;
@@ -33,6 +34,8 @@ pub(in crate::cmd) struct Names {
     known: Vec<Module>,
     jit: HashMap<u32, Vec<(u64, u64, String)>>,
     found: HashMap<(usize, u64), Symbol>,
+    /// See [`Names::below`].
+    below: Option<PathBuf>,
 }
 
 impl Default for Names {
@@ -43,16 +46,35 @@ impl Default for Names {
             known: Vec::new(),
             jit: HashMap::new(),
             found: HashMap::new(),
+            below: None,
         }
     }
 }
 
+/// A path as it is outside, where folders in `below` stand for the root.
+fn outside(path: &Path, below: &Path) -> Option<PathBuf> {
+    let mut parts = path.strip_prefix(below).ok()?.components();
+    parts.next()?;
+    Some(Path::new("/").join(parts.as_path()))
+}
+
 impl Names {
+    /// For programs that saw the whole tree in folders of this one, by which nobody else can open a file.
+    pub(in crate::cmd) fn below(folder: &Path) -> Self {
+        Self {
+            below: Some(folder.to_owned()),
+            ..Self::default()
+        }
+    }
+
     fn module(&mut self, mapping: &Mapping) -> usize {
         if let Some(&known) = self.modules.get(mapping) {
             return known;
         }
-        let path = mapping.path.to_string_lossy().into_owned();
+        let below = self.below.as_deref();
+        let real = below.and_then(|below| outside(&mapping.path, below));
+        let real = real.as_ref().unwrap_or(&mapping.path);
+        let path = real.to_string_lossy().into_owned();
         let pseudo = path.starts_with('[');
         let module = if mapping.inode == 0 || path.is_empty() || path.starts_with("/memfd:") {
             let vdso = pseudo && path != "[heap]" && !path.starts_with("[anon");
@@ -62,7 +84,7 @@ impl Names {
             }
         } else {
             // Another file may be there by now: its symbols would be wrong ones.
-            let same = std::fs::metadata(&mapping.path).is_ok_and(|d| d.ino() == mapping.inode);
+            let same = std::fs::metadata(real).is_ok_and(|d| d.ino() == mapping.inode);
             Module {
                 file: same.then(|| MappedFile {
                     path: path.clone(),
@@ -241,6 +263,14 @@ fn of(counts: &Counts, event: Event) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_name_of_the_tree_leads_back() {
+        let of = |path: &str| outside(Path::new(path), Path::new("/tmp/below"));
+        assert_eq!(of("/tmp/below/dd/home/p").unwrap(), Path::new("/home/p"));
+        assert_eq!(of("/tmp/below"), None);
+        assert_eq!(of("/tmp/belowdd/home/p"), None);
+    }
 
     #[test]
     fn addresses_of_jit_code_find_their_names() {

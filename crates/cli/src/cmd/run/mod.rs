@@ -218,6 +218,13 @@ pub(in crate::cmd) fn functions_of(
 pub(in crate::cmd) struct Names;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+impl Names {
+    pub(in crate::cmd) fn below(_: &std::path::Path) -> Self {
+        Self
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 pub(in crate::cmd) fn functions_of(_: &Ran, _: &[Wish], _: &mut Names) -> Option<Vec<Function>> {
     None
 }
