@@ -98,8 +98,7 @@ impl Signals {
                 None => libc::sigwaitinfo(&raw const self.waited, info.as_mut_ptr()),
                 Some(limit) => {
                     let timeout = libc::timespec {
-                        tv_sec: libc::time_t::try_from(limit.as_secs())
-                            .unwrap_or(libc::time_t::MAX),
+                        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
                         tv_nsec: libc::c_long::from(limit.subsec_nanos()),
                     };
                     libc::sigtimedwait(

@@ -1,11 +1,8 @@
 //! The factor `time`: under the virtual PMU, clocks and the time stamp counter are held still, too.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::support::{code, run, schema, stderr, stdout, virtual_pmu};
+use crate::support::{code, compiled, run, schema, stderr, stdout, virtual_pmu};
 
 fn skipped() -> bool {
     let skip = !virtual_pmu();
@@ -16,29 +13,17 @@ fn skipped() -> bool {
 }
 
 /// Takes as many rounds as the last digits of two clocks say.
-fn by_the_clock(folder: &Path) -> Option<PathBuf> {
-    let (source, program) = (folder.join("clock.c"), folder.join("clock"));
-    std::fs::write(
-        &source,
-        "#include <time.h>\n#include <x86intrin.h>\n\
-         int main(void) { struct timespec t; volatile long n = 0;\n\
-         clock_gettime(CLOCK_REALTIME, &t);\n\
-         for (long i = 0; i < t.tv_nsec % 1000; i++) n++;\n\
-         for (long i = 0; i < (long)(__rdtsc() % 1000); i++) n++;\n\
-         return 0; }\n",
-    )
-    .unwrap();
-    let compiled = Command::new("cc")
-        .args(["-O1", "-o"])
-        .arg(&program)
-        .arg(&source)
-        .status();
-    let done = compiled.is_ok_and(|status| status.success());
-    if !done {
-        println!("skipped: no C compiler");
-    }
-    done.then_some(program)
+const BY_THE_CLOCK: &str = "#include <time.h>
+#include <x86intrin.h>
+int main(void) {
+    struct timespec t;
+    volatile long n = 0;
+    clock_gettime(CLOCK_REALTIME, &t);
+    for (long i = 0; i < t.tv_nsec % 1000; i++) n++;
+    for (long i = 0; i < (long)(__rdtsc() % 1000); i++) n++;
+    return 0;
 }
+";
 
 #[test]
 fn noise_names_the_time_for_a_program_that_goes_by_the_clock() {
@@ -46,7 +31,7 @@ fn noise_names_the_time_for_a_program_that_goes_by_the_clock() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = by_the_clock(folder.path()) else {
+    let Some(program) = compiled(folder.path(), BY_THE_CLOCK) else {
         return;
     };
     let program = program.to_str().unwrap();

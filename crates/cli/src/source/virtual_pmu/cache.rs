@@ -5,8 +5,8 @@
 
 use std::sync::OnceLock;
 
+use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::{CmdResult, output};
 
 /// Set (and neither empty nor 0): as `--no-cache`.
 const VARIABLE: &str = "TRUECOUNT_NO_CACHE";
@@ -77,7 +77,7 @@ pub(crate) fn clear() -> CmdResult {
         let count = cache
             .clear()
             .map_err(|error| Failure::new(1, format!("{}: {error}", cache.path().display())))?;
-        let mut out = output::Output::open(None, true)?;
+        let mut out = crate::output::Output::open(None, true)?;
         writeln!(
             out,
             "{count} file(s) removed from {}",
