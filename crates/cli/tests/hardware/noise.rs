@@ -36,7 +36,7 @@ fn the_cpu_finds_what_makes_runs_differ() {
     }
     let folder = tempfile::tempdir().unwrap();
     let output = truecount()
-        .args(["noise", "--json", "-n", "5", "--seed", "2"])
+        .args(["noise", "--json", "-n", "6", "--seed", "2"])
         .args(["--factors", "env,getrandom,aslr", "--"])
         .arg(std::env::current_exe().unwrap())
         .args(["noise::noise_workload", "--exact", "--test-threads=1"])
@@ -58,7 +58,7 @@ fn the_cpu_finds_what_makes_runs_differ() {
     assert_eq!(document["source"], "hardware");
     assert_eq!(document["main_factor"], "env", "{document:#}");
     let counts = document["residual"]["counts"].as_array().unwrap();
-    assert!(counts.len() == 5 && counts.iter().all(|c| c.as_u64() > Some(1_000_000)));
+    assert!(counts.len() == 6 && counts.iter().all(|c| c.as_u64() > Some(1_000_000)));
     // The CPU knows no functions: the program's own profile names the place.
     let env = document["factors"].as_array().unwrap().iter();
     let env = env.clone().find(|each| each["factor"] == "env").unwrap();

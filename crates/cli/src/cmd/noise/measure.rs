@@ -124,9 +124,16 @@ pub(super) struct Outcome {
     pub(super) below: PathBuf,
 }
 
-/// Runs of a setting where the user names no number: fewer where there are many settings.
-fn usual(factors: usize) -> u32 {
-    if factors > 4 { 5 } else { 8 }
+/// Runs of a setting where the user names no number.
+const RUNS: u32 = 8;
+/// As long as there are many settings, and all runs of the residual are the same: else so few prove nothing.
+const FEW: u32 = 5;
+
+/// Whether nothing varies.
+pub(super) fn quiet(residual: &[u64]) -> bool {
+    residual
+        .windows(2)
+        .all(|pair| matches!(pair, [a, b] if a == b))
 }
 
 /// Runs the program in every setting.
@@ -153,7 +160,8 @@ pub(super) fn measure(
     let first = make(Released::Nothing, &[], &mut rng)?;
     let first = who.first(args, session, &first, &mut watch)?;
     let (factors, not_tried) = tried(args, &first, folder.path());
-    let runs = args.runs.unwrap_or_else(|| usual(factors.len()));
+    let few = args.runs.is_none() && factors.len() > 4;
+    let runs = args.runs.unwrap_or(if few { FEW } else { RUNS });
     let mut settings = vec![Setting::empty(Released::Nothing)];
     let each = factors.iter().map(|&factor| Released::One(factor));
     settings.extend(each.map(Setting::empty));
@@ -172,7 +180,8 @@ pub(super) fn measure(
         below: folder.path().to_owned(),
     };
     let bar = progress(settings.len() as u64 * u64::from(runs));
-    'rounds: for _ in 0..runs {
+    let mut round = 0;
+    'rounds: while round < outcome.runs {
         let mut order: Vec<usize> = (0..settings.len()).collect();
         rng.shuffle(&mut order);
         for at in order {
@@ -213,6 +222,12 @@ pub(super) fn measure(
             let written = watch.written();
             setting.add(sample, || watch.read(&written));
             bar.inc(1);
+        }
+        round += 1;
+        let residual = settings.first().map(|setting| &setting.counts);
+        if few && round == FEW && residual.is_some_and(|counts| !quiet(counts)) {
+            outcome.runs = RUNS;
+            bar.set_length(settings.len() as u64 * u64::from(RUNS));
         }
     }
     bar.finish_and_clear();

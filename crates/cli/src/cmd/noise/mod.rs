@@ -106,7 +106,7 @@ counters nor the virtual PMU work.";
 #[derive(clap::Args)]
 #[command(after_long_help = HELP, after_help = "What the numbers mean, factors and examples: truecount noise --help")]
 pub(crate) struct Args {
-    /// Runs of every setting [default: 8, or 5 where more than four factors are tried]
+    /// Runs of every setting [default: 8, or 5 where more than four factors are tried and the residual is 0]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     runs: Option<u32>,
     /// Factors to try, separated by commas [default: all]
