@@ -7,7 +7,7 @@ use super::setup::Setup;
 use super::{Args, Count};
 use crate::cmd::run::{Wish, wishes};
 use crate::failure::Failure;
-use crate::fixed::Missing;
+use crate::fixed::{Factor, Fixed, Missing};
 use crate::model::{Precision, SourceKind};
 use crate::runner::Launch;
 use crate::session::Session;
@@ -26,6 +26,15 @@ pub(super) struct Sample {
     pub(super) notes: Vec<String>,
     /// With the virtual PMU: the functions are in it.
     pub(super) ran: Option<Box<Ran>>,
+}
+
+impl Sample {
+    /// Whether a number was chosen for the process, and it got another one.
+    fn has_another_number(&self, fixed: &Fixed) -> bool {
+        let chosen = self.missing.iter().all(|each| each.factor != Factor::Pid);
+        let pids = fixed.pid().zip(self.ended.pid);
+        chosen && self.interrupted.is_none() && pids.is_some_and(|(chosen, had)| chosen != had)
+    }
 }
 
 /// The counter and its event.
@@ -227,5 +236,49 @@ impl Who {
             ));
         }
         Ok(Count::Of(sample))
+    }
+}
+
+/// How often a run is repeated whose process number another process took.
+const AGAIN: u32 = 3;
+
+/// Whether runs had the process numbers that were chosen for them.
+#[derive(Default)]
+pub(super) struct Numbers {
+    /// Runs that had another one.
+    others: u32,
+}
+
+impl Numbers {
+    /// Repeats a run until it has the number that `setup` chose. Once one never had it, no other is repeated: whoever
+    /// has that number may keep it.
+    pub(super) fn run(
+        &mut self,
+        setup: &Setup,
+        mut run: impl FnMut() -> Result<Count, Failure>,
+    ) -> Result<Count, Failure> {
+        let mut left = if self.others == 0 { AGAIN } else { 0 };
+        loop {
+            let count = run()?;
+            let other = match &count {
+                Count::Of(sample) => sample.has_another_number(&setup.fixed),
+                Count::None(_) => false,
+            };
+            if !other || left == 0 {
+                self.others = self.others.saturating_add(u32::from(other));
+                return Ok(count);
+            }
+            left = left.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn note(&self) -> Option<String> {
+        (self.others > 0).then(|| {
+            format!(
+                "In {} runs another process had the process number that was chosen: programs that print theirs may \
+                 differ by it. Try again when less is started on this machine.",
+                self.others
+            )
+        })
     }
 }
