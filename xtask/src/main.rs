@@ -15,7 +15,7 @@ usage: cargo xtask TASK
   tidy                                       checks the invariants of docs/architecture.md
   gen-events --source DIR                    writes the event tables from Linux' pmu-events
   check-events [--count N] [--seed N]        compares the event tables with libpfm4
-  right [FILTER…]                            programs behave under the virtual PMU as natively
+  right [--OPTION…] [FILTER…]                programs behave under the virtual PMU as natively
   speed [--rounds N] [--valgrind] [FILTER…]  what the virtual PMU costs, in CPU time against native";
 
 fn main() -> std::process::ExitCode {

@@ -1,10 +1,10 @@
-//! `cargo xtask right [FILTER…]`: does a program do the same under the virtual PMU as natively?
+//! `cargo xtask right [--OPTION…] [FILTER…]`: does a program do the same under the virtual PMU as natively?
 //!
 //! A case is `tests/right/NAME.sh`, run by bash in an empty folder, natively and then again below
 //! `truecount run`. Standard output, standard error, exit status and the files left behind must be
 //! equal. `NAME.setup.sh`, where there is one, runs natively before both. Comment lines at the top
 //! of a case: `needs:` programs (else the case is skipped), `time:` seconds, `ignore:` paths whose
-//! content is not compared (`.` for all).
+//! content is not compared (`.` for all). Options, such as `--deterministic=time`, are passed on to `truecount run`.
 
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
@@ -40,16 +40,29 @@ enum Verdict {
     Differs(Vec<String>),
 }
 
-/// Runs every case whose name contains one of `filters` (all, without filters).
-pub(crate) fn main(root: &Path, filters: &[String]) -> Result<()> {
-    let truecount = release_build(root)?;
+/// How programs are counted.
+struct Engine {
+    truecount: PathBuf,
+    options: Vec<String>,
+}
+
+/// Runs every case whose name contains one of the filters among `words` (all, without filters).
+pub(crate) fn main(root: &Path, words: &[String]) -> Result<()> {
+    let (options, filters): (Vec<String>, Vec<String>) = words
+        .iter()
+        .cloned()
+        .partition(|word| word.starts_with("--"));
+    let engine = Engine {
+        truecount: release_build(root)?,
+        options,
+    };
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for case in cases(&root.join("tests/right"))? {
         if !filters.is_empty() && !filters.iter().any(|f| case.name.contains(f.as_str())) {
             continue;
         }
         let start = Instant::now();
-        let verdict = run(&case, &truecount, &root.join("tests/programs"))?;
+        let verdict = run(&case, &engine, &root.join("tests/programs"))?;
         let seconds = start.elapsed().as_secs_f64();
         match verdict {
             Verdict::Same => {
@@ -118,7 +131,7 @@ fn cases(folder: &Path) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-fn run(case: &Case, truecount: &Path, programs: &Path) -> Result<Verdict> {
+fn run(case: &Case, engine: &Engine, programs: &Path) -> Result<Verdict> {
     for program in &case.needs {
         if !on_path(program) {
             return Ok(Verdict::Skipped(format!("{program} is not installed")));
@@ -130,7 +143,7 @@ fn run(case: &Case, truecount: &Path, programs: &Path) -> Result<Verdict> {
         case.name
     ));
     let mut left = Vec::new();
-    for engine in [None, Some(truecount)] {
+    for engine in [None, Some(engine)] {
         // The same path both times: programs write it into what they make.
         let folder = base.join("work");
         fs::create_dir_all(&folder)?;
@@ -157,12 +170,15 @@ fn run(case: &Case, truecount: &Path, programs: &Path) -> Result<Verdict> {
     })
 }
 
-fn bash(script: &Path, engine: Option<&Path>, folder: &Path, programs: &Path) -> Command {
+fn bash(script: &Path, engine: Option<&Engine>, folder: &Path, programs: &Path) -> Command {
     let mut command = match engine {
         None => Command::new("bash"),
-        Some(truecount) => {
-            let mut command = Command::new(truecount);
-            command.args(["run", "--output", "/dev/null", "--", "bash"]);
+        Some(engine) => {
+            let mut command = Command::new(&engine.truecount);
+            command
+                .args(["run", "--output", "/dev/null"])
+                .args(&engine.options)
+                .args(["--", "bash"]);
             command
         }
     };
@@ -177,7 +193,7 @@ fn bash(script: &Path, engine: Option<&Path>, folder: &Path, programs: &Path) ->
 
 fn observe(
     case: &Case,
-    engine: Option<&Path>,
+    engine: Option<&Engine>,
     folder: &Path,
     base: &Path,
     programs: &Path,

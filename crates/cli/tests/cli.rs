@@ -20,6 +20,8 @@ mod files;
 mod noise;
 #[path = "cli/overhead.rs"]
 mod overhead;
+#[path = "cli/own_clock.rs"]
+mod own_clock;
 #[path = "cli/run.rs"]
 mod run;
 #[path = "cli/schemas.rs"]

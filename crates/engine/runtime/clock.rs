@@ -17,8 +17,8 @@ use crate::{counts, entry, state, sys};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 const SECOND: u64 = 1_000_000_000;
-/// The time of day at which a process begins: 2026-01-01, 00:00 UTC.
-const EPOCH: u64 = 1_767_225_600 * SECOND;
+/// The time of day at which a process begins: 2033-05-18, 03:33:20 UTC. Not in the past: files would be from the future.
+const EPOCH: u64 = 2_000_000_000 * SECOND;
 /// What clocks that count from the machine's start say then.
 const BOOT: u64 = 1000 * SECOND;
 /// TAI is ahead of UTC by as much (since 2017).

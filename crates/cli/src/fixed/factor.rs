@@ -16,6 +16,8 @@ pub(crate) enum Factor {
     Getrandom,
     /// Clocks read by the vDSO, whose loops depend on the time; held still, they are read by system calls
     Clock,
+    /// What the clocks and the time stamp counter say (virtual PMU only; held still, they go on with the instructions)
+    Time,
     /// Bytes of the environment
     Env,
     /// Bytes of the program's path and of its arguments
@@ -36,11 +38,12 @@ pub(crate) enum Factor {
 
 impl Factor {
     /// Every factor, in the order of reports.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Aslr,
         Self::AtRandom,
         Self::Getrandom,
         Self::Clock,
+        Self::Time,
         Self::Env,
         Self::Path,
         Self::Cwd,
@@ -58,6 +61,7 @@ impl Factor {
             Self::AtRandom => "at-random",
             Self::Getrandom => "getrandom",
             Self::Clock => "clock",
+            Self::Time => "time",
             Self::Env => "env",
             Self::Path => "path",
             Self::Cwd => "cwd",
@@ -76,6 +80,7 @@ impl Factor {
             Self::AtRandom => "AT_RANDOM (stack and pointer guards)",
             Self::Getrandom => "getrandom (hash randomisation)",
             Self::Clock => "clock (loops of the vDSO)",
+            Self::Time => "time of day, clocks, rdtsc",
             Self::Env => "environment size",
             Self::Path => "length of the program's path",
             Self::Cwd => "length of the working directory",
@@ -103,7 +108,7 @@ impl Factor {
 
     /// Whether `--deterministic` holds it still only where it is named: what a program may notice, or other programs.
     pub(crate) fn on_request(self) -> bool {
-        self == Self::Threads
+        matches!(self, Self::Threads | Self::Time)
     }
 
     /// What `--deterministic` holds still by itself.
@@ -113,9 +118,14 @@ impl Factor {
         usual
     }
 
-    /// What is held still with it, where it is named: in turn is one after the other on one CPU only.
+    /// What is held still with it, where it is named: in turn is one after the other on one CPU only, and the vDSO
+    /// reads the real clock.
     fn brings(self) -> Option<Self> {
-        (self == Self::Threads).then_some(Self::Cpu)
+        match self {
+            Self::Threads => Some(Self::Cpu),
+            Self::Time => Some(Self::Clock),
+            _ => None,
+        }
     }
 }
 
@@ -214,11 +224,15 @@ mod tests {
         let of = |text| parse_remedies(text).unwrap().factors;
         assert_eq!(of(""), Factor::usual());
         assert_eq!(of("all"), of(""));
-        assert_eq!(of("").len() + 2, Factor::ALL.len());
-        assert!(!of("all").contains(&Factor::Threads));
-        assert_eq!(of("all, threads"), Factor::remedies());
+        assert_eq!(of("").len() + 3, Factor::ALL.len());
+        assert!(!of("all").contains(&Factor::Threads) && !of("all").contains(&Factor::Time));
+        assert_eq!(of("all, threads,time"), Factor::remedies());
+        assert_eq!(of("time"), [Factor::Clock, Factor::Time]);
         assert_eq!(of("threads"), [Factor::Cpu, Factor::Threads]);
         let error = parse_remedies("moon").unwrap_err();
-        assert!(error.ends_with("and all for all but threads"), "{error}");
+        assert!(
+            error.ends_with("and all for all but time, threads"),
+            "{error}"
+        );
     }
 }

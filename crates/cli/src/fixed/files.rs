@@ -37,11 +37,11 @@ pub(super) fn is_mine(notice: &Notice) -> bool {
 const PIECE: usize = 32 << 10;
 /// The largest folder that is ordered as a whole, bytes: some 400,000 entries.
 const WHOLE: usize = 16 << 20;
-/// Folders that are being read: how many are kept, and their bytes.
+/// Folders that are being read: how many are kept, and their memory.
 const KEPT: usize = 64;
 const KEPT_BYTES: usize = 64 << 20;
-/// Threads that read.
-const THREADS: usize = 64;
+/// Threads that read: more than file systems in user space lie one upon the other.
+const THREADS: usize = 16;
 
 /// Who reads a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -93,9 +93,12 @@ impl Listing {
         self.entries.len()
     }
 
-    /// Bytes of all entries.
+    /// Bytes of memory.
     pub(super) fn size(&self) -> usize {
-        self.bytes.len()
+        let each = size_of::<(usize, usize)>() + size_of::<i64>();
+        self.bytes
+            .len()
+            .saturating_add(self.len().saturating_mul(each))
     }
 
     /// Whether each place can be told from the beginning: else the listing would never come to its end.
@@ -272,7 +275,7 @@ mod tests {
             wrong[LENGTH].copy_from_slice(&length.to_ne_bytes());
             let listing = Listing::new(wrong, Form::New, Order::Sorted);
             assert!(
-                listing.is_none_or(|listing| listing.size() == good.len()),
+                listing.is_none_or(|listing| listing.bytes.len() == good.len()),
                 "{length}"
             );
         }

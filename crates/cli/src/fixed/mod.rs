@@ -36,7 +36,7 @@ use listing::Order;
 /// The flag of the commands that run programs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct FixedArgs {
-    /// Hold still what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; threads only if named, as in --deterministic=all,threads (real-time scheduling on one CPU). Random numbers become predictable with at-random and getrandom: for measurements only
+    /// Hold still what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads: time (virtual PMU only: clocks go on with the instructions) and threads (real-time scheduling on one CPU). Random numbers become predictable with at-random and getrandom: for measurements only
     #[arg(
         long,
         value_name = "FACTORS",
@@ -158,6 +158,13 @@ impl Fixed {
     /// The working directory's other name.
     pub(crate) fn folder(&self) -> Option<&Folder> {
         self.loose.folder.as_ref()
+    }
+
+    /// What only the virtual PMU can hold still, for the other sources.
+    pub(crate) fn no_clock(&self) -> Option<Missing> {
+        let reason = "only the virtual PMU has a clock of its own (--source virtual)";
+        self.has(Factor::Time)
+            .then(|| Missing::new(Factor::Time, reason))
     }
 
     /// To be called just before the program starts, when so many `threads` start first: chooses its number. What could

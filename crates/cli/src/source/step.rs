@@ -82,6 +82,7 @@ impl Source for Step {
             None => None,
         };
         let mut missing: Vec<Missing> = Vec::new();
+        missing.extend(launch.fixed.and_then(Fixed::no_clock));
         missing.extend(launch.fixed.and_then(|fixed| fixed.in_turn().err()));
         missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
         let cancel = AtomicBool::new(false);

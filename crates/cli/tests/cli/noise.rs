@@ -312,10 +312,9 @@ fn what_is_not_tried_is_listed_with_the_reason() {
     drop(alone);
     follows_schema(&document);
     let listed = names(&document["not_tried"], "name");
-    for name in ["time", "urandom"] {
-        assert!(listed.contains(&name), "{listed:?}");
-    }
+    assert!(listed.contains(&"urandom"), "{listed:?}");
     let tried = names(&document["factors"], "factor");
+    assert!(tried.contains(&"time"), "{tried:?}");
     for name in ["aslr", "cpu", "pid", "cwd", "files", "threads"] {
         assert!(tried.contains(&name) != listed.contains(&name), "{name}");
     }

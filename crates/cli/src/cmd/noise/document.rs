@@ -248,9 +248,14 @@ impl Document {
             Spread::new(&none, &residual, &outcome.who, args, &mut names)
         };
         let [fixed, together] = ends;
+        let is_cause =
+            |spread: &Spread, factor| spread.factor == Some(factor) && spread.cause == Some(true);
+        // With the vDSO the time is let go, too.
+        let by_time = factors.iter().any(|spread| is_cause(spread, Factor::Time));
         let main_factor = factors
             .iter()
             .filter(|spread| spread.cause == Some(true))
+            .filter(|spread| !(by_time && is_cause(spread, Factor::Clock)))
             .max_by(|a, b| {
                 a.plus_minus
                     .unwrap_or(0.0)

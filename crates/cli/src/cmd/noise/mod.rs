@@ -56,7 +56,11 @@ FACTORS
   at-random      the 16 random bytes that the kernel gives every program
   getrandom      what the system call getrandom answers: hash seeds of Python, Rust, Go ...
   clock          clocks read by the vDSO, whose loops depend on the time and on the kernel's
-                 updates of it (held still: they are read by system calls, which costs time)
+                 updates of it (held still: they are read by system calls, which costs time); let
+                 go, it reads the real time, so time is let go with it
+  time           what clocks, rdtsc and the limits of waits say (virtual PMU only; held still: every
+                 process begins at the same time, which goes on by one nanosecond an instruction and
+                 by what it waits; never more than 30 s behind the real time)
   env            size of the environment (let go: 0 to 4095 bytes more, at random)
   path           length of the program's path (let go: up to 198 bytes more, as in /bin/././prog)
   cwd            length of the working directory's path (let go: the same folder under another
@@ -91,7 +95,8 @@ EXAMPLES
   truecount noise --json -o noise.json -- ./prog
   truecount noise --profile prof -- rustc -Zself-profile=prof -Zself-profile-counter=instructions:u m.rs
   truecount stat --deterministic -r 5 -- ./prog     apply the remedies
-  truecount stat --deterministic=all,threads -r 5 -- ./prog    also for the order of threads
+  truecount stat --deterministic=all,time,threads -r 5 -- ./prog
+                                                    also for clocks and the order of threads
 
 noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 124 where a run takes longer than
 --timeout (it prints what it has, after one whole round at least), with 1 where neither the CPU's
@@ -126,7 +131,7 @@ pub(crate) struct Args {
     /// Who counts: auto (hardware if there is any), hardware or virtual
     #[arg(long, value_enum, default_value_t = Choice::Auto, hide_possible_values = true)]
     source: Choice,
-    /// Write a page with every run drawn, and the functions in which they differ
+    /// Write a page with every run drawn, and the functions and regions in which they differ
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write the picture alone

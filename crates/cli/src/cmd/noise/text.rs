@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::document::{Document, Spread};
+use crate::cmd::run::fitted;
 use crate::fixed::Factor;
 use crate::model::SourceKind;
 use crate::render::number::{compact, grouped};
@@ -85,7 +86,7 @@ fn functions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()>
         let module = each.module.rsplit('/').next().unwrap_or_default();
         let counts = (grouped(each.least_run), grouped(each.largest_run));
         let mut row = Vec::from(compared(counts.0, counts.1, each.difference()));
-        row.extend([Cell::styled(HEAD, each.function.clone()), module.into()]);
+        row.extend([Cell::styled(HEAD, fitted(&each.function)), module.into()]);
         table.row(row);
     }
     table.write(out)?;
@@ -112,7 +113,7 @@ fn regions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()> {
     for each in &spread.regions {
         let counts = (signed(each.least_run), signed(each.largest_run));
         let mut row = Vec::from(compared(counts.0, counts.1, each.difference()));
-        row.push(Cell::styled(HEAD, each.region.clone()));
+        row.push(Cell::styled(HEAD, fitted(&each.region)));
         table.row(row);
     }
     table.write(out)?;

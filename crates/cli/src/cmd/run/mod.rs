@@ -199,6 +199,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     Ok(Outcome(status))
 }
 
+pub(in crate::cmd) use text::fitted;
+
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(in crate::cmd) use functions::Names;
 

@@ -146,7 +146,7 @@ fn write_functions(out: &mut dyn Write, functions: &[Function], names: &[&str]) 
 }
 
 /// Names of templates can fill pages; the middle is left out.
-fn fitted(name: &str) -> String {
+pub(in crate::cmd) fn fitted(name: &str) -> String {
     const MOST: usize = 80;
     let len = name.chars().count();
     if len <= MOST {

@@ -51,6 +51,7 @@ pub(super) fn execute(
             .times(watched)
             .at_random(launch.fixed.and_then(Fixed::at_random))
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
+            .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
             .cache(cache::folder()),
     )
     .map_err(|error| match answers.as_ref().and_then(Answers::problem) {
@@ -69,6 +70,14 @@ pub(super) fn execute(
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
+    let followed = outcome.totals.clock_followed;
+    if followed > 0 {
+        let reason = format!(
+            "the program waited for a time that its clock did not reach by itself; it was set on after the real one \
+             {followed} times"
+        );
+        missing.push(Missing::new(Factor::Time, reason));
+    }
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
     let alive: BTreeSet<u32> = outcome
         .totals

@@ -1,0 +1,123 @@
+//! The factor `time`: under the virtual PMU, clocks and the time stamp counter are held still, too.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{code, run, schema, stderr, stdout, virtual_pmu};
+
+fn skipped() -> bool {
+    let skip = !virtual_pmu();
+    if skip {
+        println!("skipped: the virtual PMU does not work here");
+    }
+    skip
+}
+
+/// Takes as many rounds as the last digits of two clocks say.
+fn by_the_clock(folder: &Path) -> Option<PathBuf> {
+    let (source, program) = (folder.join("clock.c"), folder.join("clock"));
+    std::fs::write(
+        &source,
+        "#include <time.h>\n#include <x86intrin.h>\n\
+         int main(void) { struct timespec t; volatile long n = 0;\n\
+         clock_gettime(CLOCK_REALTIME, &t);\n\
+         for (long i = 0; i < t.tv_nsec % 1000; i++) n++;\n\
+         for (long i = 0; i < (long)(__rdtsc() % 1000); i++) n++;\n\
+         return 0; }\n",
+    )
+    .unwrap();
+    let compiled = Command::new("cc")
+        .args(["-O1", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status();
+    let done = compiled.is_ok_and(|status| status.success());
+    if !done {
+        println!("skipped: no C compiler");
+    }
+    done.then_some(program)
+}
+
+#[test]
+fn noise_names_the_time_for_a_program_that_goes_by_the_clock() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = by_the_clock(folder.path()) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let words = [
+        "noise",
+        "--json",
+        "--source",
+        "virtual",
+        "--seed",
+        "3",
+        "--factors",
+        "time,aslr",
+    ];
+    let output = run(&[&words[..], &["-n", "5", "--", program]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let validator = jsonschema::validator_for(&schema("noise.json")).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
+    assert_eq!(document["main_factor"], "time", "{document:#}");
+
+    let counts: Vec<u64> = (0..3)
+        .map(|_| {
+            let output = run(&["run", "--json", "--deterministic=all,time", "--", program]);
+            let document: Value = serde_json::from_str(&stderr(&output)).unwrap();
+            let held = document["environment"]["deterministic"].to_string();
+            assert!(held.contains("\"time\""), "{held}");
+            document["counters"][0]["value"].as_u64().unwrap()
+        })
+        .collect();
+    assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+}
+
+#[test]
+fn every_run_begins_at_the_same_time() {
+    if skipped() {
+        return;
+    }
+    let tell = || {
+        let words = ["stat", "--source", "virtual", "--deterministic=all,time"];
+        let output = run(&[&words[..], &["--", "date", "-u", "+%F %T %N"]].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        stdout(&output)
+    };
+    let (first, again) = (tell(), tell());
+    assert!(first.starts_with("2033-05-18 03:33:20 00"), "{first}");
+    assert_eq!(first, again);
+}
+
+#[test]
+fn without_the_virtual_pmu_the_time_goes_on_and_the_record_says_so() {
+    let words = [
+        "stat",
+        "--source",
+        "software",
+        "--deterministic=time",
+        "--json",
+    ];
+    let output = run(&[&words[..], &["--", "true"]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let environment = &document["environment"];
+    assert_eq!(environment["deterministic"].to_string(), "[\"clock\"]");
+    let refused = &environment["not_deterministic"][0];
+    assert_eq!(refused["factor"], "time", "{environment}");
+    assert!(
+        refused["reason"].to_string().contains("virtual"),
+        "{refused}"
+    );
+}
