@@ -74,7 +74,8 @@ EXAMPLES
   truecount discover --select 0xc0,0xc4 -n 10 -- ./program   a command as the workload
 
 discover exits with 0; with 1 where there is no PMU or nothing could be counted; with 130 after
-Ctrl-C, when it has printed what it found (--resume FILE goes on from there).";
+Ctrl-C, and with that of the failure (127: not found) when a later run fails: it has printed what it
+found (--resume FILE goes on from there).";
 
 /// Find what (undocumented) event selectors count
 #[derive(clap::Args)]

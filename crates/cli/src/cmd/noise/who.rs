@@ -29,11 +29,14 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Whether a number was chosen for the process, and it got another one.
-    fn has_another_number(&self, fixed: &Fixed) -> bool {
+    /// Whether a number was chosen for the process, and it got one with more or less digits: another command moved the
+    /// place where numbers come from. The next ones cost a program that prints them the same.
+    fn has_another_length(&self, fixed: &Fixed) -> bool {
         let chosen = self.missing.iter().all(|each| each.factor != Factor::Pid);
         let pids = fixed.pid().zip(self.ended.pid);
-        chosen && self.interrupted.is_none() && pids.is_some_and(|(chosen, had)| chosen != had)
+        chosen
+            && self.interrupted.is_none()
+            && pids.is_some_and(|(a, b)| a.checked_ilog10() != b.checked_ilog10())
     }
 }
 
@@ -239,19 +242,19 @@ impl Who {
     }
 }
 
-/// How often a run is repeated whose process number another process took.
+/// How often a run is repeated whose process number has another length than the one chosen.
 const AGAIN: u32 = 3;
 
-/// Whether runs had the process numbers that were chosen for them.
+/// Whether runs had process numbers like those that were chosen for them.
 #[derive(Default)]
 pub(super) struct Numbers {
-    /// Runs that had another one.
+    /// Runs that had others.
     others: u32,
 }
 
 impl Numbers {
-    /// Repeats a run until it has the number that `setup` chose. Once one never had it, no other is repeated: whoever
-    /// has that number may keep it.
+    /// Repeats a run until its number is as long as the one that `setup` chose. Once that did not help, no other run is
+    /// repeated: whoever moves numbers may go on.
     pub(super) fn run(
         &mut self,
         setup: &Setup,
@@ -261,7 +264,7 @@ impl Numbers {
         loop {
             let count = run()?;
             let other = match &count {
-                Count::Of(sample) => sample.has_another_number(&setup.fixed),
+                Count::Of(sample) => sample.has_another_length(&setup.fixed),
                 Count::None(_) => false,
             };
             if !other || left == 0 {
@@ -275,10 +278,68 @@ impl Numbers {
     pub(super) fn note(&self) -> Option<String> {
         (self.others > 0).then(|| {
             format!(
-                "In {} runs another process had the process number that was chosen: programs that print theirs may \
-                 differ by it. Try again when less is started on this machine.",
+                "{} run(s) had a process number of another length than the one chosen: programs that print theirs may \
+                 differ by it. Something else on this machine moves process numbers, as another truecount noise does.",
                 self.others
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::noise::Released;
+    use crate::runner::Exit;
+    use std::path::Path;
+    use truecount_stats::Rng;
+
+    fn sample(pid: i32, missing: Vec<Missing>) -> Count {
+        Count::Of(Sample {
+            count: 1,
+            ended: Ended {
+                pid: Some(pid),
+                exit: Exit {
+                    code: Some(0),
+                    signal: None,
+                },
+                timed_out: false,
+                aslr_refused: false,
+            },
+            interrupted: None,
+            whole: true,
+            missing,
+            notes: Vec::new(),
+            ran: None,
+        })
+    }
+
+    #[test]
+    fn runs_whose_number_others_moved_are_repeated() {
+        let (mut rng, program) = (Rng::new(1), Path::new("/bin/true"));
+        let argv = ["true".into()];
+        let setup = Setup::new(Released::Nothing, &[], &mut rng, program, &argv, program).unwrap();
+        let held = setup.fixed.pid().unwrap();
+        let mut numbers = Numbers::default();
+        let mut made = |pids: &[i32], missing: &[Missing]| {
+            let mut pids = pids.iter();
+            let mut runs = 0;
+            let count = numbers.run(&setup, || {
+                runs += 1;
+                Ok(sample(*pids.next().unwrap(), missing.to_vec()))
+            });
+            assert!(matches!(count, Ok(Count::Of(_))));
+            (runs, numbers.note())
+        };
+        assert_eq!(made(&[held], &[]), (1, None));
+        // The next one costs a program the same.
+        assert_eq!(made(&[held + 1], &[]), (1, None));
+        assert_eq!(made(&[held - 1, 345, held], &[]), (3, None));
+        let missing = [Missing::new(Factor::Pid, "not root")];
+        assert_eq!(made(&[345], &missing), (1, None));
+        let (runs, note) = made(&[345; 9], &[]);
+        assert!(runs == 4 && note.unwrap().starts_with("1 run(s) had"));
+        let (runs, note) = made(&[345; 9], &[]);
+        assert!(runs == 1 && note.unwrap().starts_with("2 run(s) had"));
     }
 }
