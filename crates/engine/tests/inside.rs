@@ -3,11 +3,14 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::expect_used)] // helpers of tests
 
+mod support;
+
 use std::fmt::Write as _;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use support::{built, fixed_layout, launch};
 use truecount_engine::virt;
 
 /// Runs without address randomisation; what it wrote (both streams) and the outcome.
@@ -19,49 +22,22 @@ fn run(mut command: Command, options: &virt::Options) -> Option<(String, virt::O
         .stderr(writer)
         .stdin(Stdio::null())
         .env("LC_ALL", "C");
-    // SAFETY: one system call without memory arguments.
-    unsafe {
-        command.pre_exec(|| {
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-            Ok(())
-        });
-    }
-    let running = match virt::launch(&mut command, options) {
-        Ok(running) => running,
-        Err(virt::LaunchError::PtraceForbidden { error }) => {
-            println!("skipped: ptrace is not permitted: {error}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    fixed_layout(&mut command);
+    let running = launch(&mut command, options)?;
     drop(command);
     let mut text = String::new();
     reader.read_to_string(&mut text).expect("text");
     Some((text, running.wait().expect("the engine ends well")))
 }
 
-/// Compiles a program; `None` where there is no compiler.
-fn compile(name: &str, source: &Path, arguments: &[&str]) -> Option<PathBuf> {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let built = Command::new("cc")
-        .arg("-o")
-        .arg(&program)
-        .arg(source)
-        .args(arguments)
-        .status();
-    if !built.is_ok_and(|s| s.success()) {
-        println!("skipped: no working C compiler");
-        return None;
-    }
-    Some(program)
-}
+const ARGUMENTS: [&str; 2] = ["-O1", "-pthread"];
 
 /// Compiled once: tests run side by side.
 fn counters() -> Option<PathBuf> {
-    static PROGRAM: std::sync::OnceLock<Option<PathBuf>> = std::sync::OnceLock::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inside/counters.c");
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let source = include_str!("inside/counters.c");
     PROGRAM
-        .get_or_init(|| compile("counters", &source, &["-O1", "-pthread"]))
+        .get_or_init(|| built("counters.c", source, &ARGUMENTS))
         .clone()
 }
 
@@ -210,23 +186,17 @@ fn rdpmc_is_exact_at_every_place() {
          .data\nattr: .long 0, 64\n.quad 1, 0, 0, 0, 32\n.zero 64\n.bss\nout: .zero 4096",
         4 * expected.len()
     );
-    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("places.s");
-    std::fs::write(&source, code).expect("the test's folder is writable");
-    let Some(program) = compile("places", &source, &["-nostdlib", "-static"]) else {
+    let Some(program) = built("places.s", &code, &["-nostdlib", "-static"]) else {
         return;
     };
     let mut command = Command::new(program);
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("places.out");
     let file = std::fs::File::create(&output).expect("a file");
     command.stdout(file);
-    let outcome = match virt::launch(&mut command, &virt::Options::default()) {
-        Ok(running) => running.wait().expect("the engine ends well"),
-        Err(virt::LaunchError::PtraceForbidden { error }) => {
-            println!("skipped: ptrace is not permitted: {error}");
-            return;
-        }
-        Err(error) => panic!("{error}"),
+    let Some(running) = launch(&mut command, &virt::Options::default()) else {
+        return;
     };
+    let outcome = running.wait().expect("the engine ends well");
     assert!(outcome.status.success(), "{}", outcome.status);
     let bytes = std::fs::read(&output).expect("the output");
     let counts: Vec<u32> = bytes
@@ -239,10 +209,10 @@ fn rdpmc_is_exact_at_every_place() {
 
 /// The same.
 fn clock() -> Option<PathBuf> {
-    static PROGRAM: std::sync::OnceLock<Option<PathBuf>> = std::sync::OnceLock::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inside/clock.c");
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let source = include_str!("inside/clock.c");
     PROGRAM
-        .get_or_init(|| compile("clock", &source, &["-O1", "-pthread"]))
+        .get_or_init(|| built("clock.c", source, &ARGUMENTS))
         .clone()
 }
 

@@ -167,11 +167,18 @@ impl Fixed {
             .then(|| Missing::new(Factor::Time, reason))
     }
 
-    /// To be called just before the program starts: chooses its number. What could not be done.
-    pub(crate) fn choose_pid(&self) -> Option<Missing> {
-        let held = self.has(Factor::Pid).then(pid::held);
-        let error = pid::choose(self.loose.pid.or(held)?).err()?;
+    /// To be called just before the program starts, when so many `threads` start first: chooses its number. What could
+    /// not be done.
+    pub(crate) fn choose_pid(&self, threads: i32) -> Option<Missing> {
+        let first = self.pid()?.saturating_sub(threads);
+        let error = pid::choose(first).err()?;
         Some(Missing::new(Factor::Pid, pid::reason(&error)))
+    }
+
+    /// The number that the program is to have, if any.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        let held = self.has(Factor::Pid).then(pid::held);
+        self.loose.pid.or(held)
     }
 
     /// Whether threads run in turn, or why that cannot be had.

@@ -113,7 +113,7 @@ impl Launcher {
         });
         // Last: whatever is started takes a number.
         self.missing
-            .extend(launch.fixed.and_then(Fixed::choose_pid));
+            .extend(launch.fixed.and_then(|fixed| fixed.choose_pid(0)));
         let hold = hook.is_some() || calls.is_some();
         self.send(launch, program, hold, calls, in_turn)?;
         let pid = self.receive_pid()?;
@@ -159,6 +159,7 @@ impl Launcher {
         }
         let started = page.started_ns.load(Ordering::Acquire);
         Ok(Finished {
+            pid,
             exit: waited.exit,
             wall_ns: waited.ended_ns.saturating_sub(started),
             usage: waited.usage,

@@ -139,6 +139,8 @@ impl Usage {
 /// A command that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Finished {
+    /// The number that its process had.
+    pub(crate) pid: i32,
     /// How it ended.
     pub(crate) exit: Exit,
     /// From just before `execve` to its end, nanoseconds of `CLOCK_MONOTONIC`.

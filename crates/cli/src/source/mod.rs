@@ -119,6 +119,8 @@ pub(crate) struct Interval<'i> {
 /// How the command ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended {
+    /// The number of its process, where the source tells.
+    pub(crate) pid: Option<i32>,
     pub(crate) exit: Exit,
     /// truecount ended it because of the time limit.
     pub(crate) timed_out: bool,

@@ -147,6 +147,7 @@ impl Source for Native {
             readings: readings(self, run.groups, open.as_ref(), of_command),
             resources,
             ended: finished.map(|finished| Ended {
+                pid: Some(finished.pid),
                 exit: finished.exit,
                 timed_out: finished.timed_out,
                 aslr_refused: finished.aslr_errno != 0,

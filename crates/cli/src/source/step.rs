@@ -84,7 +84,7 @@ impl Source for Step {
         let mut missing: Vec<Missing> = Vec::new();
         missing.extend(launch.fixed.and_then(Fixed::no_clock));
         missing.extend(launch.fixed.and_then(|fixed| fixed.in_turn().err()));
-        missing.extend(launch.fixed.and_then(Fixed::choose_pid));
+        missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
         let cancel = AtomicBool::new(false);
         let before = self.before;
         let mut interrupted = None;
@@ -131,6 +131,7 @@ impl Source for Step {
         missing.extend(answers.map(Answers::finish).unwrap_or_default());
         self.before = Some(totals.instructions());
         let ended = Ended {
+            pid: None,
             exit: match totals.exit {
                 step::Exit::Code(code) => Exit {
                     code: Some(code),

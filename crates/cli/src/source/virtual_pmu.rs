@@ -348,6 +348,7 @@ mod tests {
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             times: None,
             ended: Ended {
+                pid: None,
                 exit: Exit {
                     code: Some(0),
                     signal: None,

@@ -128,6 +128,59 @@ fn a_command_is_a_workload_too() {
     );
 }
 
+/// A program that is gone after its fourth run: two settings a round, so the fifth run is of the third round.
+#[test]
+fn a_run_that_fails_costs_only_itself() {
+    let cells = ["--rates", "1000", "--payloads", "none"];
+    let of = ["--events", "cpu-clock", "--methods", "period"];
+    let quick = ["--seconds", "0.01", "--", "true"];
+    if measured(&[&cells[..], &of, &quick].concat()).is_none() {
+        return;
+    }
+    let gone = |last: &str, json: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("sh");
+        std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
+        let head = ["overhead", "--seconds", "60", "--seed", "1"];
+        let script = "n=0; [ -s count ] && read n < count; echo $((n+1)) > count; \
+            [ $n -lt LAST ] || rm -f sh; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+        truecount(&[&head[..], &cells, &of, json, &["--"]].concat())
+            .arg(&program)
+            .args(["-c", &script.replace("LAST", last)])
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    let output = gone("3", &["--json"]);
+    let told = stderr(&output);
+    assert_eq!(code(&output), 127, "{told}");
+    assert_eq!(told.matches("truecount: ").count(), 1, "{told}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    check(&document);
+    let cell = &document["cells"][0];
+    assert_eq!(
+        (&cell["visits"], &document["rounds"]),
+        (&2.into(), &2.into())
+    );
+    assert!(cell["slowdown"]["value"].as_f64() > Some(0.0), "{cell}");
+    let note = document["notes"][0].as_str().unwrap();
+    assert!(
+        note.starts_with("Run 5 (") && note.contains("failed: "),
+        "{note}"
+    );
+    refuses(&document, |d| d["notes"] = "none".into());
+    let output = gone("3", &[]);
+    let text = stdout(&output);
+    assert_eq!(code(&output), 127, "{}", stderr(&output));
+    assert!(
+        text.contains("Run 5 (") && text.contains("What a sample costs"),
+        "{text}"
+    );
+    // An undisturbed run alone (with this seed it is the first) is nothing to show.
+    let output = gone("0", &["--json"]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (127, ""));
+}
+
 #[test]
 fn the_model_alone_measures_nothing_and_says_what_it_is() {
     let document = json(&[

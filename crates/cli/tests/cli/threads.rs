@@ -236,5 +236,5 @@ fn what_is_on_request_is_not_in_all() {
         "{text}"
     );
     let help = stdout(&run(&["stat", "--help"]));
-    assert!(help.contains("--deterministic=all,threads"), "{help}");
+    assert!(help.contains("--deterministic=all,time,threads"), "{help}");
 }

@@ -270,3 +270,58 @@ fn a_command_is_the_workload() {
         "{found}"
     );
 }
+
+#[test]
+fn a_run_that_fails_costs_only_its_batch() {
+    if !rig() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("truecount-gone-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (program, state) = (folder.join("sh"), folder.join("state"));
+    std::fs::copy("/bin/sh", &program).unwrap();
+    let select = if cfg!(target_arch = "aarch64") {
+        "0x00..0x1f"
+    } else {
+        "0xc0..0xcc"
+    };
+    // Gone after its second run: the first batch is whole, and nothing else is.
+    let script = "n=0; [ -s n ] && read n < n; echo $((n+1)) > n; [ $n -lt 1 ] || rm -f sh";
+    let hunt = || {
+        truecount()
+            .args(["discover", "--json", "-n", "2", "--select", select])
+            .arg("--resume")
+            .arg(&state)
+            .arg("--")
+            .arg(&program)
+            .args(["-c", script])
+            .current_dir(&folder)
+            .output()
+            .unwrap()
+    };
+    let output = hunt();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(127), "{told}");
+    let first: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(first["complete"], false);
+    let found = |document: &Value| {
+        let [ticking, silent] = ["events", "silent"].map(|key| document[key].as_array().unwrap());
+        ticking.len() + silent.len()
+    };
+    assert!((1..=8).contains(&found(&first)), "{first:#}");
+    let notes = first["notes"].to_string();
+    assert!(notes.contains("Run 1 of 2 with r"), "{notes}");
+    // With the program there again the hunt goes on, and comes to its end.
+    std::fs::copy("/bin/sh", &program).unwrap();
+    std::fs::write(folder.join("n"), "-100000").unwrap();
+    let output = hunt();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let rest: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&rest["resumed"], &rest["complete"]),
+        (&true.into(), &true.into())
+    );
+    assert!(found(&rest) > found(&first));
+    let _ = std::fs::remove_dir_all(&folder);
+}

@@ -143,6 +143,17 @@ pub trait Watch {
     fn save(&mut self, state: &State);
 }
 
+/// A run of the workload that failed, and with it the hunt. The state holds what was found before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broke<B> {
+    /// What was to be counted.
+    pub selectors: Vec<Selector>,
+    /// Which run of them, from 1.
+    pub run: usize,
+    /// Why.
+    pub why: B,
+}
+
 /// How a batch went.
 enum Measured {
     Stopped,
@@ -161,14 +172,14 @@ struct Hunt<'h, W> {
 /// whether it came to its end.
 ///
 /// # Errors
-/// The workload's own; the state holds what was found before.
+/// The workload's own, and where it happened.
 pub fn run<W: Workload>(
     kernel: &SharedKernel,
     plan: &Plan,
     workload: &mut W,
     state: &mut State,
     watch: &mut dyn Watch,
-) -> Result<(), W::Broken> {
+) -> Result<(), Broke<W::Broken>> {
     state.phases = workload.phases().to_vec();
     let mut hunt = Hunt {
         kernel,
@@ -187,7 +198,7 @@ pub fn run<W: Workload>(
 
 impl<W: Workload> Hunt<'_, W> {
     /// Whether it came to its end.
-    fn stage(&mut self, stage: Stage, state: &mut State) -> Result<bool, W::Broken> {
+    fn stage(&mut self, stage: Stage, state: &mut State) -> Result<bool, Broke<W::Broken>> {
         let plan = self.plan;
         let ticking = state.ticking_codes();
         let ticked = |code| ticking.contains(&code);
@@ -238,7 +249,7 @@ impl<W: Workload> Hunt<'_, W> {
     }
 
     /// Runs the workload as often as planned, with these selectors and all references.
-    fn measure(&mut self, selectors: &[Selector]) -> Result<Measured, W::Broken> {
+    fn measure(&mut self, selectors: &[Selector]) -> Result<Measured, Broke<W::Broken>> {
         let plan = self.plan;
         let attrs: Vec<EventAttr> = selectors
             .iter()
@@ -265,7 +276,13 @@ impl<W: Workload> Hunt<'_, W> {
                 },
                 Err(Problem::Counters(error)) => Why::from(&error),
                 Err(Problem::Stopped) => return Ok(Measured::Stopped),
-                Err(Problem::Broken(broken)) => return Err(broken),
+                Err(Problem::Broken(why)) => {
+                    return Err(Broke {
+                        selectors: selectors.to_vec(),
+                        run: runs.len() + 1,
+                        why,
+                    });
+                }
             };
             attempts += 1;
             if attempts == ATTEMPTS {
@@ -276,7 +293,7 @@ impl<W: Workload> Hunt<'_, W> {
     }
 
     /// References that may be the sum of two selectors: counted together. Whether it came to its end.
-    fn sums(&mut self, state: &mut State) -> Result<bool, W::Broken> {
+    fn sums(&mut self, state: &mut State) -> Result<bool, Broke<W::Broken>> {
         let plan = self.plan;
         let mut wanted = state.possible_sums();
         wanted.truncate(MOST_SUMS);

@@ -14,6 +14,8 @@ struct Scripted<'f> {
     phases: Vec<Phase>,
     rule: Rule,
     runs: u64,
+    /// The run that fails.
+    breaks: Option<u64>,
     batches: Vec<Vec<u64>>,
 }
 
@@ -29,6 +31,7 @@ impl<'f> Scripted<'f> {
             phases: vec![phase("one"), phase("two")],
             rule,
             runs: 0,
+            breaks: None,
             batches: Vec::new(),
         }
     }
@@ -51,6 +54,9 @@ impl Workload for Scripted<'_> {
         self.batches
             .push(opened.iter().map(|e| e.attr().get_config()).collect());
         self.runs += 1;
+        if self.breaks == Some(self.runs) {
+            return Err(Problem::Broken("gone".to_owned()));
+        }
         let of_phase = |phase| Counts {
             events: events
                 .iter()
@@ -348,27 +354,51 @@ fn what_cannot_be_counted_is_no_silence() {
 }
 
 #[test]
-fn a_workload_that_breaks_ends_the_hunt() {
-    struct Breaks(Vec<Phase>);
-    impl Workload for Breaks {
-        type Broken = String;
-        fn phases(&self) -> &[Phase] {
-            &self.0
-        }
-        fn run(&mut self, _: &[EventAttr], _: bool) -> Result<Vec<Counts>, Problem<String>> {
-            Err(Problem::Broken("gone".to_owned()))
-        }
+fn a_run_that_fails_costs_only_its_batch() {
+    let fake = FakeKernel::new();
+    let kernel = fake.ticking();
+    fake.on_open(|opening| (opening.attr.0.config == 0xffc1).then_some(Errno::EINVAL));
+    let mut plan = plan(&[0x01, 0xc0, 0xc1, 0xc4, 0xcb], Umasks::Ticking);
+    plan.references = vec![event("branches", 0x04c4), event("faults", 0xff01)];
+    let mut whole = State::default();
+    let mut work = Scripted::new(&kernel, rig);
+    hunt(&kernel, &plan, &mut work, &mut whole);
+    let runs = work.runs;
+    assert!(!whole.asked.is_empty());
+    for broken in 1..=runs {
+        let (mut state, mut watch) = (State::default(), Watcher::patient());
+        let mut work = Scripted::new(&kernel, rig);
+        work.breaks = Some(broken);
+        let broke = run(&kernel, &plan, &mut work, &mut state, &mut watch).unwrap_err();
+        assert_eq!(broke.why, "gone");
+        assert_eq!(broke.run as u64, (broken - 1) % 3 + 1);
+        let configs = work.batches.last().unwrap();
+        assert!(broke.selectors.len() + 2 == configs.len() && !state.complete);
+        // Every batch before it is there, and nothing of its own.
+        let done = state.batches.len() + state.asked.len();
+        assert_eq!(done as u64, (broken - 1) / 3);
+        let (tried, again) = (state.tried(), done >= whole.batches.len());
+        assert!(again || broke.selectors.iter().all(|each| !tried.contains(each)));
+        // What is kept is whole: the hunt goes on from there, and finds what one in a single go finds.
+        let text = serde_json::to_string(&state).unwrap();
+        let mut state: State = serde_json::from_str(&text).unwrap();
+        let mut rest = Scripted::new(&kernel, rig);
+        hunt(&kernel, &plan, &mut rest, &mut state);
+        assert!(state.complete);
+        assert_eq!(rest.runs + 3 * done as u64, runs);
+        let (a, b) = (outcome(&plan, &state), outcome(&plan, &whole));
+        assert_eq!((names(&a), &a.silent), (names(&b), &b.silent));
+        assert_eq!(a.not_opened, b.not_opened);
     }
+    assert!(fake.open_descriptors().is_empty());
+}
+
+#[test]
+fn a_workload_that_breaks_at_once_leaves_nothing() {
     let kernel = FakeKernel::new().ticking();
-    let mut state = State::default();
-    let plan = plan(&[1], Umasks::No);
-    let ended = run(
-        &kernel,
-        &plan,
-        &mut Breaks(Vec::new()),
-        &mut state,
-        &mut Watcher::patient(),
-    );
-    assert_eq!(ended, Err("gone".to_owned()));
+    let (mut state, mut work) = (State::default(), Scripted::new(&kernel, rig));
+    work.breaks = Some(1);
+    let (plan, mut watch) = (plan(&[1], Umasks::No), Watcher::patient());
+    assert!(run(&kernel, &plan, &mut work, &mut state, &mut watch).is_err());
     assert!(!state.complete && state.batches.is_empty());
 }

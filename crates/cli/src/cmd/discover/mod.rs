@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use truecount_events::tables::Tables;
 use truecount_events::{Machine, Pmu, generic};
-use truecount_lab::hunt::{self, Builtin, Known, Layout, Plan, State, Umasks, Watch, Workload};
+use truecount_lab::hunt::{
+    self, Broke, Builtin, Known, Layout, Plan, State, Umasks, Watch, Workload,
+};
 use truecount_lab::machine::Pinned;
 use truecount_perf::{EventAttr, SharedKernel, linux};
 
@@ -72,7 +74,8 @@ EXAMPLES
   truecount discover --select 0xc0,0xc4 -n 10 -- ./program   a command as the workload
 
 discover exits with 0; with 1 where there is no PMU or nothing could be counted; with 130 after
-Ctrl-C, when it has printed what it found (--resume FILE goes on from there).";
+Ctrl-C, and with that of the failure (127: not found) when a later run fails: it has printed what it
+found (--resume FILE goes on from there).";
 
 /// Find what (undocumented) event selectors count
 #[derive(clap::Args)]
@@ -296,7 +299,36 @@ impl Hunt<'_> {
 enum Hunted<B> {
     /// The state is of a workload with other phases.
     Other,
-    Broken(B),
+    Broken(Broke<B>),
+}
+
+impl<B> Hunted<B> {
+    /// The failure; which run it was goes to the notes.
+    fn told(
+        self,
+        args: &Args,
+        plan: &Plan,
+        notes: &mut Vec<String>,
+        failure: impl FnOnce(B) -> Failure,
+    ) -> Result<Failure, Failure> {
+        let Broke {
+            selectors,
+            run,
+            why,
+        } = match self {
+            Self::Other => return Err(of_another_workload(args.resume.as_ref())),
+            Self::Broken(broke) => broke,
+        };
+        let failure = failure(why);
+        let names: Vec<String> = selectors.iter().map(|&each| plan.name(each)).collect();
+        notes.push(format!(
+            "Run {run} of {} with {} failed: {failure}. What was found until then is shown (--resume FILE goes on from \
+             there).",
+            plan.runs,
+            names.join(", ")
+        ));
+        Ok(failure)
+    }
 }
 
 fn of_another_workload(path: Option<&PathBuf>) -> Failure {
@@ -350,7 +382,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         state: &mut state,
         keeper: keeper.as_mut(),
     };
-    if args.command.is_empty() {
+    let failed = if args.command.is_empty() {
         let cannot = |error: std::io::Error| {
             Failure::new(125, format!("cannot run the built-in workload: {error}"))
         };
@@ -358,20 +390,15 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         let missing = builtin.missing().iter();
         told.notes
             .extend(missing.map(|(name, why)| format!("phase {name} was left out: {why}")));
-        hunt.with(&mut builtin, &stop)
-            .map_err(|failed| match failed {
-                Hunted::Other => of_another_workload(args.resume.as_ref()),
-                Hunted::Broken(error) => cannot(error),
-            })?;
+        let failed = hunt.with(&mut builtin, &stop).err();
+        failed.map(|failed| failed.told(args, &plan, &mut told.notes, cannot))
     } else {
         let mut command = Command::new(&mut launcher, &stop, &args.command, pinned.cpu, &kernel)?;
-        let ended = hunt.with(&mut command, &stop);
+        let failed = hunt.with(&mut command, &stop).err();
         told.notes.extend(command.notes());
-        ended.map_err(|failed| match failed {
-            Hunted::Other => of_another_workload(args.resume.as_ref()),
-            Hunted::Broken(failure) => failure,
-        })?;
-    }
+        failed.map(|failed| failed.told(args, &plan, &mut told.notes, |failure| failure))
+    };
+    let failed = failed.transpose()?;
     let interrupted = stop.signal();
     told.notes.extend(keeper.and_then(Keeper::trouble));
     let seconds = begun.elapsed().as_secs_f64();
@@ -388,12 +415,17 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             environment,
         },
     );
-    if args.json {
-        json::write(&mut output, &document)?;
-    } else {
-        text::write(&mut output, &document)?;
-    }
+    let mut show = || match args.json {
+        true => json::write(&mut output, &document),
+        false => text::write(&mut output, &document),
+    };
     let nothing = document.counted_nothing();
+    if let Some(failure) = failed {
+        // Where nothing was counted the failure says it all.
+        let shown = if nothing { Ok(()) } else { show() };
+        return Failure::of_all([Err(failure), shown.map_err(Failure::from)]).map(|()| Ended::OK);
+    }
+    show()?;
     Ended::measured(
         interrupted,
         nothing.then_some("no selector could be counted"),

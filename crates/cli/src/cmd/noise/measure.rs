@@ -9,7 +9,7 @@ use truecount_stats::Rng;
 
 use super::regions::{Regions, Watch};
 use super::setup::{self, Below, NotTried, Setup};
-use super::who::{Sample, Who};
+use super::who::{Numbers, Sample, Who};
 use super::{Args, Count, Released};
 use crate::cmd::run::{Names, Wish, functions_of};
 use crate::failure::Failure;
@@ -180,6 +180,7 @@ pub(super) fn measure(
         below: folder.path().to_owned(),
     };
     let bar = progress(settings.len() as u64 * u64::from(runs));
+    let mut numbers = Numbers::default();
     let mut round = 0;
     'rounds: while round < outcome.runs {
         let mut order: Vec<usize> = (0..settings.len()).collect();
@@ -194,9 +195,12 @@ pub(super) fn measure(
             else {
                 break 'rounds;
             };
-            watch.look();
-            let made = make(setting.released, &factors, &mut rng)
-                .and_then(|setup| outcome.who.run(args, session, &setup, true));
+            let made = make(setting.released, &factors, &mut rng).and_then(|setup| {
+                numbers.run(&setup, || {
+                    watch.look();
+                    outcome.who.run(args, session, &setup, true)
+                })
+            });
             let failure = match made {
                 Ok(Count::Of(sample)) => Ok(sample),
                 Ok(Count::None(reason)) => Err(Failure::new(1, reason)),
@@ -239,6 +243,7 @@ pub(super) fn measure(
     }
     outcome.settings = settings;
     outcome.notes.extend(watch.notes());
+    outcome.notes.extend(numbers.note());
     Ok(outcome)
 }
 

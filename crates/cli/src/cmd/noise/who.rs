@@ -7,7 +7,7 @@ use super::setup::Setup;
 use super::{Args, Count};
 use crate::cmd::run::{Wish, wishes};
 use crate::failure::Failure;
-use crate::fixed::Missing;
+use crate::fixed::{Factor, Fixed, Missing};
 use crate::model::{Precision, SourceKind};
 use crate::runner::Launch;
 use crate::session::Session;
@@ -26,6 +26,18 @@ pub(super) struct Sample {
     pub(super) notes: Vec<String>,
     /// With the virtual PMU: the functions are in it.
     pub(super) ran: Option<Box<Ran>>,
+}
+
+impl Sample {
+    /// Whether a number was chosen for the process, and it got one with more or less digits: another command moved the
+    /// place where numbers come from. The next ones cost a program that prints them the same.
+    fn has_another_length(&self, fixed: &Fixed) -> bool {
+        let chosen = self.missing.iter().all(|each| each.factor != Factor::Pid);
+        let pids = fixed.pid().zip(self.ended.pid);
+        chosen
+            && self.interrupted.is_none()
+            && pids.is_some_and(|(a, b)| a.checked_ilog10() != b.checked_ilog10())
+    }
 }
 
 /// The counter and its event.
@@ -227,5 +239,107 @@ impl Who {
             ));
         }
         Ok(Count::Of(sample))
+    }
+}
+
+/// How often a run is repeated whose process number has another length than the one chosen.
+const AGAIN: u32 = 3;
+
+/// Whether runs had process numbers like those that were chosen for them.
+#[derive(Default)]
+pub(super) struct Numbers {
+    /// Runs that had others.
+    others: u32,
+}
+
+impl Numbers {
+    /// Repeats a run until its number is as long as the one that `setup` chose. Once that did not help, no other run is
+    /// repeated: whoever moves numbers may go on.
+    pub(super) fn run(
+        &mut self,
+        setup: &Setup,
+        mut run: impl FnMut() -> Result<Count, Failure>,
+    ) -> Result<Count, Failure> {
+        let mut left = if self.others == 0 { AGAIN } else { 0 };
+        loop {
+            let count = run()?;
+            let other = match &count {
+                Count::Of(sample) => sample.has_another_length(&setup.fixed),
+                Count::None(_) => false,
+            };
+            if !other || left == 0 {
+                self.others = self.others.saturating_add(u32::from(other));
+                return Ok(count);
+            }
+            left = left.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn note(&self) -> Option<String> {
+        (self.others > 0).then(|| {
+            format!(
+                "{} run(s) had a process number of another length than the one chosen: programs that print theirs may \
+                 differ by it. Something else on this machine moves process numbers, as another truecount noise does.",
+                self.others
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::noise::Released;
+    use crate::runner::Exit;
+    use std::path::Path;
+    use truecount_stats::Rng;
+
+    fn sample(pid: i32, missing: Vec<Missing>) -> Count {
+        Count::Of(Sample {
+            count: 1,
+            ended: Ended {
+                pid: Some(pid),
+                exit: Exit {
+                    code: Some(0),
+                    signal: None,
+                },
+                timed_out: false,
+                aslr_refused: false,
+            },
+            interrupted: None,
+            whole: true,
+            missing,
+            notes: Vec::new(),
+            ran: None,
+        })
+    }
+
+    #[test]
+    fn runs_whose_number_others_moved_are_repeated() {
+        let (mut rng, program) = (Rng::new(1), Path::new("/bin/true"));
+        let argv = ["true".into()];
+        let setup = Setup::new(Released::Nothing, &[], &mut rng, program, &argv, program).unwrap();
+        let held = setup.fixed.pid().unwrap();
+        let mut numbers = Numbers::default();
+        let mut made = |pids: &[i32], missing: &[Missing]| {
+            let mut pids = pids.iter();
+            let mut runs = 0;
+            let count = numbers.run(&setup, || {
+                runs += 1;
+                Ok(sample(*pids.next().unwrap(), missing.to_vec()))
+            });
+            assert!(matches!(count, Ok(Count::Of(_))));
+            (runs, numbers.note())
+        };
+        assert_eq!(made(&[held], &[]), (1, None));
+        // The next one costs a program the same.
+        assert_eq!(made(&[held + 1], &[]), (1, None));
+        assert_eq!(made(&[held - 1, 345, held], &[]), (3, None));
+        let missing = [Missing::new(Factor::Pid, "not root")];
+        assert_eq!(made(&[345], &missing), (1, None));
+        let (runs, note) = made(&[345; 9], &[]);
+        assert!(runs == 4 && note.unwrap().starts_with("1 run(s) had"));
+        let (runs, note) = made(&[345; 9], &[]);
+        assert!(runs == 1 && note.unwrap().starts_with("2 run(s) had"));
     }
 }

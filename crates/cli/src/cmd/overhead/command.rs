@@ -42,16 +42,23 @@ struct Runs {
     seconds: f64,
 }
 
-/// Runs the command again and again until the time is over; every cell at least once.
+/// A run that failed after others had been measured.
+pub(super) struct Trouble {
+    /// Which run, and why.
+    pub(super) note: String,
+    pub(super) failure: Failure,
+}
+
+/// Runs the command again and again until the time is over, every cell at least once, or a run fails.
 ///
 /// # Errors
-/// The command cannot be run.
+/// The command cannot be run, and no cell was measured before.
 pub(super) fn measure(
     launcher: &mut Launcher,
     stop: &Stop<'_>,
     plan: &Plan,
     argv: &[OsString],
-) -> Result<Outcome, Failure> {
+) -> Result<(Outcome, Option<Trouble>), Failure> {
     let begun = Instant::now();
     let tried = sampling::try_cells(&plan.cells);
     let mut outcome = Outcome {
@@ -66,13 +73,29 @@ pub(super) fn measure(
     let mut runs: Vec<Runs> = Vec::new();
     runs.resize_with(cells.len(), Runs::default);
     let mut schedule = Schedule::new(cells.len(), plan.seed);
+    let mut made = 0u64;
+    let mut trouble = None;
     'rounds: loop {
         for step in schedule.next_round() {
             let (Some(&cell), Some(into)) = (cells.get(step.command), runs.get_mut(step.command))
             else {
                 continue;
             };
-            let ran = once(launcher, stop, argv, cell, &outcome)?;
+            made += 1;
+            let ran = match once(launcher, stop, argv, cell, &outcome) {
+                Ok(ran) => ran,
+                Err(failure) => {
+                    outcome.partial = outcome.rounds == 0;
+                    let when = if outcome.partial {
+                        " before every cell was visited"
+                    } else {
+                        ""
+                    };
+                    let note = format!("Run {made} ({}) failed{when}: {failure}.", name(cell));
+                    trouble = Some(Trouble { note, failure });
+                    break 'rounds;
+                }
+            };
             if stop.told(ran.interrupted) {
                 outcome.partial = outcome.rounds == 0;
                 break 'rounds;
@@ -98,7 +121,21 @@ pub(super) fn measure(
         }
     }
     outcome.seconds = begun.elapsed().as_secs_f64();
-    Ok(outcome)
+    match trouble {
+        Some(trouble) if outcome.cells.is_empty() => Err(trouble.failure),
+        trouble => Ok((outcome, trouble)),
+    }
+}
+
+fn name(cell: Option<Cell>) -> String {
+    cell.map_or_else(
+        || "undisturbed".to_owned(),
+        |cell| {
+            let (event, method) = (cell.event.name(), cell.method.name());
+            let (payload, rate) = (cell.payload.name(), cell.rate);
+            format!("{event} by {method} with {payload} at {rate} Hz")
+        },
+    )
 }
 
 fn cost(cell: Cell, base: &Runs, runs: &Runs, cycles_per_second: Option<f64>) -> Cost {

@@ -28,6 +28,8 @@ pub(super) struct Document {
     pub(super) reads: Vec<Read>,
     pub(super) advice: Option<Advice>,
     pub(super) model: Option<Model>,
+    /// What the reader should know: which run failed.
+    pub(super) notes: Vec<String>,
     environment: Environment,
 }
 
@@ -54,6 +56,7 @@ impl Document {
             model: (args.model || args.model_only).then_some(model),
             outcome,
             reads,
+            notes: Vec::new(),
             environment,
         })
     }

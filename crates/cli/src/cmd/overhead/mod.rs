@@ -198,13 +198,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         cpu: args.cpu,
         depth: args.depth,
     };
-    let (outcome, reads) = if args.model_only {
-        (Outcome::default(), Vec::new())
+    let (outcome, trouble, reads) = if args.model_only {
+        (Outcome::default(), None, Vec::new())
     } else {
         let progress = crate::cmd::exactness::spinner(args.seconds);
-        let outcome = if args.command.is_empty() {
-            sampling::run(&plan, &mut || stop.requested())
-                .map_err(|error| Failure::new(125, format!("cannot measure: {error}")))?
+        let (outcome, trouble) = if args.command.is_empty() {
+            let outcome = sampling::run(&plan, &mut || stop.requested());
+            let cannot = |error| Failure::new(125, format!("cannot measure: {error}"));
+            (outcome.map_err(cannot)?, None)
         } else {
             command::measure(&mut launcher, &stop, &plan, &args.command)?
         };
@@ -214,16 +215,21 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             reads::all()
         };
         progress.finish_and_clear();
-        (outcome, reads)
+        (outcome, trouble, reads)
     };
     let environment = Environment::gather(crate::cmd::check::aslr_is_on(), outcome.cpu.as_slice());
     let interrupted = stop.signal();
-    let document = Document::new(args, seed, outcome, reads, &base, interrupted, environment)?;
-    if args.json {
-        json::write(&mut output, &document)?;
+    let mut document = Document::new(args, seed, outcome, reads, &base, interrupted, environment)?;
+    let failed = trouble.map_or(Ok(()), |trouble| {
+        document.notes.push(trouble.note);
+        Err(trouble.failure)
+    });
+    let shown = if args.json {
+        json::write(&mut output, &document)
     } else {
-        text::write(&mut output, &document)?;
-    }
+        text::write(&mut output, &document)
+    };
+    Failure::of_all([failed, shown.map_err(Failure::from)])?;
     let nothing = !args.model_only && document.outcome.cells.is_empty();
     Ended::measured(interrupted, nothing.then_some("no cell could be measured"))
 }

@@ -24,6 +24,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         };
         writeln!(out, "{}", paint(WARN, how))?;
     }
+    for note in &document.notes {
+        writeln!(out, "{}", paint(WARN, note))?;
+    }
     let workload = document.command.as_deref().map_or_else(
         || format!("the built-in workload, {} frames deep", document.depth),
         str::to_owned,

@@ -41,7 +41,8 @@ pub(super) fn execute(
     };
     let mut missing: Vec<Missing> = Vec::new();
     missing.extend(launch.fixed.and_then(|fixed| fixed.in_turn().err()));
-    missing.extend(launch.fixed.and_then(Fixed::choose_pid));
+    // The engine's own thread starts the program.
+    missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
     let start = Instant::now();
     let running = virt::launch(
         &mut command,
@@ -87,6 +88,7 @@ pub(super) fn execute(
         .collect();
     Ok(Ran {
         ended: Ended {
+            pid: Some(pid),
             exit: Exit {
                 code: outcome.status.code(),
                 signal: outcome.status.signal(),
