@@ -93,14 +93,15 @@ EXAMPLES
   truecount noise -n 20 --factors aslr,env -- ./prog
   truecount noise --html noise.html -- ./prog       a page with every run drawn
   truecount noise --json -o noise.json -- ./prog
-  truecount noise --profile prof -- rustc -Zself-profile=prof -Zself-profile-counter=instructions:u m.rs
+  truecount noise --profile prof -- rustc -Zself-profile=prof \\
+      -Zself-profile-counter=instructions:u m.rs
   truecount stat --deterministic -r 5 -- ./prog     apply the remedies
   truecount stat --deterministic=all,time,threads -r 5 -- ./prog
                                                     also for clocks and the order of threads
 
-noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 124 where a run takes longer than
---timeout (it prints what it has, after one whole round at least), with 1 where neither the CPU's
-counters nor the virtual PMU work.";
+noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 124 where a run takes longer
+than --timeout (it prints what it has, after one whole round at least), with 1 where neither the
+CPU's counters nor the virtual PMU work.";
 
 /// Find what makes identical runs differ
 #[derive(clap::Args)]
