@@ -17,11 +17,12 @@ const WORKLOAD: &str = "TRUECOUNT_TEST_TOP";
 /// What it says when it begins.
 const RUNNING: &str = "the workload runs";
 
-/// No calls inside, so that a build without optimization spends its time here, too.
+/// No calls inside, so that a build without optimization spends its time here, too. Milliseconds, many times a sampling
+/// period: turns of about one period would be met at the same places again and again.
 #[inline(never)]
 fn top_test_hot(mut x: u64) -> u64 {
     let mut i = 0u64;
-    while i < 70_000 {
+    while i < 7_000_000 {
         x = (x ^ i) & 0xffff_ffff;
         i += 1;
     }
@@ -31,7 +32,7 @@ fn top_test_hot(mut x: u64) -> u64 {
 #[inline(never)]
 fn top_test_warm(mut x: u64) -> u64 {
     let mut i = 0u64;
-    while i < 30_000 {
+    while i < 3_000_000 {
         x = (x ^ i) & 0xffff_ffff;
         i += 1;
     }
@@ -48,9 +49,7 @@ fn workload() {
     let start = std::time::Instant::now();
     let mut x = 1;
     while start.elapsed().as_secs() < 700 {
-        for _ in 0..100 {
-            x = top_test_warm(top_test_hot(x));
-        }
+        x = top_test_warm(top_test_hot(x));
     }
     assert_ne!(x, u64::MAX);
 }
