@@ -69,3 +69,20 @@ fn screenshot(folder: &Path, page: &Path) -> Option<u64> {
     std::fs::remove_file(picture).unwrap();
     Some(size)
 }
+
+/// Whether a browser draws `chart.svg` and `page.html` as more than empty pages, and what it makes of the page's markup;
+/// `None` where there is no browser.
+fn drawn(folder: &Folder) -> Option<String> {
+    let file = |name: &str| folder.0.join(name);
+    std::fs::write(file("blank.html"), "<!doctype html>").unwrap();
+    let blank = screenshot(&folder.0, &file("blank.html"))?;
+    for name in ["chart.svg", "page.html"] {
+        let size = screenshot(&folder.0, &file(name))?;
+        assert!(
+            size > 3 * blank,
+            "{name}: {size} bytes, a blank one has {blank}"
+        );
+    }
+    let shown = chromium(&folder.0, &["--dump-dom"], &file("page.html"))?;
+    Some(String::from_utf8_lossy(&shown.stdout).into_owned())
+}

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use support::{code, fails, stderr, stdout, truecount, virtual_pmu};
+use support::{TWO_RUNS, code, fails, stderr, stdout, truecount, virtual_pmu};
 
 fn skipped() -> bool {
     let skip = !virtual_pmu();
@@ -177,17 +177,7 @@ fn region_profiles_that_tell_nothing_are_a_note() {
     for (bytes, cause) in files {
         let source = sources.path().join("bad");
         std::fs::write(&source, bytes).unwrap();
-        let head = [
-            "noise",
-            "--source",
-            "virtual",
-            "-n",
-            "2",
-            "--factors",
-            "env",
-            "--",
-            "cp",
-        ];
+        let head = [&TWO_RUNS[..], &["--factors", "env", "--", "cp"]].concat();
         let mut command = truecount(&head);
         command
             .arg(&source)

@@ -67,7 +67,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             }
             context.pc = exit.target;
             // RDTSC is 0F 31, RDTSCP 0F 01 F9.
-            clock::stamp(context, code.first() != Some(&0x0f));
+            clock::stamp(context, code.starts_with(&[0x01, 0xf9]));
             state::lock();
             goto(context, exit.target, None, NONE);
             state::unlock();

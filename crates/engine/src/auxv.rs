@@ -9,25 +9,26 @@ const MOST: u64 = 1 << 22;
 /// The last key.
 const AT_NULL: u64 = 0;
 
-/// Address and value of the entry `key`; `None` where there is none. `word` reads a word of the program,
-/// whose stack begins at `stack`.
+/// Address and value of the first entry of each of the `keys`; `None` where there is none. `word` reads a word of the
+/// program, whose stack begins at `stack`; it is asked for words in the order of their addresses.
 ///
 /// ```
 /// // No arguments, no environment, one entry.
 /// let stack = [0u64, 0, 0, 25, 0x7fff_1000, 0, 0];
 /// let word = |at: u64| Ok(stack[usize::try_from(at / 8).unwrap()]);
-/// let found = truecount_engine::auxv::entry(word, 0, 25)?;
-/// assert_eq!(found, Some((24, 0x7fff_1000)));
+/// let found = truecount_engine::auxv::entries(word, 0, [25, 33])?;
+/// assert_eq!(found, [Some((24, 0x7fff_1000)), None]);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Errors
 /// Those of `word`.
-pub fn entry(
-    word: impl Fn(u64) -> io::Result<u64>,
+pub fn entries<const N: usize>(
+    mut word: impl FnMut(u64) -> io::Result<u64>,
     stack: u64,
-    key: u64,
-) -> io::Result<Option<(u64, u64)>> {
+    keys: [u64; N],
+) -> io::Result<[Option<(u64, u64)>; N]> {
+    let mut found = [None; N];
     let at = |n: u64| stack.wrapping_add(8u64.wrapping_mul(n));
     let mut n = word(at(0))?.saturating_add(2);
     while n < MOST && word(at(n))? != 0 {
@@ -35,16 +36,16 @@ pub fn entry(
     }
     n = n.saturating_add(1);
     while n < MOST {
-        let (found, value) = (word(at(n))?, word(at(n + 1))?);
-        if found == key {
-            return Ok(Some((at(n), value)));
-        }
-        if found == AT_NULL {
+        let (key, value) = (word(at(n))?, word(at(n + 1))?);
+        if key == AT_NULL {
             break;
+        }
+        for (place, _) in found.iter_mut().zip(keys).filter(|(_, each)| *each == key) {
+            place.get_or_insert((at(n), value));
         }
         n += 2;
     }
-    Ok(None)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -57,7 +58,7 @@ mod tests {
             word.copied()
                 .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
         };
-        entry(word, 0, key)
+        entries(word, 0, [key]).map(|[found]| found)
     }
 
     #[test]
@@ -75,6 +76,6 @@ mod tests {
         assert!(find(&[0, 0, 5, 5, 5], 25).is_err());
         assert_eq!(find(&[u64::MAX, 0], 25).unwrap(), None);
         let never = |_: u64| Ok(1);
-        assert_eq!(entry(never, u64::MAX - 3, 25).unwrap(), None);
+        assert_eq!(entries(never, u64::MAX - 3, [25]).unwrap(), [None]);
     }
 }

@@ -123,25 +123,31 @@ fn apply(pid: i32, change: AtExec) -> io::Result<()> {
     if class != *b"\x7fELF\x02" {
         return Err(io::Error::other("a program is not 64-bit"));
     }
+    let [random, vdso] = find(pid, [AT_RANDOM, AT_SYSINFO_EHDR])?;
     if let Some(bytes) = change.random
-        && let Some((_, at)) = find(pid, AT_RANDOM)?
+        && let Some((_, at)) = random
     {
         write(pid, at, &bytes)?;
     }
     if change.hide_vdso
-        && let Some((entry, _)) = find(pid, AT_SYSINFO_EHDR)?
+        && let Some((entry, _)) = vdso
     {
         write(pid, entry, &AT_IGNORE.to_ne_bytes())?;
     }
     Ok(())
 }
 
-/// Address and value of an entry of the auxiliary vector. The stack begins at `startstack` of `proc_pid_stat(5)`.
-fn find(pid: i32, key: u64) -> io::Result<Option<(u64, u64)>> {
+/// Address and value of entries of the auxiliary vector. The stack begins at `startstack` of `proc_pid_stat(5)`.
+fn find<const N: usize>(pid: i32, keys: [u64; N]) -> io::Result<[Option<(u64, u64)>; N]> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let stack = start_of_stack(&stat)
         .ok_or_else(|| io::Error::other("the kernel does not tell where the stack begins"))?;
-    truecount_engine::auxv::entry(|at| word(pid, at), stack, key)
+    let mut words = Words {
+        pid,
+        page: None,
+        bytes: [0; PAGE],
+    };
+    truecount_engine::auxv::entries(|at| words.at(at), stack, keys)
 }
 
 /// Field 28 of `/proc/pid/stat`, counted behind the name, which may hold anything.
@@ -158,17 +164,40 @@ fn remote(at: u64, length: usize) -> libc::iovec {
     }
 }
 
-fn word(pid: i32, at: u64) -> io::Result<u64> {
-    let mut bytes = [0u8; 8];
-    let local = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
-    };
-    let remote = remote(at, bytes.len());
-    // SAFETY: fills our bytes.
-    let done = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    whole(done, bytes.len())?;
-    Ok(u64::from_ne_bytes(bytes))
+/// Every page is a multiple of it.
+const PAGE: usize = 4096;
+
+/// Words of a process, read a page at a time.
+struct Words {
+    pid: i32,
+    page: Option<u64>,
+    bytes: [u8; PAGE],
+}
+
+impl Words {
+    fn at(&mut self, at: u64) -> io::Result<u64> {
+        let inside = at % PAGE as u64;
+        let page = at.wrapping_sub(inside);
+        if self.page != Some(page) {
+            let local = libc::iovec {
+                iov_base: self.bytes.as_mut_ptr().cast(),
+                iov_len: PAGE,
+            };
+            let remote = remote(page, PAGE);
+            // SAFETY: fills our bytes.
+            let done = unsafe {
+                libc::process_vm_readv(self.pid, &raw const local, 1, &raw const remote, 1, 0)
+            };
+            whole(done, PAGE)?;
+            self.page = Some(page);
+        }
+        // The stack is aligned: no word lies in two pages.
+        let word = usize::try_from(inside).ok().and_then(|from| {
+            let bytes = self.bytes.get(from..)?.first_chunk::<8>()?;
+            Some(u64::from_ne_bytes(*bytes))
+        });
+        word.ok_or_else(|| io::Error::from_raw_os_error(libc::EFAULT))
+    }
 }
 
 /// Whether a transfer was of all bytes.
@@ -211,13 +240,24 @@ mod tests {
     #[test]
     fn the_vector_of_a_process_is_found_on_its_stack() {
         let me = std::process::id().cast_signed();
-        for key in [AT_RANDOM, AT_SYSINFO_EHDR] {
+        let keys = [AT_RANDOM, AT_SYSINFO_EHDR];
+        let found = find(me, keys).unwrap();
+        for (key, found) in keys.into_iter().zip(found) {
             // SAFETY: asks for a number.
             let told = unsafe { libc::getauxval(key as libc::c_ulong) };
-            let found = find(me, key).unwrap().map_or(0, |(_, value)| value);
-            assert_eq!(found, told as u64, "{key}");
+            assert_eq!(found.map_or(0, |(_, value)| value), told as u64, "{key}");
         }
-        assert!(find(me, AT_RANDOM).unwrap().is_some());
-        assert!(word(me, 8).is_err());
+        assert!(found[0].is_some());
+        let mut words = Words {
+            pid: me,
+            page: None,
+            bytes: [0; PAGE],
+        };
+        let number = 0x1234_5678_9abc_def0u64;
+        assert_eq!(
+            words.at(std::ptr::from_ref(&number) as u64).unwrap(),
+            number
+        );
+        assert!(words.at(8).is_err() && words.at(u64::MAX).is_err());
     }
 }

@@ -11,6 +11,7 @@ use truecount_events::{Kind, Special, generic};
 
 use super::{Interval, Run, Target};
 use crate::failure::Failure;
+use crate::fixed::Missing;
 use crate::runner::Launch;
 use crate::wanted::{Wanted, What};
 
@@ -54,8 +55,11 @@ pub(super) fn whole<'r>(
     }
 }
 
-/// The command with its arguments, streams, process group and CPUs.
-pub(super) fn prepare(program: &Path, launch: &Launch<'_>) -> Result<Command, Failure> {
+/// The command with its arguments, streams, process group and CPUs, and what cannot be held still of it.
+pub(super) fn prepare(
+    program: &Path,
+    launch: &Launch<'_>,
+) -> Result<(Command, Vec<Missing>), Failure> {
     let mut command = Command::new(program);
     if let Some((first, rest)) = launch.argv.split_first() {
         command.arg0(first).args(rest);
@@ -78,15 +82,18 @@ pub(super) fn prepare(program: &Path, launch: &Launch<'_>) -> Result<Command, Fa
         command.process_group(0);
     }
     pin(&mut command, launch);
+    let mut missing = Vec::new();
     if let Some(fixed) = launch.fixed {
-        if fixed.in_turn() == Ok(true) {
+        match fixed.in_turn() {
+            Ok(false) => {}
             // SAFETY: one system call on memory of its own.
-            unsafe {
+            Ok(true) => unsafe {
                 command.pre_exec(|| match crate::fixed::threads::set() {
                     0 => Ok(()),
                     errno => Err(std::io::Error::from_raw_os_error(errno)),
                 });
-            }
+            },
+            Err(refused) => missing.push(refused),
         }
         command
             .env_clear()
@@ -96,7 +103,7 @@ pub(super) fn prepare(program: &Path, launch: &Launch<'_>) -> Result<Command, Fa
             unsafe { command.pre_exec(move || folder.enter()) };
         }
     }
-    Ok(command)
+    Ok((command, missing))
 }
 
 /// Binds the program to CPUs before it starts.

@@ -10,7 +10,7 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
 use crate::failure::Failure;
-use crate::fixed::{Answers, Factor, Fixed, Missing};
+use crate::fixed::{Answers, Factor, Fixed};
 use crate::model::{Precision, Reading, SourceKind};
 use crate::render::number::grouped;
 use crate::runner::{Exit, exec_failure};
@@ -64,7 +64,7 @@ impl Source for Step {
         interval: Option<Interval<'_>>,
     ) -> Result<Measurement, Failure> {
         let (program, launch) = super::command::whole(run, interval.as_ref(), "single-stepping")?;
-        let mut command = super::command::prepare(program, launch)?;
+        let (mut command, mut missing) = super::command::prepare(program, launch)?;
         let mask = session.signals.original();
         // SAFETY: one async-signal-safe call on a value that the closure owns.
         unsafe {
@@ -81,9 +81,7 @@ impl Source for Step {
             Some(fixed) => Answers::prepare(&mut command, fixed.wanted())?,
             None => None,
         };
-        let mut missing: Vec<Missing> = Vec::new();
         missing.extend(launch.fixed.and_then(Fixed::no_clock));
-        missing.extend(launch.fixed.and_then(|fixed| fixed.in_turn().err()));
         missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
         let cancel = AtomicBool::new(false);
         let before = self.before;

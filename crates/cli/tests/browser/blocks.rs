@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Folder, chromium, screenshot};
+use super::{Folder, drawn};
 
 /// Stacks of a loop of one block: `hits` of 100 iterations take about 20 cycles, the others about 300.
 fn recording(path: &Path, hits: u32) {
@@ -50,21 +50,9 @@ fn the_prefetch_story_is_drawn() {
     );
 
     // A blank page as the measure of what an empty picture weighs.
-    std::fs::write(file("blank.html"), "<!doctype html>").unwrap();
-    let Some(blank) = screenshot(&folder.0, &file("blank.html")) else {
+    let Some(shown) = drawn(&folder) else {
         return;
     };
-    let chart = screenshot(&folder.0, &file("chart.svg")).unwrap();
-    assert!(
-        chart > 3 * blank,
-        "the chart is a picture: {chart} bytes, a blank one has {blank}"
-    );
-    let page = screenshot(&folder.0, &file("page.html")).unwrap();
-    assert!(page > 3 * blank, "{page} bytes, a blank one has {blank}");
-
-    // What the browser made of the markup: both series, their modes, the window.
-    let shown = chromium(&folder.0, &["--dump-dom"], &file("page.html")).unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     for text in [
         "before.txt: 9,000 executions",
         "after.txt: 9,000 executions",
@@ -140,19 +128,9 @@ fn what_was_timed_without_a_pmu_is_drawn() {
         "./large",
     );
     assert!(said.contains("COMPARED"), "{said}");
-    std::fs::write(file("blank.html"), "<!doctype html>").unwrap();
-    let Some(blank) = screenshot(&folder.0, &file("blank.html")) else {
+    let Some(shown) = drawn(&folder) else {
         return;
     };
-    for picture in ["chart.svg", "page.html"] {
-        let size = screenshot(&folder.0, &file(picture)).unwrap();
-        assert!(
-            size > 3 * blank,
-            "{picture}: {size} bytes, a blank one has {blank}"
-        );
-    }
-    let shown = chromium(&folder.0, &["--dump-dom"], &file("page.html")).unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     for text in [
         "look_up, from one execution to the next",
         "TSC cycles",

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::{
-    code, compiled, fails, interrupt, json, run, schema, stderr, stdout, truecount, virtual_pmu,
+    TWO_RUNS, code, compiled, fails, interrupt, json, run, schema, stderr, stdout, truecount,
+    virtual_pmu,
 };
 
 /// Strings whose order in a set depends on the hash seed, which Python takes from getrandom.
@@ -388,15 +389,7 @@ fn a_full_disk_does_not_cost_the_result() {
         println!("skipped: no /dev/full");
         return;
     }
-    let head = [
-        "noise",
-        "--source",
-        "virtual",
-        "-n",
-        "2",
-        "--factors",
-        "env",
-    ];
+    let head = [&TWO_RUNS[..], &["--factors", "env"]].concat();
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept.svg");
     std::fs::write(&kept, "x".repeat(100_000)).unwrap();
@@ -440,16 +433,7 @@ fn what_rustc_tells_of_itself_is_used() {
     let rustc = Path::new(String::from_utf8(root.stdout).unwrap().trim()).join("bin/rustc");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("m.rs"), "pub fn one() -> u32 { 1 }\n").unwrap();
-    let head = [
-        "noise",
-        "--source",
-        "virtual",
-        "-n",
-        "2",
-        "--factors",
-        "aslr",
-        "--json",
-    ];
+    let head = [&TWO_RUNS[..], &["--factors", "aslr", "--json"]].concat();
     // Its profiler takes a counter that rdpmc reads, or none.
     let output = truecount(&[&head[..], &["--profile", "prof", "--"]].concat())
         .arg(rustc)

@@ -104,6 +104,9 @@ pub(crate) fn schema(name: &str) -> serde_json::Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// `noise` with the virtual PMU, two runs of every setting.
+pub(crate) const TWO_RUNS: [&str; 5] = ["noise", "--source", "virtual", "-n", "2"];
+
 /// A C program, compiled; `None` without a compiler.
 pub(crate) fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
     let (file, program) = (folder.join("program.c"), folder.join("program"));

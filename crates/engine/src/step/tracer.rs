@@ -230,9 +230,14 @@ impl<'a, 'w> Tracer<'a, 'w> {
             let program = program.map_or_else(|_| tid.to_string(), |p| p.display().to_string());
             return Err(StepError::NotSixtyFourBit { program });
         }
-        // One that is killed meanwhile needs no stack.
-        let _ = self.change_stack(tid);
-        Ok(())
+        match self.change_stack(tid) {
+            // One that is killed meanwhile needs no stack.
+            Err(source) if source.raw_os_error() != Some(libc::ESRCH) => Err(StepError::Trace {
+                call: "changing the new program's stack",
+                source,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Changes what the options ask for, before the program's first instruction.
@@ -241,9 +246,10 @@ impl<'a, 'w> Tracer<'a, 'w> {
             return Ok(());
         }
         let stack = sys::register(tid, Register::StackPointer)?;
-        let find = |key| crate::auxv::entry(|at| sys::peek(tid, at), stack, key);
+        let keys = [libc::AT_RANDOM, libc::AT_SYSINFO_EHDR];
+        let [random, vdso] = crate::auxv::entries(|at| sys::peek(tid, at), stack, keys)?;
         if let Some(bytes) = self.at_random
-            && let Some((_, at)) = find(libc::AT_RANDOM)?
+            && let Some((_, at)) = random
         {
             let [low, high] = [0, 8].map(|half| {
                 let mut word = [0u8; 8];
@@ -256,7 +262,7 @@ impl<'a, 'w> Tracer<'a, 'w> {
         }
         // Without one there is nothing to hide.
         if self.hide_vdso
-            && let Some((entry, _)) = find(libc::AT_SYSINFO_EHDR)?
+            && let Some((entry, _)) = vdso
         {
             sys::poke(tid, entry, libc::AT_IGNORE)?;
         }

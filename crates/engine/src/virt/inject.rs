@@ -156,20 +156,23 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         "writing the start arguments",
         ptrace::write(tid, BOOT_STACK, args),
     )?;
+    let [random, vdso] = if shared.at_random.is_some() || shared.hide_vdso {
+        let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
+        let keys = [libc::AT_RANDOM, libc::AT_SYSINFO_EHDR];
+        step(
+            "reading the auxiliary vector",
+            crate::auxv::entries(word, regs.rsp, keys),
+        )?
+    } else {
+        [None; 2]
+    };
     if let Some(bytes) = &shared.at_random {
-        let entry = step(
-            "finding AT_RANDOM",
-            auxiliary(tid, regs.rsp, libc::AT_RANDOM),
-        )?;
-        let (_, at) = entry.ok_or(InjectError::Gone)?;
+        let (_, at) = random.ok_or(InjectError::Gone)?;
         step("writing AT_RANDOM", ptrace::write(tid, at, bytes))?;
     }
     // Without one there is nothing to hide.
     if shared.hide_vdso
-        && let Some((entry, _)) = step(
-            "finding the vDSO",
-            auxiliary(tid, regs.rsp, libc::AT_SYSINFO_EHDR),
-        )?
+        && let Some((entry, _)) = vdso
     {
         let ignore = libc::AT_IGNORE.to_le_bytes();
         step("hiding the vDSO", ptrace::write(tid, entry, &ignore))?;
@@ -251,10 +254,6 @@ fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), 
         [image_fd, 0, 0, 0, 0, 0],
     )?;
     Ok((totals_fd, cache_fd))
-}
-
-fn auxiliary(tid: i32, sp: u64, key: u64) -> io::Result<Option<(u64, u64)>> {
-    crate::auxv::entry(|at| ptrace::peek(tid, at).map(i64::cast_unsigned), sp, key)
 }
 
 fn program_name(tid: i32) -> String {

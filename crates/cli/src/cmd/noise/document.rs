@@ -126,14 +126,12 @@ pub(super) fn median(counts: &[u64]) -> Option<u64> {
 /// Distances of the others from the median. Its own, always 0, would hide part of what the others say (the structural
 /// zero of Hines and O'Hara Hines, "Increased power with modified forms of the Levene test", Biometrics 56, 2000).
 fn distances(counts: &[u64]) -> Vec<f64> {
-    let mut sorted = counts.to_vec();
-    sorted.sort_unstable();
-    let middle = sorted.len() / 2;
-    let Some(&median) = sorted.get(middle) else {
+    let Some(median) = median(counts) else {
         return Vec::new();
     };
-    sorted.remove(middle);
-    sorted.iter().map(|&c| c.abs_diff(median) as f64).collect()
+    let own = counts.iter().position(|&count| count == median);
+    let others = counts.iter().enumerate().filter(|&(at, _)| Some(at) != own);
+    others.map(|(_, &c)| c.abs_diff(median) as f64).collect()
 }
 
 fn divergences(least: &Functions, most: &Functions) -> Vec<Divergence> {

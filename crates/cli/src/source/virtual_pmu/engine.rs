@@ -32,15 +32,13 @@ pub(super) fn execute(
     per_block: bool,
     watched: Option<virt::Watched>,
 ) -> Result<Ran, Refusal> {
-    let mut command = command::prepare(program, launch).map_err(Refusal::Command)?;
+    let (mut command, mut missing) = command::prepare(program, launch).map_err(Refusal::Command)?;
     die_with_us(&mut command);
     before_exec(&mut command, signals, launch);
     let answers = match launch.fixed {
         Some(fixed) => Answers::prepare(&mut command, fixed.wanted()).map_err(Refusal::Command)?,
         None => None,
     };
-    let mut missing: Vec<Missing> = Vec::new();
-    missing.extend(launch.fixed.and_then(|fixed| fixed.in_turn().err()));
     // The engine's own thread starts the program.
     missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
     let start = Instant::now();
