@@ -151,7 +151,10 @@ pub fn find(cache: &mut Cache, pc: u64) -> Option<u32> {
     }
     let covers = |at: usize| {
         store.active.get(at) == Some(&ACTIVE)
-            && store.images.get(at).is_some_and(|i| i.start <= pc && pc < i.end)
+            && store
+                .images
+                .get(at)
+                .is_some_and(|i| i.start <= pc && pc < i.end)
     };
     let at = if covers(store.last) {
         store.last
@@ -184,12 +187,15 @@ fn index_of<'a>(index: &'a [u32], image: &Image) -> &'a [u32] {
 
 fn pages_of<'a>(pages: &'a [SavedPage], image: &Image) -> &'a [SavedPage] {
     let from = image.first_page as usize;
-    pages.get(from..from.saturating_add(image.page_count as usize)).unwrap_or(&[])
+    pages
+        .get(from..from.saturating_add(image.page_count as usize))
+        .unwrap_or(&[])
 }
 
 fn words_of<'a>(log: &'a [u64], image: &Image) -> &'a [u64] {
     let from = image.first_word as usize;
-    log.get(from..from.saturating_add(image.words as usize)).unwrap_or(&[])
+    log.get(from..from.saturating_add(image.words as usize))
+        .unwrap_or(&[])
 }
 
 fn slot_of(pc: u64, bits: u32) -> usize {
@@ -204,14 +210,23 @@ fn page_hash(number: u64) -> Option<u64> {
 
 impl Store {
     /// A new mapping of a file: remembered, and its translations taken up.
-    fn map(&mut self, context: &mut Context, start: u64, end: u64, offset: u64, identity: Identity) {
+    fn map(
+        &mut self,
+        context: &mut Context,
+        start: u64,
+        end: u64,
+        offset: u64,
+        identity: Identity,
+    ) {
         let free = self
             .mapped
             .iter()
             .take(self.mapped_count)
             .position(|m| m.end == 0)
             .unwrap_or(self.mapped_count);
-        let Some(place) = self.mapped.get_mut(free) else { return };
+        let Some(place) = self.mapped.get_mut(free) else {
+            return;
+        };
         *place = Mapped {
             start,
             end,
@@ -242,7 +257,9 @@ impl Store {
 
     /// Compares every page; where all are the same, the image's blocks can run.
     fn activate(&mut self, at: usize) -> bool {
-        let Some(image) = self.images.get(at) else { return false };
+        let Some(image) = self.images.get(at) else {
+            return false;
+        };
         let saved = pages_of(self.pages, image);
         let same = |page: &SavedPage| {
             let inside = image.start >> 12 <= page.number && page.number < image.end >> 12;

@@ -128,7 +128,9 @@ pub fn stamp(context: &mut Context, with_cpu: bool) {
     if with_cpu {
         let cpu: u32;
         // SAFETY: reads the time stamp counter and the CPU's number.
-        unsafe { core::arch::asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") cpu, options(nomem, nostack)) };
+        unsafe {
+            core::arch::asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") cpu, options(nomem, nostack))
+        };
         context.regs[1] = u64::from(cpu);
     }
 }
@@ -175,24 +177,44 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
             if a[0] != 0 && written(a[0], &pair(time, 1000), 0) != 0 {
                 return -sys::EFAULT;
             }
-            if a[1] == 0 { 0 } else { written(a[1], &zone, 0) }
+            if a[1] == 0 {
+                0
+            } else {
+                written(a[1], &zone, 0)
+            }
         }
         201 => {
             let seconds = (EPOCH + now(context)) / SECOND;
-            if a[0] == 0 { seconds as i64 } else { written(a[0], &seconds, seconds as i64) }
+            if a[0] == 0 {
+                seconds as i64
+            } else {
+                written(a[0], &seconds, seconds as i64)
+            }
         }
         100 => {
             let since = ((BOOT + now(context)) / TICK) as i64;
             let ran = RAN.load(Relaxed) / TICK;
-            if a[0] == 0 { since } else { written(a[0], &[ran, 0, 0, 0], since) }
+            if a[0] == 0 {
+                since
+            } else {
+                written(a[0], &[ran, 0, 0, 0], since)
+            }
         }
         98 => {
             // SAFETY: as the program made it; then the times, which come first.
             let result = unsafe { sys::call(98, a) };
             now(context);
-            let own = if (a[0] as i32) < 0 { 0 } else { RAN.load(Relaxed) };
+            let own = if (a[0] as i32) < 0 {
+                0
+            } else {
+                RAN.load(Relaxed)
+            };
             let [seconds, micros] = pair(own, 1000);
-            if result == 0 { written(a[1], &[seconds, micros, 0, 0], 0) } else { result }
+            if result == 0 {
+                written(a[1], &[seconds, micros, 0, 0], 0)
+            } else {
+                result
+            }
         }
         223 | 286 => timer(context, number, a),
         _ => {
@@ -203,7 +225,11 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
 }
 
 fn written<T: Copy>(at: u64, value: &T, result: i64) -> i64 {
-    if sys::write_program(at, value) { result } else { -sys::EFAULT }
+    if sys::write_program(at, value) {
+        result
+    } else {
+        -sys::EFAULT
+    }
 }
 
 /// A wait with a limit.
@@ -296,4 +322,3 @@ fn timer(context: &mut Context, number: u64, mut a: [u64; 6]) -> i64 {
     core::hint::black_box(&spec);
     result
 }
-

@@ -6,9 +6,7 @@
 //! keeps the counters it was born with and goes on in a log of its own.
 
 use crate::cache::{Block, CACHE};
-use crate::layout::{
-    COUNTERS, Context, LOG, MAX_COUNTERS, REGION, option, state as slot_state,
-};
+use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, REGION, option, state as slot_state};
 use crate::log::{self, Entry};
 use crate::state::{self, Global, Table};
 use crate::xlate::block;
@@ -227,7 +225,10 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
 /// The counter for the first `done` instructions of a block.
 fn beginning(block: &Block, done: u8) -> u32 {
     let log = LOG_STATE.get();
-    let at = (block.counter as usize).wrapping_mul(31).wrapping_add(usize::from(done)) & 255;
+    let at = (block.counter as usize)
+        .wrapping_mul(31)
+        .wrapping_add(usize::from(done))
+        & 255;
     if let Some(&(of, length, number)) = log.beginnings.get(at)
         && (of, length) == (block.counter, done)
     {
@@ -236,7 +237,11 @@ fn beginning(block: &Block, done: u8) -> u32 {
     let number = log.take();
     let mut facts = [Default::default(); block::MAX_INSNS];
     each(log.space, &mut |entry| {
-        if let Entry::Block { counter, facts: found, .. } = entry
+        if let Entry::Block {
+            counter,
+            facts: found,
+            ..
+        } = entry
             && counter == block.counter
         {
             for (to, from) in facts.iter_mut().zip(found.iter()) {
@@ -295,7 +300,13 @@ pub fn sum_events(context: &Context) -> Counts {
     }
     state::lock();
     each(context.space, &mut |entry| {
-        if let Entry::Block { counter: number, .. } | Entry::Part { counter: number, .. } = entry {
+        if let Entry::Block {
+            counter: number, ..
+        }
+        | Entry::Part {
+            counter: number, ..
+        } = entry
+        {
             // SAFETY: the thread's own region.
             let value = unsafe { counter(context, number).read_volatile() };
             entry.add(value, &mut sums);

@@ -2,7 +2,9 @@
 
 use crate::cache::{CACHE, NONE};
 use crate::entry::{self, address, kind};
-use crate::layout::{Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE, state as slot_state};
+use crate::layout::{
+    Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE, state as slot_state,
+};
 use crate::pages::{PAGES, WATCHED};
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
 use crate::xlate::entry::{Via, is_descriptor_syscall, is_plain_syscall};
@@ -51,7 +53,11 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             syscalls::special(context, next);
             let target = context.pc;
             state::lock();
-            let exit = if target == next { context.exit_id } else { NONE };
+            let exit = if target == next {
+                context.exit_id
+            } else {
+                NONE
+            };
             goto(context, target, None, exit);
             state::unlock();
         }
@@ -74,7 +80,9 @@ extern "C" fn rt_dispatch(context: *mut Context) {
         }
         kind::MISS_RET => enter_via(context, Via::Ret),
         kind::MISS_MEMORY => enter_via(context, Via::Memory),
-        miss if miss & !3 == kind::MISS_REGISTER => enter_via(context, Via::Register(miss as u8 & 3)),
+        miss if miss & !3 == kind::MISS_REGISTER => {
+            enter_via(context, Via::Register(miss as u8 & 3))
+        }
         kind::GOTO => {
             state::lock();
             let target = context.target;
@@ -100,7 +108,9 @@ fn open_pages(context: &Context) {
     if WATCHED.load(Relaxed) != 0 {
         state::lock();
         let number = context.regs[0];
-        PAGES.get().open_for(CACHE.get(), number, syscalls::arguments(context));
+        PAGES
+            .get()
+            .open_for(CACHE.get(), number, syscalls::arguments(context));
         state::unlock();
     }
 }
@@ -207,7 +217,11 @@ fn map_totals(fd: u64) {
     // SAFETY: shared mapping at an address reserved for it; then our descriptor.
     unsafe {
         let got = sys::call(sys::MMAP, [TOTALS_BASE, len, 3, flags, fd, 0]);
-        check!(got == TOTALS_BASE as i64, "the totals file cannot be mapped (errno {})", -got);
+        check!(
+            got == TOTALS_BASE as i64,
+            "the totals file cannot be mapped (errno {})",
+            -got
+        );
         sys::call(28, [TOTALS_BASE, len, 16, 0, 0, 0]); // MADV_DONTDUMP
         perf::know_file(fd);
         sys::call(3, [fd, 0, 0, 0, 0, 0]);

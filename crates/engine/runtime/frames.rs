@@ -159,7 +159,17 @@ fn force_segv() -> ! {
     unsafe {
         sys::call(13, [11, core::ptr::from_ref(&default) as u64, 0, 8, 0, 0]);
         sys::set_mask(!(1 << 10));
-        sys::call(234, [u64::from(sys::getpid()), u64::from(sys::gettid()), 11, 0, 0, 0]);
+        sys::call(
+            234,
+            [
+                u64::from(sys::getpid()),
+                u64::from(sys::gettid()),
+                11,
+                0,
+                0,
+                0,
+            ],
+        );
     }
     report::fail(format_args!("SIGSEGV did not end the program"))
 }

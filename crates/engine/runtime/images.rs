@@ -39,8 +39,19 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
 fn is_privileged(directory: u64, path: u64, flags: u64) -> bool {
     let mut stat = [0u64; 18];
     // SAFETY: newfstatat into a buffer of struct stat's 144 bytes.
-    let result =
-        unsafe { sys::call(262, [directory, path, stat.as_mut_ptr() as u64, flags & 0x1100, 0, 0]) };
+    let result = unsafe {
+        sys::call(
+            262,
+            [
+                directory,
+                path,
+                stat.as_mut_ptr() as u64,
+                flags & 0x1100,
+                0,
+                0,
+            ],
+        )
+    };
     let mode = stat[3] as u32;
     if result < 0 || mode & 0o6000 == 0 {
         return false;

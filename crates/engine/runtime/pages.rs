@@ -15,8 +15,8 @@ use maps::Maps;
 use crate::cache::{Cache, NONE};
 use crate::state::{self, Global};
 use crate::sys;
-use core::sync::atomic::{AtomicU32, Ordering::*};
 use crate::xlate::decode::MAX_LEN;
+use core::sync::atomic::{AtomicU32, Ordering::*};
 
 pub const READ: u8 = 1;
 pub const WRITE: u8 = 2;
@@ -203,7 +203,9 @@ impl Pages {
         if self.unwatched {
             return;
         }
-        let Some(page) = self.existing(number) else { return };
+        let Some(page) = self.existing(number) else {
+            return;
+        };
         let (shared, guarded) = (page.shared, page.guarded);
         if page.prot & WRITE != 0 && !page.watched {
             page.watched = true;
@@ -225,10 +227,14 @@ impl Pages {
         if let Some(page) = self.existing(number) {
             page.guarded = true;
         }
-        let Some(own) = self.maps.find(number << 12) else { return };
+        let Some(own) = self.maps.find(number << 12) else {
+            return;
+        };
         let place = own.offset + ((number << 12) - own.start);
         for at in 0..self.maps.list().len() {
-            let Some(&vma) = self.maps.list().get(at) else { return };
+            let Some(&vma) = self.maps.list().get(at) else {
+                return;
+            };
             let inside = place.wrapping_sub(vma.offset) < vma.end - vma.start;
             let alias = (vma.start + place.wrapping_sub(vma.offset)) >> 12;
             if vma.file != own.file || !vma.shared || !inside || alias == number {
@@ -312,7 +318,9 @@ impl Pages {
 
     /// Drops every block of a page.
     fn drop_blocks(&mut self, cache: &mut Cache, number: u64) {
-        let Some(page) = self.existing(number) else { return };
+        let Some(page) = self.existing(number) else {
+            return;
+        };
         let mut block = page.head;
         page.head = NONE;
         page.guarded = false;
@@ -350,7 +358,11 @@ impl Pages {
             self.maps.read();
             self.dirty = false;
             let writable = self.maps.find(address).is_some_and(|v| v.prot & WRITE != 0);
-            return if writable { Fault::Again } else { Fault::Program };
+            return if writable {
+                Fault::Again
+            } else {
+                Fault::Program
+            };
         }
         page.watched = false;
         page.faults = page.faults.saturating_add(1);
@@ -420,8 +432,7 @@ impl Pages {
 
     /// `struct msghdr`: name, its length, vector, its length, control, its length.
     fn open_message(&mut self, cache: &mut Cache, message: u64) {
-        if let Some([name, _, vector, count, control, len]) =
-            sys::read_program::<[u64; 6]>(message)
+        if let Some([name, _, vector, count, control, len]) = sys::read_program::<[u64; 6]>(message)
         {
             self.open(cache, name, 128);
             self.open(cache, control, len);
@@ -473,7 +484,11 @@ impl Pages {
             if let Some(page) = pages.existing(number)
                 && page.known
             {
-                let prot = if page.watched { page.prot | WRITE } else { page.prot };
+                let prot = if page.watched {
+                    page.prot | WRITE
+                } else {
+                    page.prot
+                };
                 f(number, prot, page.head);
             }
         });

@@ -102,7 +102,10 @@ fn renew(copy: u64, device: u64, inode: u64) {
         {
             return;
         }
-        sys::call(2, [c"/proc/self/maps".as_ptr() as u64, O_CLOEXEC, 0, 0, 0, 0])
+        sys::call(
+            2,
+            [c"/proc/self/maps".as_ptr() as u64, O_CLOEXEC, 0, 0, 0, 0],
+        )
     };
     if list < 0 {
         return; // no descriptor left: what was mapped at the `open`
@@ -155,9 +158,10 @@ fn is_ours(path: u64) -> bool {
     for (to, from) in name.iter_mut().skip(6 + len).zip(b"/maps\0") {
         *to = *from;
     }
-    name.iter().take(6 + len + 6).enumerate().all(|(at, byte)| {
-        sys::read_program::<u8>(path.wrapping_add(at as u64)) == Some(*byte)
-    })
+    name.iter()
+        .take(6 + len + 6)
+        .enumerate()
+        .all(|(at, byte)| sys::read_program::<u8>(path.wrapping_add(at as u64)) == Some(*byte))
 }
 
 /// Copies the lines that are not the engine's.
@@ -194,6 +198,8 @@ fn is_engine(line: &[u8]) -> bool {
             value << 4 | u64::from((digit as char).to_digit(16).unwrap_or(0))
         })
     });
-    let (Some(start), Some(end)) = (ends.next(), ends.next()) else { return false };
+    let (Some(start), Some(end)) = (ends.next(), ends.next()) else {
+        return false;
+    };
     overlaps_engine(start, end)
 }

@@ -55,7 +55,12 @@ pub fn fail(arguments: core::fmt::Arguments<'_>) -> ! {
     }
     loop {
         // SAFETY: ends the process.
-        unsafe { sys::call(sys::EXIT_GROUP, [layout::INTERNAL_EXIT as u64, 0, 0, 0, 0, 0]) };
+        unsafe {
+            sys::call(
+                sys::EXIT_GROUP,
+                [layout::INTERNAL_EXIT as u64, 0, 0, 0, 0, 0],
+            )
+        };
     }
 }
 

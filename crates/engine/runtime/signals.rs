@@ -349,7 +349,9 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             check!(
                 !fault,
                 "signal {signal} (code {}) in the runtime at {rip:#x}, address {:#x}, program at {:#x}",
-                info.code, info.address, context.pc
+                info.code,
+                info.address,
+                context.pc
             );
             queue_again(signal, info);
             defer(context, frame);
@@ -393,15 +395,23 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
 /// A signal that was queued again must not arrive before its time, not even one
 /// that is open for faults.
 fn queued(signal: u32) -> u64 {
-    if signal == SIGTRAP { 0 } else { 1 << (signal - 1) }
+    if signal == SIGTRAP {
+        0
+    } else {
+        1 << (signal - 1)
+    }
 }
 
 /// Whether the block at `rip` lies on the page that it is about to write.
 fn writes_own_code(rip: u64, address: u64) -> bool {
     let cache = CACHE.get();
-    let Some(number) = cache.block_at(rip) else { return true };
+    let Some(number) = cache.block_at(rip) else {
+        return true;
+    };
     let block = *cache.blocks.get(number as usize);
-    PAGES.get().is_written(block.pc, u64::from(block.guest_len), address)
+    PAGES
+        .get()
+        .is_written(block.pc, u64::from(block.guest_len), address)
 }
 
 /// A fault while stepping to a boundary: the step is over, the signal comes later.
@@ -439,7 +449,14 @@ fn queue_again(signal: u32, info: &Info) {
     unsafe {
         sys::call(
             297,
-            [pid, tid, u64::from(signal), core::ptr::from_ref(info) as u64, 0, 0],
+            [
+                pid,
+                tid,
+                u64::from(signal),
+                core::ptr::from_ref(info) as u64,
+                0,
+                0,
+            ],
         )
     };
     let _ = old;

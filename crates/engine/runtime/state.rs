@@ -1,7 +1,7 @@
 //! The process-wide state: one static, one lock, memory that is only handed out.
 
 use crate::check;
-use crate::layout::{ARENA_BASE,  Context, Header, RUNTIME_BASE, TOTALS_BASE};
+use crate::layout::{ARENA_BASE, Context, Header, RUNTIME_BASE, TOTALS_BASE};
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -101,7 +101,11 @@ impl<T: Copy> Table<T> {
         self.len
     }
     pub fn push(&mut self, value: T) -> usize {
-        check!(self.len < self.capacity, "a table of the engine is full ({})", self.len);
+        check!(
+            self.len < self.capacity,
+            "a table of the engine is full ({})",
+            self.len
+        );
         // SAFETY: inside the reservation.
         unsafe { self.base.add(self.len).write(value) };
         self.len += 1;

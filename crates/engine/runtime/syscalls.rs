@@ -1,7 +1,9 @@
 //! System calls that mean something to the engine. The rest never comes here.
 
 use crate::layout::{Context, state as slot_state};
-use crate::{cache_file, clock, images, memory_calls, perf, proc_maps, signals, state, sys, threads};
+use crate::{
+    cache_file, clock, images, memory_calls, perf, proc_maps, signals, state, sys, threads,
+};
 use core::sync::atomic::Ordering::*;
 
 /// Executes the call that the program is about to make. Its registers are in

@@ -217,5 +217,8 @@ const _: () = assert!(FAR * Via::COUNT as u64 <= MISSES);
 /// A buffer over code memory.
 pub(super) fn code(at: u64, len: usize) -> Buffer<'static> {
     // SAFETY: callers pass free space of an area, which is mapped for good.
-    Buffer::new(unsafe { core::slice::from_raw_parts_mut(at as *mut u8, len) }, at)
+    Buffer::new(
+        unsafe { core::slice::from_raw_parts_mut(at as *mut u8, len) },
+        at,
+    )
 }

@@ -53,14 +53,16 @@ pub(super) fn load(store: &mut Store, cache: &mut Cache, fd: u64) -> bool {
         }
         prefix.assume_init()
     };
-    let in_file = |p: &Piece| p.at.is_multiple_of(PAGE) && p.at.saturating_add(p.bytes) <= prefix.length;
+    let in_file =
+        |p: &Piece| p.at.is_multiple_of(PAGE) && p.at.saturating_add(p.bytes) <= prefix.length;
     let count = |at: usize, size: usize| {
         let bytes = prefix.pieces[at].bytes as usize;
         bytes.is_multiple_of(size).then_some(bytes / size)
     };
-    let (Some(owners), Some(images)) =
-        (count(piece::OWNERS, 2), count(piece::IMAGES, size_of::<Image>()))
-    else {
+    let (Some(owners), Some(images)) = (
+        count(piece::OWNERS, 2),
+        count(piece::IMAGES, size_of::<Image>()),
+    ) else {
         return false;
     };
     if prefix.magic != MAGIC

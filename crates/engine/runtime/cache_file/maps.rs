@@ -9,7 +9,9 @@ use crate::sys;
 fn identity(stat: &[u64; 18]) -> Identity {
     let time = |at: usize| {
         let (seconds, nanoseconds) = (stat[at], stat[at + 1]);
-        seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
+        seconds
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(nanoseconds)
     };
     [stat[0], stat[1], stat[6], time(11), time(13)]
 }
@@ -25,8 +27,12 @@ pub(super) fn identity_of(fd: u64) -> Option<Identity> {
 fn identity_at(path: &[u8]) -> Option<Identity> {
     let mut stat = [0u64; 18];
     // SAFETY: stat of a zero-terminated path into struct stat's 144 bytes.
-    let result =
-        unsafe { sys::call(4, [path.as_ptr() as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    let result = unsafe {
+        sys::call(
+            4,
+            [path.as_ptr() as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0],
+        )
+    };
     (result == 0).then(|| identity(&stat))
 }
 
@@ -55,7 +61,11 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
     // SAFETY: our descriptor.
     unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
     // A line that does not fit is not seen: its mapping is not kept.
-    for line in buffer.get_mut(..len).unwrap_or(&mut []).split_mut(|&b| b == b'\n') {
+    for line in buffer
+        .get_mut(..len)
+        .unwrap_or(&mut [])
+        .split_mut(|&b| b == b'\n')
+    {
         let mut fields = line.split(|&b| b == b' ').filter(|f| !f.is_empty());
         let (Some(range), Some(prot), Some(offset)) = (fields.next(), fields.next(), fields.next())
         else {
@@ -73,16 +83,22 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
             continue;
         }
         let mut ends = range.split(|&b| b == b'-').map(hex);
-        let (Some(start), Some(end)) = (ends.next(), ends.next()) else { continue };
+        let (Some(start), Some(end)) = (ends.next(), ends.next()) else {
+            continue;
+        };
         let offset = hex(offset);
         if line.ends_with(b"[vdso]") {
             found(start, end, offset, [0; 5]);
             continue;
         }
         // The path is the rest of the line; its end becomes the terminator.
-        let Some(from) = line.iter().position(|&b| b == b'/') else { continue };
+        let Some(from) = line.iter().position(|&b| b == b'/') else {
+            continue;
+        };
         let mut name = [0u8; 1024];
-        let Some(path) = line.get(from..) else { continue };
+        let Some(path) = line.get(from..) else {
+            continue;
+        };
         if path.len() >= name.len() {
             continue;
         }

@@ -70,9 +70,8 @@ impl Maps {
         let (mut prot, mut shared) = (0u8, false);
         loop {
             // SAFETY: as above.
-            let got = unsafe {
-                sys::call(0, [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0])
-            };
+            let got =
+                unsafe { sys::call(0, [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0]) };
             if got <= 0 {
                 break;
             }
@@ -86,7 +85,14 @@ impl Maps {
                             } else {
                                 inode | (major << 20 | minor) << 40 | 1 << 63
                             };
-                            self.add(Vma { start, end, prot, shared, file, offset });
+                            self.add(Vma {
+                                start,
+                                end,
+                                prot,
+                                shared,
+                                file,
+                                offset,
+                            });
                         }
                         (field, values, prot, shared) = (0, [0; 7], 0, false);
                     }
@@ -96,7 +102,9 @@ impl Maps {
                     (2, b'x') => prot |= EXEC,
                     (2, b's') => shared = true,
                     (6, digit @ b'0'..=b'9') => {
-                        values[6] = values[6].wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+                        values[6] = values[6]
+                            .wrapping_mul(10)
+                            .wrapping_add(u64::from(digit - b'0'));
                     }
                     (6, _) => field = 7,
                     (0 | 1 | 3 | 4 | 5, digit) => values[field] = values[field] << 4 | hex(digit),
@@ -110,7 +118,10 @@ impl Maps {
     }
 
     fn add(&mut self, vma: Vma) {
-        crate::check!(self.count < MAX_VMAS, "more than {MAX_VMAS} mappings with code");
+        crate::check!(
+            self.count < MAX_VMAS,
+            "more than {MAX_VMAS} mappings with code"
+        );
         if let Some(place) = self.list.get_mut(self.count) {
             *place = vma;
             self.count += 1;

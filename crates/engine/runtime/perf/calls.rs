@@ -2,11 +2,11 @@
 //! Results and errors: `perf_read`, `_perf_ioctl` and `perf_mmap` in
 //! `kernel/events/core.c`; perf_event_open(2).
 
+use super::events::Threads;
 use super::{descriptor, events};
 use crate::pmu::attr::format;
 use crate::pmu::errno::*;
 use crate::pmu::page::BYTES;
-use super::events::Threads;
 use crate::pmu::reading::{MOST_MEMBERS, MOST_WORDS, Member, lay_out, words};
 use crate::pmu::table::Table;
 use crate::sys;
@@ -59,7 +59,11 @@ fn read(fd: u64, event: u32, buffer: u64, len: u64) -> Result<u64, i64> {
         Ok(lay_out(read_format, seen, time, &mut out))
     })?;
     let bytes = 8 * count as u64;
-    if sys::copy(buffer, out.as_ptr() as u64, bytes) { Ok(bytes) } else { Err(EFAULT) }
+    if sys::copy(buffer, out.as_ptr() as u64, bytes) {
+        Ok(bytes)
+    } else {
+        Err(EFAULT)
+    }
 }
 
 /// One reading a buffer, as the kernel does for files that can only `read`.
@@ -140,7 +144,10 @@ pub fn mapping(a: [u64; 6]) -> Option<i64> {
     // SAFETY: as the program made it, but for the place in the file (the caller
     // has looked at the address); then, as the kernel's own: not for children.
     let result = unsafe {
-        let result = sys::call(sys::MMAP, [address, BYTES, protection, flags, source, place]);
+        let result = sys::call(
+            sys::MMAP,
+            [address, BYTES, protection, flags, source, place],
+        );
         if result > 0 {
             sys::call(28, [result as u64, BYTES, 10, 0, 0, 0]); // MADV_DONTFORK
         }

@@ -128,8 +128,11 @@ pub fn identify(fd: u64) -> Option<u32> {
     // SAFETY: asks for the position only.
     let position = unsafe { sys::call(LSEEK, [fd, 0, 1, 0, 0, 0]) } as u64;
     let event = position.wrapping_sub(POSITIONS) / BYTES;
-    (position >= POSITIONS && event < MOST as u64 && position.is_multiple_of(BYTES) && is_totals(fd))
-        .then_some(event as u32)
+    (position >= POSITIONS
+        && event < MOST as u64
+        && position.is_multiple_of(BYTES)
+        && is_totals(fd))
+    .then_some(event as u32)
 }
 
 /// Whether an event other than the descriptor's own is open; in doubt it is.
@@ -160,4 +163,3 @@ impl Drop for Probe {
         }
     }
 }
-

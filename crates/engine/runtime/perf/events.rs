@@ -86,8 +86,7 @@ fn read_clock(clock: u64) -> Option<u64> {
     // The kernel takes an int.
     let clock = i64::from(clock as i32) as u64;
     // SAFETY: clock_gettime into a timespec of ours.
-    let result =
-        unsafe { sys::call(CLOCK_GETTIME, [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    let result = unsafe { sys::call(CLOCK_GETTIME, [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0]) };
     (result == 0).then(|| time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1]))
 }
 
@@ -121,13 +120,20 @@ fn lock() {
         // Others may wait, too: so the one who got it after waiting wakes them.
         mine = own | WAITERS;
         let holder = held & !WAITERS;
-        if word.compare_exchange(held, held | WAITERS, Relaxed, Relaxed).is_err() {
+        if word
+            .compare_exchange(held, held | WAITERS, Relaxed, Relaxed)
+            .is_err()
+        {
             continue;
         }
         sys::futex_wait(word, held | WAITERS, 10);
         // SAFETY: signal 0 only asks whether the thread exists.
         let gone = unsafe { sys::call(TKILL, [u64::from(holder), 0, 0, 0, 0, 0]) } == -3;
-        if gone && word.compare_exchange(held | WAITERS, mine, Acquire, Relaxed).is_ok() {
+        if gone
+            && word
+                .compare_exchange(held | WAITERS, mine, Acquire, Relaxed)
+                .is_ok()
+        {
             return;
         }
     }
@@ -135,10 +141,16 @@ fn lock() {
 
 /// The slot of a thread, by its id. The newest of that id.
 pub fn slot_of_thread(tid: u32) -> Option<u32> {
-    let end = state::header().next_slot.load(Acquire).min(crate::layout::MAX_SLOTS);
+    let end = state::header()
+        .next_slot
+        .load(Acquire)
+        .min(crate::layout::MAX_SLOTS);
     (1..end).rev().find(|&slot| {
         let context = context(slot);
-        let lives = matches!(context.state.load(Acquire), slot_state::LIVE | slot_state::FREE);
+        let lives = matches!(
+            context.state.load(Acquire),
+            slot_state::LIVE | slot_state::FREE
+        );
         context.tid == tid && lives
     })
 }

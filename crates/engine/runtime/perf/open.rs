@@ -31,10 +31,16 @@ fn try_open(context: &Context, a: [u64; 6]) -> Result<Option<u64>, i64> {
     let (pid, cpu, group) = (pid as i32, cpu as i32, group as i32);
     let [type_, size] = sys::read_program::<[u32; 2]>(address).ok_or(EFAULT)?;
     let group_fd = (group != -1 && flags & NO_GROUP == 0).then_some(group as u64);
-    let group_event = group_fd.filter(|_| super::in_use()).and_then(descriptor::identify);
+    let group_event = group_fd
+        .filter(|_| super::in_use())
+        .and_then(descriptor::identify);
     if !attr::is_ours(type_) {
         // The kernel's events cannot join a group of ours.
-        return if group_event.is_some() { Err(EINVAL) } else { Ok(None) };
+        return if group_event.is_some() {
+            Err(EINVAL)
+        } else {
+            Ok(None)
+        };
     }
     if flags & !15 != 0 {
         return Err(EINVAL);
@@ -80,7 +86,11 @@ fn try_open(context: &Context, a: [u64; 6]) -> Result<Option<u64>, i64> {
 fn copy_attr(address: u64, size: u32) -> Result<[u8; KNOWN], i64> {
     let too_big = || {
         // The kernel tells the size it knows.
-        if sys::write_program(address + 4, &(KNOWN as u32)) { E2BIG } else { EFAULT }
+        if sys::write_program(address + 4, &(KNOWN as u32)) {
+            E2BIG
+        } else {
+            EFAULT
+        }
     };
     if !attr::plausible_size(size) {
         return Err(too_big());
@@ -128,13 +138,23 @@ fn machine() -> Machine {
     }
 }
 
-#[allow(unused_unsafe, reason = "cpuid is a safe function in newer Rust, and unsafe in 1.88")]
+#[allow(
+    unused_unsafe,
+    reason = "cpuid is a safe function in newer Rust, and unsafe in 1.88"
+)]
 fn cpu() -> Cpu {
     // SAFETY: every x86-64 CPU has cpuid.
-    let (names, version) =
-        unsafe { (core::arch::x86_64::__cpuid(0), core::arch::x86_64::__cpuid(1)) };
+    let (names, version) = unsafe {
+        (
+            core::arch::x86_64::__cpuid(0),
+            core::arch::x86_64::__cpuid(1),
+        )
+    };
     let mut vendor = [0u8; 12];
-    for (chunk, word) in vendor.chunks_exact_mut(4).zip([names.ebx, names.edx, names.ecx]) {
+    for (chunk, word) in vendor
+        .chunks_exact_mut(4)
+        .zip([names.ebx, names.edx, names.ecx])
+    {
         chunk.copy_from_slice(&word.to_le_bytes());
     }
     Cpu::identify(&vendor, version.eax)
