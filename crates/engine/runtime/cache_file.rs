@@ -20,6 +20,7 @@ use crate::pages::{EXEC, PAGES, READ, WRITE};
 use crate::snapshot::{Identity, Image, MAX_IMAGES, SavedPage, hash};
 use crate::state::Global;
 use crate::sys;
+use crate::syscall_table as nr;
 
 /// An executable, private, read-only mapping of a file as it is now.
 #[derive(Clone, Copy)]
@@ -96,7 +97,7 @@ pub fn start(context: &mut Context, fd: u64, effort: u64) {
     if fd != u64::MAX {
         let loaded = load::load(store, CACHE.get(), fd);
         // SAFETY: our descriptor.
-        unsafe { sys::call(3, [fd, 0, 0, 0, 0, 0]) };
+        unsafe { sys::call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]) };
         if !loaded {
             // What the program would leave cannot be put together with it.
             store.images = &[];
@@ -119,7 +120,7 @@ pub fn after(number: u64, a: [u64; 6], result: i64) {
     let up = |value: u64| value.saturating_add(0xfff) & !0xfff;
     let end = |start: u64, bytes: u64| start.saturating_add(up(bytes));
     match number {
-        9 => {
+        nr::MMAP => {
             let start = result as u64;
             store.unmap(start, end(start, a[1]));
             let (prot, flags) = (a[2] as u8, a[3]);
@@ -133,9 +134,11 @@ pub fn after(number: u64, a: [u64; 6], result: i64) {
                 store.map(context, start, end(start, a[1]), a[5], identity);
             }
         }
-        10 | 329 if a[2] as u8 & WRITE != 0 => store.wrote(a[0], end(a[0], a[1])),
-        11 => store.unmap(a[0], end(a[0], a[1])),
-        25 => {
+        nr::MPROTECT | nr::PKEY_MPROTECT if a[2] as u8 & WRITE != 0 => {
+            store.wrote(a[0], end(a[0], a[1]))
+        }
+        nr::MUNMAP => store.unmap(a[0], end(a[0], a[1])),
+        nr::MREMAP => {
             store.unmap(a[0], end(a[0], a[1]));
             store.unmap(result as u64, end(result as u64, a[2]));
         }

@@ -9,6 +9,7 @@ use crate::cache::{Block, CACHE};
 use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, REGION, option, state as slot_state};
 use crate::log::{self, Entry};
 use crate::state::{self, Global, Table};
+use crate::syscall_table as nr;
 use crate::xlate::block;
 use crate::xlate::facts::{Counts, Event};
 use crate::{check, sys, threads};
@@ -337,7 +338,7 @@ pub fn note_mappings() {
     }
     let path = b"/proc/self/maps\0";
     // SAFETY: open with our own path.
-    let fd = unsafe { sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
+    let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
     check!(fd >= 0, "/proc/self/maps cannot be opened (errno {})", -fd);
     let log = LOG_STATE.get();
     log.current ^= 1;
@@ -348,7 +349,12 @@ pub fn note_mappings() {
     let (mut len, mut hint) = (0, 0);
     loop {
         // SAFETY: read into our buffer.
-        let got = unsafe { sys::call(0, [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0]) };
+        let got = unsafe {
+            sys::call(
+                nr::READ,
+                [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0],
+            )
+        };
         if got <= 0 {
             break;
         }
@@ -365,7 +371,7 @@ pub fn note_mappings() {
         }
     }
     // SAFETY: our descriptor.
-    unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
+    unsafe { sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
 }
 
 impl Log {

@@ -30,6 +30,8 @@ mod log;
 mod pmu;
 #[path = "../src/snapshot.rs"]
 mod snapshot;
+#[path = "../src/syscall_table/mod.rs"]
+mod syscall_table;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
 

@@ -15,6 +15,7 @@ use maps::Maps;
 use crate::cache::{Cache, NONE};
 use crate::state::{self, Global};
 use crate::sys;
+use crate::syscall_table as nr;
 use crate::xlate::decode::MAX_LEN;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -409,9 +410,11 @@ impl Pages {
         }
         // readv, preadv, process_vm_readv, preadv2; recvmsg, recvmmsg.
         match number {
-            19 | 295 | 310 | 327 => self.open_vector(cache, a[1], a[2]),
-            47 => self.open_message(cache, a[1]),
-            299 => {
+            nr::READV | nr::PREADV | nr::PROCESS_VM_READV | nr::PREADV2 => {
+                self.open_vector(cache, a[1], a[2])
+            }
+            nr::RECVMSG => self.open_message(cache, a[1]),
+            nr::RECVMMSG => {
                 for at in 0..a[2].min(1024) {
                     self.open_message(cache, a[1].wrapping_add(at * 64));
                 }
@@ -498,7 +501,7 @@ impl Pages {
 /// Changes a permission of the program's own code page.
 fn protect(address: u64, len: u64, prot: u8) {
     // SAFETY: nothing but the permission changes.
-    let result = unsafe { sys::call(sys::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
+    let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
     crate::check!(
         result == 0,
         "code at {address:#x} cannot be watched (errno {}); with errno 12: raise vm.max_map_count",

@@ -13,6 +13,7 @@ use crate::frames::{self, Info, Ucontext};
 use crate::layout::Context;
 use crate::pages::{Fault, PAGES};
 use crate::state::{self, SIGNAL_STACK, STACK};
+use crate::syscall_table as nr;
 use crate::xlate::block::record;
 use crate::xlate::decode::decode;
 use crate::xlate::emit::SCRATCH;
@@ -69,7 +70,7 @@ fn native_action(signal: u32, action: Option<&Action>, old: Option<&mut Action>)
     let new = action.map_or(0, |a| core::ptr::from_ref(a) as u64);
     let old = old.map_or(0, |a| core::ptr::from_mut(a) as u64);
     // SAFETY: kernel-layout structures of ours.
-    unsafe { sys::call(sys::RT_SIGACTION, [u64::from(signal), new, old, 8, 0, 0]) }
+    unsafe { sys::call(nr::RT_SIGACTION, [u64::from(signal), new, old, 8, 0, 0]) }
 }
 
 /// Our handler with the flags that the kernel must know.
@@ -108,14 +109,14 @@ pub fn init(context: &mut Context) {
 pub fn set_stack(context: &Context) {
     let stack = [context.stack - STACK - SIGNAL_STACK, 0, SIGNAL_STACK];
     // SAFETY: our own memory.
-    unsafe { sys::call(sys::SIGALTSTACK, [stack.as_ptr() as u64, 0, 0, 0, 0, 0]) };
+    unsafe { sys::call(nr::SIGALTSTACK, [stack.as_ptr() as u64, 0, 0, 0, 0, 0]) };
 }
 
 pub fn sigaction(context: &mut Context, a: [u64; 6]) -> i64 {
     let signal = a[0] as u32;
     if signal == 0 || signal > 64 || signal == 9 || signal == 19 || a[3] != 8 {
         // SAFETY: the kernel says what is wrong.
-        return unsafe { sys::call(13, a) };
+        return unsafe { sys::call(nr::RT_SIGACTION, a) };
     }
     let old = actions(context)[signal as usize];
     if a[1] != 0 {
@@ -144,7 +145,12 @@ pub fn sigaction(context: &mut Context, a: [u64; 6]) -> i64 {
 pub fn real_mask(context: &Context) -> u64 {
     let mut mask = 0u64;
     // SAFETY: asks for the mask only.
-    unsafe { sys::call(14, [0, 0, core::ptr::from_mut(&mut mask) as u64, 8, 0, 0]) };
+    unsafe {
+        sys::call(
+            nr::RT_SIGPROCMASK,
+            [0, 0, core::ptr::from_mut(&mut mask) as u64, 8, 0, 0],
+        )
+    };
     if context.pending != 0 {
         mask = context.pending_mask;
     }
@@ -448,7 +454,7 @@ fn queue_again(signal: u32, info: &Info) {
     // SAFETY: rt_tgsigqueueinfo to ourselves with the kernel's own siginfo.
     unsafe {
         sys::call(
-            297,
+            nr::RT_TGSIGQUEUEINFO,
             [
                 pid,
                 tid,

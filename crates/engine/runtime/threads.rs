@@ -3,6 +3,7 @@
 
 use crate::dispatch;
 use crate::layout::{Context, MAX_SLOTS, REGION, TOTALS_BASE, state as slot_state};
+use crate::syscall_table as nr;
 use crate::{check, counts, entry, perf, signals, state, sys};
 use core::sync::atomic::Ordering::*;
 
@@ -63,8 +64,8 @@ fn stack() -> u64 {
     let mut found = 0;
     for place in FREE.get() {
         // SAFETY: signal 0 only asks whether the thread exists.
-        let gone =
-            place.0 != 0 && unsafe { sys::call(234, [pid, u64::from(place.1), 0, 0, 0, 0]) } == -3;
+        let gone = place.0 != 0
+            && unsafe { sys::call(nr::TGKILL, [pid, u64::from(place.1), 0, 0, 0, 0]) } == -3;
         if gone {
             found = place.0;
             *place = (0, 0);
@@ -95,15 +96,15 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     };
     let size3 = a[1].min(core::mem::size_of::<CloneArgs>() as u64);
     let (flags, program_stack) = match number {
-        57 => (17, 0),
-        58 => (CLONE_VM | CLONE_VFORK | 17, 0),
-        56 => (a[0], a[1]),
+        nr::FORK => (17, 0),
+        nr::VFORK => (CLONE_VM | CLONE_VFORK | 17, 0),
+        nr::CLONE => (a[0], a[1]),
         _ => {
             if a[1] < 64 || a[1] > size3 {
                 // Too small, or larger than we know: the kernel says what it thinks.
                 // SAFETY: an invalid size makes no child; a larger one is refused here.
                 return if a[1] < 64 {
-                    unsafe { sys::call(435, a) }
+                    unsafe { sys::call(nr::CLONE3, a) }
                 } else {
                     -7
                 };
@@ -174,7 +175,7 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let stack_argument = if shares_memory { top } else { 0 };
     // SAFETY: as the program made the call, except for the stack, which is ours.
     let result = unsafe {
-        if number == 435 {
+        if number == nr::CLONE3 {
             args3.stack = if shares_memory {
                 child.stack - state::STACK
             } else {
@@ -185,12 +186,12 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         } else {
             // As clone(2): flags, stack, parent_tid, child_tid, tls.
             entry::rt_clone(
-                56,
+                nr::CLONE,
                 flags,
                 stack_argument,
-                a[2] * u64::from(number == 56),
-                a[3] * u64::from(number == 56),
-                a[4] * u64::from(number == 56),
+                a[2] * u64::from(number == nr::CLONE),
+                a[3] * u64::from(number == nr::CLONE),
+                a[4] * u64::from(number == nr::CLONE),
                 child_address,
             )
         }

@@ -5,6 +5,7 @@
 use crate::pages::{EXEC, READ, WRITE};
 use crate::snapshot::Identity;
 use crate::sys;
+use crate::syscall_table as nr;
 
 fn identity(stat: &[u64; 18]) -> Identity {
     let time = |at: usize| {
@@ -20,7 +21,7 @@ fn identity(stat: &[u64; 18]) -> Identity {
 pub(super) fn identity_of(fd: u64) -> Option<Identity> {
     let mut stat = [0u64; 18];
     // SAFETY: fstat into struct stat's 144 bytes.
-    let result = unsafe { sys::call(5, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    let result = unsafe { sys::call(nr::FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
     (result == 0).then(|| identity(&stat))
 }
 
@@ -29,7 +30,7 @@ fn identity_at(path: &[u8]) -> Option<Identity> {
     // SAFETY: stat of a zero-terminated path into struct stat's 144 bytes.
     let result = unsafe {
         sys::call(
-            4,
+            nr::STAT,
             [path.as_ptr() as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0],
         )
     };
@@ -42,7 +43,7 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
     let mut buffer = [0u8; 16 << 10];
     let path = b"/proc/self/maps\0";
     // SAFETY: open, read and close with our own buffers.
-    let fd = unsafe { sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
+    let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
     if fd < 0 {
         return;
     }
@@ -52,14 +53,14 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
     {
         let (at, room) = (rest.as_mut_ptr() as u64, rest.len() as u64);
         // SAFETY: as above.
-        let got = unsafe { sys::call(0, [fd as u64, at, room, 0, 0, 0]) };
+        let got = unsafe { sys::call(nr::READ, [fd as u64, at, room, 0, 0, 0]) };
         if got <= 0 {
             break;
         }
         len += got as usize;
     }
     // SAFETY: our descriptor.
-    unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
+    unsafe { sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
     // A line that does not fit is not seen: its mapping is not kept.
     for line in buffer
         .get_mut(..len)

@@ -3,6 +3,7 @@
 
 use super::{EXEC, READ, WRITE};
 use crate::sys;
+use crate::syscall_table as nr;
 
 /// One mapping.
 #[derive(Clone, Copy)]
@@ -62,7 +63,7 @@ impl Maps {
         self.count = 0;
         let path = b"/proc/self/maps\0";
         // SAFETY: open, read and close with our own buffers.
-        let fd = unsafe { sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
+        let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
         crate::check!(fd >= 0, "/proc/self/maps cannot be opened (errno {})", -fd);
         let mut buffer = [0u8; 4096];
         // start-end permissions offset major:minor inode path
@@ -70,8 +71,12 @@ impl Maps {
         let (mut prot, mut shared) = (0u8, false);
         loop {
             // SAFETY: as above.
-            let got =
-                unsafe { sys::call(0, [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0]) };
+            let got = unsafe {
+                sys::call(
+                    nr::READ,
+                    [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0],
+                )
+            };
             if got <= 0 {
                 break;
             }
@@ -113,7 +118,7 @@ impl Maps {
             }
         }
         // SAFETY: our descriptor.
-        unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
+        unsafe { sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
         crate::counts::note_mappings();
     }
 

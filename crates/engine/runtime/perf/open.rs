@@ -5,10 +5,9 @@ use super::{descriptor, events};
 use crate::layout::Context;
 use crate::pmu::attr::{self, Cpu, KNOWN, LEAST, Machine, Verdict};
 use crate::pmu::errno::*;
+use crate::syscall_table as nr;
 use crate::{counts, state, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
-
-const PERF_EVENT_OPEN: u64 = 298;
 
 /// Flags of the call.
 const NO_GROUP: u64 = 1;
@@ -20,7 +19,7 @@ pub fn open(context: &Context, a: [u64; 6]) -> i64 {
     match try_open(context, a) {
         Ok(Some(fd)) => fd as i64,
         // SAFETY: not ours: as the program made it.
-        Ok(None) => unsafe { sys::call(PERF_EVENT_OPEN, a) },
+        Ok(None) => unsafe { sys::call(nr::PERF_EVENT_OPEN, a) },
         Err(errno) => -errno,
     }
 }
@@ -115,7 +114,7 @@ fn target(context: &Context, pid: i32) -> Result<u32, i64> {
     }
     let id = u32::try_from(pid).map_err(|_| ESRCH)?;
     // SAFETY: signal 0 only asks whether the thread exists.
-    if unsafe { sys::call(200, [u64::from(id), 0, 0, 0, 0, 0]) } == -ESRCH {
+    if unsafe { sys::call(nr::TKILL, [u64::from(id), 0, 0, 0, 0, 0]) } == -ESRCH {
         return Err(ESRCH);
     }
     // It exists, and runs without the engine: nothing counts it.
@@ -124,7 +123,7 @@ fn target(context: &Context, pid: i32) -> Result<u32, i64> {
 
 fn is_open(fd: u64) -> bool {
     // SAFETY: fcntl(F_GETFD) asks only.
-    unsafe { sys::call(72, [fd, 1, 0, 0, 0, 0]) >= 0 }
+    unsafe { sys::call(nr::FCNTL, [fd, 1, 0, 0, 0, 0]) >= 0 }
 }
 
 /// 0: not looked yet; else 1 + whether ordinary users may not count the kernel.
@@ -170,11 +169,11 @@ fn paranoid() -> bool {
     let mut text = [0u8; 4];
     // SAFETY: open (read only, close on exec), read into our buffer, close.
     let got = unsafe {
-        let fd = sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]);
+        let fd = sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]);
         if fd < 0 {
             fd
         } else {
-            let got = sys::call(0, [fd as u64, text.as_mut_ptr() as u64, 4, 0, 0, 0]);
+            let got = sys::call(nr::READ, [fd as u64, text.as_mut_ptr() as u64, 4, 0, 0, 0]);
             descriptor::close(fd as u64);
             got
         }
