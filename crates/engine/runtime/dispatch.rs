@@ -105,7 +105,7 @@ fn special(context: &mut Context) {
     };
     check!(
         !unknown,
-        "instruction not supported by the engine at {target:#x}: {code:02x?}"
+        "instruction not supported by the virtual PMU at {target:#x}: {code:02x?}"
     );
     context.pc = target;
     // RDTSC is 0F 31, RDTSCP 0F 01 F9.

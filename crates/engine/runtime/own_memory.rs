@@ -34,11 +34,11 @@ pub fn reserve(bytes: u64) -> u64 {
         }
         check!(
             got == -17 || got >= 0,
-            "no memory for the engine ({bytes} bytes: errno {})",
+            "no memory for the virtual PMU ({bytes} bytes: errno {})",
             -got
         );
     }
-    crate::report::fail(format_args!("no address space for the engine"))
+    crate::report::fail(format_args!("no address space for the virtual PMU"))
 }
 
 /// Code area `number` lies at `base` from now on; those behind it are gone.

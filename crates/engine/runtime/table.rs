@@ -43,7 +43,7 @@ impl<T: Copy> Table<T> {
     pub fn push(&mut self, value: T) -> usize {
         check!(
             self.len < self.capacity,
-            "a table of the engine is full ({})",
+            "a table of the virtual PMU is full ({})",
             self.len
         );
         // SAFETY: inside the reservation.

@@ -1,4 +1,4 @@
-//! Programs that once went wrong under the engine: each does under it what it does natively.
+//! Programs that once went wrong under the virtual PMU: each does under it what it does natively.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::expect_used)] // helpers of tests
 
@@ -26,8 +26,8 @@ fn did(status: std::process::ExitStatus, output: String) -> Did {
     }
 }
 
-/// Runs a program under the engine; `None` (and a printed reason) where the machine forbids ptrace.
-fn under_engine(mut command: Command, options: &Options) -> Option<(Did, Outcome)> {
+/// Runs a program under the virtual PMU; `None` (and a printed reason) where the machine forbids ptrace.
+fn under_virtual_pmu(mut command: Command, options: &Options) -> Option<(Did, Outcome)> {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     command.stdout(writer).stderr(Stdio::inherit());
     fixed_layout(&mut command);
@@ -44,7 +44,7 @@ fn under_engine(mut command: Command, options: &Options) -> Option<(Did, Outcome
     Some((did(outcome.status, output), outcome))
 }
 
-/// Builds a program of `tests/trust` and runs it natively and under the engine, `rounds` times with either way of
+/// Builds a program of `tests/trust` and runs it natively and under the virtual PMU, `rounds` times with either way of
 /// counting: it must do the same.
 fn same_as_native(name: &str, source: &str, arguments: &[&str], rounds: usize) -> Option<Did> {
     let arguments = [&["-O1", "-pthread"], arguments].concat();
@@ -57,7 +57,7 @@ fn same_as_native(name: &str, source: &str, arguments: &[&str], rounds: usize) -
     for round in 0..rounds {
         for per_block in [false, true] {
             let options = Options::default().per_block(per_block);
-            let (under, _) = under_engine(Command::new(&program), &options)?;
+            let (under, _) = under_virtual_pmu(Command::new(&program), &options)?;
             assert_eq!(
                 under, native,
                 "{name}, round {round}, per block: {per_block}"
