@@ -195,7 +195,12 @@ fn shape(text: &str) -> String {
             path.split(['.', '['])
                 .any(|segment| segment.eq_ignore_ascii_case(part))
         });
-        let types: Vec<&str> = types.into_iter().collect();
+        // Whether a number can be had is a matter of the measurement; that it never is, is a change.
+        let several = types.len() > 1;
+        let types: Vec<&str> = types
+            .into_iter()
+            .filter(|kind| !several || *kind != "null")
+            .collect();
         let types = if machine {
             "…".to_owned()
         } else {
@@ -245,7 +250,8 @@ fn tags(text: &str) -> String {
         let class = tag
             .split_once("class=\"")
             .and_then(|(_, rest)| rest.split('"').next())
-            .map(|class| format!(" class={}", numbers(class)))
+            // A point at the edge of its scale is a matter of the measurement.
+            .map(|class| format!(" class={}", class.trim_end_matches(" edge")))
             .unwrap_or_default();
         if seen.insert((name.to_owned(), class.clone())) {
             out.push_str(&format!("{name}{class}\n"));
