@@ -50,7 +50,7 @@ struct Sections {
     text: Placed,
     eh_frame: Placed,
     eh_frame_hdr: Placed,
-    segments: Vec<crate::elf::Segment>,
+    segments: Vec<truecount_elf::Segment>,
 }
 
 impl Sections {
@@ -66,15 +66,15 @@ impl Sections {
             text: get(".text"),
             eh_frame: get(".eh_frame"),
             eh_frame_hdr: get(".eh_frame_hdr"),
-            segments: found.elf.segments.clone(),
+            segments: found.elf.segments().to_vec(),
         }
     }
 
     /// The difference between addresses in the process and in the file.
     fn bias(&self, start: u64, pgoff: u64) -> Option<u64> {
         // A mapping begins at a page; a segment may begin inside it.
-        let page_of = |s: &crate::elf::Segment| s.offset & !0xfff;
-        let inside = |s: &&crate::elf::Segment| {
+        let page_of = |s: &truecount_elf::Segment| s.offset & !0xfff;
+        let inside = |s: &&truecount_elf::Segment| {
             pgoff >= page_of(s) && pgoff < s.offset.saturating_add(s.size)
         };
         let s = self.segments.iter().find(inside)?;
