@@ -22,7 +22,9 @@ impl Elf {
     /// # Errors
     /// [`crate::Error::Io`].
     pub fn open(path: &Path) -> Result<Option<Self>> {
-        let bytes = Bytes::open(path)?;
+        let Some(bytes) = Bytes::of_regular(path)? else {
+            return Ok(None);
+        };
         let parsed = truecount_elf::Elf::parse(bytes.as_slice());
         Ok(parsed.map(|parsed| Self {
             machine: parsed.machine,
