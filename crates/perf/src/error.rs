@@ -1,4 +1,4 @@
-//! The one error of this crate: errno, operation and situation, with their cause and mend.
+//! The one error of this crate: errno, operation and situation, with their cause and hint.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::kernel::Kernel;
 use crate::reading::Malformed;
 use crate::situation::{Operation, Situation, Target};
 
-/// A perf operation failed: errno and situation kept, cause and mend found.
+/// A perf operation failed: errno and situation kept, cause and hint found.
 ///
 /// `Display` is one line: what failed, why, and what to do about it.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ struct Inner {
     situation: Situation,
     cause: Cause,
     reason: String,
-    mend: String,
+    hint: String,
 }
 
 impl Error {
@@ -56,14 +56,14 @@ impl Error {
             situation,
             cause: explanation.cause,
             reason: explanation.reason,
-            mend: explanation.mend,
+            hint: explanation.hint,
         }))
     }
 
     pub(crate) fn without_errno(
         cause: Cause,
         reason: String,
-        mend: &str,
+        hint: &str,
         situation: Situation,
     ) -> Self {
         Self(Box::new(Inner {
@@ -71,7 +71,7 @@ impl Error {
             situation,
             cause,
             reason,
-            mend: mend.to_owned(),
+            hint: hint.to_owned(),
         }))
     }
 
@@ -104,8 +104,8 @@ impl Error {
 
     /// What to do about it.
     #[must_use]
-    pub fn mend(&self) -> &str {
-        &self.0.mend
+    pub fn hint(&self) -> &str {
+        &self.0.hint
     }
 
     /// All that is known about where it failed.
@@ -127,7 +127,7 @@ impl fmt::Display for Error {
         if let Some(errno) = self.errno() {
             write!(f, " ({errno})")?;
         }
-        write!(f, "; {}", self.mend())
+        write!(f, "; {}", self.hint())
     }
 }
 

@@ -58,7 +58,7 @@ impl Event {
     /// Opens an event on the running kernel.
     ///
     /// # Errors
-    /// [`Error`] with errno, cause and mend.
+    /// [`Error`] with errno, cause and hint.
     pub fn open(attr: &EventAttr, target: Target) -> Result<Self, Error> {
         Self::open_with(&linux(), attr, target, OpenOptions::default())
     }
@@ -66,7 +66,7 @@ impl Event {
     /// Opens an event on any kernel, with options.
     ///
     /// # Errors
-    /// [`Error`] with errno, cause and mend.
+    /// [`Error`] with errno, cause and hint.
     pub fn open_with(
         kernel: &SharedKernel,
         attr: &EventAttr,

@@ -30,7 +30,7 @@ pub enum Target {
     Cpu(u32),
     /// A control group's tasks on one CPU.
     Cgroup {
-        /// A descriptor of the group's folder in the cgroup file system.
+        /// A descriptor of the group's directory in the cgroup file system.
         fd: RawFd,
         /// The CPU.
         cpu: u32,

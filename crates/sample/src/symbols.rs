@@ -84,11 +84,11 @@ impl Symbols {
     }
 
     /// Decides which of the mapped files [`SearchPath::binary`] is: the one of its build id, else of its name, else (a
-    /// renamed or copied program, where build ids say nothing) the first that is no library. Without a binary nothing
+    /// renamed or copied program, where build ids say nothing) the first that is not a library. Without a binary nothing
     /// happens.
     ///
     /// # Errors
-    /// [`Error::Binary`]: it cannot be read, is no program, or is none of the files.
+    /// [`Error::Binary`]: it cannot be read, is not a program, or is none of the files.
     pub fn place_binary(&mut self, files: &[MappedFile]) -> Result<(), Error> {
         let Some(binary) = &self.search.binary else {
             return Ok(());
@@ -226,7 +226,7 @@ fn frame(function: String, code: Option<&blazesym::symbolize::CodeInfo<'_>>) -> 
 impl SearchPath {
     fn find(&self, mapped: &MappedFile, is_binary: bool) -> Result<FoundFile, String> {
         if !mapped.is_file() {
-            return Err(format!("{} is no file", mapped.path));
+            return Err(format!("{} is not a file", mapped.path));
         }
         let recorded = Path::new(&mapped.path);
         let mut candidates = Vec::new();

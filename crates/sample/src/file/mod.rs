@@ -170,7 +170,7 @@ impl Recording {
 
     /// Takes in a stretch of records, and what is compressed in it as a source of its own.
     fn part(&mut self, bytes: Bytes, data: Range<usize>, scan: &mut Scan) -> Result<()> {
-        // A pipe has no size to hold against: what was cut off, or what something else wrote behind it, ends it.
+        // A pipe has no size to compare with: what was cut off, or what something else wrote behind it, ends it.
         let tolerate = self.truncated || self.pipe;
         self.stretch(bytes, data, tolerate, scan)?;
         let payload = std::mem::take(&mut scan.compressed);
