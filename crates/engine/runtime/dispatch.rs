@@ -10,7 +10,8 @@ use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
 use crate::xlate::entry::Via;
 use crate::{
-    cache_file, check, clock, counts, perf, proc_maps, report, signal_calls, slots, sys, syscalls,
+    cache_file, check, clock, code_writes, counts, perf, proc_maps, report, signal_calls, slots,
+    sys, syscalls,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -68,8 +69,10 @@ fn system_call(context: &mut Context) {
         pages.open_for(cache, number, arguments);
     }
     let for_event = nr::answer(number) == Answer::Event && perf::concerns(context);
+    let opens = nr::answer(number) == Answer::Open && code_writes::opens_memory(number, arguments);
+    let writes = nr::answer(number) == Answer::Write && code_writes::concerns(number, arguments);
     let plain = nr::is_plain(number) || !proc_maps::concerns(number, arguments);
-    if plain && !for_event && !clock::answers(number, &arguments) {
+    if plain && !for_event && !opens && !writes && !clock::answers(number, &arguments) {
         proc_maps::before(number, arguments);
         context.resume = resume;
         context.start[2] = 1;

@@ -14,6 +14,7 @@ use maps::Maps;
 
 use crate::block::NONE;
 use crate::cache::Cache;
+use crate::code_writes::arm;
 use crate::sys;
 use crate::syscall_table as nr;
 use crate::xlate::decode::MAX_LEN;
@@ -45,7 +46,7 @@ pub struct Page {
     known: bool,
     /// As linked: private memory of a file that cannot be written.
     constant: bool,
-    /// Executable and shared: other mappings may write it.
+    /// Executable and of a file that others may write: by another mapping, by system calls.
     shared: bool,
     /// Those mappings are watched.
     guarded: bool,
@@ -183,13 +184,17 @@ impl Pages {
             return 0;
         };
         if vma.prot & EXEC != 0 {
+            let shared = self.maps.is_written_elsewhere(&vma);
             let page = self.entry(number);
             page.prot = vma.prot;
             page.known = true;
-            page.constant = vma.is_constant();
-            page.shared = vma.shared;
+            page.constant = vma.is_constant() && !shared;
+            page.shared = shared;
             page.guarded = false;
-            self.any_shared |= vma.shared;
+            if shared {
+                self.any_shared = true;
+                arm();
+            }
             self.last = (number, vma.prot);
         }
         vma.prot
@@ -391,7 +396,7 @@ impl Pages {
     }
 
     /// The kernel is going to write at `start` for the program.
-    fn open(&mut self, cache: &mut Cache, start: u64, len: u64) {
+    pub fn open(&mut self, cache: &mut Cache, start: u64, len: u64) {
         let last = start.saturating_add(len.clamp(1, 1 << 24) - 1) >> 12;
         for number in start >> 12..=last {
             if self.existing(number).is_some_and(|page| page.watched) {

@@ -86,3 +86,31 @@ fn threads_after_vfork_children_that_ended_by_exit_have_stacks_of_their_own() {
 fn a_child_that_shares_memory_keeps_its_stack_while_it_runs() {
     good("shared_child", include_str!("trust/shared_child.c"), &[], 2);
 }
+
+/// `mov eax, VALUE; ret` and the like, for programs that write code.
+const CODE: &str = include_str!("trust/code.h");
+
+fn good_code(name: &str, source: &str, rounds: usize) {
+    let source = source.replacen("#include \"code.h\"", CODE, 1);
+    good(name, &source, &[], rounds);
+}
+
+#[test]
+fn code_that_lost_its_execute_permission_cannot_be_called() {
+    good_code("lost_execute", include_str!("trust/lost_execute.c"), 1);
+}
+
+#[test]
+fn handlers_are_cleared_for_a_child_that_asks_for_it() {
+    good_code("clear_handlers", include_str!("trust/clear_handlers.c"), 1);
+}
+
+#[test]
+fn code_that_system_calls_write_is_executed_as_written() {
+    good_code("written_code", include_str!("trust/written_code.c"), 1);
+}
+
+#[test]
+fn code_that_a_child_writes_is_executed_as_written() {
+    good_code("child_writes", include_str!("trust/child_writes.c"), 3);
+}

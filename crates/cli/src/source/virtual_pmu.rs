@@ -66,6 +66,8 @@ pub(crate) struct Ran {
     pub(crate) missing: Vec<crate::fixed::Missing>,
     /// Programs that ran without being counted.
     pub(crate) uncounted: u32,
+    /// Writes of code that a process of the run may not have learned of.
+    pub(crate) unseen_writes: u32,
     /// Processes that were still running when the program ended.
     pub(crate) outlived: usize,
     /// The blocks executed, where the run counted them.
@@ -109,7 +111,7 @@ impl Ran {
         let cut = self.interrupted.is_some()
             || self.ended.timed_out
             || self.ended.exit.signal == Some(libc::SIGKILL);
-        if cut || self.uncounted > 0 || self.outlived > 0 {
+        if cut || self.uncounted > 0 || self.unseen_writes > 0 || self.outlived > 0 {
             Precision::Counted
         } else {
             Precision::Exact
@@ -143,6 +145,13 @@ impl Ran {
                 "{} program(s) ran without being counted (setuid, 32-bit, or not traceable): the \
                  count is not the whole.",
                 self.uncounted
+            ));
+        }
+        if self.unseen_writes > 0 {
+            notes.push(format!(
+                "{} write(s) of code by another process (ptrace, /proc/PID/mem, a shared file): it may have \
+                 gone on executing the old code, so this count is not called exact.",
+                self.unseen_writes
             ));
         }
         if self.outlived > 0 {
@@ -373,6 +382,7 @@ mod tests {
             ],
             missing: Vec::new(),
             uncounted: 0,
+            unseen_writes: 0,
             outlived: 0,
             #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             blocks: None,
@@ -390,11 +400,12 @@ mod tests {
             (whole.event(StaticEvent::Instructions), whole.precision()),
             (Some(10), Precision::Exact)
         );
-        let spoilers: [fn(&mut Ran); 5] = [
+        let spoilers: [fn(&mut Ran); 6] = [
             |ran| ran.interrupted = Some(2),
             |ran| ran.ended.timed_out = true,
             |ran| ran.ended.exit.signal = Some(9),
             |ran| ran.uncounted = 1,
+            |ran| ran.unseen_writes = 1,
             |ran| ran.outlived = 1,
         ];
         for spoil in spoilers {

@@ -98,6 +98,7 @@ pub(super) fn execute(
         interrupted: stopped.interrupted,
         missing,
         uncounted: outcome.totals.uncounted,
+        unseen_writes: outcome.totals.unseen_writes,
         outlived: alive.len(),
         blocks: outcome.blocks,
         times: outcome.times,
