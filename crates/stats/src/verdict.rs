@@ -14,7 +14,7 @@ use crate::summary::EXACT_FROM;
 use std::fmt;
 
 /// More rounds than this are not proposed: the change is too near its floor to be told apart.
-const MOST_ROUNDS: f64 = 100_000.0;
+const MAX_ROUNDS: f64 = 100_000.0;
 
 /// What is said about a change of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,7 +253,7 @@ fn more_rounds(
             .max(needed as f64);
     }
     let more = (wanted - n).ceil().max(1.0);
-    (more <= MOST_ROUNDS).then_some(more as usize)
+    (more <= MAX_ROUNDS).then_some(more as usize)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::support::{code, fails, run, stderr, stdout};
 
 /// A recorded result in a file.
-fn recorded(folder: &Path, name: &str, document: &Value) -> PathBuf {
-    let path = folder.join(name);
+fn recorded(directory: &Path, name: &str, document: &Value) -> PathBuf {
+    let path = directory.join(name);
     std::fs::write(&path, document.to_string()).unwrap();
     path
 }
@@ -29,7 +29,7 @@ fn metric(unit: &str, source: &str, samples: &[u64]) -> Value {
 /// A result of one command with one metric.
 fn result(name: &str, metric: &Value) -> Value {
     json!({
-        "schema": "truecount.bench/1", "seed": 1, "rounds": 12,
+        "schema": "truecount.bench/2", "seed": 1, "rounds": 12,
         "commands": [{"command": ["prog"], "name": "prog", "runs": 12, "metrics": {name: metric}}],
         "environment": {
             "truecount": "0.1.0", "arch": "x86_64", "cpu_model": "Some CPU", "kernel": "6.1.0",
@@ -45,9 +45,9 @@ fn around(centre: u64) -> Vec<u64> {
 
 /// Status and text of a gate on `new` against `base`.
 fn gate(base: &Value, new: &Value, limit: &str, more: &[&str]) -> (i32, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let base = recorded(folder.path(), "base.json", base);
-    let new = recorded(folder.path(), "new.json", new);
+    let directory = tempfile::tempdir().unwrap();
+    let base = recorded(directory.path(), "base.json", base);
+    let new = recorded(directory.path(), "new.json", new);
     let mut args = vec!["bench", "--from", new.to_str().unwrap()];
     args.extend(["--baseline", base.to_str().unwrap(), "--fail-above", limit]);
     args.extend(more);
@@ -242,8 +242,8 @@ fn two_equal_runs_decide_nothing_and_six_do() {
 #[test]
 fn what_can_be_known_before_measuring_is_checked_before() {
     // A command that would leave a mark if it ran.
-    let folder = tempfile::tempdir().unwrap();
-    let mark = folder.path().join("ran");
+    let directory = tempfile::tempdir().unwrap();
+    let mark = directory.path().join("ran");
     let touch = format!("touch {}", mark.display());
     let args = ["bench", "--fail-above", "instrutions=1%", &touch, &touch];
     fails(&args, 2, &["instrutions", "not measured", "wall-time"]);

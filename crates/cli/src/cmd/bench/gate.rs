@@ -22,7 +22,7 @@ impl Limit {
     pub(super) fn parse(option: &str, text: &str) -> Result<Self, Failure> {
         let wrong = |why: &str| {
             Failure::new(2, format!("{option} `{text}`: {why}"))
-                .mend("write it as instructions:u=0.5%")
+                .hint("write it as instructions:u=0.5%")
         };
         let (metric, share) = text.split_once('=').ok_or_else(|| wrong("no `=`"))?;
         Ok(Self {
@@ -77,11 +77,11 @@ pub(super) fn check(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Failu
             let names: Vec<&str> = metrics.iter().map(|(name, _)| name).collect();
             let cause = format!("--fail-above {}: it is not measured", limit.metric);
             let hint = format!("measured are {}; -e and -M add others", names.join(", "));
-            return Err(Failure::new(2, cause).mend(hint));
+            return Err(Failure::new(2, cause).hint(hint));
         }
         if let Some((name, _)) = covered.find(|(name, metric)| worse(name, metric).is_none()) {
             let cause = format!("--fail-above {name}: nothing says which direction is worse");
-            return Err(Failure::new(2, cause).mend(
+            return Err(Failure::new(2, cause).hint(
                 "gate another metric, or say `worse = \"higher\"` in its row of --metrics-file",
             ));
         }

@@ -55,7 +55,7 @@ impl Judge {
         if !self.gates.is_empty() && self.baseline.is_none() && commands < 2 {
             return Err(
                 Failure::new(2, "--fail-above needs something to compare with")
-                    .mend("give --baseline FILE or a second command"),
+                    .hint("give --baseline FILE or a second command"),
             );
         }
         gate::check(&self.gates, metrics)
