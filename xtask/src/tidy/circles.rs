@@ -2,7 +2,8 @@
 //!
 //! Paths are resolved as far as text allows: those that begin with `crate`, `self`, `super`, a child or an imported
 //! module. An item that a module only passes on belongs to the module that defines it, and passing on (`pub use`) is
-//! not a use. Test code is left out.
+//! not a use. A module and those that it is part of are one thing in several files: what a child takes from them
+//! makes no circle. Test code is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,16 +34,17 @@ pub fn check(texts: &[(String, String)]) -> Vec<Finding> {
         findings.push(Finding::new(DOCUMENT, 0, message));
     }
     let mut seen = BTreeSet::new();
-    for (root, _) in texts.iter().filter(|(path, _)| is_root(path)) {
-        for circle in circles(texts, root) {
-            if named.contains(&circle) {
-                seen.insert(circle);
-                continue;
-            }
-            let first = circle.first().cloned().unwrap_or_default();
-            let message = format!("a circle of modules: {}", circle.join(", "));
-            findings.push(Finding::new(&first, 0, message));
+    let roots = texts.iter().filter(|(path, _)| is_root(path));
+    // Two crates may share files.
+    let all: BTreeSet<Vec<String>> = roots.flat_map(|(root, _)| circles(texts, root)).collect();
+    for circle in all {
+        if named.contains(&circle) {
+            seen.insert(circle);
+            continue;
         }
+        let first = circle.first().cloned().unwrap_or_default();
+        let message = format!("a circle of modules: {}", circle.join(", "));
+        findings.push(Finding::new(&first, 0, message));
     }
     for gone in named.iter().filter(|circle| !seen.contains(*circle)) {
         let message = format!(
@@ -113,7 +115,7 @@ fn edges(tree: &Tree) -> BTreeMap<usize, BTreeSet<usize>> {
         let mut add = |target: Option<Target>| match target {
             Some(Target::Item(to)) => {
                 let to = tree.modules.get(to).map_or(to, |m| m.node);
-                if to != own {
+                if to != own && !tree.contains(to, own) {
                     edges.entry(own).or_default().insert(to);
                 }
             }
@@ -143,6 +145,12 @@ enum Target {
 }
 
 impl Tree {
+    /// Whether `inner` is a part of `outer`, at any depth.
+    fn contains(&self, outer: usize, inner: usize) -> bool {
+        let parent = |index: usize| self.modules.get(index).and_then(|m| m.parent);
+        std::iter::successors(parent(inner), |&index| parent(index)).any(|index| index == outer)
+    }
+
     /// What `path` means in the module `from`; `None` where it leads out of the crate.
     fn resolve(
         &self,
@@ -324,10 +332,12 @@ mod tests {
             ("crates/x/src/m/b.rs", "use super::A; pub fn f() -> A { A }"),
         ];
         assert_eq!(found(&list), Vec::<Vec<String>>::new());
-        // With an item of the parent's own it is one.
+        // Nor is an item of the parent's own: a child is a part of it. A sibling's is.
         let mut own = list;
         own[3].1 = "use super::{A, g}; pub fn f() -> A { A }";
-        let both = ["m.rs", "m/b.rs"].map(|name| format!("crates/x/src/{name}"));
+        assert_eq!(found(&own), Vec::<Vec<String>>::new());
+        own[2].1 = "pub struct A; fn h() { super::f(); }";
+        let both = ["m/a.rs", "m/b.rs"].map(|name| format!("crates/x/src/{name}"));
         assert_eq!(found(&own), [both.to_vec()]);
     }
 
