@@ -1,7 +1,6 @@
 //! Ways to show results: text tables, JSON, CSV, Markdown, SVG, HTML.
 
 pub(crate) mod csv;
-pub(crate) mod flame;
 pub(crate) mod json;
 pub(crate) mod markup;
 pub(crate) mod number;
