@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::io::Read;
 use truecount_profile::Profile;
 use truecount_profile::export::{
-    ExportOptions, FlameGraph, Format, Function, Line, Measure, Owner, Place, Stack, Stacks, export,
-    stacks,
+    ExportOptions, FlameGraph, Format, Function, Line, Measure, Owner, Place, Stack, Stacks,
+    export, stacks,
 };
 
 /// Two threads, one after the other, an instant, an integer, times that are no whole microseconds.

@@ -161,7 +161,7 @@ impl FlameGraph {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame\" width=\"100%\" height=\"{height}\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\
              <style>{STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"var(--back)\"/>\
              <text x=\"10\" y=\"22\" font-size=\"15\" font-weight=\"600\">{0}<title>{0}</title></text>\
-             <text x=\"10\" y=\"42\" id=\"d\" class=\"d\">total {1} {2}; a click zooms, / searches, Esc goes back</text>",
+             <text x=\"10\" y=\"42\" id=\"d\" class=\"d\">total {1} {2}; click: zoom, /: search, Esc: back</text>",
             escape(title),
             grouped(self.root.cost),
             escape(&self.unit)

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::time::UNIX_EPOCH;
 
-use truecount_profile::export::{
-    FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks,
-};
+use truecount_profile::export::{FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks};
 use truecount_sample::profile::{CodePlace, Context};
 
 use super::view::{Named, View, base_name, short};
