@@ -34,9 +34,9 @@ EXAMPLES
 WHAT THE NUMBERS MEAN
   The program runs under the virtual PMU; the chosen blocks get inline time stamps (rdtsc between
   lfence), whose own cost is measured at the start of each process, subtracted and stated. Units are
-  cycles of the time stamp counter, whose rate is constant: not core clock cycles. Where that counter
-  advances by more than a cycle at a time, modes and bars are spread over its step. Each stamp waits
-  for what came before, so executions do not overlap as they do natively.
+  cycles of the time stamp counter, whose rate is constant: not core clock cycles. Where that
+  counter advances by more than a cycle at a time, modes and bars are spread over its step. Each
+  stamp waits for what came before, so executions do not overlap as they do natively.
 
 EXIT CODES
   that of CMD; 1: not measured, or a result could not be written; 2: wrong arguments";

@@ -358,22 +358,24 @@ fn draw_window(svg: &mut String, p: &Plot, w: &PrefetchWindow, y: f64) {
     let (x0, x1) = (p.middle(w.base), p.middle(w.miss));
     let text = format!("prefetch window: {} cycles", number(w.window));
     let half = LETTER / 2.0 * text.chars().count() as f64;
-    let _ = write!(
-        svg,
-        "<path class=\"bracket\" d=\"M{x0:.1} {0:.1}v-8H{x1:.1}v8\"/>",
-        y + 16.0
-    );
     // Inside the bracket, else beside it.
-    let center = if x1 - x0 > 2.0 * half + 16.0 {
-        f64::midpoint(x0, x1)
+    let (center, gap) = if x1 - x0 > 2.0 * half + 16.0 {
+        let center = f64::midpoint(x0, x1);
+        let (left, right) = (center - half - 6.0, center + half + 6.0);
+        (center, format!("H{left:.1}M{right:.1} {:.1}", y + 8.0))
     } else if x1 + 2.0 * half + 20.0 < WIDTH {
-        x1 + half + 12.0
+        (x1 + half + 12.0, String::new())
     } else {
-        x0 - half - 12.0
+        (x0 - half - 12.0, String::new())
     };
     let _ = write!(
         svg,
-        "<text class=\"middle halo\" x=\"{center:.1}\" y=\"{:.1}\">{text}</text>",
+        "<path class=\"bracket\" d=\"M{x0:.1} {:.1}v-8{gap}H{x1:.1}v8\"/>",
+        y + 16.0
+    );
+    let _ = write!(
+        svg,
+        "<text class=\"middle\" x=\"{center:.1}\" y=\"{:.1}\">{text}</text>",
         y + 12.0
     );
 }
