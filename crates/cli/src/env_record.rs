@@ -50,9 +50,9 @@ pub(crate) struct Environment {
     pub(crate) nmi_watchdog: Option<i64>,
     /// The PMU that counted, by its name in sysfs; `None` without one.
     pub(crate) pmu: Option<String>,
-    /// Factors held still by `--deterministic`.
+    /// Factors held constant by `--deterministic`.
     pub(crate) deterministic: Vec<String>,
-    /// Factors that were to be held still and were not, with the reason.
+    /// Factors that were to be held constant and were not, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) not_deterministic: Vec<crate::fixed::Missing>,
     /// CPUs the program was bound to.

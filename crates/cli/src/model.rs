@@ -86,7 +86,7 @@ pub(crate) struct Reading {
     pub(crate) reason: Option<String>,
     /// What to do to get one, where something can be done.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) mend: Option<String>,
+    pub(crate) hint: Option<String>,
 }
 
 impl Reading {
@@ -102,7 +102,7 @@ impl Reading {
             enabled_ns: None,
             running_ns: None,
             reason: None,
-            mend: None,
+            hint: None,
         }
     }
 
@@ -118,7 +118,7 @@ impl Reading {
             enabled_ns: None,
             running_ns: None,
             reason: Some(reason.into()),
-            mend: None,
+            hint: None,
         }
     }
 

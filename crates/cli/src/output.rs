@@ -113,9 +113,9 @@ impl Picture {
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     let failure = Failure::new(1, format!("cannot write {}: {error}", path.display()));
     match error.kind() {
-        io::ErrorKind::NotFound => failure.mend("make its folder first"),
-        io::ErrorKind::StorageFull => failure.mend("free space on that file system"),
-        io::ErrorKind::PermissionDenied => failure.mend("choose another path"),
+        io::ErrorKind::NotFound => failure.hint("make its directory first"),
+        io::ErrorKind::StorageFull => failure.hint("free space on that file system"),
+        io::ErrorKind::PermissionDenied => failure.hint("choose another path"),
         _ => failure,
     }
 }

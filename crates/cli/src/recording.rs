@@ -13,8 +13,8 @@ pub(crate) fn unreadable(path: &Path, error: &Error) -> Failure {
         _ => Failure::new(1, format!("{}: {error}", path.display())),
     };
     match error {
-        Error::Io { .. } => failure.mend("record one with `truecount record -b -- CMD`"),
-        Error::Damaged { .. } => failure.mend("record again, or cut the file before that offset"),
+        Error::Io { .. } => failure.hint("record one with `truecount record -b -- CMD`"),
+        Error::Damaged { .. } => failure.hint("record again, or cut the file before that offset"),
         _ => failure,
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn launch_failure(error: LaunchError, program: &Path, argv: &[OsStrin
                 std::io::Error::from_raw_os_error(errno)
             ),
         )
-        .mend("choose among those in /sys/devices/system/cpu/online that the cpuset allows"),
+        .hint("choose among those in /sys/devices/system/cpu/online that the cpuset allows"),
         LaunchError::Setup(error) => Failure::new(
             125,
             format!(

@@ -297,7 +297,7 @@ fn static_event(group: &GroupExpr) -> Result<Option<StaticEvent>, Failure> {
     let name = found.name();
     Err(
         Failure::new(2, format!("`{name}` is counted in user mode only"))
-            .mend(format!("write {name}:u")),
+            .hint(format!("write {name}:u")),
     )
 }
 

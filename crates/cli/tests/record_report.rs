@@ -39,7 +39,7 @@ impl Drop for File {
 /// Something that keeps a CPU busy for a while, in a process of its own.
 const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
 
-/// Records the busy shell by cpu-clock; `None` where perf events are not to be had.
+/// Records the busy shell by cpu-clock; `None` where perf events are not available.
 fn record(file: &File, options: &[&str]) -> Option<u64> {
     let mut arguments = vec![
         "record",
@@ -183,7 +183,7 @@ fn exports_are_written() {
     }
 }
 
-/// One line with cause and mend, and the status.
+/// One line with cause and hint, and the status.
 fn refused(arguments: &[&str], status: i32, part: &str) {
     let output = truecount(arguments);
     let said = text(&output.stderr);
@@ -326,7 +326,7 @@ fn loop_text(cycles: impl Fn(bool, u32) -> u32) -> String {
     text
 }
 
-/// A misprediction is no cache miss: no prefetch helps it, in the text, in the document, in the chart.
+/// A misprediction is not a cache miss: no prefetch helps it, in the text, in the document, in the chart.
 #[test]
 fn a_misprediction_is_no_prefetch_window() {
     let file = File::new("mispredicted");
@@ -348,7 +348,10 @@ fn a_misprediction_is_no_prefetch_window() {
         !said.contains("cycles before the load") && !said.contains("Prefetch window"),
         "{said}"
     );
-    assert!(said.contains("nothing here for a prefetch to win"), "{said}");
+    assert!(
+        said.contains("nothing here for a prefetch to win"),
+        "{said}"
+    );
     let page = std::fs::read_to_string(page.name()).unwrap();
     assert!(!page.contains("prefetch window"), "{page}");
     let document = truecount(&[&arguments[..], &["--json"]].concat());
@@ -377,7 +380,10 @@ fn the_prefetch_window_is_the_same_everywhere() {
     let window = window.unwrap();
     assert!((315.0..=320.0).contains(&window), "{window}");
     let said = text(&output.stdout);
-    assert!(said.contains(&format!("{window:.0} cycles to win")), "{said}");
+    assert!(
+        said.contains(&format!("{window:.0} cycles to win")),
+        "{said}"
+    );
     for picture in [&page, &chart] {
         let drawn = std::fs::read_to_string(picture.name()).unwrap();
         assert!(

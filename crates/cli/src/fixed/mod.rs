@@ -7,11 +7,11 @@
 //! `GLIBC_TUNABLES` (glibc manual, Memory Allocation Tunables), `MALLOC_CONF` (`jemalloc(3)`).
 
 mod answers;
+pub(crate) mod directory;
 mod exec;
 mod factor;
 mod files;
 mod filter;
-pub(crate) mod folder;
 mod listing;
 pub(crate) mod pid;
 mod random;
@@ -26,17 +26,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::env_record::Environment;
 pub(crate) use answers::{Answers, Wanted};
+use directory::Directory;
 use exec::AtExec;
 use factor::parse_remedies;
 pub(crate) use factor::{Factor, List, parse_list};
 pub(crate) use filter::{Calls, Filter};
-use folder::Folder;
 use listing::Order;
 
 /// The flag of the commands that run programs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct FixedArgs {
-    /// Hold still what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads: time (virtual PMU only: clocks go on with the instructions) and threads (real-time scheduling on one CPU). Random numbers become predictable with at-random and getrandom: for measurements only
+    /// Hold constant what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads: time (virtual PMU only: clocks go on with the instructions) and threads (real-time scheduling on one CPU). Random numbers become predictable with at-random and getrandom: for measurements only
     #[arg(
         long,
         value_name = "FACTORS",
@@ -57,7 +57,7 @@ impl FixedArgs {
     }
 }
 
-/// A factor that was to be held still and was not.
+/// A factor that was to be held constant and was not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Missing {
     pub(crate) factor: Factor,
@@ -73,16 +73,16 @@ impl Missing {
     }
 }
 
-/// What `noise` lets go, beyond not holding it still: what would be the same in runs of one machine.
+/// What `noise` lets go, beyond not holding it constant: what would be the same in runs of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Loose {
     /// Bytes more of environment.
     pub(crate) environment: usize,
     /// Another name of the working directory.
-    pub(crate) folder: Option<Folder>,
-    /// The process number to have.
+    pub(crate) directory: Option<Directory>,
+    /// The PID to have.
     pub(crate) pid: Option<i32>,
-    /// Seed of the order in which folders are listed.
+    /// Seed of the order in which directories are listed.
     pub(crate) files: Option<u64>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// Holds these factors still.
+    /// Holds these factors constant.
     pub(crate) fn new(factors: &[Factor]) -> Self {
         let cpus = if factors.contains(&Factor::Cpu) {
             allowed_cpus().last().copied().into_iter().collect()
@@ -117,7 +117,7 @@ impl Fixed {
         }
     }
 
-    /// With something let go.
+    /// With something varied.
     pub(crate) fn loose(mut self, loose: Loose) -> Self {
         self.loose = loose;
         self
@@ -132,7 +132,7 @@ impl Fixed {
         &self.cpus
     }
 
-    /// In which order folders are listed.
+    /// In which order directories are listed.
     fn files(&self) -> Option<Order> {
         let loose = self.loose.files.map(Order::Shuffled);
         loose.or(self.has(Factor::Files).then_some(Order::Sorted))
@@ -156,11 +156,11 @@ impl Fixed {
     }
 
     /// The working directory's other name.
-    pub(crate) fn folder(&self) -> Option<&Folder> {
-        self.loose.folder.as_ref()
+    pub(crate) fn directory(&self) -> Option<&Directory> {
+        self.loose.directory.as_ref()
     }
 
-    /// What only the virtual PMU can hold still, for the other sources.
+    /// What only the virtual PMU can hold constant, for the other sources.
     pub(crate) fn no_clock(&self) -> Option<Missing> {
         let reason = "only the virtual PMU has a clock of its own (--source virtual)";
         self.has(Factor::Time)
@@ -181,7 +181,7 @@ impl Fixed {
         self.loose.pid.or(held)
     }
 
-    /// Whether threads run in turn, or why that cannot be had.
+    /// Whether threads run in turn, or why that is not available.
     pub(crate) fn in_turn(&self) -> Result<bool, Missing> {
         if !self.has(Factor::Threads) {
             return Ok(false);
@@ -209,8 +209,8 @@ impl Fixed {
             set.push(appended("MALLOC_CONF", jemalloc, ","));
             set.push(appended("_RJEM_MALLOC_CONF", jemalloc, ","));
         }
-        if let (Some(folder), Some(_)) = (self.folder(), std::env::var_os("PWD")) {
-            let [_, inside] = folder.words();
+        if let (Some(directory), Some(_)) = (self.directory(), std::env::var_os("PWD")) {
+            let [_, inside] = directory.words();
             set.push(("PWD".into(), OsStr::from_bytes(inside.to_bytes()).into()));
         }
         let (env, path, more) = (
@@ -255,14 +255,18 @@ impl Fixed {
             .map(|factor| factor.name().to_owned())
             .collect();
         environment.not_deterministic = missing.to_vec();
-        let refused = missing
-            .iter()
-            .map(|each| format!("Not held still: {}: {}.", each.factor.title(), each.reason));
+        let refused = missing.iter().map(|each| {
+            format!(
+                "Not held constant: {}: {}.",
+                each.factor.title(),
+                each.reason
+            )
+        });
         self.warning().into_iter().chain(refused).collect()
     }
 }
 
-/// Adds what one run could not hold still to what others could not.
+/// Adds what one run could not hold constant to what others could not.
 pub(crate) fn merge(all: &mut Vec<Missing>, more: Vec<Missing>) {
     for each in more {
         if !all.iter().any(|known| known.factor == each.factor) {
@@ -351,6 +355,6 @@ mod tests {
         assert_eq!(factors, [Factor::Clock, Factor::Pid]);
         assert_eq!(environment.not_deterministic, missing);
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[1].contains("process numbers") && notes[1].contains("not root"));
+        assert!(notes[1].contains("PID length") && notes[1].contains("not root"));
     }
 }

@@ -40,23 +40,23 @@ pub(crate) enum Choice {
     Software,
 }
 
-/// Why a source or an event cannot be had, and what to do.
+/// Why a source or an event is not available, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reason {
     pub(crate) cause: String,
-    pub(crate) mend: Option<String>,
+    pub(crate) hint: Option<String>,
 }
 
 impl Reason {
     pub(crate) fn new(cause: impl Into<String>) -> Self {
         Self {
             cause: cause.into(),
-            mend: None,
+            hint: None,
         }
     }
 
-    pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 }
@@ -65,7 +65,7 @@ impl Reason {
     /// The reading of a metric that was not counted for this reason.
     pub(crate) fn missing(&self, name: &str, unit: &str) -> Reading {
         let mut reading = Reading::missing(name, unit, &self.cause);
-        reading.mend.clone_from(&self.mend);
+        reading.hint.clone_from(&self.hint);
         reading
     }
 }
@@ -73,8 +73,8 @@ impl Reason {
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.cause)?;
-        match &self.mend {
-            Some(mend) => write!(f, "; {mend}"),
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
         }
     }
@@ -140,7 +140,7 @@ pub(crate) struct Measurement {
     pub(crate) resources: Vec<Reading>,
     /// The signal by which the user stopped it.
     pub(crate) interrupted: Option<i32>,
-    /// What was to be held still and was not.
+    /// What was to be held constant and was not.
     pub(crate) missing: Vec<crate::fixed::Missing>,
     /// What the reader should know.
     pub(crate) notes: Vec<String>,
@@ -154,7 +154,7 @@ pub(crate) trait Source {
     /// What to count when the user names nothing.
     fn default_events(&self, target: Target) -> &'static str;
 
-    /// Whether it counts this event, and if not, why. A resource is no event.
+    /// Whether it counts this event, and if not, why. A resource is not an event.
     fn counts(&self, wanted: &Wanted) -> Result<(), Reason>;
 
     /// Whether these groups can be counted at the same time.
@@ -176,8 +176,8 @@ pub(crate) trait Source {
 pub(crate) fn select(choice: Choice) -> Result<Box<dyn Source>, Failure> {
     let unavailable = |reason: Reason| {
         let failure = Failure::new(1, reason.cause);
-        match reason.mend {
-            Some(mend) => failure.mend(mend),
+        match reason.hint {
+            Some(hint) => failure.hint(hint),
             None => failure,
         }
     };

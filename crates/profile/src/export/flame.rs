@@ -17,7 +17,7 @@ const NARROWEST: f64 = 0.02;
 /// Narrower boxes (percent) have no name until they are zoomed into.
 const NAMED: f64 = 1.5;
 /// Rows drawn: a recursion may be deeper than any screen.
-const MOST_ROWS: usize = 200;
+const MAX_ROWS: usize = 200;
 
 const STYLE: &str = "\
 svg.flame{--back:#fff;--text:#1d232b;--dim:#667080;background:var(--back)}\
@@ -189,7 +189,7 @@ impl FlameGraph {
             let mut x = each.x;
             for (name, node) in &each.node.children {
                 let width = node.cost as f64 / total * 100.0;
-                if width >= NARROWEST && each.row + 1 < MOST_ROWS {
+                if width >= NARROWEST && each.row + 1 < MAX_ROWS {
                     open.push(Box {
                         name,
                         node,
@@ -306,6 +306,6 @@ mod tests {
         assert!(!empty.svg("").contains("NaN"));
         let mut deep = FlameGraph::new("all", "cycles", None);
         deep.add(std::iter::repeat_n(Level::new("f"), 100_000), 1, 1);
-        assert_eq!(deep.svg("").matches("class=\"f\"").count(), MOST_ROWS);
+        assert_eq!(deep.svg("").matches("class=\"f\"").count(), MAX_ROWS);
     }
 }

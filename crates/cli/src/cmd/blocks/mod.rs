@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// The program, where it is not at the path of the recording
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Look for all programs and libraries below this folder
+    /// Look for all programs and libraries below this directory
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
     /// Blocks, loops and paths to show
@@ -115,7 +115,7 @@ fn load<'a>(path: &'a Path, search: &SearchPath) -> Result<View<'a>, Failure> {
 fn from_text<'a>(path: &'a Path, bytes: &[u8], search: &SearchPath) -> Result<View<'a>, Failure> {
     let analysis = blocks::analyze_text(&String::from_utf8_lossy(bytes)).map_err(|_| {
         Failure::new(1, format!("{}: text without branch stacks", path.display()))
-            .mend("give a perf.data file, or the output of `perf script -F ip,brstack`")
+            .hint("give a perf.data file, or the output of `perf script -F ip,brstack`")
     })?;
     Ok(View::new(path, analysis, None, search.clone()))
 }
@@ -134,13 +134,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     if let Some(spec) = args.time.first() {
         return Err(
             Failure::new(2, "blocks reads recordings, it times no command")
-                .mend(format!("write: truecount latency {spec} -- CMD")),
+                .hint(format!("write: truecount latency {spec} -- CMD")),
         );
     }
     if !args.command.is_empty() {
         return Err(
             Failure::new(2, "blocks reads recordings, it runs no command")
-                .mend("record first: truecount record -b -- CMD"),
+                .hint("record first: truecount record -b -- CMD"),
         );
     }
     let search = SearchPath {

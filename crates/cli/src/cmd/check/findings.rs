@@ -33,7 +33,7 @@ pub(super) struct Finding {
     pub(super) status: Status,
     pub(super) detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mend: Option<String>,
+    pub(super) hint: Option<String>,
 }
 
 impl Finding {
@@ -42,12 +42,12 @@ impl Finding {
             name,
             status,
             detail: detail.into(),
-            mend: None,
+            hint: None,
         }
     }
 
-    fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
@@ -58,7 +58,7 @@ impl Finding {
                 name,
                 status: Status::Missing,
                 detail: reason.cause,
-                mend: reason.mend,
+                hint: reason.hint,
             },
         }
     }
@@ -192,7 +192,7 @@ fn counters(cpu: &probe::cpu::Cpu) -> Finding {
                 .is_some_and(|announced| (found.general.ran as u64) < u64::from(announced));
             if fewer {
                 Finding::new("counters", Status::Limited, format!("{text}: fewer than announced"))
-                    .mend("see who holds counters: the NMI watchdog (sysctl kernel.nmi_watchdog=0), other perf users")
+                    .hint("see who holds counters: the NMI watchdog (sysctl kernel.nmi_watchdog=0), other perf users")
             } else {
                 Finding::new("counters", Status::Ok, text)
             }
@@ -245,12 +245,12 @@ fn user_reads(hardware: &Result<(), Reason>) -> Finding {
             Status::Missing,
             "the kernel does not let programs read counters directly",
         )
-        .mend(if cfg!(target_arch = "aarch64") {
+        .hint(if cfg!(target_arch = "aarch64") {
             "sysctl kernel.perf_user_access=1"
         } else {
             "echo 1 > /sys/bus/event_source/devices/cpu/rdpmc"
         }),
-        Err(error) => Finding::new("rdpmc", Status::Missing, error.reason()).mend(error.mend()),
+        Err(error) => Finding::new("rdpmc", Status::Missing, error.reason()).hint(error.hint()),
     }
 }
 
@@ -265,7 +265,7 @@ fn branch_stacks(hardware: &Result<(), Reason>) -> Finding {
             Status::Missing,
             format!("branch stacks cannot be sampled: {errno}"),
         )
-        .mend(
+        .hint(
             "they need Intel LBR, AMD LBR v2 (Zen 4) or Arm BRBE, passed through by the hypervisor",
         ),
     }
@@ -287,7 +287,7 @@ fn irq_event(hardware: &Result<(), Reason>) -> Finding {
         Ok(_) => Finding::new(
             "irq-event",
             Status::Ok,
-            format!("{name} ticks: instructions-minus-irqs:u is exact"),
+            format!("{name} counts: instructions-minus-irqs:u is exact"),
         ),
         Err(error) => Finding::new("irq-event", Status::Missing, format!("{name}: {error}")),
     }
@@ -318,7 +318,7 @@ fn paranoid(facts: &Facts) -> Finding {
     let text = format!("kernel.perf_event_paranoid = {level}: {means}");
     if level >= 3 {
         Finding::new("paranoid", Status::Missing, text)
-            .mend("sysctl kernel.perf_event_paranoid=2, or give truecount CAP_PERFMON")
+            .hint("sysctl kernel.perf_event_paranoid=2, or give truecount CAP_PERFMON")
     } else {
         Finding::new("paranoid", Status::Info, text)
     }
@@ -344,7 +344,7 @@ fn kernel_counts(hardware: &Result<(), Reason>) -> Finding {
             "events of the kernel can be counted",
         ),
         Err(error) => {
-            Finding::new("kernel-counts", Status::Missing, error.reason()).mend(error.mend())
+            Finding::new("kernel-counts", Status::Missing, error.reason()).hint(error.hint())
         }
     }
 }
@@ -356,7 +356,7 @@ fn watchdog(facts: &Facts) -> Finding {
             Status::Limited,
             "it holds one counter on every CPU",
         )
-        .mend("sysctl kernel.nmi_watchdog=0"),
+        .hint("sysctl kernel.nmi_watchdog=0"),
         Some(false) => Finding::new("nmi-watchdog", Status::Info, "off: it holds no counter"),
         None => Finding::new("nmi-watchdog", Status::Info, "this kernel has none"),
     }
@@ -390,7 +390,7 @@ fn aslr(facts: &Facts) -> Finding {
             Status::Missing,
             format!("{system}; personality(2) is refused, so counts vary from run to run"),
         )
-        .mend("allow personality in the container's seccomp profile")
+        .hint("allow personality in the container's seccomp profile")
     }
 }
 
@@ -420,7 +420,7 @@ fn software() -> Finding {
                 error.reason()
             ),
         )
-        .mend(error.mend()),
+        .hint(error.hint()),
     }
 }
 
@@ -433,7 +433,7 @@ pub(super) fn exactness() -> Finding {
             Status::Info,
             "not measured on this machine yet",
         )
-        .mend("truecount exactness");
+        .hint("truecount exactness");
     };
     let verdicts: Vec<String> = profile
         .counters
@@ -464,8 +464,8 @@ pub(super) fn exactness() -> Finding {
         },
         detail,
     );
-    match lock.and_then(|lock| lock.mend) {
-        Some(mend) => finding.mend(mend),
+    match lock.and_then(|lock| lock.hint) {
+        Some(hint) => finding.hint(hint),
         None => finding,
     }
 }

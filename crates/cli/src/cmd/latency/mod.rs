@@ -87,5 +87,5 @@ pub(crate) fn run(_: &Args) -> CmdResult {
         1,
         "latency needs the virtual PMU, which works on x86-64 Linux only",
     )
-    .mend("record branch stacks where the CPU has them: truecount record -b -- CMD"))
+    .hint("record branch stacks where the CPU has them: truecount record -b -- CMD"))
 }

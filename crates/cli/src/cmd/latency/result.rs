@@ -175,7 +175,7 @@ impl Timed {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let failure = |why: String| {
             Failure::new(1, format!("{}: {why}", path.display()))
-                .mend("make one with `truecount latency SYMBOL --json -o FILE -- CMD`")
+                .hint("make one with `truecount latency SYMBOL --json -o FILE -- CMD`")
         };
         let bytes = std::fs::read(path).map_err(|e| failure(format!("cannot read it: {e}")))?;
         let kept: Kept = serde_json::from_slice(&bytes)
@@ -288,8 +288,8 @@ mod tests {
         let row = &result.rows[0];
         assert_eq!(row.cycles.bins(), [(1, 5), (19, 50), (259, 40)]);
         assert_eq!((row.below_cost, row.longer), (5, 7));
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("run.json");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("run.json");
         std::fs::write(&file, result.document(None).to_string()).unwrap();
         let again = Timed::read(&file).unwrap();
         assert_eq!(again.rows[0].cycles, row.cycles);
@@ -315,7 +315,7 @@ mod tests {
             longer: 0,
             loads: None,
         };
-        // All values are there: whatever the step, unless 1, it is no comb of it, and stays as it is.
+        // All values are there: whatever the step, unless 1, it is not a comb of it, and stays as it is.
         let full = row((1..=u16::MAX).map(|at| (at, 3)).collect());
         for step in [3.5, 1024.0, 65535.0, f64::NAN, f64::INFINITY, -3.0] {
             let full_step: f64 = step;

@@ -5,7 +5,7 @@
 
 /// Longer intervals are left out: there, a small error of the step is as large as the step.
 const LONGEST: u16 = 1024;
-/// Steps that are looked for. Below, rounding hides a comb; and what spreads over so few cycles is no false mode.
+/// Steps that are looked for. Below, rounding hides a comb; and what spreads over so few cycles is not a false mode.
 const SMALLEST: f64 = 4.0;
 const LARGEST: f64 = 256.0;
 /// A reading is the difference of two rounded ones: that far from a multiple of the step.

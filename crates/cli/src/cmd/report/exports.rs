@@ -53,7 +53,7 @@ pub(super) fn firefox(view: &mut View) -> Result<Vec<u8>, Failure> {
                 view.path.display()
             ),
         )
-        .mend("use --flamegraph or --pprof"));
+        .hint("use --flamegraph or --pprof"));
     }
     let mut out = Vec::new();
     stacks.write_firefox(&mut out)?;

@@ -1,6 +1,6 @@
-//! Whether the virtual PMU keeps its translations for later runs: the flags, and the folder.
+//! Whether the virtual PMU keeps its translations for later runs: the flags, and the directory.
 //!
-//! A process decides once. Without a usable folder everything works, only slower; the result
+//! A process decides once. Without a usable directory everything works, only slower; the result
 //! says why.
 
 use std::sync::OnceLock;
@@ -34,13 +34,13 @@ fn is_set(value: Option<&std::ffi::OsStr>) -> bool {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod folder {
+mod directory {
     use super::{OFF, OnceLock};
     use truecount_engine::virt::{Cache, CacheError};
 
     static FOLDER: OnceLock<Result<Cache, CacheError>> = OnceLock::new();
 
-    /// The user's folder, opened once; `None` with the flag.
+    /// The user's directory, opened once; `None` with the flag.
     pub(super) fn open() -> Option<&'static Result<Cache, CacheError>> {
         match OFF.get() {
             Some(false) => Some(FOLDER.get_or_init(Cache::user)),
@@ -49,16 +49,16 @@ mod folder {
     }
 }
 
-/// The folder to use, if any.
+/// The directory to use, if any.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(super) fn folder() -> Option<truecount_engine::virt::Cache> {
-    folder::open()?.as_ref().ok().cloned()
+pub(super) fn directory() -> Option<truecount_engine::virt::Cache> {
+    directory::open()?.as_ref().ok().cloned()
 }
 
 /// Why translations are not kept although nobody asked for that.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) fn problem() -> Option<String> {
-    let error = folder::open()?.as_ref().err()?;
+    let error = directory::open()?.as_ref().err()?;
     Some(format!(
         "The virtual PMU's translations are not kept for later runs: {error}."
     ))
@@ -67,7 +67,7 @@ pub(super) fn problem() -> Option<String> {
 /// Removes every kept translation.
 ///
 /// # Errors
-/// 1 when the folder cannot be used.
+/// 1 when the directory cannot be used.
 pub(crate) fn clear() -> CmdResult {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     {

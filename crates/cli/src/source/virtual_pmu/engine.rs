@@ -50,7 +50,7 @@ pub(super) fn execute(
             .at_random(launch.fixed.and_then(Fixed::at_random))
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
             .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
-            .cache(cache::folder()),
+            .cache(cache::directory()),
     )
     .map_err(|error| match answers.as_ref().and_then(Answers::problem) {
         Some(problem) => Refusal::Command(problem),
@@ -60,7 +60,7 @@ pub(super) fn execute(
         answers.started();
     }
     let pid = i32::try_from(running.id())
-        .map_err(|_| Refusal::Command(Failure::new(125, "the process number is out of range")))?;
+        .map_err(|_| Refusal::Command(Failure::new(125, "the PID is out of range")))?;
     let aslr_refused = !launch.keep_aslr && randomised(pid);
     let stopped = until_end(pid, signals, launch).map_err(|error| {
         let cause = format!("cannot wait for the program: {error}");
@@ -247,7 +247,7 @@ fn failure(error: &LaunchError, program: &Path) -> Refusal {
         }),
         LaunchError::Vanished { .. } => Refusal::Command(plain(125)),
         LaunchError::NotX86_64 { .. } => Refusal::Engine(
-            plain(126).mend("count it with --source hardware where the CPU's counters answer"),
+            plain(126).hint("count it with --source hardware where the CPU's counters answer"),
         ),
         LaunchError::Internal { report } => Refusal::Half(
             Failure::new(
@@ -261,7 +261,7 @@ fn failure(error: &LaunchError, program: &Path) -> Refusal {
                         .join(" | ")
                 ),
             )
-            .mend("its counts and effects are void; use --source step or hardware, and report it"),
+            .hint("its counts and effects are void; use --source step or hardware, and report it"),
         ),
         _ => Refusal::Engine(plain(125)),
     }
