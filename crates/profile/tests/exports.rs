@@ -369,6 +369,7 @@ fn samples_have_the_shape_that_fxprof_writes() {
             assert_eq!(of(&ours), of(&theirs), "{table}.{column}");
         }
     }
+    assert_eq!(ours["meta"]["categories"], theirs["meta"]["categories"]);
     let names = |document: &Value| {
         let thread = &document["threads"][0];
         let strings = thread["stringArray"].as_array().unwrap().clone();

@@ -7,7 +7,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-const CATEGORIES: [(&str, &str); 2] = [("User", "yellow"), ("Kernel", "orange")];
+/// The viewer takes the grey one for what has none.
+const CATEGORIES: [(&str, &str); 3] = [("Other", "grey"), ("User", "yellow"), ("Kernel", "orange")];
 
 struct Thread<'s> {
     owner: &'s Owner,
@@ -47,7 +48,7 @@ impl Stacks {
                     "" => frame.function.name.clone(),
                     module => format!("{} ({module})", frame.function.name),
                 };
-                let frame = thread.tables.frame(&label, usize::from(frame.kernel));
+                let frame = thread.tables.frame(&label, 1 + usize::from(frame.kernel));
                 on = Some(thread.tables.stack(on, frame));
             }
             thread.tables.sample(at, on, 1.0);
