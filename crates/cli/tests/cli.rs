@@ -18,6 +18,8 @@ mod exactness;
 mod files;
 #[path = "cli/latency.rs"]
 mod latency;
+#[path = "cli/gates.rs"]
+mod gates;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/overhead.rs"]
