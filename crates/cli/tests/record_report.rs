@@ -55,7 +55,7 @@ fn record(file: &File, options: &[&str]) -> Option<u64> {
     let output = truecount(&arguments);
     let said = text(&output.stderr);
     if output.status.code() == Some(125) {
-        println!("skipped: {}", said.trim());
+        truecount_testing::skip!("software", "{}", said.trim());
         return None;
     }
     assert!(output.status.success(), "{said}");
@@ -120,7 +120,7 @@ fn what_is_recorded_is_reported_and_perf_reads_it() {
             );
         }
         Ok(perf) => panic!("perf script: {}", text(&perf.stderr)),
-        Err(error) => println!("skipped: perf script ({error})"),
+        Err(error) => truecount_testing::skip!("perf", "perf script ({error})"),
     }
 }
 
@@ -239,7 +239,7 @@ fn a_program_that_cannot_be_executed_leaves_the_recording_before_it() {
         }
         let output = truecount(&arguments);
         if output.status.code() == Some(125) {
-            println!("skipped: {}", text(&output.stderr).trim());
+            truecount_testing::skip!("software", "{}", text(&output.stderr).trim());
             return;
         }
         assert_eq!(output.status.code(), Some(126), "{}", text(&output.stderr));
@@ -257,7 +257,7 @@ fn a_corrupted_recording_is_an_error_with_its_place() {
     let file = shared
         .join("data/perfdata/perf_data_converter/perf.data.piped.corrupted.zero_size_sample-3.2");
     if !file.is_file() {
-        println!("skipped: no recording at {}", file.display());
+        truecount_testing::skip!("data", "no recording at {}", file.display());
         return;
     }
     refused(&["report", file.to_str().unwrap()], 1, "offset 0xbfd0");

@@ -82,7 +82,7 @@ int main(void) {
 #[test]
 fn what_was_timed_without_a_pmu_is_drawn() {
     if !cfg!(target_arch = "x86_64") {
-        println!("skipped: latency is for x86-64");
+        truecount_testing::skip!("x86-64", "latency is for x86-64");
         return;
     }
     let directory = Directory::new("browser-time");
@@ -97,7 +97,7 @@ fn what_was_timed_without_a_pmu_is_drawn() {
         match built {
             Ok(built) if built.status.success() => {}
             other => {
-                println!("skipped: cc {other:?}");
+                truecount_testing::skip!("cc", "cc {other:?}");
                 return;
             }
         }

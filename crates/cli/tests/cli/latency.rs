@@ -21,7 +21,6 @@ int main(int argc, char **argv)
 #[test]
 fn blocks_are_timed_without_a_pmu() {
     if !virtual_pmu() {
-        println!("skipped: the virtual PMU does not work here");
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -32,7 +31,7 @@ fn blocks_are_timed_without_a_pmu() {
         .args(["-O1", "-o", &program, &source])
         .status();
     if !built.is_ok_and(|status| status.success()) {
-        println!("skipped: no working C compiler");
+        truecount_testing::skip!("cc", "no working C compiler");
         return;
     }
     let document = |n: &str, more: &[&str]| {
