@@ -16,10 +16,10 @@ mod errors;
 mod exactness;
 #[path = "cli/files.rs"]
 mod files;
-#[path = "cli/latency.rs"]
-mod latency;
 #[path = "cli/gates.rs"]
 mod gates;
+#[path = "cli/latency.rs"]
+mod latency;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/overhead.rs"]

@@ -470,11 +470,7 @@ pub(crate) static VIRTUAL: [Case; 45] = [
         Shape,
     ),
     case("latency/text", "latency turn -- ./prog", Headings),
-    case(
-        "latency/json",
-        "latency turn --json -- ./prog",
-        Shape,
-    ),
+    case("latency/json", "latency turn --json -- ./prog", Shape),
     case(
         "latency/html",
         "latency turn --html /dev/stdout -- ./prog",
