@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::markup::escape;
-use super::number::grouped;
+use truecount_model::number::grouped;
 
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 18.0;

@@ -4,6 +4,5 @@ pub(crate) mod csv;
 pub(crate) mod flame;
 pub(crate) mod json;
 pub(crate) mod markup;
-pub(crate) mod number;
 pub(crate) mod style;
 pub(crate) mod table;

@@ -7,7 +7,7 @@ use truecount_stats::{
 use super::document::{Command, Compared, Document, Metric};
 use super::stop::percent;
 use crate::failure::Failure;
-use crate::model::{Precision, SourceKind};
+use truecount_model::{Precision, SourceKind};
 
 /// `--fail-above` and `--floor`: a metric and a share.
 #[derive(Debug, Clone)]
@@ -263,7 +263,7 @@ pub(super) fn gate(document: &Document, limits: &[Limit], baseline: bool) -> (u8
     let mut code = 0;
     let mut lines = Vec::new();
     for limit in limits {
-        let shown = crate::render::number::significant(limit.share * 100.0);
+        let shown = truecount_model::number::significant(limit.share * 100.0);
         let asked: Vec<&Compared> = document
             .comparisons
             .iter()

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use truecount_stats::{Number, Summary};
 
-use crate::env_record::Environment;
-use crate::model::{Precision, SourceKind};
+use truecount_model::{Precision, SourceKind};
+use truecount_run::env_record::Environment;
 
 /// The schema's name.
 pub(super) const SCHEMA: &str = "truecount.bench/1";
@@ -56,7 +56,7 @@ pub(crate) struct Command {
 pub(crate) struct Metric {
     /// What `sample * scale` is in.
     pub(crate) unit: String,
-    #[serde(default = "one", skip_serializing_if = "crate::model::is_one")]
+    #[serde(default = "one", skip_serializing_if = "truecount_model::is_one")]
     pub(crate) scale: f64,
     /// Who counted; null when nobody did.
     pub(crate) source: Option<SourceKind>,

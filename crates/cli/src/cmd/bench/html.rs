@@ -7,7 +7,7 @@ use super::document::{Compared, Document, Metric};
 use super::svg::{self, Strip};
 use super::text::{extent, interval, median, missing, of_instructions, p, plural, remarks, spread};
 use crate::render::markup::escape;
-use crate::render::number;
+use truecount_model::number;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -226,7 +226,7 @@ fn raw(out: &mut dyn Write, document: &Document) -> io::Result<()> {
             .filter(|(_, metric)| !metric.samples.is_empty())
         {
             let values: Vec<String> = metric.samples.iter().map(ToString::to_string).collect();
-            let scale = if crate::model::is_one(&metric.scale) {
+            let scale = if truecount_model::is_one(&metric.scale) {
                 String::new()
             } else {
                 format!(" × {}", metric.scale)

@@ -239,7 +239,7 @@ fn legend(svg: &mut String, series: &[Series]) {
         let text = format!(
             "{}: {} executions{median}",
             s.name,
-            crate::render::number::grouped(s.cycles.total()),
+            truecount_model::number::grouped(s.cycles.total()),
         );
         let _ = write!(
             svg,

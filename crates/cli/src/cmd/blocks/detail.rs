@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use truecount_sample::blocks::{Histogram, PrefetchWindow};
 
 use super::view::{View, WIDEST, cycles, percentiles};
-use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, paint};
+use truecount_model::number::grouped;
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View<'_>, at: usize) -> io::Result<()> {
     let Some(block) = view.block(at).cloned() else {

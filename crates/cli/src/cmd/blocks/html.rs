@@ -6,7 +6,7 @@ use super::chart::{Series, chart};
 use super::compare::{Other, label};
 use super::view::{View, cleaned, cycles, modes, percentiles};
 use crate::render::markup::escape;
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
 
 pub(super) const STYLE: &str = "\
 :root{color-scheme:light;--ink:#1f2937;--faint:#6b7280;--line:#e5e7eb;--blue:#2563eb}\

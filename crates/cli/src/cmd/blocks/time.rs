@@ -18,11 +18,11 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Picture};
 use crate::render;
 use crate::render::markup::escape;
-use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, paint};
-use crate::runner::{Launch, Signals, resolve};
-use crate::source::virtual_pmu;
 use result::{Result as Run, Row};
+use truecount_model::number::grouped;
+use truecount_run::runner::{Launch, Signals, resolve};
+use truecount_run::source::virtual_pmu;
 
 /// Runs the command and reports.
 pub(super) fn run(args: &Args) -> CmdResult {
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
     let ran = virtual_pmu::execute_timed(&signals, &program, &launch, watched)?;
     let times = ran.times.clone().unwrap_or_default();
     let mut run = Run::new(&args.time, &intervals, &times);
-    run.command = crate::runner::command_line(&args.command);
+    run.command = truecount_run::runner::command_line(&args.command);
     run.program = timed.display().to_string();
     run.exit = ran.ended.exit.shell_code();
     run.notes = notes(&run, ran.notes());

@@ -9,7 +9,7 @@ use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::{Location, SearchPath, Symbols};
 
 use crate::failure::Failure;
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
 
 /// More instructions a cycle than any CPU retires: the time of such a block belongs to its neighbours.
 pub(super) const WIDEST: f64 = 8.0;

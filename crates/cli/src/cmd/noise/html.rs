@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use super::document::{Document, Spread};
 use super::svg;
 use super::text::{counted_by, plus_minus, remedy, signed};
-use crate::fixed::Factor;
 use crate::render::markup::escape;
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
+use truecount_run::determinism::Factor;
 
 /// The page of `bench`, so that all pages look alike, and what only this one has.
 const STYLE: &str = include_str!("../bench/page.css");
@@ -24,7 +24,7 @@ h3 b{font-weight:600}";
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
     let mut h = String::new();
-    let command = crate::runner::command_line(&document.command);
+    let command = truecount_run::runner::command_line(&document.command);
     let command = escape(&command);
     let environment = &document.environment;
     let _ = write!(

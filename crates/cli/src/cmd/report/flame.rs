@@ -2,7 +2,7 @@
 
 use super::view::{View, short};
 use crate::render::flame::{Flame, Level};
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
 
 /// The graph of the first event.
 pub(super) fn svg(view: &mut View) -> String {
