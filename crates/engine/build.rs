@@ -13,6 +13,7 @@ fn main() {
         "runtime",
         "src/xlate",
         "src/pmu",
+        "src/syscall_table",
         "src/layout.rs",
         "src/log.rs",
         "src/snapshot.rs",

@@ -13,14 +13,14 @@ mod saved;
 pub use areas::{in_code, overlaps_engine};
 
 use crate::layout::{Context, MAX_WATCHES, TABLES, Watch};
-use crate::{check, clock, counts};
 use crate::pages;
-use crate::sys;
 use crate::state::{self, Global, Table};
+use crate::sys;
 use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
-use crate::xlate::time;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
+use crate::xlate::time;
+use crate::{check, clock, counts};
 use ahead::Reader;
 use areas::{AREA, Area, MAX_AREAS, code};
 use core::mem::offset_of;
@@ -217,7 +217,9 @@ impl Cache {
             config.limit = 1;
         }
         let first_exit = self.exits.len() as u32;
-        let side = self.side_of(exit).filter(|side| reaches(side.branch + 4, hot.here()));
+        let side = self
+            .side_of(exit)
+            .filter(|side| reaches(side.branch + 4, hot.here()));
         let mut reader = Reader {
             live: &mut self.live,
             pages,

@@ -20,6 +20,7 @@ use crate::pages::{EXEC, PAGES, READ, WRITE};
 use crate::snapshot::{Identity, Image, MAX_IMAGES, SavedPage, hash};
 use crate::state::Global;
 use crate::sys;
+use crate::syscall_table as nr;
 
 /// An executable, private, read-only mapping of a file as it is now.
 #[derive(Clone, Copy)]
@@ -96,7 +97,7 @@ pub fn start(context: &mut Context, fd: u64, effort: u64) {
     if fd != u64::MAX {
         let loaded = load::load(store, CACHE.get(), fd);
         // SAFETY: our descriptor.
-        unsafe { sys::call(3, [fd, 0, 0, 0, 0, 0]) };
+        unsafe { sys::call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]) };
         if !loaded {
             // What the program would leave cannot be put together with it.
             store.images = &[];
@@ -119,7 +120,7 @@ pub fn after(number: u64, a: [u64; 6], result: i64) {
     let up = |value: u64| value.saturating_add(0xfff) & !0xfff;
     let end = |start: u64, bytes: u64| start.saturating_add(up(bytes));
     match number {
-        9 => {
+        nr::MMAP => {
             let start = result as u64;
             store.unmap(start, end(start, a[1]));
             let (prot, flags) = (a[2] as u8, a[3]);
@@ -133,9 +134,11 @@ pub fn after(number: u64, a: [u64; 6], result: i64) {
                 store.map(context, start, end(start, a[1]), a[5], identity);
             }
         }
-        10 | 329 if a[2] as u8 & WRITE != 0 => store.wrote(a[0], end(a[0], a[1])),
-        11 => store.unmap(a[0], end(a[0], a[1])),
-        25 => {
+        nr::MPROTECT | nr::PKEY_MPROTECT if a[2] as u8 & WRITE != 0 => {
+            store.wrote(a[0], end(a[0], a[1]))
+        }
+        nr::MUNMAP => store.unmap(a[0], end(a[0], a[1])),
+        nr::MREMAP => {
             store.unmap(a[0], end(a[0], a[1]));
             store.unmap(result as u64, end(result as u64, a[2]));
         }
@@ -151,7 +154,10 @@ pub fn find(cache: &mut Cache, pc: u64) -> Option<u32> {
     }
     let covers = |at: usize| {
         store.active.get(at) == Some(&ACTIVE)
-            && store.images.get(at).is_some_and(|i| i.start <= pc && pc < i.end)
+            && store
+                .images
+                .get(at)
+                .is_some_and(|i| i.start <= pc && pc < i.end)
     };
     let at = if covers(store.last) {
         store.last
@@ -184,12 +190,15 @@ fn index_of<'a>(index: &'a [u32], image: &Image) -> &'a [u32] {
 
 fn pages_of<'a>(pages: &'a [SavedPage], image: &Image) -> &'a [SavedPage] {
     let from = image.first_page as usize;
-    pages.get(from..from.saturating_add(image.page_count as usize)).unwrap_or(&[])
+    pages
+        .get(from..from.saturating_add(image.page_count as usize))
+        .unwrap_or(&[])
 }
 
 fn words_of<'a>(log: &'a [u64], image: &Image) -> &'a [u64] {
     let from = image.first_word as usize;
-    log.get(from..from.saturating_add(image.words as usize)).unwrap_or(&[])
+    log.get(from..from.saturating_add(image.words as usize))
+        .unwrap_or(&[])
 }
 
 fn slot_of(pc: u64, bits: u32) -> usize {
@@ -204,14 +213,23 @@ fn page_hash(number: u64) -> Option<u64> {
 
 impl Store {
     /// A new mapping of a file: remembered, and its translations taken up.
-    fn map(&mut self, context: &mut Context, start: u64, end: u64, offset: u64, identity: Identity) {
+    fn map(
+        &mut self,
+        context: &mut Context,
+        start: u64,
+        end: u64,
+        offset: u64,
+        identity: Identity,
+    ) {
         let free = self
             .mapped
             .iter()
             .take(self.mapped_count)
             .position(|m| m.end == 0)
             .unwrap_or(self.mapped_count);
-        let Some(place) = self.mapped.get_mut(free) else { return };
+        let Some(place) = self.mapped.get_mut(free) else {
+            return;
+        };
         *place = Mapped {
             start,
             end,
@@ -242,7 +260,9 @@ impl Store {
 
     /// Compares every page; where all are the same, the image's blocks can run.
     fn activate(&mut self, at: usize) -> bool {
-        let Some(image) = self.images.get(at) else { return false };
+        let Some(image) = self.images.get(at) else {
+            return false;
+        };
         let saved = pages_of(self.pages, image);
         let same = |page: &SavedPage| {
             let inside = image.start >> 12 <= page.number && page.number < image.end >> 12;

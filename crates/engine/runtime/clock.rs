@@ -12,6 +12,7 @@
 //! processes and devices); Intel SDM volume 2 (`RDTSC`, `RDTSCP`).
 
 use crate::layout::{Context, option};
+use crate::syscall_table as nr;
 use crate::xlate::facts::Event;
 use crate::{counts, entry, state, sys};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -57,7 +58,12 @@ pub fn on() -> bool {
 fn real(clock: u64) -> u64 {
     let mut time: Pair = [0; 2];
     // SAFETY: fills our structure.
-    unsafe { sys::call(228, [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    unsafe {
+        sys::call(
+            nr::CLOCK_GETTIME,
+            [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0],
+        )
+    };
     from_pair(time, 1)
 }
 
@@ -128,7 +134,9 @@ pub fn stamp(context: &mut Context, with_cpu: bool) {
     if with_cpu {
         let cpu: u32;
         // SAFETY: reads the time stamp counter and the CPU's number.
-        unsafe { core::arch::asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") cpu, options(nomem, nostack)) };
+        unsafe {
+            core::arch::asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") cpu, options(nomem, nostack))
+        };
         context.regs[1] = u64::from(cpu);
     }
 }
@@ -140,19 +148,19 @@ pub fn answers(number: u64, a: &[u64; 6]) -> bool {
     }
     let absolute = a[1] & 1 != 0;
     match number {
-        96 | 98 | 100 | 201 | 35 => true,
-        228 => base(a[0]).is_some() || is_executed(a[0]),
-        230 => base(a[0]).is_some(),
-        7 => (a[2] as i32) > 0,
-        232 => (a[3] as i32) > 0,
+        nr::GETTIMEOFDAY | nr::GETRUSAGE | nr::TIMES | nr::TIME | nr::NANOSLEEP => true,
+        nr::CLOCK_GETTIME => base(a[0]).is_some() || is_executed(a[0]),
+        nr::CLOCK_NANOSLEEP => base(a[0]).is_some(),
+        nr::POLL => (a[2] as i32) > 0,
+        nr::EPOLL_WAIT => (a[3] as i32) > 0,
         // Calls that change the signal mask for as long as they wait are the kernel's.
-        281 => (a[3] as i32) > 0 && a[4] == 0,
-        441 => a[3] != 0 && a[4] == 0,
-        271 => a[2] != 0 && a[3] == 0,
-        23 => a[4] != 0,
-        270 => a[4] != 0 && (a[5] == 0 || sys::read_program::<u64>(a[5]) == Some(0)),
-        202 => a[3] != 0 && matches!(a[1] & 0x7f, 0 | 9),
-        223 | 286 => absolute,
+        nr::EPOLL_PWAIT => (a[3] as i32) > 0 && a[4] == 0,
+        nr::EPOLL_PWAIT2 => a[3] != 0 && a[4] == 0,
+        nr::PPOLL => a[2] != 0 && a[3] == 0,
+        nr::SELECT => a[4] != 0,
+        nr::PSELECT6 => a[4] != 0 && (a[5] == 0 || sys::read_program::<u64>(a[5]) == Some(0)),
+        nr::FUTEX => a[3] != 0 && matches!(a[1] & 0x7f, 0 | 9),
+        nr::TIMER_SETTIME | nr::TIMERFD_SETTIME => absolute,
         _ => false,
     }
 }
@@ -160,7 +168,7 @@ pub fn answers(number: u64, a: &[u64; 6]) -> bool {
 /// The answer to a call that [`answers`].
 pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     match number {
-        228 => {
+        nr::CLOCK_GETTIME => {
             let now = now(context);
             let time = match base(a[0]) {
                 Some(base) => base + now,
@@ -169,32 +177,52 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
             };
             written(a[1], &pair(time, 1), 0)
         }
-        96 => {
+        nr::GETTIMEOFDAY => {
             let time = EPOCH + now(context);
             let zone = [0u32; 2];
             if a[0] != 0 && written(a[0], &pair(time, 1000), 0) != 0 {
                 return -sys::EFAULT;
             }
-            if a[1] == 0 { 0 } else { written(a[1], &zone, 0) }
+            if a[1] == 0 {
+                0
+            } else {
+                written(a[1], &zone, 0)
+            }
         }
-        201 => {
+        nr::TIME => {
             let seconds = (EPOCH + now(context)) / SECOND;
-            if a[0] == 0 { seconds as i64 } else { written(a[0], &seconds, seconds as i64) }
+            if a[0] == 0 {
+                seconds as i64
+            } else {
+                written(a[0], &seconds, seconds as i64)
+            }
         }
-        100 => {
+        nr::TIMES => {
             let since = ((BOOT + now(context)) / TICK) as i64;
             let ran = RAN.load(Relaxed) / TICK;
-            if a[0] == 0 { since } else { written(a[0], &[ran, 0, 0, 0], since) }
+            if a[0] == 0 {
+                since
+            } else {
+                written(a[0], &[ran, 0, 0, 0], since)
+            }
         }
-        98 => {
+        nr::GETRUSAGE => {
             // SAFETY: as the program made it; then the times, which come first.
-            let result = unsafe { sys::call(98, a) };
+            let result = unsafe { sys::call(nr::GETRUSAGE, a) };
             now(context);
-            let own = if (a[0] as i32) < 0 { 0 } else { RAN.load(Relaxed) };
+            let own = if (a[0] as i32) < 0 {
+                0
+            } else {
+                RAN.load(Relaxed)
+            };
             let [seconds, micros] = pair(own, 1000);
-            if result == 0 { written(a[1], &[seconds, micros, 0, 0], 0) } else { result }
+            if result == 0 {
+                written(a[1], &[seconds, micros, 0, 0], 0)
+            } else {
+                result
+            }
         }
-        223 | 286 => timer(context, number, a),
+        nr::TIMER_SETTIME | nr::TIMERFD_SETTIME => timer(context, number, a),
         _ => {
             follow();
             wait(context, number, a)
@@ -203,7 +231,11 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
 }
 
 fn written<T: Copy>(at: u64, value: &T, result: i64) -> i64 {
-    if sys::write_program(at, value) { result } else { -sys::EFAULT }
+    if sys::write_program(at, value) {
+        result
+    } else {
+        -sys::EFAULT
+    }
 }
 
 /// A wait with a limit.
@@ -214,21 +246,21 @@ fn wait(context: &mut Context, number: u64, mut a: [u64; 6]) -> i64 {
     let millisecond = SECOND / 1000;
     // How long, and what says that it was as long.
     let (length, reached) = match number {
-        7 => (Some(u64::from(a[2] as u32) * millisecond), 0),
-        232 | 281 => (Some(u64::from(a[3] as u32) * millisecond), 0),
-        441 => (read(a[3], 1), 0),
-        271 => (read(a[2], 1), 0),
-        23 => (read(a[4], 1000), 0),
-        270 => (read(a[4], 1), 0),
-        35 => {
+        nr::POLL => (Some(u64::from(a[2] as u32) * millisecond), 0),
+        nr::EPOLL_WAIT | nr::EPOLL_PWAIT => (Some(u64::from(a[3] as u32) * millisecond), 0),
+        nr::EPOLL_PWAIT2 => (read(a[3], 1), 0),
+        nr::PPOLL => (read(a[2], 1), 0),
+        nr::SELECT => (read(a[4], 1000), 0),
+        nr::PSELECT6 => (read(a[4], 1), 0),
+        nr::NANOSLEEP => {
             remains(a[0], a[1]);
             (read(a[0], 1), 0)
         }
-        230 if a[1] & 1 == 0 => {
+        nr::CLOCK_NANOSLEEP if a[1] & 1 == 0 => {
             remains(a[2], a[3]);
             (read(a[2], 1), 0)
         }
-        230 => {
+        nr::CLOCK_NANOSLEEP => {
             let Some(left) = until(a[2], base(a[0]), before) else {
                 // SAFETY: the kernel says what is wrong.
                 return unsafe { sys::call(number, a) };
@@ -237,7 +269,7 @@ fn wait(context: &mut Context, number: u64, mut a: [u64; 6]) -> i64 {
             a = [1, 0, place, 0, 0, 0];
             (Some(left), 0)
         }
-        202 if a[1] & 0x7f == 0 => (read(a[3], 1), -ETIMEDOUT),
+        nr::FUTEX if a[1] & 0x7f == 0 => (read(a[3], 1), -ETIMEDOUT),
         // With a bit set: until a time of one of two clocks.
         _ => {
             let clock = u64::from(a[1] & 0x100 == 0);
@@ -296,4 +328,3 @@ fn timer(context: &mut Context, number: u64, mut a: [u64; 6]) -> i64 {
     core::hint::black_box(&spec);
     result
 }
-

@@ -6,11 +6,10 @@
 //! keeps the counters it was born with and goes on in a log of its own.
 
 use crate::cache::{Block, CACHE};
-use crate::layout::{
-    COUNTERS, Context, LOG, MAX_COUNTERS, REGION, option, state as slot_state,
-};
+use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, REGION, option, state as slot_state};
 use crate::log::{self, Entry};
 use crate::state::{self, Global, Table};
+use crate::syscall_table as nr;
 use crate::xlate::block;
 use crate::xlate::facts::{Counts, Event};
 use crate::{check, sys, threads};
@@ -227,7 +226,10 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
 /// The counter for the first `done` instructions of a block.
 fn beginning(block: &Block, done: u8) -> u32 {
     let log = LOG_STATE.get();
-    let at = (block.counter as usize).wrapping_mul(31).wrapping_add(usize::from(done)) & 255;
+    let at = (block.counter as usize)
+        .wrapping_mul(31)
+        .wrapping_add(usize::from(done))
+        & 255;
     if let Some(&(of, length, number)) = log.beginnings.get(at)
         && (of, length) == (block.counter, done)
     {
@@ -236,7 +238,11 @@ fn beginning(block: &Block, done: u8) -> u32 {
     let number = log.take();
     let mut facts = [Default::default(); block::MAX_INSNS];
     each(log.space, &mut |entry| {
-        if let Entry::Block { counter, facts: found, .. } = entry
+        if let Entry::Block {
+            counter,
+            facts: found,
+            ..
+        } = entry
             && counter == block.counter
         {
             for (to, from) in facts.iter_mut().zip(found.iter()) {
@@ -295,7 +301,13 @@ pub fn sum_events(context: &Context) -> Counts {
     }
     state::lock();
     each(context.space, &mut |entry| {
-        if let Entry::Block { counter: number, .. } | Entry::Part { counter: number, .. } = entry {
+        if let Entry::Block {
+            counter: number, ..
+        }
+        | Entry::Part {
+            counter: number, ..
+        } = entry
+        {
             // SAFETY: the thread's own region.
             let value = unsafe { counter(context, number).read_volatile() };
             entry.add(value, &mut sums);
@@ -326,7 +338,7 @@ pub fn note_mappings() {
     }
     let path = b"/proc/self/maps\0";
     // SAFETY: open with our own path.
-    let fd = unsafe { sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
+    let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
     check!(fd >= 0, "/proc/self/maps cannot be opened (errno {})", -fd);
     let log = LOG_STATE.get();
     log.current ^= 1;
@@ -337,7 +349,12 @@ pub fn note_mappings() {
     let (mut len, mut hint) = (0, 0);
     loop {
         // SAFETY: read into our buffer.
-        let got = unsafe { sys::call(0, [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0]) };
+        let got = unsafe {
+            sys::call(
+                nr::READ,
+                [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0],
+            )
+        };
         if got <= 0 {
             break;
         }
@@ -354,7 +371,7 @@ pub fn note_mappings() {
         }
     }
     // SAFETY: our descriptor.
-    unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
+    unsafe { sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
 }
 
 impl Log {

@@ -2,10 +2,13 @@
 
 use crate::cache::{CACHE, NONE};
 use crate::entry::{self, address, kind};
-use crate::layout::{Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE, state as slot_state};
+use crate::layout::{
+    Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE, state as slot_state,
+};
 use crate::pages::{PAGES, WATCHED};
 use crate::state::{self, BOOT_STACK, RUNTIME_END, SIGNAL_STACK, STACK};
-use crate::xlate::entry::{Via, is_descriptor_syscall, is_plain_syscall};
+use crate::syscall_table::{self as nr, Answer};
+use crate::xlate::entry::Via;
 use crate::{cache_file, check, clock, counts, perf, proc_maps, report, signals, sys, syscalls};
 use core::sync::atomic::Ordering::*;
 
@@ -36,9 +39,9 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             context.pc = next.wrapping_sub(2);
             open_pages(context);
             let number = context.regs[0];
-            let for_event = is_descriptor_syscall(number) && perf::concerns(context);
-            let plain = is_plain_syscall(number)
-                || !proc_maps::concerns(number, syscalls::arguments(context));
+            let for_event = nr::answer(number) == Answer::Event && perf::concerns(context);
+            let plain =
+                nr::is_plain(number) || !proc_maps::concerns(number, syscalls::arguments(context));
             let for_clock = clock::answers(number, &syscalls::arguments(context));
             if plain && !for_event && !for_clock {
                 proc_maps::before(number, syscalls::arguments(context));
@@ -51,7 +54,11 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             syscalls::special(context, next);
             let target = context.pc;
             state::lock();
-            let exit = if target == next { context.exit_id } else { NONE };
+            let exit = if target == next {
+                context.exit_id
+            } else {
+                NONE
+            };
             goto(context, target, None, exit);
             state::unlock();
         }
@@ -74,7 +81,9 @@ extern "C" fn rt_dispatch(context: *mut Context) {
         }
         kind::MISS_RET => enter_via(context, Via::Ret),
         kind::MISS_MEMORY => enter_via(context, Via::Memory),
-        miss if miss & !3 == kind::MISS_REGISTER => enter_via(context, Via::Register(miss as u8 & 3)),
+        miss if miss & !3 == kind::MISS_REGISTER => {
+            enter_via(context, Via::Register(miss as u8 & 3))
+        }
         kind::GOTO => {
             state::lock();
             let target = context.target;
@@ -100,7 +109,9 @@ fn open_pages(context: &Context) {
     if WATCHED.load(Relaxed) != 0 {
         state::lock();
         let number = context.regs[0];
-        PAGES.get().open_for(CACHE.get(), number, syscalls::arguments(context));
+        PAGES
+            .get()
+            .open_for(CACHE.get(), number, syscalls::arguments(context));
         state::unlock();
     }
 }
@@ -206,11 +217,15 @@ fn map_totals(fd: u64) {
     let flags = 1 | 0x4000 | 0x10_0000;
     // SAFETY: shared mapping at an address reserved for it; then our descriptor.
     unsafe {
-        let got = sys::call(sys::MMAP, [TOTALS_BASE, len, 3, flags, fd, 0]);
-        check!(got == TOTALS_BASE as i64, "the totals file cannot be mapped (errno {})", -got);
-        sys::call(28, [TOTALS_BASE, len, 16, 0, 0, 0]); // MADV_DONTDUMP
+        let got = sys::call(nr::MMAP, [TOTALS_BASE, len, 3, flags, fd, 0]);
+        check!(
+            got == TOTALS_BASE as i64,
+            "the totals file cannot be mapped (errno {})",
+            -got
+        );
+        sys::call(nr::MADVISE, [TOTALS_BASE, len, 16, 0, 0, 0]); // MADV_DONTDUMP
         perf::know_file(fd);
-        sys::call(3, [fd, 0, 0, 0, 0, 0]);
+        sys::call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]);
     }
 }
 
@@ -235,13 +250,13 @@ pub fn identify(context: &mut Context) {
     context.tid = sys::gettid();
     context.pid = sys::getpid();
     // SAFETY: no arguments.
-    context.parent = unsafe { sys::call(sys::GETPPID, [0; 6]) as u32 };
+    context.parent = unsafe { sys::call(nr::GETPPID, [0; 6]) as u32 };
 }
 
 /// Points GS at the context (ARCH_SET_GS: works without user FSGSBASE too).
 pub fn set_gs(context: &Context) {
     // SAFETY: GS is the engine's.
-    let result = unsafe { sys::call(sys::ARCH_PRCTL, [0x1001, context.this, 0, 0, 0, 0]) };
+    let result = unsafe { sys::call(nr::ARCH_PRCTL, [0x1001, context.this, 0, 0, 0, 0]) };
     check!(result == 0, "GS cannot be set (errno {})", -result);
 }
 

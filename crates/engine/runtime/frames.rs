@@ -4,6 +4,7 @@
 use crate::entry::{self, address};
 use crate::layout::Context;
 use crate::signals::{self, Action, OPEN, SA_NODEFER, SA_ONSTACK};
+use crate::syscall_table as nr;
 use crate::{report, sys};
 
 /// `siginfo_t`.
@@ -157,9 +158,22 @@ fn force_segv() -> ! {
     let default = Action::default();
     // SAFETY: restores the default action and sends the signal.
     unsafe {
-        sys::call(13, [11, core::ptr::from_ref(&default) as u64, 0, 8, 0, 0]);
+        sys::call(
+            nr::RT_SIGACTION,
+            [11, core::ptr::from_ref(&default) as u64, 0, 8, 0, 0],
+        );
         sys::set_mask(!(1 << 10));
-        sys::call(234, [u64::from(sys::getpid()), u64::from(sys::gettid()), 11, 0, 0, 0]);
+        sys::call(
+            nr::TGKILL,
+            [
+                u64::from(sys::getpid()),
+                u64::from(sys::gettid()),
+                11,
+                0,
+                0,
+                0,
+            ],
+        );
     }
     report::fail(format_args!("SIGSEGV did not end the program"))
 }

@@ -1,18 +1,19 @@
 //! `execve`: the launcher is asked to follow, then the call is made natively.
 
 use crate::layout::{Context, exec, state as slot_state};
+use crate::syscall_table as nr;
 use crate::{cache_file, signals, state, sys};
 use core::sync::atomic::Ordering::*;
 
 /// execve and execveat.
 pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let (directory, path, flags) = match number {
-        59 => (-100i64 as u64, a[0], 0),
+        nr::EXECVE => (-100i64 as u64, a[0], 0),
         _ => (a[0], a[1], a[4]),
     };
     // A call that is going to fail (a search along PATH) need not bother anyone.
     // SAFETY: faccessat2(directory, path, X_OK, flags): reads the path only.
-    let access = unsafe { sys::call(439, [directory, path, 1, flags & 0x1100, 0, 0]) };
+    let access = unsafe { sys::call(nr::FACCESSAT2, [directory, path, 1, flags & 0x1100, 0, 0]) };
     let followed = access >= 0 && !is_privileged(directory, path, flags) && ask(context);
     if followed {
         cache_file::save(context);
@@ -39,14 +40,25 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
 fn is_privileged(directory: u64, path: u64, flags: u64) -> bool {
     let mut stat = [0u64; 18];
     // SAFETY: newfstatat into a buffer of struct stat's 144 bytes.
-    let result =
-        unsafe { sys::call(262, [directory, path, stat.as_mut_ptr() as u64, flags & 0x1100, 0, 0]) };
+    let result = unsafe {
+        sys::call(
+            nr::NEWFSTATAT,
+            [
+                directory,
+                path,
+                stat.as_mut_ptr() as u64,
+                flags & 0x1100,
+                0,
+                0,
+            ],
+        )
+    };
     let mode = stat[3] as u32;
     if result < 0 || mode & 0o6000 == 0 {
         return false;
     }
     // SAFETY: geteuid; root loses nothing.
-    let root = unsafe { sys::call(107, [0; 6]) } == 0;
+    let root = unsafe { sys::call(nr::GETEUID, [0; 6]) } == 0;
     let same = mode & 0o4000 == 0 || root;
     if !same || (mode & 0o2000 != 0 && !root) {
         state::header().uncounted.fetch_add(1, Relaxed);
@@ -60,7 +72,7 @@ fn launcher_listens() -> bool {
     let header = state::header();
     // SAFETY: signal 0 only asks whether the process exists.
     header.closed.load(Acquire) == 0
-        && unsafe { sys::call(62, [u64::from(header.launcher), 0, 0, 0, 0, 0]) } != -3
+        && unsafe { sys::call(nr::KILL, [u64::from(header.launcher), 0, 0, 0, 0, 0]) } != -3
 }
 
 /// Whether a launcher that does not answer was killed: as long as its own parent has not waited for it,
@@ -69,14 +81,14 @@ fn launcher_was_killed() -> bool {
     let launcher = u64::from(state::header().launcher);
     // SAFETY: pidfd_open, poll of the one descriptor that it gives, without waiting, and its close.
     unsafe {
-        let fd = sys::call(434, [launcher, 0, 0, 0, 0, 0]);
+        let fd = sys::call(nr::PIDFD_OPEN, [launcher, 0, 0, 0, 0, 0]);
         if fd < 0 {
             return fd == -3; // else: no pidfd before Linux 5.3, or no descriptor left
         }
         // struct pollfd: descriptor, events (POLLIN), events that came.
         let poll = fd as u64 & 0xffff_ffff | 1 << 32;
-        let ended = sys::call(7, [&raw const poll as u64, 1, 0, 0, 0, 0]) == 1;
-        sys::call(3, [fd as u64, 0, 0, 0, 0, 0]);
+        let ended = sys::call(nr::POLL, [&raw const poll as u64, 1, 0, 0, 0, 0]) == 1;
+        sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
         ended
     }
 }
@@ -109,7 +121,12 @@ pub fn announce(context: &mut Context) {
     let header = state::header();
     // Where the kernel asks for it (Yama): this process lets the launcher trace it.
     // SAFETY: PR_SET_PTRACER; an error does no harm.
-    unsafe { sys::call(157, [0x5961_6d61, u64::from(header.launcher), 0, 0, 0, 0]) };
+    unsafe {
+        sys::call(
+            nr::PRCTL,
+            [0x5961_6d61, u64::from(header.launcher), 0, 0, 0, 0],
+        )
+    };
     context.tid = sys::gettid();
     let place = header.next_request.fetch_add(1, AcqRel);
     header.ring[place as usize % header.ring.len()].store(state::slot_of(context), Release);
@@ -124,7 +141,7 @@ fn withdraw(context: &mut Context) {
     let old = sys::set_mask(!(1 << 4));
     while context.exec.load(Acquire) == exec::FAILED {
         // SAFETY: SIGTRAP to ourselves; the launcher swallows it.
-        unsafe { sys::call(234, [pid, tid, 5, 0, 0, 0]) };
+        unsafe { sys::call(nr::TGKILL, [pid, tid, 5, 0, 0, 0]) };
         sys::futex_wait(&context.exec, exec::FAILED, 10);
     }
     sys::set_mask(old);

@@ -24,14 +24,16 @@
 
 #[path = "../src/layout.rs"]
 mod layout;
-#[path = "../src/snapshot.rs"]
-mod snapshot;
 #[path = "../src/log.rs"]
 mod log;
-#[path = "../src/xlate/mod.rs"]
-mod xlate;
 #[path = "../src/pmu/mod.rs"]
 mod pmu;
+#[path = "../src/snapshot.rs"]
+mod snapshot;
+#[path = "../src/syscall_table/mod.rs"]
+mod syscall_table;
+#[path = "../src/xlate/mod.rs"]
+mod xlate;
 
 mod cache;
 mod cache_file;

@@ -3,6 +3,7 @@
 
 use crate::cache::{self, CACHE};
 use crate::pages::{EXEC, PAGES, WRITE};
+use crate::syscall_table as nr;
 use crate::{cache_file, perf, state, sys};
 
 const EINVAL: i64 = 22;
@@ -17,30 +18,34 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
     let (start, end) = (a[0], a[0].saturating_add(page_up(a[1])));
     let fixed = a[3] & 0x10 != 0;
     let touches_fixed = match number {
-        9 => fixed,
-        10 | 11 | 25 | 329 => true,
+        nr::MMAP => fixed,
+        nr::MPROTECT | nr::MUNMAP | nr::MREMAP | nr::PKEY_MPROTECT => true,
         _ => false,
     };
     if touches_fixed && cache::overlaps_engine(start, end) {
-        return if number == 9 { -ENOMEM } else { -EINVAL };
+        return if number == nr::MMAP { -ENOMEM } else { -EINVAL };
     }
-    if number == 25 && a[3] & 2 != 0 {
+    if number == nr::MREMAP && a[3] & 2 != 0 {
         let (to, end) = (a[4], a[4].saturating_add(page_up(a[2])));
         if cache::overlaps_engine(to, end) {
             return -ENOMEM;
         }
     }
-    let of_event = if number == 9 { perf::mapping(a) } else { None };
+    let of_event = if number == nr::MMAP {
+        perf::mapping(a)
+    } else {
+        None
+    };
     state::lock();
     let (pages, cache) = (PAGES.get(), CACHE.get());
     let result = match number {
-        10 | 329 => pages.protected(cache, number, a),
+        nr::MPROTECT | nr::PKEY_MPROTECT => pages.protected(cache, number, a),
         // SAFETY: passed through as the program made it; checked against our memory.
         _ => of_event.unwrap_or_else(|| unsafe { sys::call(number, a) }),
     };
     let failed = (-4095..0).contains(&result);
     match number {
-        9 if !failed => {
+        nr::MMAP if !failed => {
             let start = result as u64;
             let end = start.saturating_add(page_up(a[1]));
             if fixed {
@@ -51,16 +56,16 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
                 pages.shared_writable(cache);
             }
         }
-        11 if !failed => pages.forget(cache, start, end),
-        25 if !failed => {
+        nr::MUNMAP if !failed => pages.forget(cache, start, end),
+        nr::MREMAP if !failed => {
             pages.forget(cache, start, end);
             let to = result as u64;
             pages.forget(cache, to, to.saturating_add(page_up(a[2])));
         }
-        30 | 67 if !failed => pages.forget(cache, 0, 1 << 47),
+        nr::SHMAT | nr::SHMDT if !failed => pages.forget(cache, 0, 1 << 47),
         _ => {}
     }
-    if !failed || number == 10 {
+    if !failed || number == nr::MPROTECT {
         cache_file::after(number, a, result);
     }
     state::unlock();

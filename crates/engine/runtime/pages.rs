@@ -15,8 +15,9 @@ use maps::Maps;
 use crate::cache::{Cache, NONE};
 use crate::state::{self, Global};
 use crate::sys;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use crate::syscall_table as nr;
 use crate::xlate::decode::MAX_LEN;
+use core::sync::atomic::{AtomicU32, Ordering::*};
 
 pub const READ: u8 = 1;
 pub const WRITE: u8 = 2;
@@ -203,7 +204,9 @@ impl Pages {
         if self.unwatched {
             return;
         }
-        let Some(page) = self.existing(number) else { return };
+        let Some(page) = self.existing(number) else {
+            return;
+        };
         let (shared, guarded) = (page.shared, page.guarded);
         if page.prot & WRITE != 0 && !page.watched {
             page.watched = true;
@@ -225,10 +228,14 @@ impl Pages {
         if let Some(page) = self.existing(number) {
             page.guarded = true;
         }
-        let Some(own) = self.maps.find(number << 12) else { return };
+        let Some(own) = self.maps.find(number << 12) else {
+            return;
+        };
         let place = own.offset + ((number << 12) - own.start);
         for at in 0..self.maps.list().len() {
-            let Some(&vma) = self.maps.list().get(at) else { return };
+            let Some(&vma) = self.maps.list().get(at) else {
+                return;
+            };
             let inside = place.wrapping_sub(vma.offset) < vma.end - vma.start;
             let alias = (vma.start + place.wrapping_sub(vma.offset)) >> 12;
             if vma.file != own.file || !vma.shared || !inside || alias == number {
@@ -312,7 +319,9 @@ impl Pages {
 
     /// Drops every block of a page.
     fn drop_blocks(&mut self, cache: &mut Cache, number: u64) {
-        let Some(page) = self.existing(number) else { return };
+        let Some(page) = self.existing(number) else {
+            return;
+        };
         let mut block = page.head;
         page.head = NONE;
         page.guarded = false;
@@ -350,7 +359,11 @@ impl Pages {
             self.maps.read();
             self.dirty = false;
             let writable = self.maps.find(address).is_some_and(|v| v.prot & WRITE != 0);
-            return if writable { Fault::Again } else { Fault::Program };
+            return if writable {
+                Fault::Again
+            } else {
+                Fault::Program
+            };
         }
         page.watched = false;
         page.faults = page.faults.saturating_add(1);
@@ -397,9 +410,11 @@ impl Pages {
         }
         // readv, preadv, process_vm_readv, preadv2; recvmsg, recvmmsg.
         match number {
-            19 | 295 | 310 | 327 => self.open_vector(cache, a[1], a[2]),
-            47 => self.open_message(cache, a[1]),
-            299 => {
+            nr::READV | nr::PREADV | nr::PROCESS_VM_READV | nr::PREADV2 => {
+                self.open_vector(cache, a[1], a[2])
+            }
+            nr::RECVMSG => self.open_message(cache, a[1]),
+            nr::RECVMMSG => {
                 for at in 0..a[2].min(1024) {
                     self.open_message(cache, a[1].wrapping_add(at * 64));
                 }
@@ -420,8 +435,7 @@ impl Pages {
 
     /// `struct msghdr`: name, its length, vector, its length, control, its length.
     fn open_message(&mut self, cache: &mut Cache, message: u64) {
-        if let Some([name, _, vector, count, control, len]) =
-            sys::read_program::<[u64; 6]>(message)
+        if let Some([name, _, vector, count, control, len]) = sys::read_program::<[u64; 6]>(message)
         {
             self.open(cache, name, 128);
             self.open(cache, control, len);
@@ -473,7 +487,11 @@ impl Pages {
             if let Some(page) = pages.existing(number)
                 && page.known
             {
-                let prot = if page.watched { page.prot | WRITE } else { page.prot };
+                let prot = if page.watched {
+                    page.prot | WRITE
+                } else {
+                    page.prot
+                };
                 f(number, prot, page.head);
             }
         });
@@ -483,7 +501,7 @@ impl Pages {
 /// Changes a permission of the program's own code page.
 fn protect(address: u64, len: u64, prot: u8) {
     // SAFETY: nothing but the permission changes.
-    let result = unsafe { sys::call(sys::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
+    let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
     crate::check!(
         result == 0,
         "code at {address:#x} cannot be watched (errno {}); with errno 12: raise vm.max_map_count",

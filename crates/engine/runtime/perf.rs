@@ -26,7 +26,9 @@ pub fn in_use() -> bool {
 /// Whether the call that the program is about to make is on a descriptor of
 /// ours; notes which event it is.
 pub fn concerns(context: &mut Context) -> bool {
-    let event = in_use().then(|| descriptor::identify(context.regs[7])).flatten();
+    let event = in_use()
+        .then(|| descriptor::identify(context.regs[7]))
+        .flatten();
     context.event = event.unwrap_or(0);
     event.is_some()
 }

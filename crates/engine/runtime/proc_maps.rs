@@ -13,6 +13,7 @@ use crate::cache::overlaps_engine;
 use crate::pages::WATCHED;
 use crate::state::{self, Global};
 use crate::sys;
+use crate::syscall_table as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The last copy given: descriptor (plus one), device, inode.
@@ -25,23 +26,23 @@ const O_CLOEXEC: u64 = 0o2_000_000;
 /// go to the kernel from translated code, where signals can interrupt them.
 pub fn concerns(number: u64, a: [u64; 6]) -> bool {
     match number {
-        2 => a[1] & O_ACCMODE == 0 && is_ours(a[0]),
-        257 => a[2] & O_ACCMODE == 0 && is_ours(a[1]),
-        5 | 262 => GIVEN.get()[0] == a[0].wrapping_add(1),
+        nr::OPEN => a[1] & O_ACCMODE == 0 && is_ours(a[0]),
+        nr::OPENAT => a[2] & O_ACCMODE == 0 && is_ours(a[1]),
+        nr::FSTAT | nr::NEWFSTATAT => GIVEN.get()[0] == a[0].wrapping_add(1),
         _ => true,
     }
 }
 
 /// open and openat, after the kernel has opened `fd`.
 pub fn opened(number: u64, a: [u64; 6], fd: i64) {
-    let flags = if number == 2 { a[1] } else { a[2] };
+    let flags = if number == nr::OPEN { a[1] } else { a[2] };
     if fd < 0 || !concerns(number, a) {
         return;
     }
     let fd = fd as u64;
     forget();
     // SAFETY: memfd_create(name, MFD_CLOEXEC).
-    let copy = unsafe { sys::call(319, [c"maps".as_ptr() as u64, 1, 0, 0, 0, 0]) };
+    let copy = unsafe { sys::call(nr::MEMFD_CREATE, [c"maps".as_ptr() as u64, 1, 0, 0, 0, 0]) };
     if copy < 0 {
         return;
     }
@@ -50,10 +51,10 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
     // SAFETY: lseek to the start; dup3 in place of the program's descriptor; fstat of
     // what is there now into struct stat's 144 bytes; close of ours.
     unsafe {
-        sys::call(8, [copy, 0, 0, 0, 0, 0]);
-        sys::call(292, [copy, fd, flags & O_CLOEXEC, 0, 0, 0]);
+        sys::call(nr::LSEEK, [copy, 0, 0, 0, 0, 0]);
+        sys::call(nr::DUP3, [copy, fd, flags & O_CLOEXEC, 0, 0, 0]);
         let mut stat = [0u64; 18];
-        if sys::call(5, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) == 0 {
+        if sys::call(nr::FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) == 0 {
             state::lock();
             if GIVEN.get()[0] == 0 {
                 WATCHED.fetch_add(1, Relaxed);
@@ -61,7 +62,7 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
             *GIVEN.get() = [fd + 1, stat[0], stat[1]];
             state::unlock();
         }
-        sys::call(3, [copy, 0, 0, 0, 0, 0]);
+        sys::call(nr::CLOSE, [copy, 0, 0, 0, 0, 0]);
     }
 }
 
@@ -83,10 +84,12 @@ pub fn before(number: u64, a: [u64; 6]) {
         return;
     }
     match number {
-        3 => forget(),
+        nr::CLOSE => forget(),
         // SAFETY: lseek asks for the position only.
-        0 if unsafe { sys::call(8, [a[0], 0, 1, 0, 0, 0]) } == 0 => renew(a[0], device, inode),
-        17 if a[3] == 0 => renew(a[0], device, inode),
+        nr::READ if unsafe { sys::call(nr::LSEEK, [a[0], 0, 1, 0, 0, 0]) } == 0 => {
+            renew(a[0], device, inode)
+        }
+        nr::PREAD64 if a[3] == 0 => renew(a[0], device, inode),
         _ => {}
     }
 }
@@ -96,13 +99,16 @@ fn renew(copy: u64, device: u64, inode: u64) {
     let mut stat = [0u64; 18];
     // SAFETY: fstat into struct stat's 144 bytes; then the list, opened for reading.
     let list = unsafe {
-        if sys::call(5, [copy, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) != 0
+        if sys::call(nr::FSTAT, [copy, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) != 0
             || stat[0] != device
             || stat[1] != inode
         {
             return;
         }
-        sys::call(2, [c"/proc/self/maps".as_ptr() as u64, O_CLOEXEC, 0, 0, 0, 0])
+        sys::call(
+            nr::OPEN,
+            [c"/proc/self/maps".as_ptr() as u64, O_CLOEXEC, 0, 0, 0, 0],
+        )
     };
     if list < 0 {
         return; // no descriptor left: what was mapped at the `open`
@@ -110,18 +116,18 @@ fn renew(copy: u64, device: u64, inode: u64) {
     // SAFETY: ftruncate and lseek of the copy, which is ours behind the program's number; close
     // of what was just opened.
     unsafe {
-        let position = sys::call(8, [copy, 0, 1, 0, 0, 0]);
-        sys::call(8, [copy, 0, 0, 0, 0, 0]);
-        sys::call(77, [copy, 0, 0, 0, 0, 0]);
+        let position = sys::call(nr::LSEEK, [copy, 0, 1, 0, 0, 0]);
+        sys::call(nr::LSEEK, [copy, 0, 0, 0, 0, 0]);
+        sys::call(nr::FTRUNCATE, [copy, 0, 0, 0, 0, 0]);
         filter(list as u64, copy);
-        sys::call(8, [copy, position.max(0) as u64, 0, 0, 0, 0]);
-        sys::call(3, [list as u64, 0, 0, 0, 0, 0]);
+        sys::call(nr::LSEEK, [copy, position.max(0) as u64, 0, 0, 0, 0]);
+        sys::call(nr::CLOSE, [list as u64, 0, 0, 0, 0, 0]);
     }
 }
 
 /// fstat, and newfstatat with an empty path, after the kernel has answered.
 pub fn asked(number: u64, a: [u64; 6], result: i64) {
-    let at = if number == 5 { a[1] } else { a[2] };
+    let at = if number == nr::FSTAT { a[1] } else { a[2] };
     let [given, device, inode] = *GIVEN.get();
     if result != 0 || given != a[0].wrapping_add(1) {
         return;
@@ -155,9 +161,10 @@ fn is_ours(path: u64) -> bool {
     for (to, from) in name.iter_mut().skip(6 + len).zip(b"/maps\0") {
         *to = *from;
     }
-    name.iter().take(6 + len + 6).enumerate().all(|(at, byte)| {
-        sys::read_program::<u8>(path.wrapping_add(at as u64)) == Some(*byte)
-    })
+    name.iter()
+        .take(6 + len + 6)
+        .enumerate()
+        .all(|(at, byte)| sys::read_program::<u8>(path.wrapping_add(at as u64)) == Some(*byte))
 }
 
 /// Copies the lines that are not the engine's.
@@ -168,7 +175,7 @@ fn filter(from: u64, to: u64) {
     let mut len = 0;
     loop {
         // SAFETY: read into our own buffer.
-        let got = unsafe { sys::call(0, [from, input.as_mut_ptr() as u64, 4096, 0, 0, 0]) };
+        let got = unsafe { sys::call(nr::READ, [from, input.as_mut_ptr() as u64, 4096, 0, 0, 0]) };
         if got <= 0 {
             break;
         }
@@ -194,6 +201,8 @@ fn is_engine(line: &[u8]) -> bool {
             value << 4 | u64::from((digit as char).to_digit(16).unwrap_or(0))
         })
     });
-    let (Some(start), Some(end)) = (ends.next(), ends.next()) else { return false };
+    let (Some(start), Some(end)) = (ends.next(), ends.next()) else {
+        return false;
+    };
     overlaps_engine(start, end)
 }

@@ -3,6 +3,7 @@
 
 use crate::layout::{self, Context, Header};
 use crate::sys;
+use crate::syscall_table as nr;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -55,7 +56,12 @@ pub fn fail(arguments: core::fmt::Arguments<'_>) -> ! {
     }
     loop {
         // SAFETY: ends the process.
-        unsafe { sys::call(sys::EXIT_GROUP, [layout::INTERNAL_EXIT as u64, 0, 0, 0, 0, 0]) };
+        unsafe {
+            sys::call(
+                nr::EXIT_GROUP,
+                [layout::INTERNAL_EXIT as u64, 0, 0, 0, 0, 0],
+            )
+        };
     }
 }
 

@@ -13,6 +13,7 @@ use crate::frames::{self, Info, Ucontext};
 use crate::layout::Context;
 use crate::pages::{Fault, PAGES};
 use crate::state::{self, SIGNAL_STACK, STACK};
+use crate::syscall_table as nr;
 use crate::xlate::block::record;
 use crate::xlate::decode::decode;
 use crate::xlate::emit::SCRATCH;
@@ -69,7 +70,7 @@ fn native_action(signal: u32, action: Option<&Action>, old: Option<&mut Action>)
     let new = action.map_or(0, |a| core::ptr::from_ref(a) as u64);
     let old = old.map_or(0, |a| core::ptr::from_mut(a) as u64);
     // SAFETY: kernel-layout structures of ours.
-    unsafe { sys::call(sys::RT_SIGACTION, [u64::from(signal), new, old, 8, 0, 0]) }
+    unsafe { sys::call(nr::RT_SIGACTION, [u64::from(signal), new, old, 8, 0, 0]) }
 }
 
 /// Our handler with the flags that the kernel must know.
@@ -108,14 +109,14 @@ pub fn init(context: &mut Context) {
 pub fn set_stack(context: &Context) {
     let stack = [context.stack - STACK - SIGNAL_STACK, 0, SIGNAL_STACK];
     // SAFETY: our own memory.
-    unsafe { sys::call(sys::SIGALTSTACK, [stack.as_ptr() as u64, 0, 0, 0, 0, 0]) };
+    unsafe { sys::call(nr::SIGALTSTACK, [stack.as_ptr() as u64, 0, 0, 0, 0, 0]) };
 }
 
 pub fn sigaction(context: &mut Context, a: [u64; 6]) -> i64 {
     let signal = a[0] as u32;
     if signal == 0 || signal > 64 || signal == 9 || signal == 19 || a[3] != 8 {
         // SAFETY: the kernel says what is wrong.
-        return unsafe { sys::call(13, a) };
+        return unsafe { sys::call(nr::RT_SIGACTION, a) };
     }
     let old = actions(context)[signal as usize];
     if a[1] != 0 {
@@ -144,7 +145,12 @@ pub fn sigaction(context: &mut Context, a: [u64; 6]) -> i64 {
 pub fn real_mask(context: &Context) -> u64 {
     let mut mask = 0u64;
     // SAFETY: asks for the mask only.
-    unsafe { sys::call(14, [0, 0, core::ptr::from_mut(&mut mask) as u64, 8, 0, 0]) };
+    unsafe {
+        sys::call(
+            nr::RT_SIGPROCMASK,
+            [0, 0, core::ptr::from_mut(&mut mask) as u64, 8, 0, 0],
+        )
+    };
     if context.pending != 0 {
         mask = context.pending_mask;
     }
@@ -349,7 +355,9 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             check!(
                 !fault,
                 "signal {signal} (code {}) in the runtime at {rip:#x}, address {:#x}, program at {:#x}",
-                info.code, info.address, context.pc
+                info.code,
+                info.address,
+                context.pc
             );
             queue_again(signal, info);
             defer(context, frame);
@@ -393,15 +401,23 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
 /// A signal that was queued again must not arrive before its time, not even one
 /// that is open for faults.
 fn queued(signal: u32) -> u64 {
-    if signal == SIGTRAP { 0 } else { 1 << (signal - 1) }
+    if signal == SIGTRAP {
+        0
+    } else {
+        1 << (signal - 1)
+    }
 }
 
 /// Whether the block at `rip` lies on the page that it is about to write.
 fn writes_own_code(rip: u64, address: u64) -> bool {
     let cache = CACHE.get();
-    let Some(number) = cache.block_at(rip) else { return true };
+    let Some(number) = cache.block_at(rip) else {
+        return true;
+    };
     let block = *cache.blocks.get(number as usize);
-    PAGES.get().is_written(block.pc, u64::from(block.guest_len), address)
+    PAGES
+        .get()
+        .is_written(block.pc, u64::from(block.guest_len), address)
 }
 
 /// A fault while stepping to a boundary: the step is over, the signal comes later.
@@ -438,8 +454,15 @@ fn queue_again(signal: u32, info: &Info) {
     // SAFETY: rt_tgsigqueueinfo to ourselves with the kernel's own siginfo.
     unsafe {
         sys::call(
-            297,
-            [pid, tid, u64::from(signal), core::ptr::from_ref(info) as u64, 0, 0],
+            nr::RT_TGSIGQUEUEINFO,
+            [
+                pid,
+                tid,
+                u64::from(signal),
+                core::ptr::from_ref(info) as u64,
+                0,
+                0,
+            ],
         )
     };
     let _ = old;

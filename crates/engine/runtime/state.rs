@@ -1,8 +1,9 @@
 //! The process-wide state: one static, one lock, memory that is only handed out.
 
 use crate::check;
-use crate::layout::{ARENA_BASE,  Context, Header, RUNTIME_BASE, TOTALS_BASE};
+use crate::layout::{ARENA_BASE, Context, Header, RUNTIME_BASE, TOTALS_BASE};
 use crate::sys;
+use crate::syscall_table as nr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// End of what belongs to the runtime's image.
@@ -45,7 +46,7 @@ pub fn reserve(bytes: u64) -> u64 {
         // PROT_READ|PROT_WRITE; MAP_PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE
         let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
         // SAFETY: a fresh mapping at an address nobody has, or an error.
-        let got = unsafe { sys::call(sys::MMAP, [at, bytes, 3, flags, u64::MAX, 0]) };
+        let got = unsafe { sys::call(nr::MMAP, [at, bytes, 3, flags, u64::MAX, 0]) };
         if got == at as i64 {
             return at;
         }
@@ -101,7 +102,11 @@ impl<T: Copy> Table<T> {
         self.len
     }
     pub fn push(&mut self, value: T) -> usize {
-        check!(self.len < self.capacity, "a table of the engine is full ({})", self.len);
+        check!(
+            self.len < self.capacity,
+            "a table of the engine is full ({})",
+            self.len
+        );
         // SAFETY: inside the reservation.
         unsafe { self.base.add(self.len).write(value) };
         self.len += 1;

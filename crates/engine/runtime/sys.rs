@@ -2,19 +2,8 @@
 //! Numbers: arch/x86/entry/syscalls/syscall_64.tbl.
 
 use crate::entry;
+use crate::syscall_table as nr;
 use core::arch::asm;
-
-pub const MMAP: u64 = 9;
-pub const MPROTECT: u64 = 10;
-pub const RT_SIGACTION: u64 = 13;
-pub const RT_SIGPROCMASK: u64 = 14;
-pub const SIGALTSTACK: u64 = 131;
-pub const ARCH_PRCTL: u64 = 158;
-pub const GETTID: u64 = 186;
-pub const GETPID: u64 = 39;
-pub const GETPPID: u64 = 110;
-pub const FUTEX: u64 = 202;
-pub const EXIT_GROUP: u64 = 231;
 
 pub const EFAULT: i64 = 14;
 pub const ENOSYS: i64 = 38;
@@ -38,7 +27,12 @@ pub unsafe fn call(number: u64, a: [u64; 6]) -> i64 {
 /// `write` to a descriptor, as far as it goes.
 pub fn write(fd: u64, bytes: &[u8]) {
     // SAFETY: a plain write of memory we own.
-    unsafe { call(1, [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0]) };
+    unsafe {
+        call(
+            nr::WRITE,
+            [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0],
+        )
+    };
 }
 
 /// Copies `T` from the program; `None` where it cannot be read.
@@ -72,12 +66,12 @@ pub fn write_program<T: Copy>(address: u64, value: &T) -> bool {
 
 pub fn gettid() -> u32 {
     // SAFETY: no arguments.
-    unsafe { call(GETTID, [0; 6]) as u32 }
+    unsafe { call(nr::GETTID, [0; 6]) as u32 }
 }
 
 pub fn getpid() -> u32 {
     // SAFETY: no arguments.
-    unsafe { call(GETPID, [0; 6]) as u32 }
+    unsafe { call(nr::GETPID, [0; 6]) as u32 }
 }
 
 /// Sets this thread's whole signal mask; returns the old one.
@@ -86,7 +80,7 @@ pub fn set_mask(mask: u64) -> u64 {
     // SAFETY: both pointers are to locals.
     unsafe {
         call(
-            RT_SIGPROCMASK,
+            nr::RT_SIGPROCMASK,
             [
                 2,
                 core::ptr::from_ref(&mask) as u64,
@@ -106,7 +100,7 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32, milliseconds
     // SAFETY: the word outlives the call.
     unsafe {
         call(
-            FUTEX,
+            nr::FUTEX,
             [
                 word.as_ptr() as u64,
                 0,
@@ -122,5 +116,5 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, value: u32, milliseconds
 /// Wakes everyone who waits on `word`.
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: the word outlives the call.
-    unsafe { call(FUTEX, [word.as_ptr() as u64, 1, 1 << 20, 0, 0, 0]) };
+    unsafe { call(nr::FUTEX, [word.as_ptr() as u64, 1, 1 << 20, 0, 0, 0]) };
 }

@@ -3,6 +3,7 @@
 
 use crate::dispatch;
 use crate::layout::{Context, MAX_SLOTS, REGION, TOTALS_BASE, state as slot_state};
+use crate::syscall_table as nr;
 use crate::{check, counts, entry, perf, signals, state, sys};
 use core::sync::atomic::Ordering::*;
 
@@ -64,7 +65,7 @@ fn stack() -> u64 {
     for place in FREE.get() {
         // SAFETY: signal 0 only asks whether the thread exists.
         let gone = place.0 != 0
-            && unsafe { sys::call(234, [pid, u64::from(place.1), 0, 0, 0, 0]) } == -3;
+            && unsafe { sys::call(nr::TGKILL, [pid, u64::from(place.1), 0, 0, 0, 0]) } == -3;
         if gone {
             found = place.0;
             *place = (0, 0);
@@ -95,14 +96,18 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     };
     let size3 = a[1].min(core::mem::size_of::<CloneArgs>() as u64);
     let (flags, program_stack) = match number {
-        57 => (17, 0),
-        58 => (CLONE_VM | CLONE_VFORK | 17, 0),
-        56 => (a[0], a[1]),
+        nr::FORK => (17, 0),
+        nr::VFORK => (CLONE_VM | CLONE_VFORK | 17, 0),
+        nr::CLONE => (a[0], a[1]),
         _ => {
             if a[1] < 64 || a[1] > size3 {
                 // Too small, or larger than we know: the kernel says what it thinks.
                 // SAFETY: an invalid size makes no child; a larger one is refused here.
-                return if a[1] < 64 { unsafe { sys::call(435, a) } } else { -7 };
+                return if a[1] < 64 {
+                    unsafe { sys::call(nr::CLONE3, a) }
+                } else {
+                    -7
+                };
             }
             if !sys::copy(&raw mut args3 as u64, a[0], size3) {
                 return -sys::EFAULT;
@@ -121,7 +126,11 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let child = unsafe { &mut *(child_address as *mut Context) };
     // From here to the child's own GS no signal may come.
     let old_mask = sys::set_mask(ALL);
-    let mask = if context.pending != 0 { context.pending_mask } else { old_mask };
+    let mask = if context.pending != 0 {
+        context.pending_mask
+    } else {
+        old_mask
+    };
     child.regs = context.regs;
     child.regs[0] = 0;
     if program_stack != 0 {
@@ -142,12 +151,20 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     child.start[3] = context.start[3];
     child.pending_mask = mask;
     child.name = context.name;
-    child.leader = if flags & CLONE_THREAD != 0 { context.leader } else { slot };
+    child.leader = if flags & CLONE_THREAD != 0 {
+        context.leader
+    } else {
+        slot
+    };
     child.exit_kind = entry::kind::GOTO;
     if shares_memory && flags & CLONE_SIGHAND == 0 {
         child.actions = signals::copy_actions(context.actions);
     }
-    child.stack = if shares_memory { stack() } else { context.stack };
+    child.stack = if shares_memory {
+        stack()
+    } else {
+        context.stack
+    };
     let top = child.stack - 16;
     child.start[0] = u64::from(!shares_memory);
     perf::cloned(context, slot, flags & CLONE_THREAD != 0);
@@ -158,14 +175,25 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let stack_argument = if shares_memory { top } else { 0 };
     // SAFETY: as the program made the call, except for the stack, which is ours.
     let result = unsafe {
-        if number == 435 {
-            args3.stack = if shares_memory { child.stack - state::STACK } else { 0 };
+        if number == nr::CLONE3 {
+            args3.stack = if shares_memory {
+                child.stack - state::STACK
+            } else {
+                0
+            };
             args3.stack_size = if shares_memory { state::STACK - 16 } else { 0 };
             entry::rt_clone(435, &raw const args3 as u64, size3, 0, 0, 0, child_address)
         } else {
             // As clone(2): flags, stack, parent_tid, child_tid, tls.
-            entry::rt_clone(56, flags, stack_argument, a[2] * u64::from(number == 56),
-                a[3] * u64::from(number == 56), a[4] * u64::from(number == 56), child_address)
+            entry::rt_clone(
+                nr::CLONE,
+                flags,
+                stack_argument,
+                a[2] * u64::from(number == nr::CLONE),
+                a[3] * u64::from(number == nr::CLONE),
+                a[4] * u64::from(number == nr::CLONE),
+                child_address,
+            )
         }
     };
     if !shares_memory {

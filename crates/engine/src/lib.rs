@@ -6,6 +6,12 @@ pub mod log;
 pub mod pmu;
 pub mod snapshot;
 pub mod step;
+pub mod syscall_table;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod virt;
 pub mod xlate;
+
+// `build.rs` compiles the runtime as a program of its own. Never compiled here: this is where rustfmt finds it.
+#[cfg(any())]
+#[path = "../runtime/main.rs"]
+mod runtime;

@@ -7,6 +7,7 @@ use crate::check;
 use crate::layout::{RUNTIME_BASE, TABLES_END};
 use crate::state;
 use crate::sys;
+use crate::syscall_table as nr;
 use crate::xlate::emit::Buffer;
 use crate::xlate::entry::Via;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -112,13 +113,13 @@ impl Cache {
         // PROT_READ|WRITE|EXEC; PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE
         let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
         // SAFETY: a fresh mapping or an error.
-        let got = unsafe { sys::call(sys::MMAP, [at, AREA, 7, flags, u64::MAX, 0]) };
+        let got = unsafe { sys::call(nr::MMAP, [at, AREA, 7, flags, u64::MAX, 0]) };
         if got < 0 {
             return false;
         }
         if got as u64 != at {
             // SAFETY: a kernel without MAP_FIXED_NOREPLACE put it elsewhere: give it back.
-            unsafe { sys::call(11, [got as u64, AREA, 0, 0, 0, 0]) };
+            unsafe { sys::call(nr::MUNMAP, [got as u64, AREA, 0, 0, 0, 0]) };
             return false;
         }
         let number = self.area_count;
@@ -140,7 +141,7 @@ impl Cache {
         for area in &mut self.areas {
             if let Some(area) = area.take() {
                 // SAFETY: ours, and unused.
-                unsafe { sys::call(11, [area.base, AREA, 0, 0, 0, 0]) };
+                unsafe { sys::call(nr::MUNMAP, [area.base, AREA, 0, 0, 0, 0]) };
             }
         }
         self.area_count = 0;
@@ -217,5 +218,8 @@ const _: () = assert!(FAR * Via::COUNT as u64 <= MISSES);
 /// A buffer over code memory.
 pub(super) fn code(at: u64, len: usize) -> Buffer<'static> {
     // SAFETY: callers pass free space of an area, which is mapped for good.
-    Buffer::new(unsafe { core::slice::from_raw_parts_mut(at as *mut u8, len) }, at)
+    Buffer::new(
+        unsafe { core::slice::from_raw_parts_mut(at as *mut u8, len) },
+        at,
+    )
 }

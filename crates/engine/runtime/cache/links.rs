@@ -94,7 +94,9 @@ impl Cache {
         }
         if number == NONE {
             let at = self.area_of(info.body);
-            let Some(Some(area)) = self.areas.get_mut(at) else { return };
+            let Some(Some(area)) = self.areas.get_mut(at) else {
+                return;
+            };
             if !area.has_room() || self.entries.room() == 0 {
                 return; // the branch comes to the runtime again
             }
@@ -131,7 +133,11 @@ impl Cache {
 
     /// Patches a branch to go to `to`, through a longer one if need be.
     fn redirect(&mut self, from: u64, to: u64) {
-        let to = if reaches(from + 4, to) { to } else { self.far_jump(from, to) };
+        let to = if reaches(from + 4, to) {
+            to
+        } else {
+            self.far_jump(from, to)
+        };
         patch(from, to);
     }
 

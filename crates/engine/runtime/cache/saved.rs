@@ -30,9 +30,17 @@ impl Cache {
     pub fn adopt(&mut self, fd: u64, prefix: &Prefix) -> bool {
         let facts = &prefix.facts;
         let code = |at: usize, way: usize| prefix.pieces.get(piece::AREAS + 2 * at + way).copied();
-        let areas = || facts.areas.iter().take(facts.area_count as usize).enumerate();
+        let areas = || {
+            facts
+                .areas
+                .iter()
+                .take(facts.area_count as usize)
+                .enumerate()
+        };
         for (at, area) in areas() {
-            let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else { return false };
+            let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else {
+                return false;
+            };
             if hot.bytes > HOT - 0x10_0000 || cold.bytes > AREA - HOT - 0x10_0000 {
                 return false;
             }
@@ -47,7 +55,9 @@ impl Cache {
             && adopt_table(&mut self.entries, fd, prefix.pieces[piece::ENTRIES])
             && self.blocks.len() as u64 == facts.blocks
             && areas().all(|(at, area)| {
-                let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else { return false };
+                let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else {
+                    return false;
+                };
                 place(fd, hot, area.base, 7) && place(fd, cold, area.base + HOT, 7)
             });
         if !tables {
@@ -59,7 +69,9 @@ impl Cache {
             return false;
         }
         for (at, area) in areas() {
-            let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else { continue };
+            let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else {
+                continue;
+            };
             if let Some(place) = self.areas.get_mut(at) {
                 *place = Some(Area {
                     base: area.base,
@@ -90,7 +102,11 @@ impl Cache {
                     }
                     let info = self.entries.get(at as usize - 1);
                     (info.chain, info.published) = (NONE, false);
-                    at = if entry.chain == NONE { 0 } else { entry.chain + 1 };
+                    at = if entry.chain == NONE {
+                        0
+                    } else {
+                        entry.chain + 1
+                    };
                 }
             }
         }
@@ -106,7 +122,9 @@ impl Cache {
             }
             self.unlink(number);
             self.exits.get(number as usize).next = NONE;
-            let Some(to) = self.find(exit.target) else { continue };
+            let Some(to) = self.find(exit.target) else {
+                continue;
+            };
             let head = self.blocks.get(to as usize).incoming;
             if head == number {
                 self.blocks.get(to as usize).incoming = exit.next;
@@ -152,9 +170,7 @@ impl Cache {
             set(piece::AREAS + 2 * at, run(area.base, area.hot));
             set(piece::AREAS + 2 * at + 1, run(area.base + HOT, area.cold));
             if let Some(place) = facts.areas.get_mut(at) {
-                *place = AreaFacts {
-                    base: area.base,
-                };
+                *place = AreaFacts { base: area.base };
             }
         }
         facts.area_count = self.area_count as u64;

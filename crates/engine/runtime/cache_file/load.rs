@@ -4,6 +4,7 @@
 use super::Store;
 use crate::cache::Cache;
 use crate::snapshot::{Image, MAGIC, MAX_AREAS, MAX_IMAGES, PAGE, Piece, Prefix, SavedPage, piece};
+use crate::syscall_table as nr;
 use crate::{counts, state, sys};
 use core::mem::size_of;
 
@@ -14,7 +15,7 @@ pub fn place(fd: u64, piece: Piece, at: u64, prot: u64) -> bool {
     }
     // MAP_PRIVATE | MAP_FIXED over memory of ours.
     // SAFETY: callers pass memory that they reserved for this.
-    let got = unsafe { sys::call(sys::MMAP, [at, piece.bytes, prot, 0x12, fd, piece.at]) };
+    let got = unsafe { sys::call(nr::MMAP, [at, piece.bytes, prot, 0x12, fd, piece.at]) };
     if got == at as i64 {
         return true;
     }
@@ -22,7 +23,7 @@ pub fn place(fd: u64, piece: Piece, at: u64, prot: u64) -> bool {
     while done < piece.bytes {
         let rest = piece.bytes - done;
         // SAFETY: pread64 into the same memory.
-        let got = unsafe { sys::call(17, [fd, at + done, rest, piece.at + done, 0, 0]) };
+        let got = unsafe { sys::call(nr::PREAD64, [fd, at + done, rest, piece.at + done, 0, 0]) };
         if got <= 0 {
             return false;
         }
@@ -48,19 +49,21 @@ pub(super) fn load(store: &mut Store, cache: &mut Cache, fd: u64) -> bool {
     let size = size_of::<Prefix>() as u64;
     // SAFETY: pread64 of plain integers into our own memory.
     let prefix = unsafe {
-        if sys::call(17, [fd, prefix.as_mut_ptr() as u64, size, 0, 0, 0]) != size as i64 {
+        if sys::call(nr::PREAD64, [fd, prefix.as_mut_ptr() as u64, size, 0, 0, 0]) != size as i64 {
             return false;
         }
         prefix.assume_init()
     };
-    let in_file = |p: &Piece| p.at.is_multiple_of(PAGE) && p.at.saturating_add(p.bytes) <= prefix.length;
+    let in_file =
+        |p: &Piece| p.at.is_multiple_of(PAGE) && p.at.saturating_add(p.bytes) <= prefix.length;
     let count = |at: usize, size: usize| {
         let bytes = prefix.pieces[at].bytes as usize;
         bytes.is_multiple_of(size).then_some(bytes / size)
     };
-    let (Some(owners), Some(images)) =
-        (count(piece::OWNERS, 2), count(piece::IMAGES, size_of::<Image>()))
-    else {
+    let (Some(owners), Some(images)) = (
+        count(piece::OWNERS, 2),
+        count(piece::IMAGES, size_of::<Image>()),
+    ) else {
         return false;
     };
     if prefix.magic != MAGIC

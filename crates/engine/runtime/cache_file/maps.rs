@@ -5,11 +5,14 @@
 use crate::pages::{EXEC, READ, WRITE};
 use crate::snapshot::Identity;
 use crate::sys;
+use crate::syscall_table as nr;
 
 fn identity(stat: &[u64; 18]) -> Identity {
     let time = |at: usize| {
         let (seconds, nanoseconds) = (stat[at], stat[at + 1]);
-        seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)
+        seconds
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(nanoseconds)
     };
     [stat[0], stat[1], stat[6], time(11), time(13)]
 }
@@ -18,15 +21,19 @@ fn identity(stat: &[u64; 18]) -> Identity {
 pub(super) fn identity_of(fd: u64) -> Option<Identity> {
     let mut stat = [0u64; 18];
     // SAFETY: fstat into struct stat's 144 bytes.
-    let result = unsafe { sys::call(5, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    let result = unsafe { sys::call(nr::FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
     (result == 0).then(|| identity(&stat))
 }
 
 fn identity_at(path: &[u8]) -> Option<Identity> {
     let mut stat = [0u64; 18];
     // SAFETY: stat of a zero-terminated path into struct stat's 144 bytes.
-    let result =
-        unsafe { sys::call(4, [path.as_ptr() as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    let result = unsafe {
+        sys::call(
+            nr::STAT,
+            [path.as_ptr() as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0],
+        )
+    };
     (result == 0).then(|| identity(&stat))
 }
 
@@ -36,7 +43,7 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
     let mut buffer = [0u8; 16 << 10];
     let path = b"/proc/self/maps\0";
     // SAFETY: open, read and close with our own buffers.
-    let fd = unsafe { sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
+    let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
     if fd < 0 {
         return;
     }
@@ -46,16 +53,20 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
     {
         let (at, room) = (rest.as_mut_ptr() as u64, rest.len() as u64);
         // SAFETY: as above.
-        let got = unsafe { sys::call(0, [fd as u64, at, room, 0, 0, 0]) };
+        let got = unsafe { sys::call(nr::READ, [fd as u64, at, room, 0, 0, 0]) };
         if got <= 0 {
             break;
         }
         len += got as usize;
     }
     // SAFETY: our descriptor.
-    unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
+    unsafe { sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
     // A line that does not fit is not seen: its mapping is not kept.
-    for line in buffer.get_mut(..len).unwrap_or(&mut []).split_mut(|&b| b == b'\n') {
+    for line in buffer
+        .get_mut(..len)
+        .unwrap_or(&mut [])
+        .split_mut(|&b| b == b'\n')
+    {
         let mut fields = line.split(|&b| b == b' ').filter(|f| !f.is_empty());
         let (Some(range), Some(prot), Some(offset)) = (fields.next(), fields.next(), fields.next())
         else {
@@ -73,16 +84,22 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
             continue;
         }
         let mut ends = range.split(|&b| b == b'-').map(hex);
-        let (Some(start), Some(end)) = (ends.next(), ends.next()) else { continue };
+        let (Some(start), Some(end)) = (ends.next(), ends.next()) else {
+            continue;
+        };
         let offset = hex(offset);
         if line.ends_with(b"[vdso]") {
             found(start, end, offset, [0; 5]);
             continue;
         }
         // The path is the rest of the line; its end becomes the terminator.
-        let Some(from) = line.iter().position(|&b| b == b'/') else { continue };
+        let Some(from) = line.iter().position(|&b| b == b'/') else {
+            continue;
+        };
         let mut name = [0u8; 1024];
-        let Some(path) = line.get(from..) else { continue };
+        let Some(path) = line.get(from..) else {
+            continue;
+        };
         if path.len() >= name.len() {
             continue;
         }

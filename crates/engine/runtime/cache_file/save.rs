@@ -77,7 +77,9 @@ impl Store {
     /// Images of the snapshot that this process did not meet, and whose place was
     /// not taken by the same file with other bytes.
     fn dormant(&self, at: usize) -> bool {
-        let Some(image) = self.images.get(at) else { return false };
+        let Some(image) = self.images.get(at) else {
+            return false;
+        };
         let same = |m: &Mapped| m.start == image.start && m.identity == image.identity;
         self.active.get(at) == Some(&super::FRESH)
             && !self.mapped.iter().take(self.mapped_count).any(same)
@@ -158,7 +160,9 @@ fn prepare(store: &mut Store, cache: &mut Cache, request: &mut Request) -> bool 
     let owners = assign(store, cache, plan);
     let index = index(store, cache, plan, &owners);
     if counts::per_block() {
-        let Some(log) = describe(store, cache, plan, &owners) else { return false };
+        let Some(log) = describe(store, cache, plan, &owners) else {
+            return false;
+        };
         request.pieces[piece::LOG] = whole(&log);
         request.facts.counters = u64::from(counts::used());
     }
@@ -181,24 +185,26 @@ fn add_mapped(store: &mut Store, plan: &mut Plan, at: usize, pages: &mut Table<S
     }
     let first = pages.len();
     let mut good = true;
-    PAGES.get().each_known(mapped.start, mapped.end, |number, prot, head| {
-        if prot & (EXEC | WRITE) != EXEC {
-            // Known, but not code: nothing was read from it.
-            good &= head == NONE && prot & WRITE == 0;
-            return;
-        }
-        match page_hash(number) {
-            Some(hash) => {
-                pages.push(SavedPage {
-                    number,
-                    hash,
-                    head,
-                    padding: 0,
-                });
+    PAGES
+        .get()
+        .each_known(mapped.start, mapped.end, |number, prot, head| {
+            if prot & (EXEC | WRITE) != EXEC {
+                // Known, but not code: nothing was read from it.
+                good &= head == NONE && prot & WRITE == 0;
+                return;
             }
-            None => good = false,
-        }
-    });
+            match page_hash(number) {
+                Some(hash) => {
+                    pages.push(SavedPage {
+                        number,
+                        hash,
+                        head,
+                        padding: 0,
+                    });
+                }
+                None => good = false,
+            }
+        });
     if !good || pages.len() == first {
         pages.claim(first);
         store.mapped[at].clean = false;
@@ -270,7 +276,10 @@ fn index(store: &Store, cache: &mut Cache, plan: &mut Plan, owners: &Table<u16>)
     let mut index = table::<u32>(room);
     for (at, image) in plan.images.iter_mut().enumerate().take(plan.count) {
         let first = index.len() as u32;
-        let old = plan.of_old.iter().position(|&new| usize::from(new) == at + 1);
+        let old = plan
+            .of_old
+            .iter()
+            .position(|&new| usize::from(new) == at + 1);
         if old.is_some() {
             for &entry in index_of(store.index, image) {
                 index.push(entry);
@@ -283,7 +292,10 @@ fn index(store: &Store, cache: &mut Cache, plan: &mut Plan, owners: &Table<u16>)
         image.first_index = first;
     }
     for (number, &owner) in owners.slice().iter().enumerate() {
-        let Some(image) = usize::from(owner).checked_sub(1).and_then(|at| plan.images.get(at)) else {
+        let Some(image) = usize::from(owner)
+            .checked_sub(1)
+            .and_then(|at| plan.images.get(at))
+        else {
             continue;
         };
         if plan.of_old.contains(&owner) {
@@ -351,7 +363,9 @@ fn gather(words: &[u64], owners: &Table<u16>, plan: &mut Plan, mut to: Option<&m
             continue;
         };
         let owner = owners.slice().get(of as usize).copied().unwrap_or(0);
-        let Some(at) = usize::from(owner).checked_sub(1) else { continue };
+        let Some(at) = usize::from(owner).checked_sub(1) else {
+            continue;
+        };
         for (number, &word) in entry_words.iter().enumerate() {
             if let Some(log) = &mut to {
                 *log.get((plan.images[at].first_word + plan.cursor[at]) as usize + number) = word;

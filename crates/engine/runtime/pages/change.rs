@@ -52,12 +52,20 @@ impl Pages {
     /// mprotect and pkey_mprotect (`number`): code pages that become writable are
     /// watched from the start, so that no other thread's write slips through.
     pub fn protected(&mut self, cache: &mut Cache, number: u64, a: [u64; 6]) -> i64 {
-        let (start, end) = (a[0], a[0].saturating_add(a[1].saturating_add(0xfff) & !0xfff));
+        let (start, end) = (
+            a[0],
+            a[0].saturating_add(a[1].saturating_add(0xfff) & !0xfff),
+        );
         let (first, last) = (start >> 12, end >> 12);
         let prot = (a[2] & 7) as u8;
         let call = |from: u64, to: u64, prot: u64| {
             // SAFETY: a part of what the program asked for.
-            unsafe { sys::call(number, [from << 12, (to - from) << 12, prot, a[3], a[4], a[5]]) }
+            unsafe {
+                sys::call(
+                    number,
+                    [from << 12, (to - from) << 12, prot, a[3], a[4], a[5]],
+                )
+            }
         };
         let mut result = 0;
         let small = last.saturating_sub(first) < 1 << self.bits;
@@ -91,7 +99,9 @@ impl Pages {
                 pages.drop_blocks(cache, number);
             }
             pages.unwatch(number);
-            let Some(page) = pages.existing(number).filter(|p| p.known) else { return };
+            let Some(page) = pages.existing(number).filter(|p| p.known) else {
+                return;
+            };
             was_constant |= page.constant && prot & WRITE != 0;
             page.constant &= prot & WRITE == 0;
             page.prot = prot;

@@ -3,6 +3,7 @@
 
 use super::{EXEC, READ, WRITE};
 use crate::sys;
+use crate::syscall_table as nr;
 
 /// One mapping.
 #[derive(Clone, Copy)]
@@ -62,7 +63,7 @@ impl Maps {
         self.count = 0;
         let path = b"/proc/self/maps\0";
         // SAFETY: open, read and close with our own buffers.
-        let fd = unsafe { sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
+        let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
         crate::check!(fd >= 0, "/proc/self/maps cannot be opened (errno {})", -fd);
         let mut buffer = [0u8; 4096];
         // start-end permissions offset major:minor inode path
@@ -71,7 +72,10 @@ impl Maps {
         loop {
             // SAFETY: as above.
             let got = unsafe {
-                sys::call(0, [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0])
+                sys::call(
+                    nr::READ,
+                    [fd as u64, buffer.as_mut_ptr() as u64, 4096, 0, 0, 0],
+                )
             };
             if got <= 0 {
                 break;
@@ -86,7 +90,14 @@ impl Maps {
                             } else {
                                 inode | (major << 20 | minor) << 40 | 1 << 63
                             };
-                            self.add(Vma { start, end, prot, shared, file, offset });
+                            self.add(Vma {
+                                start,
+                                end,
+                                prot,
+                                shared,
+                                file,
+                                offset,
+                            });
                         }
                         (field, values, prot, shared) = (0, [0; 7], 0, false);
                     }
@@ -96,7 +107,9 @@ impl Maps {
                     (2, b'x') => prot |= EXEC,
                     (2, b's') => shared = true,
                     (6, digit @ b'0'..=b'9') => {
-                        values[6] = values[6].wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+                        values[6] = values[6]
+                            .wrapping_mul(10)
+                            .wrapping_add(u64::from(digit - b'0'));
                     }
                     (6, _) => field = 7,
                     (0 | 1 | 3 | 4 | 5, digit) => values[field] = values[field] << 4 | hex(digit),
@@ -105,12 +118,15 @@ impl Maps {
             }
         }
         // SAFETY: our descriptor.
-        unsafe { sys::call(3, [fd as u64, 0, 0, 0, 0, 0]) };
+        unsafe { sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
         crate::counts::note_mappings();
     }
 
     fn add(&mut self, vma: Vma) {
-        crate::check!(self.count < MAX_VMAS, "more than {MAX_VMAS} mappings with code");
+        crate::check!(
+            self.count < MAX_VMAS,
+            "more than {MAX_VMAS} mappings with code"
+        );
         if let Some(place) = self.list.get_mut(self.count) {
             *place = vma;
             self.count += 1;

@@ -2,22 +2,23 @@
 //! Results and errors: `perf_read`, `_perf_ioctl` and `perf_mmap` in
 //! `kernel/events/core.c`; perf_event_open(2).
 
+use super::events::Threads;
 use super::{descriptor, events};
 use crate::pmu::attr::format;
 use crate::pmu::errno::*;
 use crate::pmu::page::BYTES;
-use super::events::Threads;
 use crate::pmu::reading::{MOST_MEMBERS, MOST_WORDS, Member, lay_out, words};
 use crate::pmu::table::Table;
 use crate::sys;
+use crate::syscall_table as nr;
 
-/// The call `number` on the descriptor of an event (see `is_descriptor_syscall`).
+/// The call `number` on the descriptor of an event (one that the table answers by `Event`).
 pub fn call(event: u32, number: u64, a: [u64; 6]) -> i64 {
     let result = match number {
-        0 => read(a[0], event, a[1], a[2]),
-        19 => read_vector(a[0], event, a[1], a[2]),
-        327 if a[3] == u64::MAX => read_vector(a[0], event, a[1], a[2]),
-        16 => ioctl(a[0], event, a[1], a[2]),
+        nr::READ => read(a[0], event, a[1], a[2]),
+        nr::READV => read_vector(a[0], event, a[1], a[2]),
+        nr::PREADV2 if a[3] == u64::MAX => read_vector(a[0], event, a[1], a[2]),
+        nr::IOCTL => ioctl(a[0], event, a[1], a[2]),
         // lseek, pread64, preadv: an event has no positions.
         _ => Err(ESPIPE),
     };
@@ -59,7 +60,11 @@ fn read(fd: u64, event: u32, buffer: u64, len: u64) -> Result<u64, i64> {
         Ok(lay_out(read_format, seen, time, &mut out))
     })?;
     let bytes = 8 * count as u64;
-    if sys::copy(buffer, out.as_ptr() as u64, bytes) { Ok(bytes) } else { Err(EFAULT) }
+    if sys::copy(buffer, out.as_ptr() as u64, bytes) {
+        Ok(bytes)
+    } else {
+        Err(EFAULT)
+    }
 }
 
 /// One reading a buffer, as the kernel does for files that can only `read`.
@@ -140,9 +145,9 @@ pub fn mapping(a: [u64; 6]) -> Option<i64> {
     // SAFETY: as the program made it, but for the place in the file (the caller
     // has looked at the address); then, as the kernel's own: not for children.
     let result = unsafe {
-        let result = sys::call(sys::MMAP, [address, BYTES, protection, flags, source, place]);
+        let result = sys::call(nr::MMAP, [address, BYTES, protection, flags, source, place]);
         if result > 0 {
-            sys::call(28, [result as u64, BYTES, 10, 0, 0, 0]); // MADV_DONTFORK
+            sys::call(nr::MADVISE, [result as u64, BYTES, 10, 0, 0, 0]); // MADV_DONTFORK
         }
         result
     };

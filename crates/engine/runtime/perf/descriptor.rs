@@ -8,15 +8,11 @@ use crate::pmu::errno::ENOENT;
 use crate::pmu::page::BYTES;
 use crate::pmu::table::MOST;
 use crate::report::Text;
+use crate::syscall_table as nr;
 use crate::{state, sys};
 use core::fmt::Write;
 use core::sync::atomic::Ordering::*;
 
-const OPEN: u64 = 2;
-const CLOSE: u64 = 3;
-const FSTAT: u64 = 5;
-const LSEEK: u64 = 8;
-const FCNTL: u64 = 72;
 const F_OFD_GETLK: u64 = 36;
 const F_OFD_SETLK: u64 = 37;
 const O_RDWR: u64 = 2;
@@ -51,7 +47,7 @@ fn flock(kind: i16, event: u32) -> Flock {
 fn file_of(fd: u64) -> Option<[u64; 2]> {
     let mut stat = [0u64; 18];
     // SAFETY: fstat into a buffer of struct stat's 144 bytes.
-    let result = unsafe { sys::call(FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    let result = unsafe { sys::call(nr::FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
     (result == 0).then(|| [stat[0], stat[1]])
 }
 
@@ -71,12 +67,12 @@ pub fn know_file(fd: u64) {
 
 fn open_path(path: &Text, flags: u64) -> i64 {
     // SAFETY: a zero-terminated path of ours.
-    unsafe { sys::call(OPEN, [path.bytes().as_ptr() as u64, flags, 0, 0, 0, 0]) }
+    unsafe { sys::call(nr::OPEN, [path.bytes().as_ptr() as u64, flags, 0, 0, 0, 0]) }
 }
 
 pub fn close(fd: u64) {
     // SAFETY: a descriptor of ours.
-    unsafe { sys::call(CLOSE, [fd, 0, 0, 0, 0, 0]) };
+    unsafe { sys::call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]) };
 }
 
 /// A fresh opening of the totals file.
@@ -118,25 +114,31 @@ pub fn name(fd: u64, event: u32) {
     let lock = flock(0, event); // F_RDLCK
     // SAFETY: a descriptor of ours, a structure of ours.
     unsafe {
-        sys::call(LSEEK, [fd, position, 0, 0, 0, 0]);
-        sys::call(FCNTL, [fd, F_OFD_SETLK, &raw const lock as u64, 0, 0, 0]);
+        sys::call(nr::LSEEK, [fd, position, 0, 0, 0, 0]);
+        sys::call(
+            nr::FCNTL,
+            [fd, F_OFD_SETLK, &raw const lock as u64, 0, 0, 0],
+        );
     }
 }
 
 /// The event of a descriptor, if it is one of ours.
 pub fn identify(fd: u64) -> Option<u32> {
     // SAFETY: asks for the position only.
-    let position = unsafe { sys::call(LSEEK, [fd, 0, 1, 0, 0, 0]) } as u64;
+    let position = unsafe { sys::call(nr::LSEEK, [fd, 0, 1, 0, 0, 0]) } as u64;
     let event = position.wrapping_sub(POSITIONS) / BYTES;
-    (position >= POSITIONS && event < MOST as u64 && position.is_multiple_of(BYTES) && is_totals(fd))
-        .then_some(event as u32)
+    (position >= POSITIONS
+        && event < MOST as u64
+        && position.is_multiple_of(BYTES)
+        && is_totals(fd))
+    .then_some(event as u32)
 }
 
 /// Whether an event other than the descriptor's own is open; in doubt it is.
 pub fn is_open_beside(fd: u64, event: u32) -> bool {
     let mut lock = flock(1, event); // F_WRLCK
     // SAFETY: a structure of ours.
-    let result = unsafe { sys::call(FCNTL, [fd, F_OFD_GETLK, &raw mut lock as u64, 0, 0, 0]) };
+    let result = unsafe { sys::call(nr::FCNTL, [fd, F_OFD_GETLK, &raw mut lock as u64, 0, 0, 0]) };
     result != 0 || lock.kind != 2 // F_UNLCK
 }
 
@@ -160,4 +162,3 @@ impl Drop for Probe {
         }
     }
 }
-

@@ -9,12 +9,11 @@ use crate::layout::{Context, EVENT_PAGES, EVENT_TABLE, TOTALS_BASE, state as slo
 use crate::pmu::Quantity;
 use crate::pmu::page::{BYTES, Page};
 use crate::pmu::table::{MOST, Table, World};
+use crate::syscall_table as nr;
 use crate::xlate::facts::Event;
 use crate::{counts, state, sys};
 use core::sync::atomic::Ordering::*;
 
-const CLOCK_GETTIME: u64 = 228;
-const TKILL: u64 = 200;
 /// Somebody waits for the lock.
 const WAITERS: u32 = 1 << 31;
 
@@ -86,8 +85,12 @@ fn read_clock(clock: u64) -> Option<u64> {
     // The kernel takes an int.
     let clock = i64::from(clock as i32) as u64;
     // SAFETY: clock_gettime into a timespec of ours.
-    let result =
-        unsafe { sys::call(CLOCK_GETTIME, [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+    let result = unsafe {
+        sys::call(
+            nr::CLOCK_GETTIME,
+            [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0],
+        )
+    };
     (result == 0).then(|| time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1]))
 }
 
@@ -121,13 +124,20 @@ fn lock() {
         // Others may wait, too: so the one who got it after waiting wakes them.
         mine = own | WAITERS;
         let holder = held & !WAITERS;
-        if word.compare_exchange(held, held | WAITERS, Relaxed, Relaxed).is_err() {
+        if word
+            .compare_exchange(held, held | WAITERS, Relaxed, Relaxed)
+            .is_err()
+        {
             continue;
         }
         sys::futex_wait(word, held | WAITERS, 10);
         // SAFETY: signal 0 only asks whether the thread exists.
-        let gone = unsafe { sys::call(TKILL, [u64::from(holder), 0, 0, 0, 0, 0]) } == -3;
-        if gone && word.compare_exchange(held | WAITERS, mine, Acquire, Relaxed).is_ok() {
+        let gone = unsafe { sys::call(nr::TKILL, [u64::from(holder), 0, 0, 0, 0, 0]) } == -3;
+        if gone
+            && word
+                .compare_exchange(held | WAITERS, mine, Acquire, Relaxed)
+                .is_ok()
+        {
             return;
         }
     }
@@ -135,10 +145,16 @@ fn lock() {
 
 /// The slot of a thread, by its id. The newest of that id.
 pub fn slot_of_thread(tid: u32) -> Option<u32> {
-    let end = state::header().next_slot.load(Acquire).min(crate::layout::MAX_SLOTS);
+    let end = state::header()
+        .next_slot
+        .load(Acquire)
+        .min(crate::layout::MAX_SLOTS);
     (1..end).rev().find(|&slot| {
         let context = context(slot);
-        let lives = matches!(context.state.load(Acquire), slot_state::LIVE | slot_state::FREE);
+        let lives = matches!(
+            context.state.load(Acquire),
+            slot_state::LIVE | slot_state::FREE
+        );
         context.tid == tid && lives
     })
 }
@@ -151,7 +167,7 @@ pub fn sweep(table: &mut Table, world: &Threads) {
         // SAFETY: as above.
         context.state.load(Acquire) == slot_state::FREE
             || context.state.load(Acquire) == slot_state::LIVE
-                && unsafe { sys::call(TKILL, [u64::from(context.tid), 0, 0, 0, 0, 0]) } != -3
+                && unsafe { sys::call(nr::TKILL, [u64::from(context.tid), 0, 0, 0, 0, 0]) } != -3
     };
     table.sweep(|event| probe.is_open(event), lives, world);
 }

@@ -5,10 +5,9 @@ use super::{descriptor, events};
 use crate::layout::Context;
 use crate::pmu::attr::{self, Cpu, KNOWN, LEAST, Machine, Verdict};
 use crate::pmu::errno::*;
+use crate::syscall_table as nr;
 use crate::{counts, state, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
-
-const PERF_EVENT_OPEN: u64 = 298;
 
 /// Flags of the call.
 const NO_GROUP: u64 = 1;
@@ -20,7 +19,7 @@ pub fn open(context: &Context, a: [u64; 6]) -> i64 {
     match try_open(context, a) {
         Ok(Some(fd)) => fd as i64,
         // SAFETY: not ours: as the program made it.
-        Ok(None) => unsafe { sys::call(PERF_EVENT_OPEN, a) },
+        Ok(None) => unsafe { sys::call(nr::PERF_EVENT_OPEN, a) },
         Err(errno) => -errno,
     }
 }
@@ -31,10 +30,16 @@ fn try_open(context: &Context, a: [u64; 6]) -> Result<Option<u64>, i64> {
     let (pid, cpu, group) = (pid as i32, cpu as i32, group as i32);
     let [type_, size] = sys::read_program::<[u32; 2]>(address).ok_or(EFAULT)?;
     let group_fd = (group != -1 && flags & NO_GROUP == 0).then_some(group as u64);
-    let group_event = group_fd.filter(|_| super::in_use()).and_then(descriptor::identify);
+    let group_event = group_fd
+        .filter(|_| super::in_use())
+        .and_then(descriptor::identify);
     if !attr::is_ours(type_) {
         // The kernel's events cannot join a group of ours.
-        return if group_event.is_some() { Err(EINVAL) } else { Ok(None) };
+        return if group_event.is_some() {
+            Err(EINVAL)
+        } else {
+            Ok(None)
+        };
     }
     if flags & !15 != 0 {
         return Err(EINVAL);
@@ -80,7 +85,11 @@ fn try_open(context: &Context, a: [u64; 6]) -> Result<Option<u64>, i64> {
 fn copy_attr(address: u64, size: u32) -> Result<[u8; KNOWN], i64> {
     let too_big = || {
         // The kernel tells the size it knows.
-        if sys::write_program(address + 4, &(KNOWN as u32)) { E2BIG } else { EFAULT }
+        if sys::write_program(address + 4, &(KNOWN as u32)) {
+            E2BIG
+        } else {
+            EFAULT
+        }
     };
     if !attr::plausible_size(size) {
         return Err(too_big());
@@ -105,7 +114,7 @@ fn target(context: &Context, pid: i32) -> Result<u32, i64> {
     }
     let id = u32::try_from(pid).map_err(|_| ESRCH)?;
     // SAFETY: signal 0 only asks whether the thread exists.
-    if unsafe { sys::call(200, [u64::from(id), 0, 0, 0, 0, 0]) } == -ESRCH {
+    if unsafe { sys::call(nr::TKILL, [u64::from(id), 0, 0, 0, 0, 0]) } == -ESRCH {
         return Err(ESRCH);
     }
     // It exists, and runs without the engine: nothing counts it.
@@ -114,7 +123,7 @@ fn target(context: &Context, pid: i32) -> Result<u32, i64> {
 
 fn is_open(fd: u64) -> bool {
     // SAFETY: fcntl(F_GETFD) asks only.
-    unsafe { sys::call(72, [fd, 1, 0, 0, 0, 0]) >= 0 }
+    unsafe { sys::call(nr::FCNTL, [fd, 1, 0, 0, 0, 0]) >= 0 }
 }
 
 /// 0: not looked yet; else 1 + whether ordinary users may not count the kernel.
@@ -128,13 +137,23 @@ fn machine() -> Machine {
     }
 }
 
-#[allow(unused_unsafe, reason = "cpuid is a safe function in newer Rust, and unsafe in 1.88")]
+#[allow(
+    unused_unsafe,
+    reason = "cpuid is a safe function in newer Rust, and unsafe in 1.88"
+)]
 fn cpu() -> Cpu {
     // SAFETY: every x86-64 CPU has cpuid.
-    let (names, version) =
-        unsafe { (core::arch::x86_64::__cpuid(0), core::arch::x86_64::__cpuid(1)) };
+    let (names, version) = unsafe {
+        (
+            core::arch::x86_64::__cpuid(0),
+            core::arch::x86_64::__cpuid(1),
+        )
+    };
     let mut vendor = [0u8; 12];
-    for (chunk, word) in vendor.chunks_exact_mut(4).zip([names.ebx, names.edx, names.ecx]) {
+    for (chunk, word) in vendor
+        .chunks_exact_mut(4)
+        .zip([names.ebx, names.edx, names.ecx])
+    {
         chunk.copy_from_slice(&word.to_le_bytes());
     }
     Cpu::identify(&vendor, version.eax)
@@ -150,11 +169,11 @@ fn paranoid() -> bool {
     let mut text = [0u8; 4];
     // SAFETY: open (read only, close on exec), read into our buffer, close.
     let got = unsafe {
-        let fd = sys::call(2, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]);
+        let fd = sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]);
         if fd < 0 {
             fd
         } else {
-            let got = sys::call(0, [fd as u64, text.as_mut_ptr() as u64, 4, 0, 0, 0]);
+            let got = sys::call(nr::READ, [fd as u64, text.as_mut_ptr() as u64, 4, 0, 0, 0]);
             descriptor::close(fd as u64);
             got
         }

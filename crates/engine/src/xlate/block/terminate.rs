@@ -6,11 +6,10 @@
 
 use super::count::Added;
 use super::{Builder, End, Item, record};
+use crate::syscall_table::{self as nr, Answer};
 use crate::xlate::decode::{Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
-use crate::xlate::entry::{
-    TABLE_BYTES, Via, is_clock_syscall, is_descriptor_syscall, is_plain_syscall,
-};
+use crate::xlate::entry::{TABLE_BYTES, Via};
 
 impl Builder<'_, '_> {
     /// The instruction that ends the block.
@@ -81,11 +80,9 @@ impl Builder<'_, '_> {
             }
             Kind::Syscall => {
                 self.block.end = End::Syscall;
-                let own = |n| self.config.own_clock && is_clock_syscall(n);
-                let plain = self
-                    .known_syscall()
-                    .filter(|&n| is_plain_syscall(n) && !own(n));
-                let skip = plain.map(|n| self.unless_concerned(is_descriptor_syscall(n)));
+                let own = |n| self.config.own_clock && nr::answer(n) == Answer::Clock;
+                let plain = self.known_syscall().filter(|&n| nr::is_plain(n) && !own(n));
+                let skip = plain.map(|n| self.unless_concerned(nr::answer(n) == Answer::Event));
                 let number = self.first_exit + self.block.exit_count as u32;
                 self.hot.set_gs32(offsets.exit_id, number);
                 self.hot.jump_gs(offsets.vector_syscall);

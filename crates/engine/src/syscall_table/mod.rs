@@ -1,0 +1,159 @@
+//! Linux system calls of x86-64: a row a call, with what it is about and who answers it when a
+//! program runs under the engine. The translator, the runtime's dispatch and the table in
+//! `docs/virtual-pmu.md` are made from these rows. `core` only: launcher and runtime compile this
+//! same source.
+//!
+//! Numbers: arch/x86/entry/syscalls/syscall_64.tbl.
+
+/// What a call is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Asks or sets something else of the process or the system.
+    Plain,
+    /// Paths and what they name.
+    File,
+    /// What is behind a descriptor: reads, writes, makes, closes.
+    Descriptor,
+    /// The address space.
+    Memory,
+    /// May wait for something.
+    Wait,
+    /// Tells or sets times and timers.
+    Clock,
+    /// Signals.
+    Signal,
+    /// Beginning, end and nature of threads and processes.
+    Process,
+    /// Replaces the program.
+    Exec,
+    /// Performance counters.
+    Counter,
+}
+
+/// Who answers a call, and where in the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    /// The kernel, called by translated code; the runtime does not see it (but for watched pages, see
+    /// `DESIGN.md`).
+    Kernel,
+    /// The runtime where the descriptor is an event of the engine's, else the kernel.
+    Event,
+    /// The runtime where the clock is the engine's own, else the kernel.
+    Clock,
+    /// The kernel; the runtime exchanges what is opened if it is the list of mappings.
+    Open,
+    /// The kernel; the runtime corrects what is said of that list.
+    Status,
+    /// The kernel, called by the runtime as the program made it.
+    Forward,
+    /// The kernel, called by the runtime, which then forgets translations that are stale.
+    Mapping,
+    /// The runtime: actions of signals.
+    Action,
+    /// The runtime: the mask of signals.
+    Mask,
+    /// The runtime: the end of a handler.
+    Return,
+    /// The runtime: the alternate signal stack.
+    Stack,
+    /// The kernel, called by the runtime, which gives the child a context.
+    Clone,
+    /// The kernel, called by the runtime once the launcher follows the thread.
+    Exec,
+    /// The kernel, called by the runtime after the last look at the counts.
+    Exit,
+    /// The runtime for GS, the kernel for the rest.
+    Segments,
+    /// The runtime for events it can count, the kernel for others.
+    Counter,
+    /// The runtime, by ENOSYS.
+    Refuse,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Its number.
+    pub number: u64,
+    /// Its name, in capitals.
+    pub name: &'static str,
+    /// What it is about.
+    pub class: Class,
+    /// Who answers it.
+    pub answer: Answer,
+}
+
+/// Numbers from here on are no system calls of this architecture's table, or of a kernel not born yet:
+/// the runtime looks at them and forwards them.
+pub const END: u64 = 512;
+
+/// Who answers a call; one that the table does not have is the kernel's.
+pub fn answer(number: u64) -> Answer {
+    if number < END {
+        ANSWERS[number as usize]
+    } else {
+        Answer::Forward
+    }
+}
+
+/// Whether translated code may make the call itself, where neither an event, nor the clock, nor watched
+/// pages are concerned.
+pub fn is_plain(number: u64) -> bool {
+    matches!(
+        answer(number),
+        Answer::Kernel | Answer::Event | Answer::Clock
+    )
+}
+
+/// By number.
+static ANSWERS: [Answer; END as usize] = {
+    let mut answers = [Answer::Kernel; END as usize];
+    let mut at = 0;
+    while at < TABLE.len() {
+        answers[TABLE[at].number as usize] = TABLE[at].answer;
+        at += 1;
+    }
+    answers
+};
+
+/// Who answers, in words: for the documentation.
+pub fn in_words(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Kernel => "kernel, called by translated code",
+        Answer::Event => "kernel; the runtime on the descriptor of a counter of the engine's",
+        Answer::Clock => "kernel; the runtime where the clock is the engine's own",
+        Answer::Open => "kernel; the runtime exchanges `/proc/self/maps`",
+        Answer::Status => "kernel; the runtime corrects what is said of `/proc/self/maps`",
+        Answer::Forward => "kernel, called by the runtime",
+        Answer::Mapping => {
+            "kernel, called by the runtime, which forgets translations that are stale"
+        }
+        Answer::Action | Answer::Mask | Answer::Return | Answer::Stack => "runtime",
+        Answer::Clone => "kernel, called by the runtime, which gives the child a context",
+        Answer::Exec => "launcher, which follows the thread; then the kernel",
+        Answer::Exit => "kernel, called by the runtime after the last look at the counts",
+        Answer::Segments => "runtime for GS, kernel for the rest",
+        Answer::Counter => "runtime for events that it can count, kernel for others",
+        Answer::Refuse => "runtime, by `ENOSYS`",
+    }
+}
+
+macro_rules! calls {
+    ($($name:ident = $number:literal: $class:ident, $answer:ident;)*) => {
+        $(#[doc = concat!("Number of ", stringify!($name), ".")]
+        pub const $name: u64 = $number;)*
+        /// Every call, by number.
+        pub const TABLE: &[Call] = &[$(Call {
+            number: $number,
+            name: stringify!($name),
+            class: Class::$class,
+            answer: Answer::$answer,
+        }),*];
+    };
+}
+
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use rows::*;
