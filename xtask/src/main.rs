@@ -1,7 +1,7 @@
 //! Development tasks: `cargo xtask TASK`.
 
+mod conformance;
 mod gen_events;
-mod right;
 mod speed;
 mod tidy;
 mod vm_test;
@@ -15,7 +15,7 @@ usage: cargo xtask TASK
   tidy                                       checks the invariants of docs/architecture.md
   gen-events --source DIR                    writes the event tables from Linux' pmu-events
   check-events [--count N] [--seed N]        compares the event tables with libpfm4
-  right [--OPTION…] [FILTER…]                programs behave under the virtual PMU as natively
+  conformance [--OPTION…] [FILTER…]          programs behave under the virtual PMU as natively
   speed [--rounds N] [--valgrind] [FILTER…]  what the virtual PMU costs, in CPU time against native";
 
 fn main() -> std::process::ExitCode {
@@ -35,7 +35,7 @@ fn run() -> Result<()> {
     match task.as_str() {
         "check-events" => gen_events::oracle::main(&rest),
         "gen-events" => gen_events::main(&root(), &rest),
-        "right" => right::main(&root(), &rest),
+        "conformance" => conformance::main(&root(), &rest),
         "tidy" => tidy::main(&root()),
         "vm-test" => vm_test::main(&root(), &rest),
         "speed" => speed::main(&root(), &rest),
@@ -43,7 +43,7 @@ fn run() -> Result<()> {
     }
 }
 
-/// The workspace's folder.
+/// The workspace's directory.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()

@@ -5,7 +5,7 @@
 //! children included) of each, and the median of the per-round ratios to native. `bound:` in a case
 //! is the ratio that the project promises; nothing here fails when it is missed, it is said.
 
-use crate::right::{on_path, release_build};
+use crate::conformance::{on_path, release_build};
 use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::Path;
@@ -90,9 +90,9 @@ fn case(
         println!("skipped: {name}: {missing} is not installed");
         return Ok(None);
     }
-    let folder =
+    let directory =
         std::env::temp_dir().join(format!("truecount-speed-{}-{name}", std::process::id()));
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(&directory)?;
     let bash = |how: How, script: &Path| {
         let mut command = match how {
             How::Native => Command::new("bash"),
@@ -109,7 +109,7 @@ fn case(
         };
         command
             .arg(script)
-            .current_dir(&folder)
+            .current_dir(&directory)
             .env("PROGRAMS", root.join("tests/programs"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -161,7 +161,7 @@ fn case(
         );
         result = Some(engine);
     }
-    fs::remove_dir_all(&folder)?;
+    fs::remove_dir_all(&directory)?;
     Ok(result)
 }
 

@@ -1,4 +1,4 @@
-//! How a command ends: one clear line with the cause and the mend, and a documented exit status.
+//! How a command ends: one clear line with the cause and the hint, and a documented exit status.
 //!
 //! Closed pipes end quietly with status 0, as `ripgrep` does: whoever closed the pipe has seen enough.
 
@@ -54,7 +54,7 @@ pub(crate) struct Failure {
     /// One line: what went wrong and why.
     pub(crate) cause: String,
     /// What the user can do about it, when something can be done.
-    pub(crate) mend: Option<String>,
+    pub(crate) hint: Option<String>,
     /// The reader of stdout has gone away; nothing is printed.
     pub(crate) closed_pipe: bool,
 }
@@ -65,14 +65,14 @@ impl Failure {
         Self {
             code,
             cause: cause.into(),
-            mend: None,
+            hint: None,
             closed_pipe: false,
         }
     }
 
     /// Adds what to do about it.
-    pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
@@ -95,8 +95,8 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.cause)?;
-        match &self.mend {
-            Some(mend) => write!(f, "; {mend}"),
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
         }
     }
@@ -127,7 +127,7 @@ impl From<Error> for Failure {
         Self {
             code: status(error.kind),
             cause: error.cause,
-            mend: error.mend,
+            hint: error.hint,
             closed_pipe: false,
         }
     }
@@ -140,7 +140,7 @@ impl From<io::Error> for Failure {
         Self {
             code: u8::from(!closed_pipe),
             cause: format!("cannot write the result: {error}"),
-            mend: None,
+            hint: None,
             closed_pipe,
         }
     }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn failures_of_steps_are_told_together() {
         let closed = || Err(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)));
-        let disk = || Err(Failure::new(1, "a.svg").mend("free space"));
+        let disk = || Err(Failure::new(1, "a.svg").hint("free space"));
         let other = || Err(Failure::new(124, "too long"));
         assert!(Failure::of_all([Ok(()), Ok(())]).is_ok());
         assert!(Failure::of_all([closed(), Ok(())]).unwrap_err().closed_pipe);

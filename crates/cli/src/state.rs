@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use truecount_run::env_record::{Environment, fnv1a};
 
 /// A file of this size is none of ours.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
-/// The folder; `None` where neither variable names one.
-pub(crate) fn folder() -> Option<PathBuf> {
+/// The directory; `None` where neither variable names one.
+pub(crate) fn directory() -> Option<PathBuf> {
     let absolute = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)
@@ -41,13 +41,13 @@ pub(crate) fn machine_key(environment: &Environment) -> String {
 
 /// The file for one kind of result.
 pub(crate) fn path(kind: &str, environment: &Environment) -> Option<PathBuf> {
-    Some(folder()?.join(format!("{kind}-{}.json", machine_key(environment))))
+    Some(directory()?.join(format!("{kind}-{}.json", machine_key(environment))))
 }
 
 /// Reads a file; `None` where there is none, or none that could be ours.
 pub(crate) fn read(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
-    if !meta.is_file() || meta.len() > MOST_BYTES {
+    if !meta.is_file() || meta.len() > MAX_BYTES {
         return None;
     }
     fs::read_to_string(path).ok()
@@ -58,13 +58,13 @@ pub(crate) fn read(path: &Path) -> Option<String> {
 /// # Errors
 /// The file system's.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path
+    let directory = path
         .parent()
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(folder)?;
+        .create(directory)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.new", std::process::id()));
     let beside = PathBuf::from(beside);
@@ -107,14 +107,14 @@ mod tests {
 
     #[test]
     fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("deep/er/x.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/er/x.json");
         write(&path, "one").unwrap();
         write(&path, "two").unwrap();
         assert_eq!(read(&path).as_deref(), Some("two"));
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         assert!(write(Path::new("/proc/none/x.json"), "x").is_err());
-        assert_eq!(read(folder.path()), None);
+        assert_eq!(read(directory.path()), None);
     }
 
     #[test]

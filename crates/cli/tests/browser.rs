@@ -10,10 +10,10 @@ mod blocks;
 #[path = "browser/noise.rs"]
 mod noise;
 
-/// A folder of its own, removed at the end.
-struct Folder(PathBuf);
+/// A directory of its own, removed at the end.
+struct Directory(PathBuf);
 
-impl Folder {
+impl Directory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("truecount-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
@@ -21,15 +21,15 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-fn chromium(folder: &Path, arguments: &[&str], page: &Path) -> Option<Output> {
+fn chromium(directory: &Path, arguments: &[&str], page: &Path) -> Option<Output> {
     for name in ["chromium", "chromium-browser", "google-chrome"] {
-        let profile = folder.join("profile");
+        let profile = directory.join("profile");
         let started = Command::new(name)
             .args([
                 "--headless",
@@ -56,10 +56,10 @@ fn chromium(folder: &Path, arguments: &[&str], page: &Path) -> Option<Output> {
 }
 
 /// Bytes of a picture of the page; `None` where there is no browser.
-fn screenshot(folder: &Path, page: &Path) -> Option<u64> {
-    let picture = folder.join("shot.png");
+fn screenshot(directory: &Path, page: &Path) -> Option<u64> {
+    let picture = directory.join("shot.png");
     let argument = format!("--screenshot={}", picture.display());
-    let output = chromium(folder, &[&argument, "--window-size=1040,700"], page)?;
+    let output = chromium(directory, &[&argument, "--window-size=1040,700"], page)?;
     assert!(
         output.status.success(),
         "{}",
@@ -72,17 +72,17 @@ fn screenshot(folder: &Path, page: &Path) -> Option<u64> {
 
 /// Whether a browser draws `chart.svg` and `page.html` as more than empty pages, and what it makes of the page's markup;
 /// `None` where there is no browser.
-fn drawn(folder: &Folder) -> Option<String> {
-    let file = |name: &str| folder.0.join(name);
+fn drawn(directory: &Directory) -> Option<String> {
+    let file = |name: &str| directory.0.join(name);
     std::fs::write(file("blank.html"), "<!doctype html>").unwrap();
-    let blank = screenshot(&folder.0, &file("blank.html"))?;
+    let blank = screenshot(&directory.0, &file("blank.html"))?;
     for name in ["chart.svg", "page.html"] {
-        let size = screenshot(&folder.0, &file(name))?;
+        let size = screenshot(&directory.0, &file(name))?;
         assert!(
             size > 3 * blank,
             "{name}: {size} bytes, a blank one has {blank}"
         );
     }
-    let shown = chromium(&folder.0, &["--dump-dom"], &file("page.html"))?;
+    let shown = chromium(&directory.0, &["--dump-dom"], &file("page.html"))?;
     Some(String::from_utf8_lossy(&shown.stdout).into_owned())
 }

@@ -39,7 +39,7 @@ impl Drop for File {
 /// Something that keeps a CPU busy for a while, in a process of its own.
 const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
 
-/// Records the busy shell by cpu-clock; `None` where perf events are not to be had.
+/// Records the busy shell by cpu-clock; `None` where perf events are not available.
 fn record(file: &File, options: &[&str]) -> Option<u64> {
     let mut arguments = vec![
         "record",
@@ -183,7 +183,7 @@ fn exports_are_written() {
     }
 }
 
-/// One line with cause and mend, and the status.
+/// One line with cause and hint, and the status.
 fn refused(arguments: &[&str], status: i32, part: &str) {
     let output = truecount(arguments);
     let said = text(&output.stderr);

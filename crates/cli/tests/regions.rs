@@ -55,8 +55,8 @@ fn region_workload() {
     std::process::exit(0);
 }
 
-/// `noise` of [`region_workload`] in a folder.
-fn of_regions(folder: &Path, record: &str, arguments: &[&str]) -> Command {
+/// `noise` of [`region_workload`] in a directory.
+fn of_regions(directory: &Path, record: &str, arguments: &[&str]) -> Command {
     let head = [
         "noise",
         "--source",
@@ -71,7 +71,7 @@ fn of_regions(folder: &Path, record: &str, arguments: &[&str]) -> Command {
         .arg(std::env::current_exe().unwrap())
         .args(["region_workload", "--exact", "--test-threads=1"])
         .env(RECORD, record)
-        .current_dir(folder);
+        .current_dir(directory);
     command
 }
 
@@ -80,20 +80,20 @@ fn regions_of_the_programs_own_profiles_are_named() {
     if skipped() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     // A profile of another day is none of these runs'.
-    std::fs::write(folder.path().join("old.mm_profdata"), "old").unwrap();
-    let page = folder.path().join("page.html");
+    std::fs::write(directory.path().join("old.mm_profdata"), "old").unwrap();
+    let page = directory.path().join("page.html");
     // The test harness varies a little by itself: so many runs decide what is a cause. Without functions they are fast.
     let page_name = page.to_str().unwrap();
     let arguments = ["-n", "5", "--functions", "0", "--html", page_name];
-    let output = of_regions(folder.path(), "instructions:u app", &arguments)
+    let output = of_regions(directory.path(), "instructions:u app", &arguments)
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = stdout(&output);
     for part in [
-        "main factor: environment size",
+        "dominant factor: environment size",
         "Regions in which runs differ, env: ",
         "(instructions:u of the program's own profiles)",
         "by the environment's size",
@@ -111,7 +111,7 @@ fn regions_of_the_programs_own_profiles_are_named() {
     let place = other.path().to_str().unwrap();
     let arguments = ["-n", "2", "--json", "--profile", place];
     let record = format!("instructions:u {place}/app");
-    let output = of_regions(folder.path(), &record, &arguments)
+    let output = of_regions(directory.path(), &record, &arguments)
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -124,7 +124,7 @@ fn regions_of_the_programs_own_profiles_are_named() {
     assert_eq!(region["region"], "by the environment's size");
     // What the region counts is the program's: nearly all of the difference.
     let end = |name: &str| region[name].as_f64().unwrap();
-    let difference = end("largest_run") - end("least_run");
+    let difference = end("max_run") - end("min_run");
     let all = env["plus_minus"].as_f64().unwrap() * 2.0;
     assert!((difference / all - 1.0).abs() < 0.1, "{env:#}");
 }
@@ -134,7 +134,7 @@ fn region_profiles_that_tell_nothing_are_a_note() {
     if skipped() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let text = |output: std::process::Output| {
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         assert!(
@@ -147,7 +147,7 @@ fn region_profiles_that_tell_nothing_are_a_note() {
     // Time is not instructions.
     let told = text(
         of_regions(
-            folder.path(),
+            directory.path(),
             "wall-time app",
             &["-n", "2", "--functions", "0"],
         )
@@ -157,7 +157,7 @@ fn region_profiles_that_tell_nothing_are_a_note() {
     assert!(told.contains("count wall-time"), "{told}");
     let told = text(
         of_regions(
-            folder.path(),
+            directory.path(),
             "wall-time app",
             &["-n", "2", "--functions", "0", "--profile", "x"],
         )
@@ -166,7 +166,7 @@ fn region_profiles_that_tell_nothing_are_a_note() {
     );
     assert!(told.contains("No run wrote a region profile"), "{told}");
     // Cut off, of another version, and no profile at all.
-    let whole = std::fs::read(folder.path().join("app.mm_profdata")).unwrap();
+    let whole = std::fs::read(directory.path().join("app.mm_profdata")).unwrap();
     let sources = tempfile::tempdir().unwrap();
     let cut = whole[..whole.len() - 3].to_vec();
     let files = [
@@ -182,7 +182,7 @@ fn region_profiles_that_tell_nothing_are_a_note() {
         command
             .arg(&source)
             .arg("bad.mm_profdata")
-            .current_dir(folder.path());
+            .current_dir(directory.path());
         let told = text(command.output().unwrap());
         assert!(told.contains("not used") && told.contains(cause), "{told}");
     }

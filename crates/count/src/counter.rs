@@ -111,7 +111,7 @@ impl<P: Policy> Counter<P> {
     /// insists on one.
     ///
     /// # Errors
-    /// [`Error`], with its mend; where there is no PMU, it says so.
+    /// [`Error`], with its hint; where there is no PMU, it says so.
     pub fn open(event: &str) -> Result<Self, Error> {
         Options::new().open(event)
     }

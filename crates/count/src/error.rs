@@ -1,4 +1,4 @@
-//! Why a counter cannot be had: one variant a cause, each with its mend.
+//! Why a counter is not available: one variant a cause, each with its hint.
 
 use crate::policy::PolicyKind;
 use std::fmt;
@@ -107,7 +107,7 @@ pub enum Error {
 impl Error {
     /// What to do about it, in one line.
     #[must_use]
-    pub fn mend(&self) -> String {
+    pub fn hint(&self) -> String {
         match self {
             Self::Event(_) => {
                 "see perf-list(1) for the grammar, `truecount check` for what this machine has"
@@ -119,7 +119,7 @@ impl Error {
                 events.join(", ")
             ),
             Self::SystemWide { .. } => "count it system-wide (`truecount stat -a`)".into(),
-            Self::Open { source, .. } | Self::Read { source, .. } => source.mend().to_string(),
+            Self::Open { source, .. } | Self::Read { source, .. } => source.hint().to_string(),
             Self::NotVirtual { .. } => {
                 "count what instructions are (instructions:u, branches:u), or run without it on a machine with a PMU".into()
             }
@@ -150,7 +150,7 @@ impl fmt::Display for Error {
         match self {
             // These say it themselves.
             Self::Event(_) | Self::Open { .. } | Self::Read { .. } => Ok(()),
-            _ => write!(f, "; {}", self.mend()),
+            _ => write!(f, "; {}", self.hint()),
         }
     }
 }
@@ -180,7 +180,7 @@ impl Error {
                 write!(f, "{event} cannot be read from user space: {reason}")
             }
             Self::NothingToSubtract { event, reason } => {
-                write!(f, "{event} cannot be had: {reason}")
+                write!(f, "{event} is not available: {reason}")
             }
             Self::SilentInterrupts { config, watched_ms } => write!(
                 f,

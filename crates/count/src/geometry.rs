@@ -8,7 +8,7 @@
 //! difference is then larger than any period.
 
 /// Fast reads need at least this much: 2^40 - 1 events (minutes). Below it only the page's offset helps.
-const LEAST_PERIOD: u64 = (1 << 40) - 1;
+const MIN_PERIOD: u64 = (1 << 40) - 1;
 
 /// Width and restart period of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Geometry {
 
     /// Whether raw values can be compared without the page's offset.
     pub(crate) fn is_roomy(&self) -> bool {
-        self.period >= LEAST_PERIOD
+        self.period >= MIN_PERIOD
     }
 
     /// Events between two raw values (or differences of raw values).

@@ -92,14 +92,14 @@ enum Verdict {
 
 impl Trial {
     /// Disturbed loops that agree and make it sure.
-    const ENOUGH: usize = 3;
+    const MIN_SAME: usize = 3;
     /// Disturbed loops after which the majority decides.
-    const MOST: usize = 64;
+    const MAX_DISTURBED: usize = 64;
 
     fn add(&mut self, counted: u64, interrupts: u64) {
         if interrupts == 0 {
             self.quiet = Some(self.quiet.map_or(counted, |least| least.min(counted)));
-        } else if self.disturbed.len() < Self::MOST {
+        } else if self.disturbed.len() < Self::MAX_DISTURBED {
             self.disturbed.push((counted, interrupts));
         }
     }
@@ -117,10 +117,10 @@ impl Trial {
         };
         let right = count(&|counted, interrupts| counted.wrapping_sub(interrupts) == quiet);
         let same = count(&|counted, _| counted == quiet);
-        if right >= Self::ENOUGH && right > same.saturating_mul(4) {
+        if right >= Self::MIN_SAME && right > same.saturating_mul(4) {
             return Some(Verdict::Right);
         }
-        if !late && self.disturbed.len() < Self::MOST {
+        if !late && self.disturbed.len() < Self::MAX_DISTURBED {
             return None;
         }
         Some(match (right, same) {
@@ -219,6 +219,6 @@ mod tests {
     fn memory_is_bounded() {
         let mut trial = Trial::default();
         (0..10_000).for_each(|i| trial.add(i, 1 + i % 3));
-        assert_eq!(trial.disturbed.len(), Trial::MOST);
+        assert_eq!(trial.disturbed.len(), Trial::MAX_DISTURBED);
     }
 }

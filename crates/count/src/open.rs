@@ -113,7 +113,7 @@ impl Options {
     /// Opens an event for the calling thread; see [`Counter::open`].
     ///
     /// # Errors
-    /// [`Error`], with its mend.
+    /// [`Error`], with its hint.
     pub fn open<P: Policy>(&self, event: &str) -> Result<Counter<P>, Error> {
         self.open_core::<P>(event)
             .map(|core| Counter::from_core(Rc::new(core)))

@@ -15,9 +15,9 @@ use truecount_events::{Cpus, Event as Named, Kind, Machine};
 use truecount_perf::{Event, GroupReading, OpenOptions, Target};
 
 /// Most events in one group.
-const MOST_MEMBERS: usize = 32;
+const MAX_MEMBERS: usize = 32;
 /// Words of a group's reading: members, times, value and id of each.
-const WORDS: usize = 3 + 2 * MOST_MEMBERS;
+const WORDS: usize = 3 + 2 * MAX_MEMBERS;
 
 /// Several events of the calling thread: groups in braces are counted together or not at all; events outside braces
 /// may take turns where the PMU has too few counters, and their readings say so.
@@ -378,7 +378,7 @@ fn resolve(expression: &str, machine: &Machine) -> Result<Vec<Vec<Named>>, Error
             });
         }
         if matches!(event.kind, Kind::Special(_)) {
-            let reason = "is no plain event; open it as a Counter of its own";
+            let reason = "is not a plain event; open it as a Counter of its own";
             return Err(Error::Unsupported {
                 event: event.name.clone(),
                 reason,
@@ -386,7 +386,7 @@ fn resolve(expression: &str, machine: &Machine) -> Result<Vec<Vec<Named>>, Error
         }
     }
     let groups: Vec<Vec<Named>> = resolved.groups.into_iter().map(|g| g.events).collect();
-    if let Some(large) = groups.iter().find(|g| g.len() > MOST_MEMBERS) {
+    if let Some(large) = groups.iter().find(|g| g.len() > MAX_MEMBERS) {
         let reason = "has more members than a group may have (32)";
         return Err(Error::Unsupported {
             event: format!("a group of {}", large.len()),
@@ -405,7 +405,7 @@ fn open_member(
     let Some(encoding) = event.encoding() else {
         return Err(Error::Unsupported {
             event: event.name.clone(),
-            reason: "is no plain event",
+            reason: "is not a plain event",
         });
     };
     let leads = leader.is_none();

@@ -18,7 +18,7 @@ const SKYLAKE: &str = "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 94\nste
 const ZEN5: &str = "vendor_id : AuthenticAMD\ncpu family : 26\nmodel : 2\nstepping : 1\n";
 const NEOVERSE: &str = "CPU implementer : 0x41\nCPU architecture: 8\nCPU part : 0xd0c\n";
 
-/// A folder with this `proc/cpuinfo` (and whatever `files` adds), one for each text.
+/// A directory with this `proc/cpuinfo` (and whatever `files` adds), one for each text.
 fn machine_with(cpuinfo: &str, files: &[(&str, &str)]) -> PathBuf {
     let mut hasher = std::hash::DefaultHasher::new();
     (cpuinfo, files).hash(&mut hasher);
@@ -78,7 +78,7 @@ fn no_pmu_is_said_and_the_best_is_named() {
             text.contains(event) && text.contains("no PMU") && !text.contains('\n'),
             "{text}"
         );
-        assert!(!error.mend().is_empty());
+        assert!(!error.hint().is_empty());
     }
     let best = on(&fake).open_or_best::<Fence>("instructions:u");
     assert_eq!(

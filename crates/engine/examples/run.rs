@@ -1,4 +1,4 @@
-//! Runs a command under the engine and prints its counts: the smallest user of
+//! Runs a command under the virtual PMU and prints its counts: the smallest user of
 //! `virt`.
 use std::process::Command;
 use truecount_engine::virt;
@@ -18,8 +18,8 @@ fn main() {
     let mut options = virt::Options::default()
         .per_block(per_block)
         .own_clock(own_clock);
-    if let Some(folder) = std::env::var_os("ENGINE_CACHE") {
-        match virt::Cache::open(folder.as_ref()) {
+    if let Some(directory) = std::env::var_os("ENGINE_CACHE") {
+        match virt::Cache::open(directory.as_ref()) {
             Ok(cache) => options.cache = Some(cache),
             Err(error) => eprintln!("no cache: {error}"),
         }

@@ -172,7 +172,7 @@ fn unsupported(context: &mut Context) -> ! {
     let mut bytes = [0u8; 15];
     PAGES.get().fetch(pc, &mut bytes);
     report::fail(format_args!(
-        "instruction not supported by the engine at {pc:#x}: {bytes:02x?}"
+        "instruction not supported by the virtual PMU at {pc:#x}: {bytes:02x?}"
     ))
 }
 

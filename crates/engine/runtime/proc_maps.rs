@@ -1,9 +1,9 @@
-//! `/proc/self/maps` as it would be without the engine.
+//! `/proc/self/maps` as it would be without the virtual PMU.
 //!
 //! The C library reads it to find the main thread's stack (`pthread_getattr_np`,
 //! called at the start of every Rust program), garbage collectors to find roots;
 //! what they execute depends on the number of lines. So the file that such an
-//! `open` gives is a copy without the engine's mappings, behind the same descriptor
+//! `open` gives is a copy without the virtual PMU's mappings, behind the same descriptor
 //! number, and says the same block size as the original (the C library's buffer).
 //! The kernel writes the list when it is read, so the copy is made anew by a read from
 //! its start: a program may map its buffer after the `open`. While a copy is open, every

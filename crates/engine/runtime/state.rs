@@ -52,11 +52,11 @@ pub fn reserve(bytes: u64) -> u64 {
         }
         check!(
             got == -17 || got >= 0,
-            "no memory for the engine ({bytes} bytes: errno {})",
+            "no memory for the virtual PMU ({bytes} bytes: errno {})",
             -got
         );
     }
-    crate::report::fail(format_args!("no address space for the engine"))
+    crate::report::fail(format_args!("no address space for the virtual PMU"))
 }
 
 /// End of what [`reserve`] has handed out.
@@ -104,7 +104,7 @@ impl<T: Copy> Table<T> {
     pub fn push(&mut self, value: T) -> usize {
         check!(
             self.len < self.capacity,
-            "a table of the engine is full ({})",
+            "a table of the virtual PMU is full ({})",
             self.len
         );
         // SAFETY: inside the reservation.

@@ -5,7 +5,7 @@
 use std::io;
 
 /// More words than the kernel lets arguments and environment be (`MAX_ARG_STRINGS` aside).
-const MOST: u64 = 1 << 22;
+const MAX_WORDS: u64 = 1 << 22;
 /// The last key.
 const AT_NULL: u64 = 0;
 
@@ -31,11 +31,11 @@ pub fn entries<const N: usize>(
     let mut found = [None; N];
     let at = |n: u64| stack.wrapping_add(8u64.wrapping_mul(n));
     let mut n = word(at(0))?.saturating_add(2);
-    while n < MOST && word(at(n))? != 0 {
+    while n < MAX_WORDS && word(at(n))? != 0 {
         n += 1;
     }
     n = n.saturating_add(1);
-    while n < MOST {
+    while n < MAX_WORDS {
         let (key, value) = (word(at(n))?, word(at(n + 1))?);
         if key == AT_NULL {
             break;

@@ -58,14 +58,14 @@ fn events(words: &[&str], cache: Option<&Cache>) -> Option<(Vec<Option<u64>>, u6
     Some((events.to_vec(), translated))
 }
 
-fn folder(name: &str) -> (Cache, PathBuf) {
+fn directory(name: &str) -> (Cache, PathBuf) {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
     let _ = std::fs::remove_dir_all(&path);
-    (Cache::open(&path).expect("a folder of our own"), path)
+    (Cache::open(&path).expect("a directory of our own"), path)
 }
 
 fn files(path: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(path).expect("the folder is there");
+    let entries = std::fs::read_dir(path).expect("the directory is there");
     entries.map(|e| e.expect("an entry").path()).collect()
 }
 
@@ -82,7 +82,7 @@ fn a_second_run_translates_nothing_and_counts_the_same() {
         ("ls", &["ls", "/"]),
         ("exec", &["sh", "-c", "/bin/true; exec /bin/true"]),
     ] {
-        let (cache, _) = folder(name);
+        let (cache, _) = directory(name);
         let Some(without) = run(words, None, true) else {
             return;
         };
@@ -114,7 +114,7 @@ fn per_block_counters_are_described_again() {
             &["sh", "-c", "(:; :); /bin/true; exec /bin/true"],
         ),
     ] {
-        let (cache, _) = folder(name);
+        let (cache, _) = directory(name);
         let Some((without, _)) = events(words, None) else {
             return;
         };
@@ -128,11 +128,11 @@ fn per_block_counters_are_described_again() {
 
 #[test]
 fn another_launcher_checks_the_file_and_uses_it() {
-    let (cache, path) = folder("again");
+    let (cache, path) = directory("again");
     let Some(first) = run(&["true"], Some(&cache), true) else {
         return;
     };
-    let again = Cache::open(&path).expect("the same folder");
+    let again = Cache::open(&path).expect("the same directory");
     let second = run(&["true"], Some(&again), true).expect("it worked before");
     assert!(first.translated > 0 && second.translated == 0, "{second:?}");
     assert_eq!(again.clear().expect("our files"), 1);
@@ -145,7 +145,7 @@ fn another_launcher_checks_the_file_and_uses_it() {
 
 #[test]
 fn with_random_addresses_nothing_is_kept() {
-    let (cache, path) = folder("random");
+    let (cache, path) = directory("random");
     if std::fs::read_to_string("/proc/sys/kernel/randomize_va_space").is_ok_and(|v| v.trim() == "0")
     {
         println!("skipped: address randomisation is off on this machine");
@@ -179,13 +179,13 @@ fn piece_at(bytes: &[u8], number: usize, word: &dyn Fn(&[u8], usize) -> u64) -> 
 
 #[test]
 fn code_that_is_not_what_was_translated_is_translated_again() {
-    let (cache, path) = folder("stale");
+    let (cache, path) = directory("stale");
     let Some(first) = run(&["true"], Some(&cache), true) else {
         return;
     };
     let file = files(&path).pop().expect("a file");
     forge(&file, |_, _| {});
-    let open = || Cache::open(&path).expect("the same folder");
+    let open = || Cache::open(&path).expect("the same directory");
     let same = run(&["true"], Some(&open()), true).expect("it worked before");
     assert_eq!(same.translated, 0, "forging keeps a file valid");
     // As if the first page of the first image had other bytes then.
@@ -208,7 +208,7 @@ fn code_that_is_not_what_was_translated_is_translated_again() {
 
 #[test]
 fn a_damaged_file_is_ignored_and_replaced() {
-    let (cache, path) = folder("damaged");
+    let (cache, path) = directory("damaged");
     let Some(first) = run(&["true"], Some(&cache), true) else {
         return;
     };
@@ -227,7 +227,7 @@ fn a_damaged_file_is_ignored_and_replaced() {
     for (number, damage) in damage.iter().enumerate() {
         std::fs::write(&name, &whole).expect("ours");
         damage(&File::options().write(true).open(&name).expect("ours"));
-        let cache = Cache::open(&path).expect("the same folder");
+        let cache = Cache::open(&path).expect("the same directory");
         let run = run(&["true"], Some(&cache), true).expect("it worked before");
         assert_eq!(
             (run.code, run.instructions),
@@ -250,7 +250,7 @@ fn a_damaged_file_is_ignored_and_replaced() {
 #[test]
 fn a_program_that_changes_is_another_program() {
     let source = |code: i32| format!("int main(void) {{ return {code}; }}");
-    let (cache, _) = folder("changed");
+    let (cache, _) = directory("changed");
     let Some(program) = compile("changed", &source(3), &[]) else {
         return;
     };
@@ -269,7 +269,7 @@ fn a_program_that_changes_is_another_program() {
 
 #[test]
 fn a_library_that_changes_is_translated_again() {
-    let (cache, _) = folder("library");
+    let (cache, _) = directory("library");
     let library = |value: i32| {
         let source = format!("int value(void) {{ return {value}; }}");
         compile("libvalue.so", &source, &["-shared", "-fPIC"])
@@ -318,7 +318,7 @@ fn threads_find_what_earlier_threads_translated() {
             }
             return 9;
         }"#;
-    let (cache, _) = folder("threads");
+    let (cache, _) = directory("threads");
     let Some(program) = compile("threads", source, &["-pthread"]) else {
         return;
     };
@@ -358,7 +358,7 @@ fn libraries_that_come_and_go_and_written_code() {
             }
             return total; /* 3 * 7 + 1 + 2 */
         }"#;
-    let (cache, _) = folder("mixed");
+    let (cache, _) = directory("mixed");
     let value = "int value(void) { return 7; }";
     let Some(library) = compile("libcomes.so", value, &["-shared", "-fPIC"]) else {
         return;

@@ -18,7 +18,7 @@ fn run(words: &[&str], options: &Options) -> Option<Result<Outcome, LaunchError>
 
 #[test]
 fn code_in_many_areas_counts_the_same() {
-    // A folder that nobody changes meanwhile.
+    // A directory that nobody changes meanwhile.
     let words = ["ls", "-l", "/usr"];
     for per_block in [false, true] {
         let options = Options::default().per_block(per_block);

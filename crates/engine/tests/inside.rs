@@ -1,4 +1,4 @@
-//! Programs that read counters themselves, under the engine: `perf_event_open`,
+//! Programs that read counters themselves, under the virtual PMU: `perf_event_open`,
 //! its descriptors, `rdpmc`, and Debian's perf counting a child.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::expect_used)] // helpers of tests

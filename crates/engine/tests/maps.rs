@@ -1,4 +1,4 @@
-//! What a program sees of its own mappings under the engine: what it sees natively.
+//! What a program sees of its own mappings under the virtual PMU: what it sees natively.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;
@@ -73,7 +73,7 @@ int main(void) {
         return;
     };
     let words = [program.to_str().unwrap()];
-    // As the kernel does it, without the engine.
+    // As the kernel does it, without the virtual PMU.
     assert_eq!(command(&words).status().unwrap().code(), Some(0));
     let Some(running) = launch(&mut command(&words), &Options::default()) else {
         return;

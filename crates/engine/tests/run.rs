@@ -1,4 +1,4 @@
-//! Programs under the engine: counts by hand, and equal to single-stepping.
+//! Programs under the virtual PMU: counts by hand, and equal to single-stepping.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::expect_used)] // helpers of tests
 

@@ -34,7 +34,7 @@ pub enum ErrorKind {
         /// What was found instead.
         found: Option<char>,
     },
-    /// A letter after `:` that is no modifier.
+    /// A letter after `:` that is not a modifier.
     UnknownModifier(char),
     /// A modifier that makes no sense for this event.
     ModifierNotAllowed {

@@ -1,7 +1,7 @@
 //! The event that counts hardware interrupts taken, by CPU. x86 counters of `instructions:u` add one per interrupt
 //! that arrives in user mode; subtracting this event makes them exact. Public event tables do not list it (or no
 //! longer), so this one is written by hand, with a source beside each row. **Assumed rows must be verified at run
-//! time** (does it tick?), and the library verifies the others too.
+//! time** (does it count?), and the library verifies the others too.
 
 use crate::cpu::{Cpu, Vendor};
 use crate::{Machine, Special};

@@ -34,7 +34,7 @@ pub struct Definition {
     pub pmu: String,
     /// `event=0xc4,umask=0x20`, in the PMU's terms.
     pub terms: String,
-    /// Unit of the scaled count, if it is no plain count.
+    /// Unit of the scaled count, if it is not a plain count.
     pub unit: Option<String>,
     /// Factor to the unit.
     pub scale: Option<f64>,

@@ -393,7 +393,7 @@ impl Resolver<'_> {
             );
         };
         let Ok(config) = id.parse() else {
-            return fail(format!("id {id:?} is no number"), vec![]);
+            return fail(format!("id {id:?} is not a number"), vec![]);
         };
         let encoding = Encoding::new(TYPE_TRACEPOINT, [config, 0, 0, 0], self.modifiers);
         Ok(vec![self.event_of(

@@ -1,7 +1,7 @@
 //! Kinds that are no event of the PMU: differences of two events, clocks, and zero. They keep their names through
 //! parsing and resolving; the `truecount` library counts them.
 
-/// A kind that is no plain perf event.
+/// A kind that is not a plain perf event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Special {

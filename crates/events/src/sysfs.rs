@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Longest sysfs file read, in bytes (sysfs files are at most a page).
 const LONGEST_FILE: u64 = 16 << 10;
 /// Most CPUs a list may name.
-const MOST_CPUS: u32 = 1 << 16;
+const MAX_CPUS: u32 = 1 << 16;
 
 /// One directory of PMUs.
 #[derive(Debug, Clone)]
@@ -273,11 +273,11 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     for run in text.split(',').map(str::trim).filter(|run| !run.is_empty()) {
         let (first, last) = run.split_once('-').unwrap_or((run, run));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last >= MOST_CPUS {
+        if first > last || last >= MAX_CPUS {
             return None;
         }
         cpus.extend(first..=last);
-        if cpus.len() > MOST_CPUS as usize {
+        if cpus.len() > MAX_CPUS as usize {
             return None;
         }
     }

@@ -1,4 +1,4 @@
-//! Intel's perfmon folder as it is laid out on its site (`mapfile.csv`, `SKL/events/*.json` with `Header` and
+//! Intel's perfmon directory as it is laid out on its site (`mapfile.csv`, `SKL/events/*.json` with `Header` and
 //! `Events`), with rows written for these tests; and files that are not what they should be.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -130,7 +130,7 @@ fn perfmon_is_read() {
 }
 
 #[test]
-fn the_resolver_takes_a_users_folder() {
+fn the_resolver_takes_a_users_directory() {
     let dir = perfmon();
     let tables = Arc::new(Tables::from_dir(dir.path()).unwrap());
     let cpu = Cpu {

@@ -25,11 +25,11 @@ pub struct Read {
     pub instructions: Option<f64>,
     /// `hardware`, `virtual`, `software`.
     pub source: Option<String>,
-    /// Why it cannot be had.
+    /// Why it is not available.
     pub reason: Option<String>,
 }
 
-/// Every way there is, those that cannot be had with their reason.
+/// Every way there is, those that are not available with their reason.
 #[must_use]
 pub fn all() -> Vec<Read> {
     let (fence, cpuid) = if cfg!(target_arch = "x86_64") {

@@ -27,7 +27,7 @@ pub struct Reading {
     pub reason: Option<String>,
     /// What to do to get one, where something can be done.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub mend: Option<String>,
+    pub hint: Option<String>,
 }
 
 impl Reading {
@@ -43,7 +43,7 @@ impl Reading {
             enabled_ns: None,
             running_ns: None,
             reason: None,
-            mend: None,
+            hint: None,
         }
     }
 
@@ -59,7 +59,7 @@ impl Reading {
             enabled_ns: None,
             running_ns: None,
             reason: Some(reason.into()),
-            mend: None,
+            hint: None,
         }
     }
 

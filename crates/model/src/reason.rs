@@ -10,7 +10,7 @@ pub struct Reason {
     /// What failed and why, in one line.
     pub cause: String,
     /// What to do about it, where something can be done.
-    pub mend: Option<String>,
+    pub hint: Option<String>,
 }
 
 impl Reason {
@@ -18,14 +18,14 @@ impl Reason {
     pub fn new(cause: impl Into<String>) -> Self {
         Self {
             cause: cause.into(),
-            mend: None,
+            hint: None,
         }
     }
 
     /// Adds what to do about it.
     #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
@@ -33,7 +33,7 @@ impl Reason {
     #[must_use]
     pub fn missing(&self, name: &str, unit: &str) -> Reading {
         let mut reading = Reading::missing(name, unit, &self.cause);
-        reading.mend.clone_from(&self.mend);
+        reading.hint.clone_from(&self.hint);
         reading
     }
 }
@@ -41,8 +41,8 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.cause)?;
-        match &self.mend {
-            Some(mend) => write!(f, "; {mend}"),
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
         }
     }

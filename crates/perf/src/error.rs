@@ -1,4 +1,4 @@
-//! The one error of this crate: errno, operation and situation, with their cause and mend.
+//! The one error of this crate: errno, operation and situation, with their cause and hint.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ pub struct Situation {
     pub facts: Facts,
 }
 
-/// A perf operation failed: errno and situation kept, cause and mend found.
+/// A perf operation failed: errno and situation kept, cause and hint found.
 ///
 /// `Display` is one line: what failed, why, and what to do about it.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ struct Inner {
     situation: Situation,
     cause: Cause,
     reason: String,
-    mend: String,
+    hint: String,
 }
 
 impl Error {
@@ -103,14 +103,14 @@ impl Error {
             situation,
             cause: explanation.cause,
             reason: explanation.reason,
-            mend: explanation.mend,
+            hint: explanation.hint,
         }))
     }
 
     pub(crate) fn without_errno(
         cause: Cause,
         reason: String,
-        mend: &str,
+        hint: &str,
         situation: Situation,
     ) -> Self {
         Self(Box::new(Inner {
@@ -118,7 +118,7 @@ impl Error {
             situation,
             cause,
             reason,
-            mend: mend.to_owned(),
+            hint: hint.to_owned(),
         }))
     }
 
@@ -151,8 +151,8 @@ impl Error {
 
     /// What to do about it.
     #[must_use]
-    pub fn mend(&self) -> &str {
-        &self.0.mend
+    pub fn hint(&self) -> &str {
+        &self.0.hint
     }
 
     /// All that is known about where it failed.
@@ -174,7 +174,7 @@ impl fmt::Display for Error {
         if let Some(errno) = self.errno() {
             write!(f, " ({errno})")?;
         }
-        write!(f, "; {}", self.mend())
+        write!(f, "; {}", self.hint())
     }
 }
 

@@ -41,7 +41,7 @@ pub enum Target {
     Cpu(u32),
     /// A control group's tasks on one CPU.
     Cgroup {
-        /// A descriptor of the group's folder in the cgroup file system.
+        /// A descriptor of the group's directory in the cgroup file system.
         fd: RawFd,
         /// The CPU.
         cpu: u32,
@@ -108,7 +108,7 @@ impl Event {
     /// Opens an event on the running kernel.
     ///
     /// # Errors
-    /// [`Error`] with errno, cause and mend.
+    /// [`Error`] with errno, cause and hint.
     pub fn open(attr: &EventAttr, target: Target) -> Result<Self, Error> {
         Self::open_with(&linux(), attr, target, OpenOptions::default())
     }
@@ -116,7 +116,7 @@ impl Event {
     /// Opens an event on any kernel, with options.
     ///
     /// # Errors
-    /// [`Error`] with errno, cause and mend.
+    /// [`Error`] with errno, cause and hint.
     pub fn open_with(
         kernel: &SharedKernel,
         attr: &EventAttr,

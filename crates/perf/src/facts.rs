@@ -1,6 +1,6 @@
 //! The facts about a machine that decide why a perf system call failed.
 //!
-//! Gathered only after an error (or for `check`), from files under a root folder, so that tests use
+//! Gathered only after an error (or for `check`), from files under a root directory, so that tests use
 //! made-up trees. Sources: `Documentation/admin-guide/sysctl/kernel.rst`,
 //! `Documentation/admin-guide/perf-security.rst`, capabilities(7), proc(5).
 
@@ -57,7 +57,7 @@ pub struct Facts {
     pub lockdown: Option<String>,
     /// The CPU says that it runs under a hypervisor; its name where it tells.
     pub hypervisor: Option<String>,
-    /// The PMUs in `/sys/bus/event_source/devices`; `None`: the folder cannot be read.
+    /// The PMUs in `/sys/bus/event_source/devices`; `None`: the directory cannot be read.
     pub pmus: Option<Vec<PmuFact>>,
     /// CPUs that are online.
     pub online_cpus: Option<Vec<u32>>,
@@ -68,7 +68,7 @@ pub struct Facts {
 /// A PMU as far as errors are concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PmuFact {
-    /// Name of its folder.
+    /// Name of its directory.
     pub name: String,
     /// Its number in `perf_event_attr.type`.
     pub type_: Option<u32>,
@@ -173,7 +173,7 @@ impl PmuFact {
                 let number = root.number(&format!("{}/{name}/{file}", Pmu::FOLDER))?;
                 u32::try_from(number).ok()
             };
-            let core = Pmu::is_core_folder(root, &name);
+            let core = Pmu::is_core_directory(root, &name);
             Self {
                 type_: number("type"),
                 core,
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_made_up_machine() {
-        let tree = Tree::new().expect("a temporary folder");
+        let tree = Tree::new().expect("a temporary directory");
         tree.sysctl("perf_event_paranoid", "3");
         tree.sysctl("osrelease", "6.12.9-amd64");
         tree.sysctl("nmi_watchdog", "1");
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn nothing_is_known_of_an_empty_tree() {
-        let tree = Tree::new().expect("a temporary folder");
+        let tree = Tree::new().expect("a temporary directory");
         let facts = Facts::gather(&tree.root());
         assert_eq!(
             (facts.paranoid, facts.core_pmu(), facts.version()),

@@ -12,7 +12,7 @@
 //! | [`page`] | the mmap control page: seqlock, index, width, offset, times, capability bits |
 //! | [`ring`] | the sample ring, reader's side |
 //! | [`probe`] | what this machine can do: `/proc`, `/sys`, CPUID, and trying |
-//! | [`cause`] | one table: errno × situation → cause and mend |
+//! | [`cause`] | one table: errno × situation → cause and hint |
 //! | [`fake`] | a kernel for tests: counters, pages, rings, errnos, made-up `/proc` and `/sys` |
 //!
 //! Facts come from perf_event_open(2), `include/uapi/linux/perf_event.h` and `kernel/events/core.c` of
@@ -31,7 +31,7 @@
 //!         let reading = event.read()?;
 //!         assert!(reading.times.is_some());
 //!     }
-//!     Err(error) => assert!(!error.mend().is_empty(), "{error}"),
+//!     Err(error) => assert!(!error.hint().is_empty(), "{error}"),
 //! }
 //! # Ok::<(), truecount_perf::Error>(())
 //! ```

@@ -53,7 +53,7 @@ pub enum Count {
 }
 
 impl Count {
-    /// Judges `raw` by its times. `running` = 0 is no sample, even where `raw` is not 0.
+    /// Judges `raw` by its times. `running` = 0 is not a sample, even where `raw` is not 0.
     ///
     /// ```
     /// use truecount_perf::{Count, Times};

@@ -416,7 +416,7 @@ fn a_precise_event_that_cannot_be_is_explained() {
             assert_eq!(error.cause(), Cause::NotPrecise, "{error}");
         }
         // Arm PMUs ignore the precision or refuse it as an event that does not exist.
-        Err(error) => assert!(!error.mend().is_empty(), "{error}"),
+        Err(error) => assert!(!error.hint().is_empty(), "{error}"),
     }
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # compare.sh PROFILES: CPU time and peak memory of this crate beside measureme's own library.
 #
-# PROFILES is a folder with rustc's profiles of syn: check/syn-*.mm_profdata (events default,args),
+# PROFILES is a directory with rustc's profiles of syn: check/syn-*.mm_profdata (events default,args),
 # all/syn-*.mm_profdata (events all), syn-default/run*/*.mm_profdata (ten identical runs). Prints for
 # each the least user + system time of five runs, the peak memory, and the ratio.
 set -euo pipefail

@@ -102,7 +102,7 @@ impl Profile {
     /// The file is mapped: it must not be truncated while it is open (a file that grows is fine).
     ///
     /// # Errors
-    /// The file is not there, cannot be read, is no region profile, or has another version.
+    /// The file is not there, cannot be read, is not a region profile, or has another version.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ProfileError> {
         let given = path.as_ref();
         if given == Path::new("-") {

@@ -106,7 +106,7 @@ impl Metadata {
         }
         let text = strings.get(METADATA);
         let raw: Raw =
-            match serde_json::from_str(&text).or_else(|_| serde_json::from_str(&mend(&text))) {
+            match serde_json::from_str(&text).or_else(|_| serde_json::from_str(&repair(&text))) {
                 Ok(raw) => raw,
                 Err(error) => {
                     losses.push(Loss::Metadata {
@@ -139,14 +139,14 @@ impl Metadata {
 }
 
 /// Turns the escapes of `escape_default` that JSON does not know into those that it does.
-fn mend(text: &str) -> String {
-    let mut mended = String::with_capacity(text.len());
+fn repair(text: &str) -> String {
+    let mut repaired = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
-        mended.push_str(&rest[..at]);
+        repaired.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         if let Some(after) = rest.strip_prefix('\'') {
-            mended.push('\'');
+            repaired.push('\'');
             rest = after;
         } else if let Some((code, after)) = rest
             .strip_prefix("u{")
@@ -158,19 +158,19 @@ fn mend(text: &str) -> String {
                 .unwrap_or(char::REPLACEMENT_CHARACTER)
                 .encode_utf16(&mut units)
             {
-                mended.push_str(&format!("\\u{unit:04x}"));
+                repaired.push_str(&format!("\\u{unit:04x}"));
             }
             rest = after;
         } else {
             // Whatever is escaped stays so, a backslash above all.
-            mended.push('\\');
+            repaired.push('\\');
             let first = rest.chars().next();
-            mended.extend(first);
+            repaired.extend(first);
             rest = &rest[first.map_or(0, char::len_utf8)..];
         }
     }
-    mended.push_str(rest);
-    mended
+    repaired.push_str(rest);
+    repaired
 }
 
 #[cfg(test)]
@@ -180,10 +180,10 @@ mod tests {
     #[test]
     fn escapes_of_rust_become_json() {
         assert_eq!(
-            mend(r#"it\'s \u{1f600} \\u{41} \n"#),
+            repair(r#"it\'s \u{1f600} \\u{41} \n"#),
             "it's \\ud83d\\ude00 \\\\u{41} \\n"
         );
-        let raw: Raw = serde_json::from_str(&mend(r#"{"cmd": "a \'b\' \u{e9}"}"#)).unwrap();
+        let raw: Raw = serde_json::from_str(&repair(r#"{"cmd": "a \'b\' \u{e9}"}"#)).unwrap();
         assert_eq!(raw.cmd.as_deref(), Some("a 'b' é"));
     }
 }

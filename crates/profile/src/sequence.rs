@@ -26,7 +26,7 @@ pub(crate) type Code = u64;
 
 const TEXT_BITS: u32 = 31;
 /// Most different descriptions of events: file sizes beyond 16 GiB.
-const MOST_TEXTS: usize = (1 << TEXT_BITS) - 2;
+const MAX_TEXTS: usize = (1 << TEXT_BITS) - 2;
 /// No event encloses the point.
 pub(crate) const NO_PARENT: u32 = (1 << TEXT_BITS) - 1;
 
@@ -71,7 +71,7 @@ impl Descriptions {
         }
         let number = u32::try_from(inner.texts.len())
             .ok()
-            .filter(|&n| (n as usize) < MOST_TEXTS)?;
+            .filter(|&n| (n as usize) < MAX_TEXTS)?;
         inner.numbers.insert(key.into(), number);
         inner.texts.push(key.into());
         Some(number)

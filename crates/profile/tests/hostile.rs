@@ -251,22 +251,22 @@ fn exercise(bytes: Vec<u8>, turn: usize, beside: &Beside) {
 
 /// An unharmed profile to compare with, as a file and as a summary.
 struct Beside {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     summary: truecount_profile::Summary,
 }
 
 impl Beside {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let bytes = sample(9).file(4096);
-        std::fs::write(folder.path().join("whole.mm_profdata"), &bytes).unwrap();
+        std::fs::write(directory.path().join("whole.mm_profdata"), &bytes).unwrap();
         let summary = summarize(&Profile::from_bytes(bytes, "whole").unwrap());
-        Self { folder, summary }
+        Self { directory, summary }
     }
 
     /// The micro noise between the unharmed file and the broken one.
     fn compare(&self, broken: &[u8]) {
-        let path = |name| self.folder.path().join(name);
+        let path = |name| self.directory.path().join(name);
         std::fs::write(path("broken.mm_profdata"), broken).unwrap();
         let files = [path("whole.mm_profdata"), path("broken.mm_profdata")];
         if let Ok(noise) = truecount_profile::aggregate::aggregate(&files) {
@@ -353,15 +353,15 @@ fn a_million_mutations() {
 #[test]
 #[ignore = "writes into the source tree"]
 fn corpus_for_the_fuzzer() {
-    let folder = concat!(
+    let directory = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../fuzz/corpus/profile_reader"
     );
-    std::fs::create_dir_all(folder).unwrap();
+    std::fs::create_dir_all(directory).unwrap();
     for version in [8, 9] {
         for page in [7, 100, 4096] {
             std::fs::write(
-                format!("{folder}/v{version}-pages-{page}"),
+                format!("{directory}/v{version}-pages-{page}"),
                 sample(version).file(page),
             )
             .unwrap();

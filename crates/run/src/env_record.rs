@@ -50,9 +50,9 @@ pub struct Environment {
     pub nmi_watchdog: Option<i64>,
     /// The PMU that counted, by its name in sysfs; `None` without one.
     pub pmu: Option<String>,
-    /// Factors held still by `--deterministic`.
+    /// Factors held constant by `--deterministic`.
     pub deterministic: Vec<String>,
-    /// Factors that were to be held still and were not, with the reason.
+    /// Factors that were to be held constant and were not, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_deterministic: Vec<crate::factor::Missing>,
     /// CPUs the program was bound to.

@@ -39,7 +39,7 @@ pub struct Error {
     /// One line: what went wrong and why.
     pub cause: String,
     /// What the user can do about it, when something can be done.
-    pub mend: Option<String>,
+    pub hint: Option<String>,
 }
 
 impl Error {
@@ -48,7 +48,7 @@ impl Error {
         Self {
             kind,
             cause: cause.into(),
-            mend: None,
+            hint: None,
         }
     }
 
@@ -58,7 +58,7 @@ impl Error {
         Self {
             kind: ErrorKind::Unavailable,
             cause: reason.cause,
-            mend: reason.mend,
+            hint: reason.hint,
         }
     }
 
@@ -67,17 +67,17 @@ impl Error {
         let cause = format!("cannot write {}: {error}", path.display());
         let new = Self::new(ErrorKind::Output, cause);
         match error.kind() {
-            io::ErrorKind::NotFound => new.mend("make its directory first"),
-            io::ErrorKind::StorageFull => new.mend("free space on that file system"),
-            io::ErrorKind::PermissionDenied => new.mend("choose another path"),
+            io::ErrorKind::NotFound => new.hint("make its directory first"),
+            io::ErrorKind::StorageFull => new.hint("free space on that file system"),
+            io::ErrorKind::PermissionDenied => new.hint("choose another path"),
             _ => new,
         }
     }
 
     /// Adds what to do about it.
     #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 }
@@ -85,8 +85,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.cause)?;
-        match &self.mend {
-            Some(mend) => write!(f, "; {mend}"),
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that differs between identical runs and that truecount can hold still.
+/// One thing that differs between identical runs and that truecount can hold constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Factor {
@@ -12,9 +12,9 @@ pub enum Factor {
     AtRandom,
     /// What the system call getrandom answers: hash seeds
     Getrandom,
-    /// Clocks read by the vDSO, whose loops depend on the time; held still, they are read by system calls
+    /// Clocks read by the vDSO, whose loops depend on the time; held constant, they are read by system calls
     Clock,
-    /// What the clocks and the time stamp counter say (virtual PMU only; held still, they go on with the instructions)
+    /// What the clocks and the time stamp counter say (virtual PMU only; held constant, they go on with the instructions)
     Time,
     /// Bytes of the environment
     Env,
@@ -26,11 +26,11 @@ pub enum Factor {
     Malloc,
     /// Which CPU the program is on, and that it migrates
     Cpu,
-    /// Process numbers, and how many digits they have
+    /// PIDs, and their length in digits
     Pid,
-    /// The order in which the files of a folder are listed
+    /// The order in which the files of a directory are listed
     Files,
-    /// The order in which threads run; held still, round robin on one CPU
+    /// Thread scheduling; held constant, round robin on one CPU
     Threads,
 }
 
@@ -77,16 +77,16 @@ impl Factor {
             Self::Aslr => "ASLR (randomised addresses)",
             Self::AtRandom => "AT_RANDOM (stack and pointer guards)",
             Self::Getrandom => "getrandom (hash randomisation)",
-            Self::Clock => "clock (loops of the vDSO)",
+            Self::Clock => "vDSO clock reads",
             Self::Time => "time of day, clocks, rdtsc",
             Self::Env => "environment size",
             Self::Path => "length of the program's path",
             Self::Cwd => "length of the working directory",
             Self::Malloc => "allocator settings",
             Self::Cpu => "CPU and migration",
-            Self::Pid => "process numbers (digits)",
-            Self::Files => "order of files in a folder",
-            Self::Threads => "order in which threads run",
+            Self::Pid => "PID length",
+            Self::Files => "directory order",
+            Self::Threads => "thread scheduling",
         }
     }
 
@@ -104,19 +104,19 @@ impl Factor {
             .collect()
     }
 
-    /// Whether `--deterministic` holds it still only where it is named: what a program may notification, or other programs.
+    /// Whether `--deterministic` holds it constant only where it is named: what a program may notification, or other programs.
     pub fn on_request(self) -> bool {
         matches!(self, Self::Threads | Self::Time)
     }
 
-    /// What `--deterministic` holds still by itself.
+    /// What `--deterministic` holds constant by itself.
     pub fn usual() -> Vec<Self> {
         let mut usual = Self::remedies();
         usual.retain(|factor| !factor.on_request());
         usual
     }
 
-    /// What is held still with it, where it is named: in turn is one after the other on one CPU only, and the vDSO
+    /// What is held constant with it, where it is named: in turn is one after the other on one CPU only, and the vDSO
     /// reads the real clock.
     fn brings(self) -> Option<Self> {
         match self {
@@ -127,7 +127,7 @@ impl Factor {
     }
 }
 
-/// A factor that was to be held still and was not.
+/// A factor that was to be held constant and was not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// Which one.
@@ -173,7 +173,7 @@ fn parse(text: &str, among: &[Factor], usual: &[Factor]) -> Result<List, String>
                 others => format!(" but {}", others.join(", ")),
             };
             return Err(format!(
-                "`{name}` is no factor; there are {}, and {ALL} for all{but}",
+                "`{name}` is not a factor; there are {}, and {ALL} for all{but}",
                 known.join(", ")
             ));
         };
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_still_on_request_only_has_to_be_named() {
+    fn what_is_held_constant_on_request_only_has_to_be_named() {
         let of = |text| parse_remedies(text).unwrap().factors;
         assert_eq!(of(""), Factor::usual());
         assert_eq!(of("all"), of(""));

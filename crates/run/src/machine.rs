@@ -12,14 +12,14 @@ use crate::error::{Error, ErrorKind};
 /// This machine with all names that can be counted on it.
 ///
 /// # Errors
-/// The folder of `--event-dir` cannot be used, or does not describe this CPU.
+/// The directory of `--event-dir` cannot be used, or does not describe this CPU.
 pub fn this(event_dir: Option<&Path>) -> Result<Machine, Error> {
     let machine = Machine::this();
     let Some(dir) = event_dir else {
         return Ok(with_tables(machine));
     };
     let tables = read_event_dir(dir)?;
-    // A folder with the events of one CPU means that CPU.
+    // A directory with the events of one CPU means that CPU.
     let name = {
         let mut models = tables.models();
         let only = models.next().filter(|_| models.next().is_none());
@@ -36,7 +36,7 @@ pub fn this(event_dir: Option<&Path>) -> Result<Machine, Error> {
                 dir.display()
             ),
         )
-        .mend("give the folder of this CPU's model")),
+        .hint("give the directory of this CPU's model")),
     }
 }
 
@@ -47,6 +47,6 @@ pub fn this(event_dir: Option<&Path>) -> Result<Machine, Error> {
 pub fn read_event_dir(dir: &Path) -> Result<Tables, Error> {
     Tables::from_dir(dir).map_err(|error| {
         Error::new(ErrorKind::Unavailable, format!("--event-dir: {error}"))
-            .mend("give a folder of Intel's perfmon or of Linux' tools/perf/pmu-events/arch")
+            .hint("give a directory of Intel's perfmon or of Linux' tools/perf/pmu-events/arch")
     })
 }

@@ -310,7 +310,7 @@ fn static_event(group: &GroupExpr) -> Result<Option<StaticEvent>, Error> {
         ErrorKind::Usage,
         format!("`{name}` is counted in user mode only"),
     )
-    .mend(format!("write {name}:u")))
+    .hint(format!("write {name}:u")))
 }
 
 /// Clocks among the special kinds are resources.

@@ -63,7 +63,7 @@ pub fn launch_failure(error: LaunchError, program: &Path, argv: &[OsString]) -> 
                 std::io::Error::from_raw_os_error(errno)
             ),
         )
-        .mend("choose among those in /sys/devices/system/cpu/online that the cpuset allows"),
+        .hint("choose among those in /sys/devices/system/cpu/online that the cpuset allows"),
         LaunchError::Setup(error) => Error::new(
             ErrorKind::Setup,
             format!(

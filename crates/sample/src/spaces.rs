@@ -238,7 +238,7 @@ impl Builder<'_> {
         let Some(end) = map.addr.checked_add(map.len) else {
             return;
         };
-        // The kernel's own text is no file; its pgoff is an address (of _text): count from its start.
+        // The kernel's own text is not a file; its pgoff is an address (of _text): count from its start.
         let is_kernel_text =
             map.path.starts_with(b"[kernel") || map.path.starts_with(b"[guest.kernel");
         let new = Mapping {

@@ -168,7 +168,7 @@ fn frame(function: String, code: Option<&blazesym::symbolize::CodeInfo<'_>>) -> 
 impl SearchPath {
     fn find(&self, mapped: &MappedFile) -> Result<FoundFile, String> {
         if mapped.path.starts_with('[') || mapped.path.starts_with("//") || mapped.path.is_empty() {
-            return Err(format!("{} is no file", mapped.path));
+            return Err(format!("{} is not a file", mapped.path));
         }
         let recorded = Path::new(&mapped.path);
         let mut candidates = Vec::new();

@@ -62,9 +62,9 @@ fn plain(text: &str) -> String {
 
 #[test]
 fn a_compiled_object_reads_as_in_llvm_objdump() {
-    let folder = std::env::temp_dir().join(format!("truecount-arm64-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let (source, object) = (folder.join("code.rs"), folder.join("code.o"));
+    let directory = std::env::temp_dir().join(format!("truecount-arm64-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (source, object) = (directory.join("code.rs"), directory.join("code.o"));
     std::fs::write(&source, PROGRAM).unwrap();
     let built = Command::new("rustc")
         .args([
@@ -122,5 +122,5 @@ fn a_compiled_object_reads_as_in_llvm_objdump() {
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
     assert!(compared > 60, "{compared}");
-    let _ = std::fs::remove_dir_all(&folder);
+    let _ = std::fs::remove_dir_all(&directory);
 }

@@ -5,7 +5,7 @@
 //! round, Hodges–Lehmann estimate, Wilcoxon signed-rank. With a saved baseline
 //! (`compare_unpaired`): Hodges–Lehmann shift of the logarithms, Mann–Whitney.
 //!
-//! **Zeros.** 0 against 0 is no change; more than 0 against 0 is an infinite factor, and 0 against
+//! **Zeros.** 0 against 0 is not a change; more than 0 against 0 is an infinite factor, and 0 against
 //! more than 0 the factor 0. Rank methods take infinite values as they are (they rank outermost),
 //! so no constant is invented to keep logarithms finite. An interval that reaches ∞ says that the
 //! data do not bound the factor. Opposite infinities average to "no change".

@@ -85,7 +85,7 @@ impl Floors {
     /// (`cycles:u`) is for that one only; without, for all.
     #[must_use]
     pub fn with(mut self, metric: impl Into<String>, floor: f64) -> Self {
-        // A floor is a distance: its sign says nothing, and NaN is no floor at all.
+        // A floor is a distance: its sign says nothing, and NaN is not a floor at all.
         let floor = if floor.is_nan() { 0.0 } else { floor.abs() };
         self.set.insert(metric.into(), floor);
         self

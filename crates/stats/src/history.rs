@@ -9,7 +9,7 @@ pub const DEFAULT_THRESHOLD: f64 = 0.002;
 /// Only this many of the newest changes count.
 pub const NEWEST: usize = 30;
 /// Fewer changes than this have no quartiles to speak of: taken for no history.
-pub const LEAST: usize = 4;
+pub const MIN_CHANGES: usize = 4;
 
 /// The smallest significant relative change of a metric with these past values, oldest first.
 ///
@@ -28,7 +28,7 @@ pub fn history_threshold(past: &[f64]) -> f64 {
         .filter(|c| c.is_finite())
         .take(NEWEST)
         .collect();
-    if changes.len() < LEAST {
+    if changes.len() < MIN_CHANGES {
         return DEFAULT_THRESHOLD;
     }
     sort(&mut changes);

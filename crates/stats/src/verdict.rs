@@ -12,7 +12,7 @@ use crate::normal;
 use std::fmt;
 
 /// More rounds than this are not proposed: the change is too near its floor to be told apart.
-const MOST_ROUNDS: f64 = 100_000.0;
+const MAX_ROUNDS: f64 = 100_000.0;
 
 /// What is said about a change of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,7 +235,7 @@ fn more_rounds(
         wanted = wanted.max(smallest.floor() + 1.0);
     }
     let more = (wanted - n).ceil().max(1.0);
-    (more <= MOST_ROUNDS).then_some(more as usize)
+    (more <= MAX_ROUNDS).then_some(more as usize)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Everything that SciPy computes too, held against SciPy (see `scipy_fixtures.py`).
+//! Everything that SciPy computes too, compared with SciPy (see `scipy_fixtures.py`).
 
 #![allow(clippy::unwrap_used)] // helpers of tests; a failure is the test's
 

@@ -121,7 +121,7 @@ fn open_cpu(kernel: &SharedKernel, plan: &Plan, cpu: u32) -> Vec<Result<Event, S
     opened
 }
 
-/// The cause, without the mend: it stands in a cell.
+/// The cause, without the hint: it stands in a cell.
 fn why(error: &truecount_perf::Error) -> String {
     error.reason().to_owned()
 }

@@ -11,7 +11,7 @@
 //! | [`view`] | pure: the amounts of CPUs summed to rows, and rows to cells with values or reasons |
 //!
 //! Nothing here writes to the machine, touches an MSR or takes a counter from anybody: perf schedules these events
-//! like any others, and what had to share is labelled scaled. A value that cannot be had is a reason, never 0.
+//! like any others, and what had to share is labelled scaled. A value that is not available is a reason, never 0.
 //!
 //! ```
 //! use truecount_system::{Monitor, Scope};

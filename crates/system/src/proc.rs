@@ -10,7 +10,7 @@ use crate::files::text;
 /// Nanoseconds of a tick of `/proc/stat`: `USER_HZ` is 100 on x86 and Arm (`include/asm-generic/param.h`).
 const TICK_NS: u64 = 10_000_000;
 /// CPU numbers beyond this are no CPU numbers (Linux's largest `NR_CPUS` is 8,192).
-const MOST_CPUS: u32 = 1 << 16;
+const MAX_CPUS: u32 = 1 << 16;
 
 /// Where a CPU's time went since boot, in ns, as the kernel accounts it (in ticks of 10 ms).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,7 +67,7 @@ impl Stat {
                 stat.context_switches = words.next().and_then(|word| word.parse().ok());
             } else if let Some(number) = first.strip_prefix("cpu")
                 && let Ok(cpu) = number.parse::<u32>()
-                && cpu < MOST_CPUS
+                && cpu < MAX_CPUS
             {
                 // user nice system idle iowait irq softirq steal (guest is in user)
                 let mut ticks = [0u64; 8];
@@ -134,7 +134,7 @@ impl Interrupts {
         let cpus: Vec<u32> = head
             .split_ascii_whitespace()
             .map_while(|word| word.strip_prefix("CPU")?.parse().ok())
-            .filter(|&cpu| cpu < MOST_CPUS)
+            .filter(|&cpu| cpu < MAX_CPUS)
             .collect();
         let mut read = Self {
             lines: BTreeMap::new(),
@@ -148,7 +148,7 @@ impl Interrupts {
             if matches!(name, "ERR" | "MIS") {
                 continue;
             }
-            // The kernel prints them as unsigned int; what is larger is no count.
+            // The kernel prints them as unsigned int; what is larger is not a count.
             let counts: Vec<u32> = rest
                 .split_ascii_whitespace()
                 .take(read.cpus.len())

@@ -256,9 +256,9 @@ impl<'a> Summed<'a> {
 
     fn frequency(&self) -> Cell {
         /// Busy time has a grain of 10 ms: with less than this a frequency would be mostly rounding.
-        const LEAST_NS: f64 = 50e6;
+        const MIN_NS: f64 = 50e6;
         match (self.event(CYCLES, None), self.amount(Key::Busy)) {
-            (Ok(cycles), Ok(busy)) if busy.value >= LEAST_NS => Cell {
+            (Ok(cycles), Ok(busy)) if busy.value >= MIN_NS => Cell {
                 value: Ok(cycles.value / busy.value),
                 scaled: cycles.scaled,
             },

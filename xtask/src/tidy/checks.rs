@@ -4,7 +4,7 @@ use super::Finding;
 use super::source::Source;
 
 /// More lines than this is more than one idea.
-const MOST_LINES: usize = 600;
+const MAX_LINES: usize = 600;
 
 /// Library crates: they never print and never exit.
 const LIBRARIES: &[&str] = &[
@@ -76,11 +76,11 @@ fn size(source: &Source<'_>) -> Option<Finding> {
         .iter()
         .take(5)
         .any(|line| line.contains("@generated"));
-    (lines > MOST_LINES && !generated).then(|| {
+    (lines > MAX_LINES && !generated).then(|| {
         Finding::new(
             source.path,
             0,
-            format!("{lines} lines; a file is one idea, under {MOST_LINES} lines"),
+            format!("{lines} lines; a file is one idea, under {MAX_LINES} lines"),
         )
     })
 }
@@ -114,7 +114,7 @@ fn system_calls(source: &Source<'_>) -> Vec<Finding> {
         };
         let (_, word) = words_of(code).find(|&(at, word)| match word {
             "SYS_perf_event_open" | "__NR_perf_event_open" => true,
-            // Implementing the kernel's trait (a fake) is no call.
+            // Implementing the kernel's trait (a fake) is not a call.
             "perf_event_open" => {
                 called(at, word) && !code.get(..at).is_some_and(|before| before.ends_with("fn "))
             }
@@ -233,13 +233,15 @@ pub fn forbid_unsafe(texts: &[(String, String)]) -> Vec<Finding> {
         .iter()
         .filter(|(path, _)| path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs"));
     for (path, text) in roots {
-        let Some(folder) = path.rsplit_once("src/").map(|(folder, _)| folder) else {
+        let Some(directory) = path.rsplit_once("src/").map(|(directory, _)| directory) else {
             continue;
         };
         let forbids = text.contains("forbid(unsafe_code)");
         let uses = texts
             .iter()
-            .filter(|(path, _)| path.starts_with(&format!("{folder}src/")) && path.ends_with(".rs"))
+            .filter(|(path, _)| {
+                path.starts_with(&format!("{directory}src/")) && path.ends_with(".rs")
+            })
             .any(|(path, text)| {
                 Source::new(path, text)
                     .all_lines()
@@ -366,14 +368,14 @@ unsafe impl Send for X {}
 
     #[test]
     fn long_files_are_reported_unless_generated() {
-        let long = "//\n".repeat(MOST_LINES + 1);
+        let long = "//\n".repeat(MAX_LINES + 1);
         assert_eq!(lines("crates/a/src/x.rs", &long), [0]);
         assert_eq!(
             lines("crates/a/src/x.rs", &format!("// @generated\n{long}")),
             [0usize; 0]
         );
         assert_eq!(
-            lines("crates/a/src/x.rs", &"//\n".repeat(MOST_LINES)),
+            lines("crates/a/src/x.rs", &"//\n".repeat(MAX_LINES)),
             [0usize; 0]
         );
     }

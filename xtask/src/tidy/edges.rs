@@ -14,7 +14,7 @@ const DOCUMENT: &str = "docs/architecture.md";
 const EMBEDDED: &[&str] = &["truecount", "truecount-perf", "truecount-events"];
 const EMBEDDED_MAY_USE: &[&str] = &["libc", "perf-event-open-sys"];
 
-/// The folder's short name (`perf`) to the short names it may use; `None`: all.
+/// The directory's short name (`perf`) to the short names it may use; `None`: all.
 type Table = BTreeMap<String, Option<BTreeSet<String>>>;
 
 /// A workspace crate with what it depends on, except for tests.
@@ -22,7 +22,7 @@ type Table = BTreeMap<String, Option<BTreeSet<String>>>;
 struct Package {
     name: String,
     /// `crates/perf`
-    folder: String,
+    directory: String,
     /// Name, and whether it is optional.
     dependencies: BTreeSet<(String, bool)>,
 }
@@ -63,7 +63,7 @@ fn parse_table(text: &str) -> Table {
         let (Some(first), Some(last)) = (cells.first(), cells.last()) else {
             continue;
         };
-        let folder = first
+        let directory = first
             .trim_matches('`')
             .trim_start_matches("crates/")
             .trim_end_matches('/');
@@ -76,7 +76,7 @@ fn parse_table(text: &str) -> Table {
                     .collect(),
             ),
         };
-        table.insert(folder.to_owned(), uses);
+        table.insert(directory.to_owned(), uses);
     }
     table
 }
@@ -88,12 +88,12 @@ fn packages(metadata: &Value) -> Vec<Package> {
         .unwrap_or_default();
     let package = |value: &Value| {
         let manifest = value["manifest_path"].as_str()?;
-        let folder = manifest.strip_suffix("/Cargo.toml")?;
+        let directory = manifest.strip_suffix("/Cargo.toml")?;
         let root = metadata["workspace_root"].as_str()?;
         let dependencies = value["dependencies"].as_array()?;
         Some(Package {
             name: value["name"].as_str()?.to_owned(),
-            folder: folder
+            directory: directory
                 .strip_prefix(root)?
                 .trim_start_matches('/')
                 .to_owned(),
@@ -111,18 +111,18 @@ fn packages(metadata: &Value) -> Vec<Package> {
 }
 
 fn compare(table: &Table, packages: &[Package]) -> Vec<Finding> {
-    let short = |folder: &str| folder.strip_prefix("crates/").map(str::to_owned);
+    let short = |directory: &str| directory.strip_prefix("crates/").map(str::to_owned);
     let by_name: BTreeMap<&str, Option<String>> = packages
         .iter()
-        .map(|package| (package.name.as_str(), short(&package.folder)))
+        .map(|package| (package.name.as_str(), short(&package.directory)))
         .collect();
     let mut findings = Vec::new();
     for package in packages {
         // Development tasks may use what they like.
-        let Some(own) = short(&package.folder) else {
+        let Some(own) = short(&package.directory) else {
             continue;
         };
-        let path = format!("{}/Cargo.toml", package.folder);
+        let path = format!("{}/Cargo.toml", package.directory);
         let Some(allowed) = table.get(&own) else {
             findings.push(Finding::new(
                 DOCUMENT,
@@ -155,15 +155,15 @@ fn compare(table: &Table, packages: &[Package]) -> Vec<Finding> {
             }
         }
     }
-    for folder in table.keys() {
+    for directory in table.keys() {
         if !packages
             .iter()
-            .any(|package| short(&package.folder).as_ref() == Some(folder))
+            .any(|package| short(&package.directory).as_ref() == Some(directory))
         {
             findings.push(Finding::new(
                 DOCUMENT,
                 0,
-                format!("crates/{folder} does not exist"),
+                format!("crates/{directory} does not exist"),
             ));
         }
     }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     const TABLE: &str = "\
-| folder | crate | what lives there | may use |
+| directory | crate | what lives there | may use |
 |---|---|---|---|
 | `crates/perf` | `truecount-perf` | system calls | – |
 | `crates/count` | `truecount` | counters | perf, events |
@@ -183,10 +183,10 @@ mod tests {
 | `xtask` | – | tasks | – |
 ";
 
-    fn package(name: &str, folder: &str, dependencies: &[(&str, bool)]) -> Package {
+    fn package(name: &str, directory: &str, dependencies: &[(&str, bool)]) -> Package {
         Package {
             name: name.to_owned(),
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             dependencies: dependencies
                 .iter()
                 .map(|&(name, optional)| (name.to_owned(), optional))

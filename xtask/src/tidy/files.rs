@@ -3,18 +3,18 @@
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// Folders that hold nothing we wrote.
+/// Directories that hold nothing we wrote.
 const SKIPPED: &[&str] = &["target", "corpus", "artifacts", "node_modules", "book"];
 
-/// Folders beginning with a dot that are ours.
+/// Directories beginning with a dot that are ours.
 const OURS: &[&str] = &[".ci", ".cargo", ".github", ".config"];
 
 /// All text files below `root`: path from there, and text. Files that are not UTF-8 are left out.
 pub fn texts(root: &Path) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
-    let mut folders = vec![String::new()];
-    while let Some(folder) = folders.pop() {
-        let path = root.join(&folder);
+    let mut directories = vec![String::new()];
+    while let Some(directory) = directories.pop() {
+        let path = root.join(&directory);
         let entries =
             std::fs::read_dir(&path).with_context(|| format!("cannot list {}", path.display()))?;
         for entry in entries {
@@ -22,16 +22,16 @@ pub fn texts(root: &Path) -> Result<Vec<(String, String)>> {
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
-            let relative = if folder.is_empty() {
+            let relative = if directory.is_empty() {
                 name.clone()
             } else {
-                format!("{folder}/{name}")
+                format!("{directory}/{name}")
             };
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 let hidden = name.starts_with('.') && !OURS.contains(&name.as_str());
                 if !hidden && !SKIPPED.contains(&name.as_str()) {
-                    folders.push(relative);
+                    directories.push(relative);
                 }
             } else if kind.is_file() && name != ".git" {
                 // (`.git` is a file in a worktree of git's.)

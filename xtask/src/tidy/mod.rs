@@ -15,7 +15,7 @@ use std::path::Path;
 /// Something that breaks an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// Path from the workspace's folder.
+    /// Path from the workspace's directory.
     pub path: String,
     /// Line, counted from 1; 0 where the file as a whole is meant.
     pub line: usize,

@@ -60,7 +60,7 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// The folder with the rigs: `TRUECOUNT_SHARED`, or `../shared` beside the workspace.
+/// The directory with the rigs: `TRUECOUNT_SHARED`, or `../shared` beside the workspace.
 fn shared(root: &Path) -> PathBuf {
     std::env::var_os("TRUECOUNT_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from)
 }
@@ -139,7 +139,11 @@ fn run_suite(
 ) -> Result<Tally> {
     let name = format!("{} {}", builder.arch().name(), suite.package);
     let mut tally = Tally::default();
-    if !root.join(suite.folder).join("tests/hardware.rs").is_file() {
+    if !root
+        .join(suite.directory)
+        .join("tests/hardware.rs")
+        .is_file()
+    {
         println!("skipped: {name}: it has no tests/hardware.rs");
         return Ok(tally);
     }

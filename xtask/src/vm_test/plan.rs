@@ -21,7 +21,7 @@ impl Arch {
         }
     }
 
-    /// The rig's entry, below the folder of rigs.
+    /// The rig's entry, below the directory of rigs.
     pub const fn script(self) -> &'static str {
         match self {
             Self::X86 => "x86/rig-x86.sh",
@@ -95,7 +95,7 @@ impl Privilege {
 #[derive(Debug)]
 pub struct Suite {
     pub package: &'static str,
-    pub folder: &'static str,
+    pub directory: &'static str,
     pub archs: &'static [Arch],
     pub runs: &'static [Privilege],
     pub binaries: &'static [Binary],
@@ -105,7 +105,7 @@ pub struct Suite {
 pub const SUITES: &[Suite] = &[
     Suite {
         package: "truecount-perf",
-        folder: "crates/perf",
+        directory: "crates/perf",
         archs: &Arch::ALL,
         runs: &[
             Privilege::Root,
@@ -116,14 +116,14 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         package: "truecount",
-        folder: "crates/count",
+        directory: "crates/count",
         archs: &Arch::ALL,
         runs: &[Privilege::Root],
         binaries: &[],
     },
     Suite {
         package: "truecount-cli",
-        folder: "crates/cli",
+        directory: "crates/cli",
         archs: &Arch::ALL,
         runs: &[
             Privilege::Root,
@@ -168,7 +168,7 @@ mod tests {
     fn the_plan_names_crates_that_exist() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for suite in SUITES {
-            let manifest = root.join(suite.folder).join("Cargo.toml");
+            let manifest = root.join(suite.directory).join("Cargo.toml");
             let text = std::fs::read_to_string(&manifest).unwrap();
             assert!(
                 text.contains(&format!("name = \"{}\"", suite.package)),

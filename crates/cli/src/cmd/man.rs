@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => root,
         Some(name) => {
             let found = root.find_subcommand(name).ok_or_else(|| {
-                Failure::new(2, format!("no subcommand `{name}`")).mend("see truecount --help")
+                Failure::new(2, format!("no subcommand `{name}`")).hint("see truecount --help")
             })?;
             found.clone()
         }

@@ -68,7 +68,7 @@ pub(crate) struct Chosen {
 }
 
 fn failure(error: &truecount_perf::Error) -> Error {
-    Error::new(ErrorKind::Setup, error.reason().to_owned()).mend(error.mend().to_owned())
+    Error::new(ErrorKind::Setup, error.reason().to_owned()).hint(error.hint().to_owned())
 }
 
 /// Resolves and tries the events on this thread.
@@ -90,7 +90,7 @@ pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
                             event.name
                         ),
                     )
-                    .mend("sample one of its parts"));
+                    .hint("sample one of its parts"));
                 };
                 let attr = with_rate(
                     request,
@@ -187,8 +187,8 @@ fn default_event(
         "sampling {name}, a timer, instead of cycles: {}",
         first.reason()
     ));
-    if !request.brief && first.cause() != Cause::Unknown && !first.mend().is_empty() {
-        notes.push(first.mend().to_owned());
+    if !request.brief && first.cause() != Cause::Unknown && !first.hint().is_empty() {
+        notes.push(first.hint().to_owned());
     }
     Ok(ChosenEvent {
         name: name.to_owned(),

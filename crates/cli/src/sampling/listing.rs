@@ -82,7 +82,7 @@ fn instructions(
     function: Function<'_>,
 ) -> Result<Vec<(u64, String)>, String> {
     /// Longer functions are shown to their last sample.
-    const MOST: u64 = 1 << 16;
+    const MAX_BYTES: u64 = 1 << 16;
     let Function {
         file,
         name,
@@ -94,7 +94,7 @@ fn instructions(
         .map_err(|why| format!("the code of {name} is not available: {why}"))?;
     let isa = Isa::of_machine(found.elf.machine)?;
     let first = usize::try_from(start).unwrap_or(usize::MAX);
-    let limit = last.saturating_sub(start).saturating_add(MOST);
+    let limit = last.saturating_sub(start).saturating_add(MAX_BYTES);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let bytes = found.elf.bytes().get(first..).unwrap_or_default();
     let bytes: Vec<u8> = bytes

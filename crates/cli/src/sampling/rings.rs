@@ -32,7 +32,7 @@ pub(crate) struct Opened {
 }
 
 pub(crate) fn refused(error: &truecount_perf::Error) -> Error {
-    Error::new(ErrorKind::Setup, error.reason().to_owned()).mend(error.mend().to_owned())
+    Error::new(ErrorKind::Setup, error.reason().to_owned()).hint(error.hint().to_owned())
 }
 
 impl Opened {
@@ -54,7 +54,7 @@ impl Opened {
                     .filter(|t| !t.is_empty())
                     .ok_or_else(|| {
                         Error::new(ErrorKind::Setup, format!("there is no process {pid}"))
-                            .mend("look for it with `pgrep NAME`")
+                            .hint("look for it with `pgrep NAME`")
                     })?
             }
             Scope::Machine | Scope::Cpus(_) => Vec::new(),

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Folder, drawn};
+use super::{Directory, drawn};
 
 /// Stacks of a loop of one block: `hits` of 100 iterations take about 20 cycles, the others about 300.
 fn recording(path: &Path, hits: u32) {
@@ -29,8 +29,8 @@ fn recording(path: &Path, hits: u32) {
 
 #[test]
 fn the_prefetch_story_is_drawn() {
-    let folder = Folder::new("browser");
-    let file = |name: &str| folder.0.join(name);
+    let directory = Directory::new("browser");
+    let file = |name: &str| directory.0.join(name);
     recording(&file("before.txt"), 40);
     recording(&file("after.txt"), 95);
     let made = Command::new(env!("CARGO_BIN_EXE_truecount"))
@@ -50,7 +50,7 @@ fn the_prefetch_story_is_drawn() {
     );
 
     // A blank page as the measure of what an empty picture weighs.
-    let Some(shown) = drawn(&folder) else {
+    let Some(shown) = drawn(&directory) else {
         return;
     };
     for text in [
@@ -85,8 +85,8 @@ fn what_was_timed_without_a_pmu_is_drawn() {
         println!("skipped: --time is for x86-64");
         return;
     }
-    let folder = Folder::new("browser-time");
-    let file = |name: &str| folder.0.join(name);
+    let directory = Directory::new("browser-time");
+    let file = |name: &str| directory.0.join(name);
     std::fs::write(file("timed.c"), TIMED).unwrap();
     for (name, words) in [("small", "-DWORDS=64"), ("large", "-DWORDS=4096")] {
         let built = Command::new("cc")
@@ -104,7 +104,7 @@ fn what_was_timed_without_a_pmu_is_drawn() {
     }
     let timed = |arguments: &[&str], program: &str| {
         let made = Command::new(env!("CARGO_BIN_EXE_truecount"))
-            .current_dir(&folder.0)
+            .current_dir(&directory.0)
             .args(["blocks", "--time", "look_up"])
             .args(arguments)
             .args(["--", program])
@@ -128,7 +128,7 @@ fn what_was_timed_without_a_pmu_is_drawn() {
         "./large",
     );
     assert!(said.contains("COMPARED"), "{said}");
-    let Some(shown) = drawn(&folder) else {
+    let Some(shown) = drawn(&directory) else {
         return;
     };
     for text in [

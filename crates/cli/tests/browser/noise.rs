@@ -3,12 +3,12 @@
 
 use std::process::Command;
 
-use super::{Folder, drawn};
+use super::{Directory, drawn};
 
 #[test]
 fn what_makes_runs_differ_is_drawn() {
-    let folder = Folder::new("noise-browser");
-    let file = |name: &str| folder.0.join(name);
+    let directory = Directory::new("noise-browser");
+    let file = |name: &str| directory.0.join(name);
     let made = Command::new(env!("CARGO_BIN_EXE_truecount"))
         .args(["noise", "--source", "virtual", "-n", "3"])
         .args(["--factors", "env,getrandom", "--html"])
@@ -22,7 +22,7 @@ fn what_makes_runs_differ_is_drawn() {
         println!("skipped: {}", String::from_utf8_lossy(&made.stderr));
         return;
     }
-    let Some(shown) = drawn(&folder) else {
+    let Some(shown) = drawn(&directory) else {
         return;
     };
     for text in [

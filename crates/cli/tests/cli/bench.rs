@@ -10,8 +10,8 @@ const LARGE: &str = "dd if=/dev/zero of=/dev/null bs=32M count=1";
 
 #[test]
 fn three_arguments_are_three_arguments() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("out");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("out");
     let path = file.to_str().unwrap();
     let args = [
         "bench", "--source", "software", "-n", "1", "--warmup", "0", "--output", path, "--",
@@ -130,8 +130,8 @@ fn exact_counts_by_stepping_with_times_from_native_runs() {
 
 #[test]
 fn hooks_run_in_their_order() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
     let say = |what: &str| format!("echo {what} >> {}", log.display());
     let args = [
         "bench",
@@ -196,9 +196,9 @@ fn parameters_make_commands() {
 
 #[test]
 fn a_seed_repeats_the_order_of_runs() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let order = |seed: &str, name: &str| {
-        let log = folder.path().join(name);
+        let log = directory.path().join(name);
         let command = |what: &str| format!("sh -c \"echo {what} >> {}\"", log.display());
         let args = [
             "bench",
@@ -260,8 +260,8 @@ fn gates_have_their_statuses() {
 
 #[test]
 fn a_baseline_is_compared_and_another_environment_is_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("base.json");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("base.json");
     let path = file.to_str().unwrap();
     let common = ["bench", "-n", "10", "--only", "-e", "max-rss"];
     let with = |more: &[&str]| run(&[&common, more].concat());
@@ -290,8 +290,8 @@ fn a_baseline_is_compared_and_another_environment_is_not() {
 
 #[test]
 fn every_form_is_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (json, csv, markdown, html) = (file("j"), file("c"), file("m"), file("h"));
     let output = run(&[
         "bench",
@@ -308,7 +308,7 @@ fn every_form_is_written() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap();
     let document: serde_json::Value = serde_json::from_str(&read(&json)).unwrap();
-    assert_eq!(document["schema"], "truecount.bench/1");
+    assert_eq!(document["schema"], "truecount.bench/2");
     assert!(read(&csv).lines().count() > 10);
     assert!(read(&markdown).contains("| `true` | wall-time |"));
     let page = read(&html);
@@ -330,8 +330,8 @@ fn a_budget_and_a_precision_end_a_bench() {
 /// A metric has a sample of every run, from that run's counts; what cannot be counted says why.
 #[test]
 fn metrics_are_samples_of_every_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("own.toml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("own.toml");
     let text = "[[pack]]\nname = \"own\"\ncpus = [\"*\"]\nsource = \"test\"\n\
         events = { F = \"page-faults\" }\n\
         [[pack.metric]]\nname = \"dozens\"\nformula = \"F / 12\"\nunit = \"dozens\"\nabout = \"x\"\n";

@@ -31,7 +31,7 @@ fn every_problem_has_a_cause_and_what_is_missing_says_so() {
         .unwrap();
     if found["status"] == "missing" {
         assert!(
-            found["mend"].as_str().is_some_and(|mend| !mend.is_empty()),
+            found["hint"].as_str().is_some_and(|hint| !hint.is_empty()),
             "{found}"
         );
     }

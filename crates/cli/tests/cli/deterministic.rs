@@ -27,10 +27,10 @@ fn follows(document: &Value, file: &str) {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-/// What a native run prints with everything held still; `None` where this machine cannot. The record says what was not.
+/// What a native run prints with everything held constant; `None` where this machine cannot. The record says what was not.
 fn natively(command: &[&str]) -> Option<(String, Value)> {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("out.json");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("out.json");
     let path = file.to_str().unwrap();
     let head = ["stat", "--source", "software", "--deterministic", "--json"];
     let output = run(&[&head[..], &["-o", path, "--"], command].concat());
@@ -44,7 +44,7 @@ fn natively(command: &[&str]) -> Option<(String, Value)> {
         let notes = document["notes"].to_string();
         for each in refused {
             assert!(!held.contains(&each["factor"]), "{environment}");
-            assert!(notes.contains("Not held still"), "{notes}");
+            assert!(notes.contains("Not held constant"), "{notes}");
         }
         println!("skipped: this machine refuses {refused:?}");
         return None;
@@ -77,7 +77,7 @@ fn a_native_run_draws_the_same_random_numbers_again() {
 
 #[test]
 fn every_program_that_a_native_run_starts_finds_the_same_stack() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     // Prints what the kernel gave it, and executes itself: as a child, and from a thread.
     let source = r#"
 #define _GNU_SOURCE
@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
     return 0;
 }
 "#;
-    let Some(program) = compiled(folder.path(), source) else {
+    let Some(program) = compiled(directory.path(), source) else {
         return;
     };
     let Some((text, _)) = natively(&[program.to_str().unwrap()]) else {
@@ -158,7 +158,7 @@ fn the_same_count_five_times_with_the_virtual_pmu() {
         println!("skipped: the virtual PMU does not work here");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let five = |command: &[&str]| {
         let head = [
             "stat",
@@ -170,7 +170,7 @@ fn the_same_count_five_times_with_the_virtual_pmu() {
             "5",
             "-o",
         ];
-        let file = folder.path().join("five.json");
+        let file = directory.path().join("five.json");
         let output = run(&[&head[..], &[file.to_str().unwrap(), "--"], command].concat());
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let document: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -203,15 +203,15 @@ int main(void) {
     return 0;
 }
 "#;
-    if let Some(program) = compiled(folder.path(), source) {
+    if let Some(program) = compiled(directory.path(), source) {
         five(&[program.to_str().unwrap()]);
     }
 }
 
 #[test]
 fn repeated_runs_tell_how_much_they_differ() {
-    let folder = tempfile::tempdir().unwrap();
-    let counter = folder.path().join("n");
+    let directory = tempfile::tempdir().unwrap();
+    let counter = directory.path().join("n");
     // Sleeps longer each time; the third fails.
     let script = format!(
         "n=$(cat {0} 2>/dev/null || echo 0); n=$((n+1)); echo $n >{0}; sleep 0.0$((n*2)); [ $n != 3 ]",
@@ -264,7 +264,7 @@ fn repeated_runs_tell_how_much_they_differ() {
 }
 
 #[test]
-fn a_bench_records_what_was_held_still() {
+fn a_bench_records_what_was_held_constant() {
     let document = json(&[
         "bench",
         "--source",

@@ -45,11 +45,11 @@ fn the_command_line_is_checked() {
 fn its_help_explains_every_number() {
     let help = stdout(&run(&["discover", "--help"]));
     for word in [
-        "least",
+        "min",
         "repeats",
-        "ticks in",
+        "counts in",
         "sums of two",
-        "never ticked",
+        "never counted",
         "not opened",
         "130",
     ] {
@@ -59,7 +59,7 @@ fn its_help_explains_every_number() {
 
 /// A document as the x86 rig gives it, shortened.
 const DOCUMENT: &str = r#"{
-  "schema": "truecount.discover/1", "select": "0xc0..0xcc", "codes": 13, "umasks": "no", "filter": "u", "runs": 3,
+  "schema": "truecount.discover/2", "select": "0xc0..0xcc", "codes": 13, "umasks": "no", "filter": "u", "runs": 3,
   "command": [], "phases": [{ "name": "calls", "turn": "call", "turns": 50000 }], "cpu": 0, "table": "skylake",
   "references": [{ "event": "interrupts", "source": "software", "min": 60, "median": 61.5, "max": 63, "exact": false },
     { "event": "x", "source": "hardware" }],
@@ -67,11 +67,11 @@ const DOCUMENT: &str = r#"{
   "events": [{ "event": "r01cb:u", "code": 203, "umask": 1, "names": ["HW_INTERRUPTS.RECEIVED"], "provenance": "x",
     "names_of_code": 1, "min": 50, "median": 51.0, "max": 53, "exact": false, "runs": 3,
     "phases": [{ "phase": "calls", "min": 1, "median": 1.0, "max": 2, "exact": false, "per_turn": 0.00002, "turn": "call" }],
-    "like": [{ "reference": "interrupts", "relation": "correlated", "equal_points": 40, "points": 48, "ratio": 0.9,
+    "relations": [{ "reference": "interrupts", "relation": "correlated", "equal_points": 40, "points": 48, "ratio": 0.9,
       "pearson": 0.99, "spearman": 0.98 }] }],
-  "sums": [{ "event": "a", "of": ["b", "c"], "equal_points": 48, "points": 48, "most_off": 0 }],
+  "sums": [{ "event": "a", "of": ["b", "c"], "equal_points": 48, "points": 48, "max_off": 0 }],
   "silent": [{ "event": "r00c1:u", "code": 193, "umask": 0, "names": [] }],
-  "not_opened": [{ "event": "r00c2:u", "selector": { "code": 194, "umask": null }, "reason": "no", "mend": "do" }],
+  "not_opened": [{ "event": "r00c2:u", "selector": { "code": 194, "umask": null }, "reason": "no", "hint": "do" }],
   "not_counted": [], "complete": true, "resumed": false, "interrupted": null, "seconds": 1.5, "notes": [],
   "environment": {}
 }"#;
@@ -87,9 +87,9 @@ fn the_schema_accepts_results_and_nothing_else() {
         .collect();
     assert!(errors.is_empty(), "{errors:#?}");
     for spoil in [
-        |d: &mut serde_json::Value| d["schema"] = "truecount.discover/2".into(),
+        |d: &mut serde_json::Value| d["schema"] = "truecount.discover/9".into(),
         |d: &mut serde_json::Value| d["events"][0]["max"] = 0.into(),
-        |d: &mut serde_json::Value| d["events"][0]["like"][0]["relation"] = "near".into(),
+        |d: &mut serde_json::Value| d["events"][0]["relations"][0]["relation"] = "near".into(),
         |d: &mut serde_json::Value| d["not_opened"][0]["reason"] = "".into(),
         |d: &mut serde_json::Value| d["references"][0]["source"] = "virtual".into(),
     ] {

@@ -27,18 +27,18 @@ fn an_unknown_event_names_near_ones() {
     );
 }
 
-/// Names of the CPU's tables and of a vendor's folder are names for every command; what other CPUs have is said.
+/// Names of the CPU's tables and of a vendor's directory are names for every command; what other CPUs have is said.
 #[test]
-fn events_of_tables_and_folders() {
-    let folder = tempfile::tempdir().unwrap();
+fn events_of_tables_and_directories() {
+    let directory = tempfile::tempdir().unwrap();
     let row = r#"[{"EventName":"OUR_OWN.EVENT","EventCode":"0xc0","UMask":"0x1"}]"#;
-    std::fs::write(folder.path().join("own.json"), row).unwrap();
-    let folder = folder.path().to_str().unwrap();
+    std::fs::write(directory.path().join("own.json"), row).unwrap();
+    let directory = directory.path().to_str().unwrap();
     if cfg!(target_arch = "x86_64") {
         let args = [
             "stat",
             "--event-dir",
-            folder,
+            directory,
             "-e",
             "our_own.event:u",
             "--",
@@ -73,8 +73,8 @@ fn events_of_tables_and_folders() {
 
 #[test]
 fn a_missing_program_is_127_and_a_file_that_is_none_126() {
-    let folder = tempfile::tempdir().unwrap();
-    let plain = folder.path().join("plain");
+    let directory = tempfile::tempdir().unwrap();
+    let plain = directory.path().join("plain");
     std::fs::write(&plain, "hello").unwrap();
     let plain = plain.to_str().unwrap();
     for subcommand in ["stat", "bench"] {
@@ -90,7 +90,7 @@ fn a_missing_program_is_127_and_a_file_that_is_none_126() {
             &["not executable", "chmod"],
         );
         fails(
-            &[subcommand, "--", folder.path().to_str().unwrap()],
+            &[subcommand, "--", directory.path().to_str().unwrap()],
             126,
             &["directory"],
         );
@@ -142,8 +142,8 @@ fn a_closed_pipe_ends_quietly() {
         assert_eq!(stderr(&output), "", "{args:?}");
     }
     // What was asked for in a file is there all the same.
-    let folder = tempfile::tempdir().unwrap();
-    let saved = folder.path().join("saved.json");
+    let directory = tempfile::tempdir().unwrap();
+    let saved = directory.path().join("saved.json");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let status = truecount(&["bench", "-n", "2", "--save"])
@@ -157,7 +157,7 @@ fn a_closed_pipe_ends_quietly() {
     assert!(
         std::fs::read_to_string(saved)
             .unwrap()
-            .contains("truecount.bench/1")
+            .contains("truecount.bench/2")
     );
 }
 
@@ -203,9 +203,9 @@ fn a_full_disk_still_shows_the_results() {
     assert_eq!(code(&output), 1);
     assert!(stderr(&output).contains("wall-time"), "{}", stderr(&output));
     fails(
-        &["stat", "-o", "/no/such/folder/file", "--", "true"],
+        &["stat", "-o", "/no/such/directory/file", "--", "true"],
         1,
-        &["folder"],
+        &["directory"],
     );
     fails(
         &[
@@ -213,12 +213,12 @@ fn a_full_disk_still_shows_the_results() {
             "-n",
             "1",
             "--html",
-            "/no/such/folder/x",
+            "/no/such/directory/x",
             "--",
             "true",
         ],
         1,
-        &["folder"],
+        &["directory"],
     );
 }
 
@@ -337,8 +337,8 @@ fn a_run_over_its_time_is_124() {
 #[test]
 fn ctrl_c_stops_the_command_and_prints_what_was_measured() {
     // The runs say how many there were.
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
     let script = format!("echo >>{}; exec sleep", log.display());
     let runs = || std::fs::read_to_string(&log).map_or(0, |text| text.lines().count());
     let short = format!("{script} 0.05");
@@ -387,8 +387,8 @@ fn ctrl_c_stops_the_command_and_prints_what_was_measured() {
 
 #[test]
 fn a_wrong_baseline_says_what_is_wrong() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("base.json");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("base.json");
     let path = file.to_str().unwrap();
     fails(
         &["bench", "--baseline", path, "--", "true"],
@@ -396,11 +396,11 @@ fn a_wrong_baseline_says_what_is_wrong() {
         &["cannot read"],
     );
     for (text, part) in [
-        ("", "no result"),
+        ("", "not a result"),
         ("{}", "schema"),
         ("{\"schema\":\"other/1\"}", "other/1"),
-        ("{\"schema\":\"truecount.bench/1\"}", "missing field"),
-        ("[1", "no result"),
+        ("{\"schema\":\"truecount.bench/2\"}", "missing field"),
+        ("[1", "not a result"),
     ] {
         std::fs::write(&file, text).unwrap();
         fails(&["bench", "--baseline", path, "--", "true"], 1, &[part]);

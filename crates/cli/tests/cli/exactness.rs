@@ -12,7 +12,7 @@ fn valid(document: &Value) -> bool {
     jsonschema::is_valid(&schema("exactness.json"), document)
 }
 
-/// Runs it with a state folder of its own.
+/// Runs it with a state directory of its own.
 fn measured(arguments: &[&str], state: &std::path::Path) -> Value {
     let output = truecount(&[&["exactness", "--json"], arguments].concat())
         .env("XDG_STATE_HOME", state)
@@ -25,7 +25,7 @@ fn measured(arguments: &[&str], state: &std::path::Path) -> Value {
 #[test]
 fn without_a_pmu_the_virtual_source_deviates_by_nothing_and_check_shows_it() {
     if hardware() || !virtual_pmu() {
-        println!("skipped: needs a machine without a PMU where the engine works");
+        println!("skipped: needs a machine without a PMU where the virtual PMU works");
         return;
     }
     let state = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn without_a_pmu_the_virtual_source_deviates_by_nothing_and_check_shows_it() {
         |d: &mut Value| d["counters"][0]["source"] = "step".into(),
         |d: &mut Value| d["counters"][0]["loops"][0]["truth"] = Value::Null,
         |d: &mut Value| d["counters"][0]["verdict"]["kind"] = "fine".into(),
-        |d: &mut Value| d["schema"] = "truecount.exactness/2".into(),
+        |d: &mut Value| d["schema"] = "truecount.exactness/9".into(),
     ] {
         let mut wrong = document.clone();
         spoil(&mut wrong);
@@ -135,7 +135,7 @@ fn ctrl_c_prints_what_there_is() {
 }
 
 #[test]
-fn what_nobody_knows_is_refused_with_the_mend() {
+fn what_nobody_knows_is_refused_with_the_hint() {
     fails(
         &["exactness", "-e", "cycles:u"],
         2,

@@ -1,4 +1,4 @@
-//! The order of files in a folder: held still by `--deterministic`, let go by `noise`.
+//! Directory order: held constant by `--deterministic`, varied by `noise`.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,17 +18,17 @@ fn sources() -> Vec<&'static str> {
     sources
 }
 
-/// A folder with so many files, made in another order than that of their names.
+/// A directory with so many files, made in another order than that of their names.
 fn filled(files: usize) -> tempfile::TempDir {
-    let folder = quick(files > 300);
+    let directory = quick(files > 300);
     for n in 0..files {
         let name = format!("f{}", (n * 7919 + 3) % files);
-        std::fs::write(folder.path().join(name), "").unwrap();
+        std::fs::write(directory.path().join(name), "").unwrap();
     }
-    folder
+    directory
 }
 
-/// A folder of its own, in memory where many files are to be made.
+/// A directory of its own, in memory where many files are to be made.
 fn quick(in_memory: bool) -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = (in_memory && memory.is_dir()).then(|| tempfile::tempdir_in(memory));
@@ -36,19 +36,19 @@ fn quick(in_memory: bool) -> tempfile::TempDir {
         .unwrap_or_else(|| tempfile::tempdir().unwrap())
 }
 
-/// What a folder of [`filled`] lists, sorted.
+/// What a directory of [`filled`] lists, sorted.
 fn sorted(files: usize) -> Vec<String> {
     let mut names: Vec<String> = (0..files).map(|n| format!("f{n}")).collect();
     names.sort();
     names
 }
 
-/// What a program prints with the files held still; `None` where this machine cannot.
+/// What a program prints with the files held constant; `None` where this machine cannot.
 fn held(source: &str, command: &[&str]) -> Option<String> {
     let head = ["stat", "--source", source, "--deterministic=files", "--"];
     let output = run(&[&head[..], command].concat());
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
-    if stderr(&output).contains("Not held still") {
+    if stderr(&output).contains("Not held constant") {
         println!("skipped: {}", stderr(&output));
         return None;
     }
@@ -60,26 +60,26 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_folder_is_listed_by_name_whatever_its_size() {
+fn a_directory_is_listed_by_name_whatever_its_size() {
     for source in sources() {
         for files in [0, 1, 200, 3000] {
-            let folder = filled(files);
-            let path = folder.path().to_str().unwrap();
+            let directory = filled(files);
+            let path = directory.path().to_str().unwrap();
             let Some(text) = held(source, &["ls", "-U", path]) else {
                 return;
             };
             assert_eq!(lines(&text), sorted(files), "{source}");
         }
         // `.` and `..` come first, also before what sorts before them.
-        let folder = filled(2);
-        std::fs::write(folder.path().join("!"), "").unwrap();
-        let path = folder.path().to_str().unwrap();
+        let directory = filled(2);
+        std::fs::write(directory.path().join("!"), "").unwrap();
+        let path = directory.path().to_str().unwrap();
         let text = held(source, &["ls", "-aU", path]).unwrap();
         assert_eq!(lines(&text), [".", "..", "!", "f0", "f1"]);
-        // Programs that change the folder while they read it.
-        let folder = quick(true);
+        // Programs that change the directory while they read it.
+        let directory = quick(true);
         let script = "rm -r \"$1\" && mkdir \"$1\" && touch \"$1/b\" \"$1/a\" && ls -U \"$1\"";
-        let path = folder.path().join("again");
+        let path = directory.path().join("again");
         std::fs::create_dir(&path).unwrap();
         for n in 0..3000 {
             std::fs::write(path.join(n.to_string()), "").unwrap();
@@ -110,10 +110,10 @@ const LISTER: &str = r#"
 #include <sys/wait.h>
 #include <unistd.h>
 struct entry { uint64_t ino; int64_t off; unsigned short length; unsigned char type; char name[]; };
-static const char *folder;
+static const char *directory;
 static void die(const char *what) { printf("wrong: %s (%s)\n", what, strerror(errno)); exit(1); }
 static long get(int fd, void *buffer, unsigned size) { return syscall(SYS_getdents64, fd, buffer, size); }
-static int opened(void) { int fd = open(folder, O_RDONLY | O_DIRECTORY); if (fd < 0) die("open"); return fd; }
+static int opened(void) { int fd = open(directory, O_RDONLY | O_DIRECTORY); if (fd < 0) die("open"); return fd; }
 static int skip(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
 /* All names, one behind the other. */
 static char *all(int fd, unsigned size) {
@@ -140,7 +140,7 @@ static volatile int ticks;
 static void tick(int none) { (void)none; ticks++; }
 int main(int argc, char **argv) {
     (void)argc;
-    folder = argv[1];
+    directory = argv[1];
     int fd = opened();
     char *names = all(fd, 200);
     if (get(fd, names + (1 << 19), 1000) != 0) die("behind the end");
@@ -196,7 +196,7 @@ int main(int argc, char **argv) {
 #endif
     for (int i = 0; i < n; i++) if (strcmp(same[i].text, names)) die(same[i].what);
     /* The C library's places, from any to any. */
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(directory);
     long places[400];
     char list[400][16];
     int count = 0;
@@ -231,7 +231,7 @@ int main(int argc, char **argv) {
     if (get(fd, (void *)8, 100) != -1 || errno != EFAULT) die("no EFAULT");
     void *closed = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (get(fd, closed, 100) != -1 || errno != EFAULT) die("no EFAULT for reading");
-    int file = open(argv[0], O_RDONLY), path = open(folder, O_PATH);
+    int file = open(argv[0], O_RDONLY), path = open(directory, O_PATH);
     if (get(file, buffer, 100) != -1 || errno != ENOTDIR) die("no ENOTDIR");
     if (get(path, buffer, 100) != -1 || errno != EBADF) die("no EBADF for a path");
     lseek(fd, 0, SEEK_SET);
@@ -248,8 +248,8 @@ int main(int argc, char **argv) {
 
 #[test]
 fn every_way_to_list_gives_the_same_names_and_mistakes_are_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(folder.path(), LISTER) else {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), LISTER) else {
         return;
     };
     let files = filled(300);
@@ -274,8 +274,8 @@ fn an_order_that_matters_is_named() {
     let source = "#include <dirent.h>\n#include <string.h>\nint main(int c, char **v) { (void)c; int n = 0;\n\
          DIR *d = opendir(v[1]); for (struct dirent *e; (e = readdir(d)) && strcmp(e->d_name, \"f50\");) n++;\n\
          return n > 10000; }\n";
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(folder.path(), source) else {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), source) else {
         return;
     };
     let files = filled(100);
@@ -283,7 +283,7 @@ fn an_order_that_matters_is_named() {
     let tail = ["-n", "4", "--factors", "files,getrandom", "--"];
     let command = [program.to_str().unwrap(), files.path().to_str().unwrap()];
     let document = json(&[&head[..], &tail, &command].concat());
-    if let Some(refused) = document["not_tried"]
+    if let Some(refused) = document["not_tested"]
         .as_array()
         .filter(|all| !all.is_empty())
     {
@@ -291,7 +291,7 @@ fn an_order_that_matters_is_named() {
         return;
     }
     assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
-    assert_eq!(document["main_factor"], "files", "{document:#}");
+    assert_eq!(document["dominant_factor"], "files", "{document:#}");
     let factors: &Vec<Value> = document["factors"].as_array().unwrap();
     for each in factors {
         assert_eq!(each["cause"], each["factor"] == "files", "{each}");

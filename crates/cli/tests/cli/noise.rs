@@ -1,4 +1,4 @@
-//! `truecount noise`, and `--deterministic`: what makes runs differ is named, and held still.
+//! `truecount noise`, and `--deterministic`: what makes runs differ is named, and held constant.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -35,9 +35,9 @@ fn python() -> Option<&'static str> {
 }
 
 /// A program that prints addresses and takes branches by their bits.
-fn addresses(folder: &Path) -> Option<PathBuf> {
+fn addresses(directory: &Path) -> Option<PathBuf> {
     compiled(
-        folder,
+        directory,
         "#include <stdio.h>\n#include <stdlib.h>\n\
          int main(void) { for (int i = 0; i < 40; i++) { void *p = malloc(1000);\n\
          for (unsigned long b = (unsigned long)p >> 12; b; b >>= 1) if (b & 1) printf(\"%p\", p);\n\
@@ -70,13 +70,13 @@ fn refuses(document: &Value, spoils: &[fn(&mut Value)]) {
     }
 }
 
-/// With everything held still every run counted the same.
+/// With everything held constant every run counted the same.
 fn nothing_is_left(document: &Value) {
     assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
 }
 
 /// Two runs with `--deterministic` count the same.
-fn held_still(command: &[&str]) {
+fn held_constant(command: &[&str]) {
     let count = || {
         let output = run(&[&["run", "--json", "--deterministic", "--"], command].concat());
         let document: Value = serde_json::from_str(&stderr(&output)).unwrap();
@@ -90,7 +90,7 @@ fn held_still(command: &[&str]) {
 }
 
 #[test]
-fn hash_randomisation_of_python_is_named_and_held_still() {
+fn hash_randomisation_of_python_is_named_and_held_constant() {
     let Some(python) = python().filter(|_| !skipped()) else {
         return;
     };
@@ -108,7 +108,7 @@ fn hash_randomisation_of_python_is_named_and_held_still() {
     ];
     let document = json(&[&arguments[..], &command].concat());
     follows_schema(&document);
-    assert_eq!(document["main_factor"], "getrandom", "{document:#}");
+    assert_eq!(document["dominant_factor"], "getrandom", "{document:#}");
     let factor = document["factors"].as_array().unwrap().iter();
     let factor = factor
         .clone()
@@ -119,16 +119,16 @@ fn hash_randomisation_of_python_is_named_and_held_still() {
         "{factor}"
     );
     nothing_is_left(&document);
-    held_still(&command);
+    held_constant(&command);
 }
 
 #[test]
-fn aslr_is_named_for_a_program_that_prints_addresses_and_held_still() {
+fn aslr_is_named_for_a_program_that_prints_addresses_and_held_constant() {
     if skipped() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = addresses(folder.path()) else {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = addresses(directory.path()) else {
         return;
     };
     let program = program.to_str().unwrap();
@@ -149,7 +149,7 @@ fn aslr_is_named_for_a_program_that_prints_addresses_and_held_still() {
         program,
     ]);
     follows_schema(&document);
-    assert_eq!(document["main_factor"], "aslr", "{document:#}");
+    assert_eq!(document["dominant_factor"], "aslr", "{document:#}");
     nothing_is_left(&document);
     for each in document["factors"].as_array().unwrap() {
         // The loader's string functions take branches by the alignment of what is on the stack.
@@ -159,11 +159,11 @@ fn aslr_is_named_for_a_program_that_prints_addresses_and_held_still() {
         let names = each["functions"].to_string();
         assert_eq!(names.contains("main"), each["factor"] == "aslr", "{each}");
     }
-    held_still(&[program]);
+    held_constant(&[program]);
     refuses(
         &document,
         &[
-            |d| d["main_factor"] = "moon".into(),
+            |d| d["dominant_factor"] = "moon".into(),
             |d| d["factors"][0]["cause"] = "yes".into(),
             |d| d["residual"]["counts"] = Value::Null,
         ],
@@ -176,7 +176,7 @@ fn names<'d>(list: &'d Value, field: &str) -> Vec<&'d str> {
     list.map(|each| each[field].as_str().unwrap()).collect()
 }
 
-/// Whoever lets process numbers go moves the place where everybody's next one comes from.
+/// Whoever varies PIDs moves the place where everybody's next one comes from.
 static NUMBERS: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -185,15 +185,18 @@ fn what_a_program_prints_of_its_surroundings_is_named() {
         return;
     }
     let _alone = NUMBERS.lock();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let source = "#include <stdio.h>\n#include <unistd.h>\n\
          static void each(const char *s) { while (*s) putchar(*s++); putchar('\\n'); }\n\
          int main(int argc, char **argv) { char b[4096], n[20]; (void)argc; each(argv[0]);\n\
          if (getcwd(b, sizeof b)) each(b); sprintf(n, \"%d\", getpid()); each(n); return 0; }\n";
-    if compiled(folder.path(), source).is_none() {
+    if compiled(directory.path(), source).is_none() {
         return;
     }
-    let (page, picture) = (folder.path().join("n.html"), folder.path().join("n.svg"));
+    let (page, picture) = (
+        directory.path().join("n.html"),
+        directory.path().join("n.svg"),
+    );
     let output = truecount(&[
         "noise",
         "--json",
@@ -212,16 +215,16 @@ fn what_a_program_prints_of_its_surroundings_is_named() {
         "--",
         "./program",
     ])
-    .current_dir(folder.path())
+    .current_dir(directory.path())
     .output()
     .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let document = printed(&output);
     nothing_is_left(&document);
     let tried = names(&document["factors"], "factor");
-    let not_tried = names(&document["not_tried"], "name");
-    assert_eq!(tried.len() + not_tried.len(), 4, "{document:#}");
-    for each in &document["not_tried"].as_array().unwrap()[..] {
+    let not_tested = names(&document["not_tested"], "name");
+    assert_eq!(tried.len() + not_tested.len(), 4, "{document:#}");
+    for each in &document["not_tested"].as_array().unwrap()[..] {
         println!("skipped: {}: {}", each["name"], each["reason"]);
     }
     for each in document["factors"].as_array().unwrap() {
@@ -247,7 +250,7 @@ fn what_a_program_prints_of_its_surroundings_is_named() {
 }
 
 #[test]
-fn what_is_not_tried_is_listed_with_the_reason() {
+fn what_is_not_tested_is_listed_with_the_reason() {
     if skipped() {
         return;
     }
@@ -256,7 +259,7 @@ fn what_is_not_tried_is_listed_with_the_reason() {
     let document = json(&[&head[..], &["--", "true"]].concat());
     drop(alone);
     follows_schema(&document);
-    let listed = names(&document["not_tried"], "name");
+    let listed = names(&document["not_tested"], "name");
     assert!(listed.contains(&"urandom"), "{listed:?}");
     let tried = names(&document["factors"], "factor");
     assert!(tried.contains(&"time"), "{tried:?}");
@@ -333,7 +336,7 @@ fn a_run_that_takes_too_long_costs_only_itself() {
         return;
     }
     let slow = |runs: &str, json: &[&str]| {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let head = [
             "noise",
             "--source",
@@ -346,12 +349,12 @@ fn a_run_that_takes_too_long_costs_only_itself() {
         let tail = ["--timeout", "2s", "--", "sh", "-c"];
         truecount(&[&head[..], json, &tail].concat())
             .arg(SLOW.replace("LAST", runs))
-            .current_dir(folder.path())
+            .current_dir(directory.path())
             .output()
             .unwrap()
     };
     // Three settings a round: the run after the warm-up and three rounds; less where runs were repeated, because others
-    // moved process numbers.
+    // moved PIDs.
     let output = slow("10", &["--json"]);
     let told = stderr(&output);
     assert_eq!(code(&output), 124, "{told}");
@@ -390,8 +393,8 @@ fn a_full_disk_does_not_cost_the_result() {
         return;
     }
     let head = [&TWO_RUNS[..], &["--factors", "env"]].concat();
-    let folder = tempfile::tempdir().unwrap();
-    let kept = folder.path().join("kept.svg");
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("kept.svg");
     std::fs::write(&kept, "x".repeat(100_000)).unwrap();
     let kept = kept.to_str().unwrap();
     let files = ["--html", "/dev/full", "--svg", kept, "--json", "--", "true"];
@@ -431,8 +434,8 @@ fn what_rustc_tells_of_itself_is_used() {
         return;
     };
     let rustc = Path::new(String::from_utf8(root.stdout).unwrap().trim()).join("bin/rustc");
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("m.rs"), "pub fn one() -> u32 { 1 }\n").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("m.rs"), "pub fn one() -> u32 { 1 }\n").unwrap();
     let head = [&TWO_RUNS[..], &["--factors", "aslr", "--json"]].concat();
     // Its profiler takes a counter that rdpmc reads, or none.
     let output = truecount(&[&head[..], &["--profile", "prof", "--"]].concat())
@@ -445,7 +448,7 @@ fn what_rustc_tells_of_itself_is_used() {
         ])
         .args(["-Zself-profile-counter=instructions:u", "m.rs"])
         .env("RUSTC_BOOTSTRAP", "1")
-        .current_dir(folder.path())
+        .current_dir(directory.path())
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));

@@ -92,7 +92,7 @@ fn every_cell_has_a_price_or_a_reason() {
         d["model"]["inputs"]["wrmsr_ns"]["origin"] = "somewhere".into();
     });
     refuses(&document, |d| d["reads"][0]["reason"] = 5.into());
-    refuses(&document, |d| d["schema"] = "truecount.overhead/2".into());
+    refuses(&document, |d| d["schema"] = "truecount.overhead/9".into());
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn a_run_that_fails_costs_only_itself() {
         return;
     }
     let gone = |last: &str, json: &[&str]| {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("sh");
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("sh");
         std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
         let head = ["overhead", "--seconds", "60", "--seed", "1"];
         let script = "n=0; [ -s count ] && read n < count; echo $((n+1)) > count; \
@@ -147,7 +147,7 @@ fn a_run_that_fails_costs_only_itself() {
         truecount(&[&head[..], &cells, &of, json, &["--"]].concat())
             .arg(&program)
             .args(["-c", &script.replace("LAST", last)])
-            .current_dir(folder.path())
+            .current_dir(directory.path())
             .output()
             .unwrap()
     };

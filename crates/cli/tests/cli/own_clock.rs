@@ -1,4 +1,4 @@
-//! The factor `time`: under the virtual PMU, clocks and the time stamp counter are held still, too.
+//! The factor `time`: under the virtual PMU, clocks and the time stamp counter are held constant, too.
 
 use serde_json::Value;
 
@@ -30,8 +30,8 @@ fn noise_names_the_time_for_a_program_that_goes_by_the_clock() {
     if skipped() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(folder.path(), BY_THE_CLOCK) else {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), BY_THE_CLOCK) else {
         return;
     };
     let program = program.to_str().unwrap();
@@ -55,7 +55,7 @@ fn noise_names_the_time_for_a_program_that_goes_by_the_clock() {
         .collect();
     assert!(errors.is_empty(), "{errors:#?}");
     assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
-    assert_eq!(document["main_factor"], "time", "{document:#}");
+    assert_eq!(document["dominant_factor"], "time", "{document:#}");
 
     let counts: Vec<u64> = (0..3)
         .map(|_| {

@@ -65,8 +65,8 @@ fn streams_are_the_program_s_and_the_report_goes_where_it_is_sent() {
     if skipped() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("report");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("report");
     let path = file.to_str().unwrap();
     let output = run(&["run", "-o", path, "--", "printf", "%s|", "a b", "-x", ""]);
     assert_eq!(stdout(&output), "a b|-x||");
@@ -110,8 +110,8 @@ fn every_event_is_counted_in_one_run_and_functions_add_up() {
     }
     let events = "instructions:u,branches:u,conditional-branches:u,indirect-branches:u,calls:u,\
         returns:u,loads:u,stores:u,locked:u,vector-instructions:u";
-    let folder = tempfile::tempdir().unwrap();
-    let picture = folder.path().join("flame.svg");
+    let directory = tempfile::tempdir().unwrap();
+    let picture = directory.path().join("flame.svg");
     let document = document(&[
         "-e",
         events,
@@ -159,11 +159,11 @@ fn auto_takes_it_where_there_is_no_pmu_and_falls_back() {
     assert_eq!(automatic["source"], "virtual");
     assert_eq!(automatic["counters"][0]["event"], "instructions:u");
     assert_eq!(automatic["counters"][0]["precision"], "exact");
-    assert_eq!(automatic["under_engine"], true);
+    assert_eq!(automatic["under_virtual_pmu"], true);
     // Only the kernel's events: a native run.
     let native = json(&["stat", "--json", "-e", "page-faults", "--", "true"]);
     assert_eq!(native["source"], "software");
-    assert_eq!(native["under_engine"], false);
+    assert_eq!(native["under_virtual_pmu"], false);
     assert!(native["counters"][0]["value"].as_u64().unwrap() > 0);
     let bench = json(&["bench", "-n", "2", "--json", "true"]);
     let metrics = &bench["commands"][0]["metrics"];
@@ -176,8 +176,8 @@ fn a_program_that_the_engine_ends_is_measured_natively() {
     if skipped() || crate::support::hardware() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let program = gs_user(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let program = gs_user(directory.path());
     // CPUs and kernels without FSGSBASE end the program natively, too.
     let document = json(&["stat", "--json", "--", &program]);
     assert_eq!(document["exit"]["code"], 0);
@@ -263,8 +263,8 @@ fn what_the_engine_refuses_inside_a_program_is_status_123() {
     if skipped() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let file = gs_user(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let file = gs_user(directory.path());
     let output = run(&["run", "--", &file]);
     let text = stderr(&output);
     assert_eq!(code(&output), 123, "{text}");
@@ -274,7 +274,7 @@ fn what_the_engine_refuses_inside_a_program_is_status_123() {
 
 /// A tiny ELF whose first instruction is `wrgsbase rax`, which the engine does not support; natively
 /// it exits with 0.
-fn gs_user(folder: &std::path::Path) -> String {
+fn gs_user(directory: &std::path::Path) -> String {
     let mut elf = vec![0u8; 0x90];
     elf[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
     let mut put = |at: usize, bytes: &[u8]| elf[at..at + bytes.len()].copy_from_slice(bytes);
@@ -294,7 +294,7 @@ fn gs_user(folder: &std::path::Path) -> String {
             0xf3, 0x48, 0x0f, 0xae, 0xd8, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05,
         ],
     );
-    let file = folder.join("gs");
+    let file = directory.join("gs");
     std::fs::write(&file, &elf).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&file, mode).unwrap();
@@ -306,11 +306,11 @@ fn a_second_run_translates_nothing() {
     if skipped() {
         return;
     }
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("translations");
-    let _ = std::fs::remove_dir_all(&folder);
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("translations");
+    let _ = std::fs::remove_dir_all(&directory);
     let blocks = |flags: &[&str], variable: &str| {
         let output = truecount(&[&["run", "--json"], flags, &["--", "true"]].concat())
-            .env("XDG_CACHE_HOME", &folder)
+            .env("XDG_CACHE_HOME", &directory)
             .env("TRUECOUNT_NO_CACHE", variable)
             .output()
             .unwrap();
@@ -319,7 +319,7 @@ fn a_second_run_translates_nothing() {
     };
     let [all, none] = blocks(&["--no-cache"], "");
     assert!(all > 0 && none == 0);
-    assert!(!folder.exists(), "nothing is kept");
+    assert!(!directory.exists(), "nothing is kept");
     assert_eq!(blocks(&[], "1"), [all, 0]);
     assert_eq!(blocks(&[], "0"), [all, 0]);
     if cfg!(target_os = "linux") && blocks(&[], "") == [all, 0] {
@@ -328,7 +328,7 @@ fn a_second_run_translates_nothing() {
     }
     assert_eq!(blocks(&[], ""), [0, all]);
     let cleared = truecount(&["run", "--clear-cache"])
-        .env("XDG_CACHE_HOME", &folder)
+        .env("XDG_CACHE_HOME", &directory)
         .output()
         .unwrap();
     assert!(stderr(&cleared).starts_with("1 file"), "{cleared:?}");

@@ -31,7 +31,7 @@ fn check_follows_its_schema() {
         wrong["findings"][0]["status"] = "great".into();
     });
     refuses("check.json", &document, |wrong| {
-        wrong["schema"] = "truecount.check/2".into();
+        wrong["schema"] = "truecount.check/9".into();
     });
 }
 

@@ -70,8 +70,8 @@ fn arguments_and_streams_reach_the_program_untouched() {
     assert_eq!(stdout(&output), "a b||-x|*|$HOME|");
     let output = run(&["stat", "--", "sh", "-c", "echo $0 $#", "name", "1", "2"]);
     assert_eq!(stdout(&output), "name 2\n");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("in");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in");
     std::fs::write(&file, "hello").unwrap();
     let output = run(&["stat", "--input", file.to_str().unwrap(), "--", "cat"]);
     assert_eq!(stdout(&output), "hello");
@@ -209,8 +209,8 @@ fn a_running_process_and_the_machine() {
 /// A metric of what every kernel counts, from a user's file, and one that needs the CPU's counters.
 #[test]
 fn metrics_have_values_or_reasons() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("own.toml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("own.toml");
     let text = "[[pack]]\nname = \"own\"\ncpus = [\"*\"]\nsource = \"test\"\n\
         events = { F = \"page-faults\", T = \"task-clock\" }\n\
         [[pack.metric]]\nname = \"faults-per-ms\"\nformula = \"1e6 * F / T\"\nunit = \"per ms\"\n\
@@ -270,13 +270,13 @@ fn metrics_have_values_or_reasons() {
 #[test]
 fn a_later_run_that_fails_does_not_cost_the_earlier_ones() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script");
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
     // The second run removes it: there is nothing to execute in the third.
     let text = "#!/bin/sh\nif [ -e \"$0.mark\" ]; then rm \"$0\"; fi\n: >\"$0.mark\"\nexit 0\n";
-    let mark = folder.path().join("script.mark");
+    let mark = directory.path().join("script.mark");
     let program = script.to_str().unwrap();
-    let source = folder.path().join("source");
+    let source = directory.path().join("source");
     std::fs::write(&source, text).unwrap();
     std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o755)).unwrap();
     for form in [&["--json"][..], &[]] {

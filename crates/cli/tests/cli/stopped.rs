@@ -17,7 +17,7 @@ fn skipped() -> bool {
     skip
 }
 
-/// truecount with a shell inside that says its process number and then runs `rest`.
+/// truecount with a shell inside that says its PID and then runs `rest`.
 struct Run {
     child: Child,
     shell: i32,

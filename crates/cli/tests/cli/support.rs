@@ -108,8 +108,8 @@ pub(crate) fn schema(name: &str) -> serde_json::Value {
 pub(crate) const TWO_RUNS: [&str; 5] = ["noise", "--source", "virtual", "-n", "2"];
 
 /// A C program, compiled; `None` without a compiler.
-pub(crate) fn compiled(folder: &Path, source: &str) -> Option<PathBuf> {
-    let (file, program) = (folder.join("program.c"), folder.join("program"));
+pub(crate) fn compiled(directory: &Path, source: &str) -> Option<PathBuf> {
+    let (file, program) = (directory.join("program.c"), directory.join("program"));
     std::fs::write(&file, source).unwrap();
     let compiled = Command::new("cc")
         .args(["-O1", "-pthread", "-o"])

@@ -1,4 +1,4 @@
-//! The order in which threads run: held still by `--deterministic=threads`, let go by `noise`.
+//! Thread scheduling: held constant by `--deterministic=threads`, varied by `noise`.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
@@ -92,7 +92,7 @@ int main(void) {
 }
 ";
 
-/// Whether the machine lets truecount do it; the record says what it held still.
+/// Whether the machine lets truecount do it; the record says what it held constant.
 fn in_turn() -> bool {
     let document = json(&[
         "stat",
@@ -127,8 +127,8 @@ fn in_turn() -> bool {
 
 #[test]
 fn a_program_its_children_and_threads_run_in_turn() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(folder.path(), POLICY).filter(|_| in_turn()) else {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), POLICY).filter(|_| in_turn()) else {
         return;
     };
     let program = program.to_str().unwrap();
@@ -155,28 +155,28 @@ fn a_program_its_children_and_threads_run_in_turn() {
 }
 
 #[test]
-fn an_order_of_threads_that_matters_is_named_and_held_still() {
+fn an_order_of_threads_that_matters_is_named_and_held_constant() {
     if !virtual_pmu() {
         println!("skipped: the virtual PMU does not work here");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(folder.path(), POOL).filter(|_| in_turn()) else {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), POOL).filter(|_| in_turn()) else {
         return;
     };
     let head = ["noise", "--json", "--source", "virtual", "-n", "6"];
     let tail = ["--factors", "threads", "--", program.to_str().unwrap()];
     let document = json(&[&head[..], &tail].concat());
     assert_eq!(document["residual"]["plus_minus"], 0.0, "{document:#}");
-    assert_eq!(document["main_factor"], "threads", "{document:#}");
-    let not_tried: &Value = &document["not_tried"];
-    assert!(not_tried.as_array().unwrap().is_empty(), "{not_tried}");
+    assert_eq!(document["dominant_factor"], "threads", "{document:#}");
+    let not_tested: &Value = &document["not_tested"];
+    assert!(not_tested.as_array().unwrap().is_empty(), "{not_tested}");
 }
 
 #[test]
 fn threads_that_spin_on_the_only_cpu_can_be_stopped() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(folder.path(), SPIN).filter(|_| in_turn()) else {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), SPIN).filter(|_| in_turn()) else {
         return;
     };
     let limit = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap();

@@ -24,8 +24,8 @@ fn blocks_are_timed_without_a_pmu() {
         println!("skipped: the virtual PMU does not work here");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (source, program) = (at("work.c"), at("work"));
     std::fs::write(&source, PROGRAM).unwrap();
     let built = std::process::Command::new("cc")

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{no_hardware, skip, truecount};
 
-/// Whether this is a rig whose PMU is known: elsewhere other selectors tick.
+/// Whether this is a rig whose PMU is known: elsewhere other selectors count.
 fn rig() -> bool {
     if let Some(reason) = no_hardware() {
         skip(&reason);
@@ -49,7 +49,7 @@ fn event<'d>(document: &'d Value, name: &str) -> &'d Value {
 }
 
 fn like<'d>(event: &'d Value, reference: &str) -> &'d Value {
-    let mut relations = event["like"].as_array().unwrap().iter();
+    let mut relations = event["relations"].as_array().unwrap().iter();
     let found = relations.find(|relation| relation["reference"] == reference);
     found.unwrap_or_else(|| panic!("nothing like {reference}: {event}"))
 }
@@ -117,7 +117,7 @@ fn the_rigs_events_are_found_and_no_others() {
 }
 
 #[test]
-fn single_bits_of_the_masks_are_tried_for_codes_that_tick() {
+fn single_bits_of_the_masks_are_tried_for_codes_that_count() {
     if !rig() || !cfg!(target_arch = "x86_64") {
         return;
     }
@@ -143,13 +143,13 @@ fn interrupts_are_recognised_and_a_sum_of_two() {
     let document = document(&[
         "--select",
         "0xca..0xcc",
-        "--like",
+        "--reference",
         "r01cb:u",
-        "--like",
+        "--reference",
         "irq_vectors:local_timer_entry",
-        "--like",
+        "--reference",
         "instructions:u",
-        "--like",
+        "--reference",
         "instructions-minus-irqs:u",
     ]);
     assert_eq!(names(&document), ["r01cb:u"]);
@@ -172,11 +172,11 @@ fn interrupts_are_recognised_and_a_sum_of_two() {
 }
 
 #[test]
-fn an_interrupted_hunt_prints_what_it_has_and_goes_on() {
+fn an_interrupted_scan_prints_what_it_has_and_goes_on() {
     if !rig() {
         return;
     }
-    let state = std::env::temp_dir().join(format!("truecount-hunt-{}", std::process::id()));
+    let state = std::env::temp_dir().join(format!("truecount-scan-{}", std::process::id()));
     let select = if cfg!(target_arch = "aarch64") {
         "0x00..0x1f"
     } else {
@@ -225,7 +225,7 @@ fn an_interrupted_hunt_prints_what_it_has_and_goes_on() {
         &X86
     };
     assert_eq!(names(&rest), expected);
-    // What is complete is not counted again; another hunt's file is refused.
+    // What is complete is not counted again; another scan's file is refused.
     let again = document(&arguments);
     assert_eq!(again["events"], rest["events"]);
     let other = discover(&["--select", select, "-n", "4", "--resume", file]);
@@ -250,7 +250,7 @@ fn a_command_is_the_workload() {
         select,
         "-n",
         "3",
-        "--like",
+        "--reference",
         "instructions:u",
         "--",
         &binary,
@@ -276,9 +276,9 @@ fn a_run_that_fails_costs_only_its_batch() {
     if !rig() {
         return;
     }
-    let folder = std::env::temp_dir().join(format!("truecount-gone-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let (program, state) = (folder.join("sh"), folder.join("state"));
+    let directory = std::env::temp_dir().join(format!("truecount-gone-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (program, state) = (directory.join("sh"), directory.join("state"));
     std::fs::copy("/bin/sh", &program).unwrap();
     let select = if cfg!(target_arch = "aarch64") {
         "0x00..0x1f"
@@ -287,7 +287,7 @@ fn a_run_that_fails_costs_only_its_batch() {
     };
     // Gone after its second run: the first batch is whole, and nothing else is.
     let script = "n=0; [ -s n ] && read n < n; echo $((n+1)) > n; [ $n -lt 1 ] || rm -f sh";
-    let hunt = || {
+    let scan = || {
         truecount()
             .args(["discover", "--json", "-n", "2", "--select", select])
             .arg("--resume")
@@ -295,26 +295,26 @@ fn a_run_that_fails_costs_only_its_batch() {
             .arg("--")
             .arg(&program)
             .args(["-c", script])
-            .current_dir(&folder)
+            .current_dir(&directory)
             .output()
             .unwrap()
     };
-    let output = hunt();
+    let output = scan();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(127), "{told}");
     let first: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(first["complete"], false);
     let found = |document: &Value| {
-        let [ticking, silent] = ["events", "silent"].map(|key| document[key].as_array().unwrap());
-        ticking.len() + silent.len()
+        let [counting, silent] = ["events", "silent"].map(|key| document[key].as_array().unwrap());
+        counting.len() + silent.len()
     };
     assert!((1..=8).contains(&found(&first)), "{first:#}");
     let notes = first["notes"].to_string();
     assert!(notes.contains("Run 1 of 2 with r"), "{notes}");
-    // With the program there again the hunt goes on, and comes to its end.
+    // With the program there again the scan goes on, and comes to its end.
     std::fs::copy("/bin/sh", &program).unwrap();
-    std::fs::write(folder.join("n"), "-100000").unwrap();
-    let output = hunt();
+    std::fs::write(directory.join("n"), "-100000").unwrap();
+    let output = scan();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{told}");
     let rest: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -323,5 +323,5 @@ fn a_run_that_fails_costs_only_its_batch() {
         (&true.into(), &true.into())
     );
     assert!(found(&rest) > found(&first));
-    let _ = std::fs::remove_dir_all(&folder);
+    let _ = std::fs::remove_dir_all(&directory);
 }

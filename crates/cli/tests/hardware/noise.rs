@@ -34,14 +34,14 @@ fn the_cpu_finds_what_makes_runs_differ() {
     if let Some(reason) = no_hardware() {
         return skip(&reason);
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let output = truecount()
         .args(["noise", "--json", "-n", "6", "--seed", "2"])
         .args(["--factors", "env,getrandom,aslr", "--"])
         .arg(std::env::current_exe().unwrap())
         .args(["noise::noise_workload", "--exact", "--test-threads=1"])
         .env(WORKLOAD, "app")
-        .current_dir(folder.path())
+        .current_dir(directory.path())
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
@@ -54,9 +54,9 @@ fn the_cpu_finds_what_makes_runs_differ() {
     for each in document["factors"].as_array().unwrap() {
         println!("{}: ±{}", each["factor"], each["plus_minus"]);
     }
-    println!("not tried: {}", document["not_tried"]);
+    println!("not tested: {}", document["not_tested"]);
     assert_eq!(document["source"], "hardware");
-    assert_eq!(document["main_factor"], "env", "{document:#}");
+    assert_eq!(document["dominant_factor"], "env", "{document:#}");
     let counts = document["residual"]["counts"].as_array().unwrap();
     assert!(counts.len() == 6 && counts.iter().all(|c| c.as_u64() > Some(1_000_000)));
     // The CPU knows no functions: the program's own profile names the place.
@@ -68,6 +68,6 @@ fn the_cpu_finds_what_makes_runs_differ() {
     println!("{region}");
     assert_eq!(region["region"], "by the environment", "{env:#}");
     let end = |name: &str| region[name].as_f64().unwrap();
-    let share = (end("largest_run") - end("least_run")) / 2.0 / env["plus_minus"].as_f64().unwrap();
+    let share = (end("max_run") - end("min_run")) / 2.0 / env["plus_minus"].as_f64().unwrap();
     assert!((share - 1.0).abs() < 0.05, "{share} of {env:#}");
 }

@@ -70,7 +70,7 @@ fn record(name: &str, options: &[&str]) -> Option<(PathBuf, Output)> {
         assert_eq!(output.status.code(), Some(125), "{why}");
         assert!(
             why.starts_with("truecount: ") && why.contains("; "),
-            "one line with cause and mend: {why}"
+            "one line with cause and hint: {why}"
         );
         skip(why.trim());
         return None;

@@ -38,7 +38,7 @@ fn code() -> (Vec<u8>, u16, u64) {
 }
 
 /// Writes the program: an ELF header, one program header, the code.
-fn program(folder: &Path) -> (PathBuf, u64) {
+fn program(directory: &Path) -> (PathBuf, u64) {
     let (code, machine, instructions) = code();
     let base: u64 = 0x40_0000;
     let size = 120 + code.len() as u64;
@@ -65,17 +65,17 @@ fn program(folder: &Path) -> (PathBuf, u64) {
     );
     assert_eq!(file.len(), 120);
     file.extend(code);
-    let path = folder.join("loop");
+    let path = directory.join("loop");
     fs::write(&path, file).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     (path, instructions)
 }
 
-/// A folder of this test's own: the guest has no `tempfile` but a writable `/tmp`.
-fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("truecount-{name}-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    folder
+/// A directory of this test's own: the guest has no `tempfile` but a writable `/tmp`.
+fn directory(name: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("truecount-{name}-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    directory
 }
 
 fn stat(events: &str, program: &Path) -> Value {
@@ -99,8 +99,8 @@ fn value(document: &Value, index: usize) -> Option<u64> {
 /// The whole program, by single-stepping as well: both must say what the code says.
 #[test]
 fn the_program_of_these_tests_is_what_it_says() {
-    let folder = folder("known");
-    let (path, _) = program(&folder);
+    let directory = directory("known");
+    let (path, _) = program(&directory);
     // A test beside this one may be about to execute something, with the file still open for writing in its child.
     let status = loop {
         match Command::new(&path).status() {
@@ -110,7 +110,7 @@ fn the_program_of_these_tests_is_what_it_says() {
             status => break status.unwrap(),
         }
     };
-    let _ = fs::remove_dir_all(&folder);
+    let _ = fs::remove_dir_all(&directory);
     assert!(status.success(), "{status}");
 }
 
@@ -119,8 +119,8 @@ fn instructions_are_exact_up_to_the_interrupts_and_as_perf_counts_them() {
     if let Some(reason) = no_hardware() {
         return skip(&reason);
     }
-    let folder = folder("stat");
-    let (path, known) = program(&folder);
+    let directory = directory("stat");
+    let (path, known) = program(&directory);
     if cfg!(target_arch = "aarch64") {
         let document = stat("instructions:u", &path);
         assert_eq!(value(&document, 0), Some(known), "{document}");
@@ -137,7 +137,7 @@ fn instructions_are_exact_up_to_the_interrupts_and_as_perf_counts_them() {
         assert_eq!(value(&minus, 0), Some(known), "{minus}");
         perf(&path, known);
     }
-    let _ = fs::remove_dir_all(&folder);
+    let _ = fs::remove_dir_all(&directory);
 }
 
 /// Debian's perf on the same program.
@@ -167,8 +167,8 @@ fn more_events_than_counters_are_labelled_scaled() {
     if let Some(reason) = no_hardware() {
         return skip(&reason);
     }
-    let folder = folder("many");
-    let (path, known) = program(&folder);
+    let directory = directory("many");
+    let (path, known) = program(&directory);
     let events = vec!["instructions:u"; 24].join(",");
     let document = stat(&events, &path);
     let counters = document["counters"].as_array().unwrap();
@@ -190,7 +190,7 @@ fn more_events_than_counters_are_labelled_scaled() {
             "{counter}, known {known}"
         );
     }
-    let _ = fs::remove_dir_all(&folder);
+    let _ = fs::remove_dir_all(&directory);
 }
 
 #[test]
@@ -198,8 +198,8 @@ fn a_group_is_counted_at_once_and_children_are_included() {
     if let Some(reason) = no_hardware() {
         return skip(&reason);
     }
-    let folder = folder("group");
-    let (path, known) = program(&folder);
+    let directory = directory("group");
+    let (path, known) = program(&directory);
     let document = stat("{instructions:u,cycles:u}", &path);
     let counters = document["counters"].as_array().unwrap();
     assert_eq!(
@@ -225,7 +225,7 @@ fn a_group_is_counted_at_once_and_children_are_included() {
         value(&document, 0).is_some_and(|count| count >= 2 * known),
         "{document}"
     );
-    let _ = fs::remove_dir_all(&folder);
+    let _ = fs::remove_dir_all(&directory);
 }
 
 #[test]
@@ -233,8 +233,8 @@ fn a_metric_is_counted_in_one_group() {
     if let Some(reason) = no_hardware() {
         return skip(&reason);
     }
-    let folder = folder("metric");
-    let (path, known) = program(&folder);
+    let directory = directory("metric");
+    let (path, known) = program(&directory);
     let output = truecount()
         .args(["stat", "--json", "-M", "IPC:u", "--"])
         .arg(&path)
@@ -262,7 +262,7 @@ fn a_metric_is_counted_in_one_group() {
         ipc["value"].as_f64().unwrap(),
         instructions as f64 / cycles as f64
     );
-    // More than the PMU has counters for: groups in turns, each labelled.
+    // More than the PMU has counters for: groups multiplexed, each labelled.
     let output = truecount()
         .args(["stat", "--json", "-M", "general:u", "--"])
         .arg(&path)
@@ -276,5 +276,5 @@ fn a_metric_is_counted_in_one_group() {
     }
     let ipc = &metrics[0];
     assert!(ipc["value"].as_f64().unwrap() > 0.0, "{ipc}");
-    let _ = fs::remove_dir_all(&folder);
+    let _ = fs::remove_dir_all(&directory);
 }

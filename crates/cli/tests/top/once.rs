@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Busy, text, truecount};
 
-/// The document; `None` where perf events are not to be had.
+/// The document; `None` where perf events are not available.
 fn once(arguments: &[&str]) -> Option<Value> {
     let output = truecount(&[&["top", "--once", "--json"], arguments].concat());
     if output.status.code() == Some(125) {
@@ -221,7 +221,7 @@ fn a_process_that_ends_ends_the_sampling() {
     busy.0.wait().unwrap();
     let output = top.wait_with_output().unwrap();
     if output.status.code() == Some(125) {
-        println!("skipped: perf events are not to be had");
+        println!("skipped: perf events are not available");
         return;
     }
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -251,7 +251,7 @@ fn ticks(pid: &str) -> u64 {
     rest.split(' ').nth(11).unwrap().parse().unwrap()
 }
 
-/// One line with cause and mend, and the status.
+/// One line with cause and hint, and the status.
 fn refused(arguments: &[&str], status: i32, parts: &[&str]) {
     let output = truecount(arguments);
     let said = text(&output.stderr);
@@ -302,7 +302,7 @@ fn wrong_input_gets_one_line_and_a_status() {
 
 /// Without the right to look at other users' processes.
 #[test]
-fn missing_rights_are_told_with_their_mend() {
+fn missing_rights_are_told_with_their_hint() {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     let level: i32 = paranoid
         .ok()
@@ -310,7 +310,7 @@ fn missing_rights_are_told_with_their_mend() {
         .unwrap_or(-1);
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-    // The test's folder may not be readable for nobody.
+    // The test's directory may not be readable for nobody.
     let copy = std::env::temp_dir().join(format!("truecount-nobody-{}", std::process::id()));
     std::fs::copy(env!("CARGO_BIN_EXE_truecount"), &copy).unwrap();
     let output = command

@@ -9,16 +9,16 @@ use super::{Busy, text, truecount};
 /// A terminal with a shell in it, on a server of its own.
 struct Terminal {
     socket: String,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Terminal {
     /// `None` where there is no tmux.
     fn start(name: &str) -> Option<Self> {
         let socket = format!("truecount-{name}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(&socket);
-        std::fs::create_dir_all(&folder).unwrap();
-        let this = Self { socket, folder };
+        let directory = std::env::temp_dir().join(&socket);
+        std::fs::create_dir_all(&directory).unwrap();
+        let this = Self { socket, directory };
         let started = this.tmux(&[
             "-f",
             "/dev/null",
@@ -79,7 +79,7 @@ impl Terminal {
     }
 
     fn file(&self, name: &str) -> String {
-        self.folder.join(name).to_str().unwrap().to_owned()
+        self.directory.join(name).to_str().unwrap().to_owned()
     }
 
     /// Starts top between two looks at the terminal's settings.
@@ -119,7 +119,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.tmux(&["kill-server"]);
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

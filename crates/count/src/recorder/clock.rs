@@ -72,7 +72,7 @@ impl Wall {
                 last.1.saturating_sub(first.1),
             );
             let factor = (u128::from(ns) << 32) / u128::from(ticks_passed.max(1));
-            // Between 0.1 and 10 GHz; anything else is no clock to rely on.
+            // Between 0.1 and 10 GHz; anything else is not a clock to rely on.
             if let Ok(factor) = u64::try_from(factor)
                 && ((1 << 32) / 10..(1_u64 << 32) * 10).contains(&factor)
             {

@@ -39,7 +39,7 @@ impl fmt::Display for RecorderError {
                 write!(
                     f,
                     "{found} counters for a recorder: name one to {}",
-                    super::MOST_COUNTERS
+                    super::MAX_COUNTERS
                 )
             }
             Self::Counter(error) => error.fmt(f),

@@ -2,7 +2,7 @@
 
 use super::buffer::{Buffer, event};
 use super::clock::{Clock, Hot, Points};
-use super::{Label, MOST_COUNTERS, Recorder, RecorderError, Shared};
+use super::{Label, MAX_COUNTERS, Recorder, RecorderError, Shared};
 use crate::arch;
 use crate::policy::Fence;
 use std::cell::{Cell, RefCell};
@@ -237,7 +237,7 @@ impl Open {
     }
 
     /// Where the counters stand. The first is read first.
-    pub(super) fn starts(&self) -> [u64; MOST_COUNTERS] {
+    pub(super) fn starts(&self) -> [u64; MAX_COUNTERS] {
         let mut starts = [self.first.clock.now(), 0, 0, 0];
         for (start, lane) in starts.iter_mut().skip(1).zip(&self.more) {
             *start = lane.clock.now();
@@ -268,7 +268,7 @@ impl Open {
         if self.more.is_empty() {
             return self.first.clock.now();
         }
-        let mut starts = Box::new([0; MOST_COUNTERS]);
+        let mut starts = Box::new([0; MAX_COUNTERS]);
         *starts = self.starts();
         Box::into_raw(starts).expose_provenance() as u64
     }
@@ -304,8 +304,8 @@ impl Open {
         }
         let address = std::ptr::with_exposed_provenance_mut(begin as usize);
         // SAFETY: `begin_other` made the box, `more` has not changed, and it is given back once.
-        let starts: Box<[u64; MOST_COUNTERS]> = unsafe { Box::from_raw(address) };
-        let mut pairs = [None; MOST_COUNTERS];
+        let starts: Box<[u64; MAX_COUNTERS]> = unsafe { Box::from_raw(address) };
+        let mut pairs = [None; MAX_COUNTERS];
         for (pair, lane_and_start) in pairs.iter_mut().zip(self.lanes().zip(*starts)) {
             *pair = Some(lane_and_start);
         }

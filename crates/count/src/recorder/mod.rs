@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most counters that one recorder takes at once.
-pub const MOST_COUNTERS: usize = 4;
+pub const MAX_COUNTERS: usize = 4;
 
 /// A label whose text is in the files already: the cheapest way to name a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -141,7 +141,7 @@ impl Recorder {
         counters: &[&str],
         options: Options,
     ) -> Result<Self, RecorderError> {
-        if counters.is_empty() || counters.len() > MOST_COUNTERS {
+        if counters.is_empty() || counters.len() > MAX_COUNTERS {
             return Err(RecorderError::Counters {
                 found: counters.len(),
             });

@@ -11,19 +11,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Writes the package, with the workspace's locked versions, and gives its folder.
+/// Writes the package, with the workspace's locked versions, and gives its directory.
 fn package() -> PathBuf {
     let library = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("probes");
-    fs::create_dir_all(folder.join("src")).unwrap();
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("probes");
+    fs::create_dir_all(directory.join("src")).unwrap();
     let manifest = format!(
         "[package]\nname = \"probes\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
          [dependencies]\ntruecount = {{ path = {library:?} }}\n\n[profile.release]\ncodegen-units = 1\n"
     );
-    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
-    fs::write(folder.join("src/main.rs"), include_str!("probes.rs")).unwrap();
-    fs::copy(library.join("../../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
-    folder
+    fs::write(directory.join("Cargo.toml"), manifest).unwrap();
+    fs::write(directory.join("src/main.rs"), include_str!("probes.rs")).unwrap();
+    fs::copy(
+        library.join("../../Cargo.lock"),
+        directory.join("Cargo.lock"),
+    )
+    .unwrap();
+    directory
 }
 
 /// The probes' instructions up to and without `ret`.

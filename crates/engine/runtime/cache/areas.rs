@@ -102,7 +102,7 @@ impl Cache {
     pub(super) fn full(&self, pc: u64) -> ! {
         crate::report::fail(format_args!(
             "the code cache is full: {} blocks of code translated in this process, {} areas; \
-             the engine does not empty it within a run (program at {pc:#x})",
+             the virtual PMU does not empty it within a run (program at {pc:#x})",
             self.blocks.len(),
             self.area_count
         ))

@@ -7,7 +7,7 @@ use super::{descriptor, events};
 use crate::pmu::attr::format;
 use crate::pmu::errno::*;
 use crate::pmu::page::BYTES;
-use crate::pmu::reading::{MOST_MEMBERS, MOST_WORDS, Member, lay_out, words};
+use crate::pmu::reading::{MAX_MEMBERS, MAX_WORDS, Member, lay_out, words};
 use crate::pmu::table::Table;
 use crate::sys;
 use crate::syscall_table as nr;
@@ -28,7 +28,7 @@ pub fn call(event: u32, number: u64, a: [u64; 6]) -> i64 {
 /// Takes closed events out of the event's group: nothing tells when a program
 /// closes one, so whoever is about to use the group looks.
 fn tidy(fd: u64, event: u32, table: &mut Table, world: &Threads) {
-    let mut members = [0u32; MOST_MEMBERS];
+    let mut members = [0u32; MAX_MEMBERS];
     let count = table.companions(event, &mut members);
     for &member in members.iter().take(count) {
         if !descriptor::is_open_beside(fd, member) {
@@ -38,7 +38,7 @@ fn tidy(fd: u64, event: u32, table: &mut Table, world: &Threads) {
 }
 
 fn read(fd: u64, event: u32, buffer: u64, len: u64) -> Result<u64, i64> {
-    let mut out = [0u64; MOST_WORDS];
+    let mut out = [0u64; MAX_WORDS];
     let count = events::with(|table, world| {
         let (read_format, _, removed) = table.about(event);
         if removed {
@@ -52,7 +52,7 @@ fn read(fd: u64, event: u32, buffer: u64, len: u64) -> Result<u64, i64> {
         if len / 8 < words(read_format, members) as u64 {
             return Err(ENOSPC);
         }
-        let mut seen = [Member::default(); MOST_MEMBERS];
+        let mut seen = [Member::default(); MAX_MEMBERS];
         let (members, time) = table.read(event, group, &mut seen, world);
         let seen = seen.get(..members).unwrap_or(&[]);
         // Killed before anybody could ask how long it ran: but it did run.

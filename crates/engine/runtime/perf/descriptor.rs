@@ -6,7 +6,7 @@
 
 use crate::pmu::errno::ENOENT;
 use crate::pmu::page::BYTES;
-use crate::pmu::table::MOST;
+use crate::pmu::table::MAX_EVENTS;
 use crate::report::Text;
 use crate::syscall_table as nr;
 use crate::{state, sys};
@@ -128,7 +128,7 @@ pub fn identify(fd: u64) -> Option<u32> {
     let position = unsafe { sys::call(nr::LSEEK, [fd, 0, 1, 0, 0, 0]) } as u64;
     let event = position.wrapping_sub(POSITIONS) / BYTES;
     (position >= POSITIONS
-        && event < MOST as u64
+        && event < MAX_EVENTS as u64
         && position.is_multiple_of(BYTES)
         && is_totals(fd))
     .then_some(event as u32)

@@ -8,7 +8,7 @@ use super::descriptor::Probe;
 use crate::layout::{Context, EVENT_PAGES, EVENT_TABLE, TOTALS_BASE, state as slot_state};
 use crate::pmu::Quantity;
 use crate::pmu::page::{BYTES, Page};
-use crate::pmu::table::{MOST, Table, World};
+use crate::pmu::table::{MAX_EVENTS, Table, World};
 use crate::syscall_table as nr;
 use crate::xlate::facts::Event;
 use crate::{counts, state, sys};
@@ -18,7 +18,8 @@ use core::sync::atomic::Ordering::*;
 const WAITERS: u32 = 1 << 31;
 
 const _: () = assert!(EVENT_TABLE + size_of::<Table>() as u64 <= EVENT_PAGES);
-const _: () = assert!(EVENT_PAGES + MOST as u64 * BYTES <= TOTALS_BASE + crate::layout::REGION);
+const _: () =
+    assert!(EVENT_PAGES + MAX_EVENTS as u64 * BYTES <= TOTALS_BASE + crate::layout::REGION);
 
 /// Threads of the run, as the table sees them.
 pub struct Threads;
@@ -56,7 +57,7 @@ impl World for Threads {
     }
 
     fn page(&self, event: u32) -> &Page {
-        let at = EVENT_PAGES + u64::from(event) % MOST as u64 * BYTES;
+        let at = EVENT_PAGES + u64::from(event) % MAX_EVENTS as u64 * BYTES;
         // SAFETY: the pages lie in the totals file, mapped for good; a page is atomics.
         unsafe { &*(at as *const Page) }
     }

@@ -3,7 +3,7 @@
 
 use super::{descriptor, events};
 use crate::layout::Context;
-use crate::pmu::attr::{self, Cpu, KNOWN, LEAST, Machine, Verdict};
+use crate::pmu::attr::{self, Cpu, KNOWN, MIN_SIZE, Machine, Verdict};
 use crate::pmu::errno::*;
 use crate::syscall_table as nr;
 use crate::{counts, state, sys};
@@ -94,7 +94,7 @@ fn copy_attr(address: u64, size: u32) -> Result<[u8; KNOWN], i64> {
     if !attr::plausible_size(size) {
         return Err(too_big());
     }
-    let size = u64::from(if size == 0 { LEAST } else { size });
+    let size = u64::from(if size == 0 { MIN_SIZE } else { size });
     let mut bytes = [0u8; KNOWN];
     if !sys::copy(bytes.as_mut_ptr() as u64, address, size.min(KNOWN as u64)) {
         return Err(EFAULT);
@@ -117,7 +117,7 @@ fn target(context: &Context, pid: i32) -> Result<u32, i64> {
     if unsafe { sys::call(nr::TKILL, [u64::from(id), 0, 0, 0, 0, 0]) } == -ESRCH {
         return Err(ESRCH);
     }
-    // It exists, and runs without the engine: nothing counts it.
+    // It exists, and runs without the virtual PMU: nothing counts it.
     events::slot_of_thread(id).ok_or(ENOENT)
 }
 

@@ -13,9 +13,9 @@ use super::{Quantity, errno::*};
 /// Bytes of the attribute that are looked at: up to Linux 6.18 (version 9).
 pub const KNOWN: usize = 144;
 /// Bytes of version 0, the least there is.
-pub const LEAST: u32 = 64;
+pub const MIN_SIZE: u32 = 64;
 /// A page: the most the kernel takes.
-pub const MOST: u32 = 4096;
+pub const MAX_SIZE: u32 = 4096;
 
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_HW_CACHE: u32 = 3;
@@ -131,7 +131,7 @@ pub enum Verdict {
 
 /// Whether `size` bytes can be an attribute.
 pub fn plausible_size(size: u32) -> bool {
-    size == 0 || (LEAST..=MOST).contains(&size)
+    size == 0 || (MIN_SIZE..=MAX_SIZE).contains(&size)
 }
 
 fn word(bytes: &[u8; KNOWN], at: usize) -> u64 {

@@ -3,10 +3,10 @@
 
 use super::attr::format;
 
-/// Words of the largest reading: a group of [`MOST_MEMBERS`] with everything.
-pub const MOST_WORDS: usize = 3 + 3 * MOST_MEMBERS;
+/// Words of the largest reading: a group of [`MAX_MEMBERS`] with everything.
+pub const MAX_WORDS: usize = 3 + 3 * MAX_MEMBERS;
 /// Most members of a group whose reading fits (the kernel: 16 KiB of reading).
-pub const MOST_MEMBERS: usize = 128;
+pub const MAX_MEMBERS: usize = 128;
 
 /// One event's part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,11 +13,11 @@ mod life;
 
 use super::attr::Request;
 use super::page::{Page, State};
-use super::reading::{MOST_MEMBERS, Member};
+use super::reading::{MAX_MEMBERS, Member};
 use super::{COUNTER, Quantity, errno::*};
 
 /// Events that can be open at a time in one run (a power of two).
-pub const MOST: usize = 8192;
+pub const MAX_EVENTS: usize = 8192;
 /// Threads and processes of a run.
 const SLOTS: usize = crate::layout::MAX_SLOTS as usize;
 
@@ -92,7 +92,7 @@ pub struct Table {
     /// How many are in use.
     used: u32,
     heads: [u32; SLOTS],
-    entries: [Entry; MOST],
+    entries: [Entry; MAX_EVENTS],
 }
 
 fn link(index: u32) -> u32 {
@@ -101,10 +101,10 @@ fn link(index: u32) -> u32 {
 
 impl Table {
     fn at(&self, event: u32) -> &Entry {
-        &self.entries[event as usize & (MOST - 1)]
+        &self.entries[event as usize & (MAX_EVENTS - 1)]
     }
     fn edit(&mut self, event: u32) -> &mut Entry {
-        &mut self.entries[event as usize & (MOST - 1)]
+        &mut self.entries[event as usize & (MAX_EVENTS - 1)]
     }
     fn has(&self, event: u32, bits: u32) -> bool {
         self.at(event).flags & bits == bits
@@ -116,7 +116,7 @@ impl Table {
     /// Entries of a thread, one after the other, into `each`.
     fn of_slot(&mut self, slot: u32, mut each: impl FnMut(&mut Self, u32)) {
         let mut next = *self.head(slot);
-        for _ in 0..MOST {
+        for _ in 0..MAX_EVENTS {
             let Some(event) = next.checked_sub(1) else {
                 return;
             };
@@ -129,7 +129,7 @@ impl Table {
     fn family(&mut self, root: u32, mut each: impl FnMut(&mut Self, u32)) {
         let mut next = self.at(root).next_child;
         each(self, root);
-        for _ in 0..MOST {
+        for _ in 0..MAX_EVENTS {
             let Some(child) = next.checked_sub(1) else {
                 return;
             };
@@ -141,7 +141,7 @@ impl Table {
     /// A group, its leader first.
     fn group(&mut self, event: u32, mut each: impl FnMut(&mut Self, u32)) {
         let mut next = link(self.at(event).leader);
-        for _ in 0..=MOST_MEMBERS {
+        for _ in 0..=MAX_MEMBERS {
             let Some(member) = next.checked_sub(1) else {
                 return;
             };
@@ -152,12 +152,12 @@ impl Table {
 
     /// Whether the table is full: [`Self::sweep`] may help.
     pub fn is_full(&self) -> bool {
-        self.used as usize >= MOST
+        self.used as usize >= MAX_EVENTS
     }
 
     fn take(&mut self, slot: u32, fresh: Entry) -> Option<u32> {
-        for step in 0..MOST as u32 {
-            let event = self.hint.wrapping_add(step) & (MOST as u32 - 1);
+        for step in 0..MAX_EVENTS as u32 {
+            let event = self.hint.wrapping_add(step) & (MAX_EVENTS as u32 - 1);
             if self.at(event).flags == 0 {
                 self.hint = event + 1;
                 self.used += 1;
@@ -194,7 +194,7 @@ impl Table {
             let mut members = 0;
             let fits = head.leader == leader && head.slot == slot && !request.alone;
             self.group(leader, |_, _| members += 1);
-            if !fits || members >= MOST_MEMBERS {
+            if !fits || members >= MAX_MEMBERS {
                 return Err(EINVAL);
             }
         }

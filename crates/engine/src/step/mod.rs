@@ -15,7 +15,7 @@
 //! restarted (`epoll_wait` gives EINTR; a restarted one is not counted twice); there are no restartable
 //! sequences (rseq(2) gives ENOSYS, or none would ever end); a set-user-id program runs without its
 //! privileges unless the tracer has CAP_SYS_PTRACE; `r11` shows the trap flag after a system call
-//! (`pushf` does not: it is mended). `int1` is not supported. A child made with
+//! (`pushf` does not: it is repaired). `int1` is not supported. A child made with
 //! `CLONE_UNTRACED` is not followed.
 
 #[cfg(target_arch = "x86_64")]
@@ -108,13 +108,13 @@ pub struct StepOptions<'a> {
 
 /// Runs `command` to its end, one instruction at a time, and counts what it retires.
 ///
-/// Arguments, environment, folder and standard streams are those of `command`, by default the
+/// Arguments, environment, directory and standard streams are those of `command`, by default the
 /// caller's own. Nobody reads a stream that is `Stdio::piped()`: pass a file or a pipe's end.
 /// Returns when the program and everything that it started has ended. The work is done on a thread
 /// of its own, so other children of the caller are not disturbed.
 ///
 /// # Errors
-/// [`StepError`]; a program that starts and then fails or is killed is no error, see [`StepTotals::exit`].
+/// [`StepError`]; a program that starts and then fails or is killed is not an error, see [`StepTotals::exit`].
 ///
 /// # Example
 /// ```no_run

@@ -205,7 +205,7 @@ pub(super) fn pidfd(pid: i32) -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Kills the process behind a handle; one that has ended is no error.
+/// Kills the process behind a handle; one that has ended is not an error.
 pub(super) fn kill_pidfd(fd: &OwnedFd) {
     let (fd, signal) = (i64::from(fd.as_raw_fd()), i64::from(libc::SIGKILL));
     // SAFETY: no siginfo is passed, the rest are numbers.

@@ -190,7 +190,7 @@ impl<'a> Threads<'a> {
             thread.forgiven = false;
             thread.born = false;
         }
-        // A thread killed meanwhile has no mask to mend.
+        // A thread killed meanwhile has no mask to repair.
         let _ = sys::unblock_trap(tid);
     }
 
@@ -317,7 +317,7 @@ impl<'a> Threads<'a> {
 
 /// Clears the trap flag in the flags that `pushf` has just stored: the program did not set it.
 fn hide_trap_flag(tid: i32) {
-    // A thread killed meanwhile has no stack to mend.
+    // A thread killed meanwhile has no stack to repair.
     if let Ok(sp) = sys::register(tid, Register::StackPointer)
         && let Ok(word) = sys::peek(tid, sp)
         && word & TRAP_FLAG != 0

@@ -1,5 +1,5 @@
 //! Linux system calls of x86-64: a row a call, with what it is about and who answers it when a
-//! program runs under the engine. The translator, the runtime's dispatch and the table in
+//! program runs under the virtual PMU. The translator, the runtime's dispatch and the table in
 //! `docs/virtual-pmu.md` are made from these rows. `core` only: launcher and runtime compile this
 //! same source.
 //!

@@ -1,4 +1,4 @@
-//! Why a program cannot run under the engine.
+//! Why a program cannot run under the virtual PMU.
 
 use std::io;
 
@@ -42,13 +42,13 @@ pub enum LaunchError {
         program: String,
     },
     /// The program ended before the engine was in it.
-    #[error("{program} ended before the engine could start in it")]
+    #[error("{program} ended before the virtual PMU could start in it")]
     Vanished {
         /// The program's name.
         program: String,
     },
     /// A step of putting the runtime into the program failed.
-    #[error("the engine cannot be put into the program: {what}: {error}")]
+    #[error("the virtual PMU cannot be put into the program: {what}: {error}")]
     Inject {
         /// The step.
         what: &'static str,
@@ -64,7 +64,7 @@ pub enum LaunchError {
         error: io::Error,
     },
     /// A bug: a check inside the engine failed. The run's effects are void.
-    #[error("the engine ended the run: {report}")]
+    #[error("the virtual PMU ended the run: {report}")]
     Internal {
         /// The report.
         report: String,

@@ -124,7 +124,7 @@ pub fn available() -> Result<(), LaunchError> {
     }
 }
 
-/// A program running under the engine.
+/// A program running under the virtual PMU.
 pub struct Running {
     child: Child,
     shared: Arc<shared::Shared>,
@@ -144,7 +144,7 @@ pub struct Outcome {
     pub times: Option<Times>,
 }
 
-/// Starts `command` under the engine. Standard streams, environment and working
+/// Starts `command` under the virtual PMU. Standard streams, environment and working
 /// directory are the command's.
 ///
 /// # Errors

@@ -3,14 +3,14 @@
 //! each check are in `DESIGN.md`, "Translations on disk".
 
 mod build_id;
+mod directory;
 mod file;
-mod folder;
 
 use super::shared::{IMAGE, MappedContext};
 use crate::layout::save;
 use crate::snapshot::hash;
+use directory::Directory;
 use file::{Copied, Label, Process};
-use folder::Folder;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,13 +24,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// Neither `XDG_CACHE_HOME` nor `HOME` names a folder.
+    /// Neither `XDG_CACHE_HOME` nor `HOME` names a directory.
     #[error("neither XDG_CACHE_HOME nor HOME is an absolute path")]
     NoHome,
-    /// The folder is there but must not be trusted.
+    /// The directory is there but must not be trusted.
     #[error("{}: {why}", path.display())]
     Unsafe {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// What is wrong with it.
         why: &'static str,
@@ -38,14 +38,14 @@ pub enum CacheError {
     /// The system's reason.
     #[error("{}: {error}", path.display())]
     Io {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// What the system says.
         error: io::Error,
     },
 }
 
-/// A folder of translations that can be used again; cheap to clone. Keep one for
+/// A directory of translations that can be used again; cheap to clone. Keep one for
 /// several runs: each of its files is checked once.
 ///
 /// ```no_run
@@ -57,7 +57,7 @@ pub struct Cache(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    folder: Folder,
+    directory: Directory,
     known: Mutex<HashMap<OsString, Known>>,
     temporary: AtomicU64,
 }
@@ -79,16 +79,16 @@ impl Cache {
     /// # Errors
     /// [`CacheError`]: there is no such place, or it is not the user's alone.
     pub fn user() -> Result<Self, CacheError> {
-        Self::open(&Folder::of_user().ok_or(CacheError::NoHome)?)
+        Self::open(&Directory::of_user().ok_or(CacheError::NoHome)?)
     }
 
-    /// A folder of one's choice; created with mode 0700 where it is missing.
+    /// A directory of one's choice; created with mode 0700 where it is missing.
     ///
     /// # Errors
     /// [`CacheError`]: it cannot be opened, or is not the user's alone.
     pub fn open(path: &Path) -> Result<Self, CacheError> {
         Ok(Self(Arc::new(Inner {
-            folder: Folder::open(path)?,
+            directory: Directory::open(path)?,
             known: Mutex::default(),
             temporary: AtomicU64::new(0),
         })))
@@ -96,16 +96,16 @@ impl Cache {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.0.folder.path()
+        self.0.directory.path()
     }
 
     /// Removes every translation; returns how many files there were.
     ///
     /// # Errors
-    /// The system's, from reading the folder or removing a file.
+    /// The system's, from reading the directory or removing a file.
     pub fn clear(&self) -> io::Result<usize> {
         self.0.known().clear();
-        self.0.folder.clear()
+        self.0.directory.clear()
     }
 }
 
@@ -166,14 +166,14 @@ impl Store {
         }
         let entry = known.entry(key.name.clone()).or_default();
         if entry.file.is_none()
-            && let Some(file) = inner.folder.read(&key.name)
+            && let Some(file) = inner.directory.read(&key.name)
         {
             if file::is_valid(&file, key.label) {
-                Folder::touch(&file);
+                Directory::touch(&file);
                 entry.file = Some(Arc::new(file));
             } else {
                 // Of another engine, or damaged: of no use to anyone.
-                let _ = inner.folder.remove(&key.name);
+                let _ = inner.directory.remove(&key.name);
             }
         }
         Plan {
@@ -216,11 +216,11 @@ impl Store {
         }
         let inner = &cache.0;
         let number = inner.temporary.fetch_add(1, Ordering::Relaxed);
-        let temporary = OsString::from(Folder::temporary(number));
-        let file = inner.folder.create(&temporary)?;
+        let temporary = OsString::from(Directory::temporary(number));
+        let file = inner.directory.create(&temporary)?;
         let kept = self.write(context, pid, &key, &file, inner, &temporary);
         if !matches!(kept, Ok(true)) {
-            let _ = inner.folder.remove(&temporary);
+            let _ = inner.directory.remove(&temporary);
             return kept.map(|_| ());
         }
         let mut known = inner.known();
@@ -228,7 +228,7 @@ impl Store {
         entry.saves += 1;
         entry.file = Some(Arc::new(file));
         drop(known);
-        inner.folder.prune(&key.name)
+        inner.directory.prune(&key.name)
     }
 
     fn write(
@@ -244,7 +244,7 @@ impl Store {
         match file::copy(&Process(pid), address, key.label, file)? {
             Copied::Worthless => {
                 // The next run starts afresh.
-                let _ = inner.folder.remove(&key.name);
+                let _ = inner.directory.remove(&key.name);
                 if let Some(entry) = inner.known().get_mut(&key.name) {
                     (entry.file, entry.saves) = (None, entry.saves + 1);
                 }
@@ -262,7 +262,7 @@ impl Store {
                     return Ok(false);
                 }
                 file::seal(file, checksum)?;
-                inner.folder.rename(temporary, &key.name)?;
+                inner.directory.rename(temporary, &key.name)?;
                 Ok(true)
             }
         }

@@ -39,13 +39,13 @@ fn true_is_the_same_five_times() {
 }
 
 #[test]
-fn the_program_sees_its_own_arguments_folder_streams_and_environment() {
+fn the_program_sees_its_own_arguments_directory_streams_and_environment() {
     if !has("true") {
         return;
     }
-    let folder = std::env::temp_dir().join(format!("truecount-step-io-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let (input, output) = (folder.join("in"), folder.join("out"));
+    let directory = std::env::temp_dir().join(format!("truecount-step-io-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let (input, output) = (directory.join("in"), directory.join("out"));
     fs::write(&input, "typed\n").unwrap();
     let mut command = Command::new("sh");
     command
@@ -56,15 +56,18 @@ fn the_program_sees_its_own_arguments_folder_streams_and_environment() {
             "a b",
         ])
         .env("MARK", "set")
-        .current_dir(&folder)
+        .current_dir(&directory)
         .stdin(fs::File::open(&input).unwrap())
         .stdout(fs::File::create(&output).unwrap());
     let totals = run(command, StepOptions::default()).unwrap();
     assert_eq!(totals.exit, Exit::Code(3));
-    let folder = folder.canonicalize().unwrap();
+    let directory = directory.canonicalize().unwrap();
     let said = fs::read_to_string(&output).unwrap();
-    assert_eq!(said, format!("typed|zero|a b|set|{}\n", folder.display()));
-    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(
+        said,
+        format!("typed|zero|a b|set|{}\n", directory.display())
+    );
+    fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What several tests need to run programs under the engine.
+//! What several tests need to run programs under the virtual PMU.
 #![allow(dead_code)] // each takes its part
 #![allow(clippy::expect_used)] // helpers of tests
 
@@ -18,7 +18,7 @@ pub fn fixed_layout(command: &mut Command) {
     }
 }
 
-/// Starts it under the engine; `None` (and a printed reason) where the machine forbids ptrace.
+/// Starts it under the virtual PMU; `None` (and a printed reason) where the machine forbids ptrace.
 pub fn launch(command: &mut Command, options: &Options) -> Option<Running> {
     match virt::launch(command, options) {
         Ok(running) => Some(running),
@@ -30,11 +30,11 @@ pub fn launch(command: &mut Command, options: &Options) -> Option<Running> {
     }
 }
 
-/// A program from C or assembly (`name` with its ending) in the tests' own folder; `None` (and a printed reason) where
+/// A program from C or assembly (`name` with its ending) in the tests' own directory; `None` (and a printed reason) where
 /// there is no compiler.
 pub fn built(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
     let source_file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&source_file, source).expect("the tests' folder is writable");
+    std::fs::write(&source_file, source).expect("the tests' directory is writable");
     let program = source_file.with_extension("");
     let _ = std::fs::remove_file(&program);
     let status = Command::new("cc")

@@ -1,4 +1,4 @@
-//! The process that executes cases: natively or under the engine, it cannot tell.
+//! The process that executes cases: natively or under the virtual PMU, it cannot tell.
 //!
 //! Each case is entered with all registers set and left through [`leave`], which stores all of them, or by a
 //! synchronous signal, whose handler takes the registers from the signal frame.

@@ -1,4 +1,4 @@
-//! Random code leaves the same state under the engine as natively, and executes as many instructions as
+//! Random code leaves the same state under the virtual PMU as natively, and executes as many instructions as
 //! single-stepping counts.
 //!
 //! A run makes a few thousand cases from a fixed seed. Longer:
@@ -48,7 +48,7 @@ fn child() {
     std::fs::write(PathBuf::from(path).with_extension("out"), bytes).unwrap();
 }
 
-/// A folder for one batch of cases.
+/// A directory for one batch of cases.
 struct Batch {
     file: PathBuf,
 }

@@ -88,7 +88,7 @@ impl fmt::Display for NoValue {
         match self {
             Self::Missing(name) => write!(f, "{name} was not counted"),
             Self::DivisionByZero(what) => write!(f, "{what} is 0"),
-            Self::NotFinite => f.write_str("the result is no finite number"),
+            Self::NotFinite => f.write_str("the result is not a finite number"),
             Self::Circular(name) => write!(f, "the formula of {name} refers to itself"),
         }
     }

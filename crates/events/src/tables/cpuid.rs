@@ -5,7 +5,7 @@
 use super::Arch;
 use crate::{Cpu, Vendor};
 
-/// Model, its other names. Short names: Intel's perfmon folders and common use.
+/// Model, its other names. Short names: Intel's perfmon directories and common use.
 const ALIASES: &[(&str, &[&str])] = &[
     ("alderlake", &["adl", "rpl", "raptorlake"]),
     ("alderlaken", &["adln", "adl-n"]),

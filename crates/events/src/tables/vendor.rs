@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 /// Largest file read, in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// A folder that cannot be used.
+/// A directory that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VendorError {
-    /// The file or folder.
+    /// The file or directory.
     pub path: PathBuf,
     /// Why.
     pub reason: String,
@@ -51,8 +51,8 @@ struct Row {
 }
 
 impl Tables {
-    /// Reads a folder with a `mapfile.csv` (`pmu-events/arch/x86`, Intel's perfmon), or a folder or file of events
-    /// alone, which becomes one model with the folder's name.
+    /// Reads a directory with a `mapfile.csv` (`pmu-events/arch/x86`, Intel's perfmon), or a directory or file of events
+    /// alone, which becomes one model with the directory's name.
     ///
     /// # Errors
     /// What cannot be read or is not such a file.
@@ -65,10 +65,10 @@ impl Tables {
         if mapfile.is_file() {
             tables.add_mapped(dir, &mapfile)?;
         } else {
-            let folder = dir
+            let directory = dir
                 .file_stem()
                 .map_or("events".into(), |n| n.to_string_lossy());
-            let name = folder.into_owned();
+            let name = directory.into_owned();
             let arch = match &name {
                 n if n.starts_with("amd") => Arch::Amd,
                 n if n.starts_with("cortex") || n.starts_with("neoverse") => Arch::Arm,
@@ -199,7 +199,7 @@ impl Tables {
     }
 }
 
-/// `skylake_core_v1.2` of perfmon is `skylake`; a folder's name stays.
+/// `skylake_core_v1.2` of perfmon is `skylake`; a directory's name stays.
 fn model_name(stem: &str) -> String {
     let stem = stem.to_ascii_lowercase();
     match stem.split_once('_') {
@@ -320,7 +320,7 @@ impl Reader {
         if let Some(Value::String(name)) = object.get("ArchStdEvent") {
             let Some(standard) = self.standard.get(&name.to_ascii_lowercase()) else {
                 return Err(format!(
-                    "ArchStdEvent {name} is not defined in the folder above"
+                    "ArchStdEvent {name} is not defined in the directory above"
                 ));
             };
             for (key, value) in standard {
@@ -483,5 +483,5 @@ fn number(object: &Object, key: &str) -> Result<Option<u64>, String> {
     };
     parsed
         .map(Some)
-        .map_err(|_| format!("{first:?} is no number"))
+        .map_err(|_| format!("{first:?} is not a number"))
 }

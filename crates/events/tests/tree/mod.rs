@@ -1,4 +1,4 @@
-//! Machines for tests: small sysfs trees in a temporary folder.
+//! Machines for tests: small sysfs trees in a temporary directory.
 #![allow(dead_code, reason = "each test file uses some")]
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! How exact counters are: each counter on each loop of known length, many times, in shuffled rounds.
 //!
-//! What is held against the truth is the count between two reads of the same counter, minus what two reads around a
+//! What is compared with the truth is the count between two reads of the same counter, minus what two reads around a
 //! loop of nothing count (the least of many). What an interrupt adds is found by counting the interrupts themselves in
 //! the same windows, with the CPU's event for them.
 
@@ -25,7 +25,7 @@ use truecount_stats::Schedule;
 
 pub use order::Ordering;
 pub use speclock::{SpecLockMap, Status};
-pub use tally::{Bar, ENOUGH_INTERRUPTS, Sample, Summed, Tally};
+pub use tally::{Bar, MIN_INTERRUPTS, Sample, Summed, Tally};
 pub use truth::{Quantity, Target};
 pub use verdict::{Kind, Verdict, of_counter, of_loop};
 
@@ -109,7 +109,7 @@ pub struct Missing {
     pub reason: String,
     /// What to do, where something can be done.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub mend: Option<String>,
+    pub hint: Option<String>,
 }
 
 /// The event that counts interrupts.
@@ -284,7 +284,7 @@ impl Run<'_> {
                 Some(reason) => self.outcome.missing_loops.push(Missing {
                     name: each.name.to_owned(),
                     reason: reason.to_owned(),
-                    mend: None,
+                    hint: None,
                 }),
             }
         }
@@ -309,7 +309,7 @@ impl Run<'_> {
                 Err(error) => self.outcome.unavailable.push(Missing {
                     name: target.event.clone(),
                     reason: error.to_string(),
-                    mend: None,
+                    hint: None,
                 }),
             }
         }

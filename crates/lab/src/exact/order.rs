@@ -21,7 +21,7 @@ const READS: u32 = 2_000;
 pub struct Ordering {
     /// `none`, `lfence`, `serialize`, `cpuid`, `isb`.
     pub policy: String,
-    /// Why it cannot be had; then the numbers are missing.
+    /// Why it is not available; then the numbers are missing.
     pub reason: Option<String>,
     /// Measurements of a short loop, and of them those that are below, at, and above the truth.
     pub samples: u64,
@@ -105,7 +105,7 @@ fn one<P: Policy>(policy: &str, event: &str, arena: &mut Arena) -> Ordering {
         under: summed.under,
         exact: summed.exact,
         over: summed.over,
-        range: Some((summed.least, summed.most)),
+        range: Some((summed.min, summed.max)),
         ns: Some(ns),
         instructions: Some(counter.overhead(100)),
     }

@@ -41,7 +41,7 @@ pub struct SpecLockMap {
     /// In words.
     pub detail: String,
     /// What to do.
-    pub mend: Option<String>,
+    pub hint: Option<String>,
 }
 
 /// Counts the event around locked instructions, where the CPU is a Zen.
@@ -82,10 +82,10 @@ fn count(arena: &mut Arena) -> Result<(u64, u64), String> {
 }
 
 fn judge(zen: bool, counted: Option<Result<(u64, u64), String>>) -> SpecLockMap {
-    let found = |status, detail: String, mend: Option<&str>| SpecLockMap {
+    let found = |status, detail: String, hint: Option<&str>| SpecLockMap {
         status,
         detail,
-        mend: mend.map(str::to_owned),
+        hint: hint.map(str::to_owned),
     };
     match counted {
         _ if !zen => found(
@@ -126,7 +126,7 @@ mod tests {
         let on = judge(true, Some(Ok((5000, 4998))));
         assert_eq!(on.status, Status::On);
         assert!(
-            on.mend
+            on.hint
                 .as_deref()
                 .is_some_and(|m| m.contains("bit 54") && m.contains("0xc0011020"))
         );

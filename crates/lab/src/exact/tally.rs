@@ -4,14 +4,14 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Distinct pairs of deviation and interrupts kept; a counter that needs more is no counter of this quantity.
-const MOST: usize = 4096;
+/// Distinct pairs of deviation and interrupts kept; a counter that needs more is not a counter of this quantity.
+const MAX_PAIRS: usize = 4096;
 
 /// Counts per interrupt that are looked for.
 const PER_INTERRUPT: std::ops::RangeInclusive<i64> = -4..=4;
 
 /// Interrupts that must have been seen before anything is said about one.
-pub const ENOUGH_INTERRUPTS: u64 = 5;
+pub const MIN_INTERRUPTS: u64 = 5;
 
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,9 +55,9 @@ pub struct Summed {
     /// Above it.
     pub over: u64,
     /// Smallest deviation.
-    pub least: i64,
+    pub min: i64,
     /// Largest deviation.
-    pub most: i64,
+    pub max: i64,
     /// Sum of all deviations.
     pub total: i64,
     /// Samples by deviation, the most frequent ones, in the order of deviation.
@@ -82,7 +82,7 @@ impl Tally {
     pub fn add(&mut self, sample: Sample) {
         let key = (sample.deviation, sample.interrupts);
         self.ns = self.ns.saturating_add(sample.ns);
-        if self.joint.len() < MOST || self.joint.contains_key(&key) {
+        if self.joint.len() < MAX_PAIRS || self.joint.contains_key(&key) {
             *self.joint.entry(key).or_insert(0) += 1;
         } else {
             self.left_out += 1;
@@ -127,7 +127,7 @@ impl Tally {
         };
         let kept: u64 = histogram.values().sum();
         let (under, exact, over) = (count(|d| d < 0), count(|d| d == 0), count(|d| d > 0));
-        let enough = interrupts.is_some_and(|taken| taken >= ENOUGH_INTERRUPTS);
+        let enough = interrupts.is_some_and(|taken| taken >= MIN_INTERRUPTS);
         // Of two as good, the one that leaves nothing over; then the one nearer to 0: an interrupt that nothing speaks
         // for adds nothing.
         let best = PER_INTERRUPT
@@ -159,8 +159,8 @@ impl Tally {
             under,
             exact,
             over,
-            least,
-            most,
+            min: least,
+            max: most,
             total,
             histogram: lines,
             left_out: cut.saturating_add(self.left_out),
@@ -201,7 +201,7 @@ mod tests {
         ]);
         assert_eq!((s.per_interrupt, s.base, s.explained), (Some(1), 0, 1.0));
         assert_eq!((s.under, s.exact, s.over, s.total), (0, 2, 4, 7));
-        assert_eq!((s.least, s.most, s.interrupts), (0, 3, Some(7)));
+        assert_eq!((s.min, s.max, s.interrupts), (0, 3, Some(7)));
         assert!((s.seconds - 6e-6).abs() < 1e-12);
     }
 

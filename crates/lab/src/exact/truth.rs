@@ -65,7 +65,7 @@ impl Quantity {
     }
 }
 
-/// An event and what it is held against.
+/// An event and what it is compared with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// The event's expression.

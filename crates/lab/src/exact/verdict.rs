@@ -1,7 +1,7 @@
 //! What the deviations mean, in a word and in words.
 
 use super::OnLoop;
-use super::tally::{ENOUGH_INTERRUPTS, Summed};
+use super::tally::{MIN_INTERRUPTS, Summed};
 use serde::{Deserialize, Serialize};
 
 /// Share of samples that a rule must explain. An interrupt that falls between the read of its own counter and the read
@@ -54,7 +54,7 @@ pub fn of_loop(s: &Summed, turn: &str, times: u64) -> Verdict {
     }
     if s.exact == s.samples {
         let also = match s.interrupts {
-            Some(taken) if taken >= ENOUGH_INTERRUPTS => format!(", through {taken} interrupts"),
+            Some(taken) if taken >= MIN_INTERRUPTS => format!(", through {taken} interrupts"),
             _ => String::new(),
         };
         return Verdict::new(
@@ -76,7 +76,7 @@ pub fn of_loop(s: &Summed, turn: &str, times: u64) -> Verdict {
             Kind::Exact,
             format!(
                 "exact in {} of {} measurements; the others from {:+} to {:+}",
-                s.exact, s.samples, s.least, s.most
+                s.exact, s.samples, s.min, s.max
             ),
         ),
         Some(0) | None if ruled => Verdict::new(Kind::PerTurn, each_turn),
@@ -95,7 +95,7 @@ pub fn of_loop(s: &Summed, turn: &str, times: u64) -> Verdict {
             Kind::Overcount,
             format!(
                 "too many in {} of {} measurements, by up to {}",
-                s.over, s.samples, s.most
+                s.over, s.samples, s.max
             ),
         ),
         _ if s.over == 0 => Verdict::new(
@@ -104,14 +104,14 @@ pub fn of_loop(s: &Summed, turn: &str, times: u64) -> Verdict {
                 "too few in {} of {} measurements, by up to {}",
                 s.under,
                 s.samples,
-                s.least.unsigned_abs()
+                s.min.unsigned_abs()
             ),
         ),
         _ => Verdict::new(
             Kind::Unsteady,
             format!(
                 "from {:+} to {:+} of the truth; {} of {} measurements exact",
-                s.least, s.most, s.exact, s.samples
+                s.min, s.max, s.exact, s.samples
             ),
         ),
     }
@@ -171,9 +171,9 @@ pub fn of_counter(loops: &[OnLoop], timer_hertz: Option<u32>) -> Verdict {
     }
     let taken: u64 = measured.iter().filter_map(|l| l.summed.interrupts).sum();
     let all: u64 = measured.iter().filter_map(|l| l.cpu_interrupts).sum();
-    let through = if taken >= ENOUGH_INTERRUPTS {
+    let through = if taken >= MIN_INTERRUPTS {
         format!(", through {taken} interrupts")
-    } else if all >= ENOUGH_INTERRUPTS && measured.iter().all(|l| l.summed.interrupts.is_none()) {
+    } else if all >= MIN_INTERRUPTS && measured.iter().all(|l| l.summed.interrupts.is_none()) {
         format!(", while the CPU took {all} interrupts")
     } else {
         String::new()

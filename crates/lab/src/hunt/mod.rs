@@ -1,7 +1,7 @@
-//! The hunt for what event selectors count: selector after selector, in batches of as many as the PMU takes at once,
+//! The scan for what event selectors count: selector after selector, in batches of as many as the PMU takes at once,
 //! over repeated identical runs of a workload, beside references that are counted in the same runs.
 //!
-//! The method is that of the report that found r0420 on Zen: try every selector, see which tick, see where they tick, and
+//! The method is that of the report that found r0420 on Zen: try every selector, see which count, see where they count, and
 //! hold them against what is known. Only `perf_event_open` is used; nothing writes to an MSR by itself.
 
 pub mod builtin;
@@ -15,7 +15,9 @@ mod workload;
 
 pub use builtin::Builtin;
 pub use outcome::{Found, InPhase, Outcome, Range, Silent, Unavailable, outcome};
-pub use relate::{CORRELATED, ENOUGH, Envelope, Kind, MOSTLY, Relation, Series, Sum, relate, sum};
+pub use relate::{
+    CORRELATED, Envelope, Kind, MIN_POINTS, MOSTLY, Relation, Series, Sum, relate, sum,
+};
 pub use select::{Layout, Selector, condense, parse_codes};
 pub use stages::{Known, Stage, Umasks};
 pub use state::{Batch, NotCounted, State};
@@ -30,7 +32,7 @@ use truecount_stats::plan_batches;
 const ATTEMPTS: u32 = 3;
 
 /// Sums of two selectors that are tried at most.
-const MOST_SUMS: usize = 64;
+const MAX_SUMS: usize = 64;
 
 /// What a reference is counted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +52,7 @@ pub enum By {
     Interrupts,
 }
 
-/// Something known that selectors are held against.
+/// Something known that selectors are compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     /// Its name.
@@ -86,7 +88,7 @@ pub struct Plan {
     pub raw: EventAttr,
     /// The filter as it stands behind a name: `u`, `uk`.
     pub filter: String,
-    /// What they are held against.
+    /// What they are compared with.
     pub references: Vec<Reference>,
     /// Events that this CPU's tables name.
     pub known: Vec<Known>,
@@ -133,7 +135,7 @@ impl Plan {
     }
 }
 
-/// Who watches a hunt.
+/// Who watches a scan.
 pub trait Watch {
     /// Whether the user wants it to end.
     fn stop(&mut self) -> bool;
@@ -143,7 +145,7 @@ pub trait Watch {
     fn save(&mut self, state: &State);
 }
 
-/// A run of the workload that failed, and with it the hunt. The state holds what was found before.
+/// A run of the workload that failed, and with it the scan. The state holds what was found before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broke<B> {
     /// What was to be counted.
@@ -161,14 +163,14 @@ enum Measured {
     Lost(Why),
 }
 
-struct Hunt<'h, W> {
+struct Scan<'h, W> {
     kernel: &'h SharedKernel,
     plan: &'h Plan,
     workload: &'h mut W,
     watch: &'h mut dyn Watch,
 }
 
-/// Hunts, or goes on from `state` where it was interrupted; what has been found is in `state`, whose `complete` says
+/// Scans, or goes on from `state` where it was interrupted; what has been found is in `state`, whose `complete` says
 /// whether it came to its end.
 ///
 /// # Errors
@@ -181,30 +183,31 @@ pub fn run<W: Workload>(
     watch: &mut dyn Watch,
 ) -> Result<(), Broke<W::Broken>> {
     state.phases = workload.phases().to_vec();
-    let mut hunt = Hunt {
+    let mut scan = Scan {
         kernel,
         plan,
         workload,
         watch,
     };
     for stage in Stage::ORDER {
-        if !hunt.stage(stage, state)? {
+        if !scan.stage(stage, state)? {
             return Ok(());
         }
     }
-    state.complete = hunt.sums(state)?;
+    state.complete = scan.sums(state)?;
     Ok(())
 }
 
-impl<W: Workload> Hunt<'_, W> {
+impl<W: Workload> Scan<'_, W> {
     /// Whether it came to its end.
     fn stage(&mut self, stage: Stage, state: &mut State) -> Result<bool, Broke<W::Broken>> {
         let plan = self.plan;
-        let ticking = state.ticking_codes();
-        let ticked = |code| ticking.contains(&code);
+        let counting = state.counting_codes();
+        let counted = |code| counting.contains(&code);
         let tried = state.tried();
         let mut open = Vec::new();
-        for selector in stage.selectors(&plan.codes, plan.layout, plan.umasks, &plan.known, &ticked)
+        for selector in
+            stage.selectors(&plan.codes, plan.layout, plan.umasks, &plan.known, &counted)
         {
             if tried.contains(&selector) {
                 continue;
@@ -271,7 +274,7 @@ impl<W: Workload> Hunt<'_, W> {
                 }
                 Ok(_) => Why {
                     reason: "it was not on a counter all the time: others use the PMU".to_owned(),
-                    mend: "stop other users of perf, and the NMI watchdog (sysctl kernel.nmi_watchdog=0), and try again"
+                    hint: "stop other users of perf, and the NMI watchdog (sysctl kernel.nmi_watchdog=0), and try again"
                         .to_owned(),
                 },
                 Err(Problem::Counters(error)) => Why::from(&error),
@@ -296,7 +299,7 @@ impl<W: Workload> Hunt<'_, W> {
     fn sums(&mut self, state: &mut State) -> Result<bool, Broke<W::Broken>> {
         let plan = self.plan;
         let mut wanted = state.possible_sums();
-        wanted.truncate(MOST_SUMS);
+        wanted.truncate(MAX_SUMS);
         let asked: BTreeSet<(usize, Selector, Selector)> = state.asked.iter().copied().collect();
         wanted.retain(|ask| !asked.contains(ask));
         let of = state.batches.len() + wanted.len();
@@ -343,7 +346,7 @@ fn batch(plan: &Plan, selectors: &[Selector], runs: &[Vec<Counts>]) -> Batch {
     let mut silent = Vec::new();
     for (index, &selector) in selectors.iter().enumerate() {
         let own = series(index);
-        if own.ticks() {
+        if own.counts() {
             counted.push((selector, own));
         } else {
             silent.push(selector);

@@ -12,14 +12,14 @@ pub struct Why {
     /// Why.
     pub reason: String,
     /// What to do.
-    pub mend: String,
+    pub hint: String,
 }
 
 impl From<&Error> for Why {
     fn from(error: &Error) -> Self {
         Self {
             reason: error.reason().to_owned(),
-            mend: error.mend().to_owned(),
+            hint: error.hint().to_owned(),
         }
     }
 }
@@ -134,7 +134,7 @@ mod tests {
         fake.on_open(|opening| (opening.attr.0.config == 7).then_some(Errno::EINVAL));
         assert!(alone(&fake.shared(), &raw(1)).is_ok());
         let why = alone(&fake.shared(), &raw(7)).unwrap_err();
-        assert!(!why.reason.is_empty() && !why.mend.is_empty());
+        assert!(!why.reason.is_empty() && !why.hint.is_empty());
     }
 
     #[test]

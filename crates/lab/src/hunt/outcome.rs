@@ -1,5 +1,5 @@
-//! What a hunt has found, put in order: each selector that ticks with its range, where it ticks, its names, and how it
-//! goes with the references; then what never ticked, and what could not be tried.
+//! What a scan has found, put in order: each selector that counts with its range, where it counts, its names, and how it
+//! goes with the references; then what never counted, and what could not be tried.
 
 use super::Plan;
 use super::relate::{Relation, Series, Sum, relate, sum};
@@ -53,7 +53,7 @@ pub struct InPhase {
     pub turn: String,
 }
 
-/// A selector that ticks.
+/// A selector that counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
     /// As `-e` takes it: `r01cb:u`.
@@ -72,13 +72,13 @@ pub struct Found {
     pub range: Range,
     /// Runs.
     pub runs: usize,
-    /// Where it ticks, most first; phases where it never did are left out.
+    /// Where it counts, most first; phases where it never did are left out.
     pub phases: Vec<InPhase>,
     /// How it goes with the references.
-    pub like: Vec<Relation>,
+    pub relations: Vec<Relation>,
 }
 
-/// A selector that opened and never ticked.
+/// A selector that opened and never counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Silent {
     /// As `-e` takes it.
@@ -105,11 +105,11 @@ pub struct Unavailable {
 pub struct Outcome {
     /// The most selectors that were counted at once, beside the references.
     pub at_once: usize,
-    /// What ticks.
+    /// What counts.
     pub events: Vec<Found>,
     /// Sums of two.
     pub sums: Vec<Sum>,
-    /// What opened and never ticked.
+    /// What opened and never counted.
     pub silent: Vec<Silent>,
     /// What the kernel refuses.
     pub not_opened: Vec<Unavailable>,
@@ -173,13 +173,13 @@ pub fn outcome(plan: &Plan, state: &State) -> Outcome {
         };
         let event = plan.name(selector);
         sums.extend(sums_with(plan, &event, own, references));
-        let mut like: Vec<Relation> = plan
+        let mut relations: Vec<Relation> = plan
             .references
             .iter()
             .zip(references)
             .filter_map(|(reference, series)| relate(own, &reference.name, series.as_ref()?))
             .collect();
-        like.sort_by_key(|relation| relation.relation);
+        relations.sort_by_key(|relation| relation.relation);
         let mut same = plan.known.iter().filter(|k| k.selector == selector);
         let of_code = plan
             .known
@@ -192,7 +192,7 @@ pub fn outcome(plan: &Plan, state: &State) -> Outcome {
             range,
             runs: own.0.len(),
             phases: in_phases(state, own),
-            like,
+            relations,
             event,
             selector,
         });

@@ -11,7 +11,7 @@ use truecount_stats::correlation;
 pub const CORRELATED: f64 = 0.95;
 
 /// Points from which a correlation says something: with 8, chance reaches [`CORRELATED`] less than once in a thousand.
-pub const ENOUGH: usize = 8;
+pub const MIN_POINTS: usize = 8;
 
 /// Part of the points at which a sum must hold to be told of.
 pub const MOSTLY: f64 = 0.9;
@@ -44,7 +44,7 @@ impl Series {
 
     /// Whether it has counted anything.
     #[must_use]
-    pub fn ticks(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.0.iter().flatten().any(|&count| count > 0)
     }
 
@@ -99,7 +99,7 @@ pub struct Relation {
 #[must_use]
 pub fn relate(own: &Series, name: &str, reference: &Series) -> Option<Relation> {
     let (x, y) = (own.points(), reference.points());
-    if x.len() != y.len() || !own.ticks() || !reference.ticks() {
+    if x.len() != y.len() || !own.counts() || !reference.counts() {
         return None;
     }
     let equal_points = x.iter().zip(&y).filter(|(x, y)| x == y).count();
@@ -115,7 +115,7 @@ pub fn relate(own: &Series, name: &str, reference: &Series) -> Option<Relation> 
         Kind::Equal
     } else if multiple {
         Kind::Multiple
-    } else if x.len() >= ENOUGH && coefficients.is_some_and(|c| c.pearson >= CORRELATED) {
+    } else if x.len() >= MIN_POINTS && coefficients.is_some_and(|c| c.pearson >= CORRELATED) {
         Kind::Correlated
     } else {
         return None;
@@ -143,7 +143,7 @@ pub struct Sum {
     /// All points.
     pub points: usize,
     /// The largest difference.
-    pub most_off: u64,
+    pub max_off: u64,
 }
 
 impl Sum {
@@ -155,11 +155,11 @@ impl Sum {
 }
 
 /// Holds `whole` against `first + second`, which were counted in the same runs; `None` where one of the two adds
-/// nothing (then it is no sum), or the shapes differ.
+/// nothing (then it is not a sum), or the shapes differ.
 #[must_use]
 pub fn sum(whole: (&str, &Series), first: (&str, &Series), second: (&str, &Series)) -> Option<Sum> {
     let (t, a, b) = (whole.1.points(), first.1.points(), second.1.points());
-    if t.len() != a.len() || t.len() != b.len() || !first.1.ticks() || !second.1.ticks() {
+    if t.len() != a.len() || t.len() != b.len() || !first.1.counts() || !second.1.counts() {
         return None;
     }
     let off: Vec<u64> = t
@@ -173,7 +173,7 @@ pub fn sum(whole: (&str, &Series), first: (&str, &Series), second: (&str, &Serie
         of: [first.0.to_owned(), second.0.to_owned()],
         equal_points: off.iter().filter(|&&off| off == 0).count(),
         points: off.len(),
-        most_off: off.into_iter().max().unwrap_or(0),
+        max_off: off.into_iter().max().unwrap_or(0),
     })
 }
 
@@ -271,14 +271,11 @@ mod tests {
         let b = series(&[&[1, 0], &[0, 2]]);
         let whole = series(&[&[11, 20], &[10, 23]]);
         let found = sum(("w", &whole), ("a", &a), ("b", &b)).unwrap();
-        assert_eq!(
-            (found.equal_points, found.points, found.most_off),
-            (4, 4, 0)
-        );
+        assert_eq!((found.equal_points, found.points, found.max_off), (4, 4, 0));
         assert!(found.holds());
         let off = series(&[&[11, 20], &[10, 30]]);
         let found = sum(("w", &off), ("a", &a), ("b", &b)).unwrap();
-        assert_eq!((found.equal_points, found.most_off), (3, 7));
+        assert_eq!((found.equal_points, found.max_off), (3, 7));
         assert!(!found.holds());
         let nothing = series(&[&[0, 0], &[0, 0]]);
         assert_eq!(sum(("w", &a), ("a", &a), ("n", &nothing)), None);

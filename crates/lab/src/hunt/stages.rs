@@ -1,9 +1,9 @@
-//! What to try next, from what has ticked so far.
+//! What to try next, from what has counted so far.
 //!
 //! A unit mask of 0xff takes in everything where its bits are kinds that add up (AMD PPR: "unit mask"), so it comes
 //! first. On Intel's PMUs, and for events without kinds, the mask is a number: 0xff selects nothing there, so codes that
 //! were silent are tried with 0x00, 0x01 and with what the tables of this CPU name. Single bits come last, for those
-//! codes that have ticked (or for all).
+//! codes that have counted (or for all).
 
 use super::select::{Layout, Selector};
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ pub enum Umasks {
     /// None.
     #[default]
     No,
-    /// Those of codes that have ticked.
-    Ticking,
+    /// Those of codes that have counted.
+    Counting,
     /// Those of all codes.
     All,
 }
@@ -47,7 +47,7 @@ impl Stage {
     /// In their order.
     pub const ORDER: [Self; 3] = [Self::All, Self::Plain, Self::Bits];
 
-    /// What to try in this stage. `ticked` says of a code whether anything of it has counted in the stages before.
+    /// What to try in this stage. `counted` says of a code whether anything of it has counted in the stages before.
     #[must_use]
     pub fn selectors(
         self,
@@ -55,7 +55,7 @@ impl Stage {
         layout: Layout,
         umasks: Umasks,
         known: &[Known],
-        ticked: &dyn Fn(u16) -> bool,
+        counted: &dyn Fn(u16) -> bool,
     ) -> Vec<Selector> {
         if !layout.has_umasks() {
             let all = codes.iter().map(|&code| Selector { code, umask: None });
@@ -69,7 +69,7 @@ impl Stage {
         for &code in codes {
             let masks: Vec<u8> = match self {
                 Self::All => vec![0xff],
-                Self::Plain if ticked(code) => Vec::new(),
+                Self::Plain if counted(code) => Vec::new(),
                 Self::Plain => {
                     let named = known.iter().filter(|k| k.selector.code == code);
                     let named = named.filter_map(|k| k.selector.umask);
@@ -78,7 +78,7 @@ impl Stage {
                 Self::Bits => {
                     let wanted = match umasks {
                         Umasks::No => false,
-                        Umasks::Ticking => ticked(code),
+                        Umasks::Counting => counted(code),
                         Umasks::All => true,
                     };
                     let bits = (0..8).map(|bit| 1u8 << bit);
@@ -104,7 +104,7 @@ impl Stage {
 mod tests {
     use super::*;
 
-    fn masks(stage: Stage, layout: Layout, umasks: Umasks, ticked: &[u16]) -> Vec<(u16, u8)> {
+    fn masks(stage: Stage, layout: Layout, umasks: Umasks, counted: &[u16]) -> Vec<(u16, u8)> {
         let known = [Known {
             selector: Selector {
                 code: 2,
@@ -115,7 +115,7 @@ mod tests {
         }];
         stage
             .selectors(&[1, 2], layout, umasks, &known, &|code| {
-                ticked.contains(&code)
+                counted.contains(&code)
             })
             .into_iter()
             .map(|s| (s.code, s.umask.unwrap_or(0xee)))
@@ -124,15 +124,15 @@ mod tests {
 
     #[test]
     fn all_then_silent_ones_then_bits() {
-        let x86 = |stage, umasks, ticked: &[u16]| masks(stage, Layout::Amd, umasks, ticked);
+        let x86 = |stage, umasks, counted: &[u16]| masks(stage, Layout::Amd, umasks, counted);
         assert_eq!(x86(Stage::All, Umasks::No, &[]), [(1, 0xff), (2, 0xff)]);
-        // A code that has ticked needs no other mask; a named one is tried.
+        // A code that has counted needs no other mask; a named one is tried.
         assert_eq!(
             x86(Stage::Plain, Umasks::No, &[1]),
             [(2, 0), (2, 1), (2, 0x20)]
         );
         assert_eq!(x86(Stage::Bits, Umasks::No, &[1]), []);
-        let bits = x86(Stage::Bits, Umasks::Ticking, &[1]);
+        let bits = x86(Stage::Bits, Umasks::Counting, &[1]);
         assert_eq!(bits.len(), 8);
         assert!(bits.contains(&(1, 0x80)) && bits.iter().all(|&(code, _)| code == 1));
         assert_eq!(x86(Stage::Bits, Umasks::All, &[]).len(), 16);

@@ -1,4 +1,4 @@
-//! What a hunt has found so far: kept in a file, so that an interrupted hunt goes on.
+//! What a scan has found so far: kept in a file, so that an interrupted scan goes on.
 
 use super::Plan;
 use super::open::Why;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Selectors that were counted in the same runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Batch {
-    /// Those that ticked.
+    /// Those that counted.
     pub counted: Vec<(Selector, Series)>,
     /// Those that did not.
     pub silent: Vec<Selector>,
@@ -40,7 +40,7 @@ pub struct State {
     pub not_opened: Vec<NotCounted>,
     /// What did not get onto a counter.
     pub not_counted: Vec<NotCounted>,
-    /// Pairs of selectors that were held against a reference, by its place.
+    /// Pairs of selectors that were compared with a reference, by its place.
     pub asked: Vec<(usize, Selector, Selector)>,
     /// Those that are the reference.
     pub sums: Vec<Sum>,
@@ -53,7 +53,7 @@ impl State {
         self.batches.push(batch);
     }
 
-    /// All that ticked, with the references of the same runs.
+    /// All that counted, with the references of the same runs.
     pub fn counted(&self) -> impl Iterator<Item = (Selector, &Series, &[Option<Series>])> {
         self.batches.iter().flat_map(|batch| {
             batch
@@ -63,13 +63,13 @@ impl State {
         })
     }
 
-    /// Event codes of which something has ticked.
+    /// Event codes of which something has counted.
     #[must_use]
-    pub fn ticking_codes(&self) -> BTreeSet<u16> {
+    pub fn counting_codes(&self) -> BTreeSet<u16> {
         self.counted().map(|(selector, ..)| selector.code).collect()
     }
 
-    /// All that opened and never ticked.
+    /// All that opened and never counted.
     pub fn silent(&self) -> impl Iterator<Item = Selector> + '_ {
         self.batches
             .iter()
@@ -119,7 +119,7 @@ impl State {
         let mut found: Vec<(f64, (usize, Selector, Selector))> = Vec::new();
         for index in 0..count {
             let whole = self.reference(index);
-            if !whole.ticks() {
+            if !whole.counts() {
                 continue;
             }
             let whole = Envelope::of(&whole);

@@ -1,4 +1,4 @@
-//! Whole hunts on a scripted kernel with a workload that counts what the test says.
+//! Whole scans on a scripted kernel with a workload that counts what the test says.
 
 use super::*;
 use std::cell::Cell;
@@ -105,8 +105,8 @@ impl Watch for Watcher {
     }
 }
 
-/// A hunt that nobody stops.
-fn hunt(kernel: &SharedKernel, plan: &Plan, work: &mut Scripted<'_>, state: &mut State) {
+/// A scan that nobody stops.
+fn scan(kernel: &SharedKernel, plan: &Plan, work: &mut Scripted<'_>, state: &mut State) {
     run(kernel, plan, work, state, &mut Watcher::patient()).unwrap();
 }
 
@@ -165,7 +165,7 @@ fn what_ticks_is_found_stage_by_stage() {
     let kernel = fake.ticking();
     let mut work = Scripted::new(&kernel, rig);
     let (mut state, mut watch) = (State::default(), Watcher::patient());
-    let plan = plan(&[0x01, 0xc0, 0xc1, 0xc4, 0xcb], Umasks::Ticking);
+    let plan = plan(&[0x01, 0xc0, 0xc1, 0xc4, 0xcb], Umasks::Counting);
     run(&kernel, &plan, &mut work, &mut state, &mut watch).unwrap();
     assert!(state.complete);
     let found = outcome(&plan, &state);
@@ -190,7 +190,7 @@ fn what_ticks_is_found_stage_by_stage() {
         (found.events[3].names.len(), found.events[3].names_of_code),
         (0, 0)
     );
-    // 0xc1 opened, with three masks; bits of codes that never ticked are not tried.
+    // 0xc1 opened, with three masks; bits of codes that never counted are not tried.
     let silent: Vec<&str> = found.silent.iter().map(|s| s.event.as_str()).collect();
     for name in [
         "r00c1:u", "r01c1:u", "rffc1:u", "rffc0:u", "rffcb:u", "r00cb:u", "r80c4:u",
@@ -208,14 +208,14 @@ fn what_ticks_is_found_stage_by_stage() {
 }
 
 #[test]
-fn an_interrupted_hunt_goes_on_where_it_was() {
+fn an_interrupted_scan_goes_on_where_it_was() {
     let fake = FakeKernel::new();
     let kernel = fake.ticking();
-    let mut plan = plan(&[0x01, 0xc0, 0xc1, 0xc4, 0xcb], Umasks::Ticking);
+    let mut plan = plan(&[0x01, 0xc0, 0xc1, 0xc4, 0xcb], Umasks::Counting);
     plan.references = vec![event("branches", 0x04c4)];
     let mut whole = State::default();
     let mut work = Scripted::new(&kernel, rig);
-    hunt(&kernel, &plan, &mut work, &mut whole);
+    scan(&kernel, &plan, &mut work, &mut whole);
     let runs = work.runs;
     for stop in [0, 1, 4, 7, 12] {
         let (mut state, mut watch) = (State::default(), Watcher::until(stop));
@@ -226,7 +226,7 @@ fn an_interrupted_hunt_goes_on_where_it_was() {
         let mut state: State = serde_json::from_str(&text).unwrap();
         let before = state.batches.len();
         let mut rest = Scripted::new(&kernel, rig);
-        hunt(&kernel, &plan, &mut rest, &mut state);
+        scan(&kernel, &plan, &mut rest, &mut state);
         assert!(state.complete);
         // What was found is not tried again.
         assert_eq!(rest.runs + 3 * before as u64, runs);
@@ -263,7 +263,7 @@ fn references_are_counted_in_the_same_runs() {
     plan.check(&kernel).unwrap();
     let mut work = Scripted::new(&kernel, rig);
     let mut state = State::default();
-    hunt(&kernel, &plan, &mut work, &mut state);
+    scan(&kernel, &plan, &mut work, &mut state);
     assert!(
         work.batches
             .iter()
@@ -275,7 +275,7 @@ fn references_are_counted_in_the_same_runs() {
         (vec!["rffc4:u", "r01cb:u"], 2)
     );
     let like = |index: usize| -> Vec<(&str, Kind)> {
-        let relations = found.events[index].like.iter();
+        let relations = found.events[index].relations.iter();
         relations
             .map(|r| (r.reference.as_str(), r.relation))
             .collect()
@@ -299,17 +299,17 @@ fn references_are_counted_in_the_same_runs() {
 fn a_reference_that_is_the_sum_of_two_selectors_is_confirmed_together() {
     let fake = FakeKernel::new();
     let kernel = fake.ticking();
-    let mut plan = plan(&[0x01], Umasks::Ticking);
+    let mut plan = plan(&[0x01], Umasks::Counting);
     plan.references = vec![event("faults", 0xff01)];
-    // One counter beside the reference: the two are never together in the hunt, nor can they be.
+    // One counter beside the reference: the two are never together in the scan, nor can they be.
     fake.set_counters(2);
     let mut state = State::default();
     let mut work = Scripted::new(&kernel, rig);
-    hunt(&kernel, &plan, &mut work, &mut state);
+    scan(&kernel, &plan, &mut work, &mut state);
     assert!(state.complete && state.sums.is_empty() && !state.asked.is_empty());
     fake.set_counters(3);
     state.asked.clear();
-    hunt(&kernel, &plan, &mut work, &mut state);
+    scan(&kernel, &plan, &mut work, &mut state);
     assert_eq!(
         state.sums,
         [Sum {
@@ -317,7 +317,7 @@ fn a_reference_that_is_the_sum_of_two_selectors_is_confirmed_together() {
             of: ["r0201:u".to_owned(), "r0401:u".to_owned()],
             equal_points: 6,
             points: 6,
-            most_off: 0,
+            max_off: 0,
         }]
     );
     assert_eq!(outcome(&plan, &state).sums, state.sums);
@@ -332,13 +332,13 @@ fn what_cannot_be_counted_is_no_silence() {
     let mut work = Scripted::new(&kernel, rule);
     let mut state = State::default();
     let mut plan = plan(&[2], Umasks::No);
-    hunt(&kernel, &plan, &mut work, &mut state);
+    scan(&kernel, &plan, &mut work, &mut state);
     let found = outcome(&plan, &state);
     assert_eq!(found.not_opened[0].event, "rff02:u");
     assert!(found.silent.iter().all(|silent| silent.event != "rff02:u"));
     plan.codes = vec![3];
     let mut state = State::default();
-    hunt(&kernel, &plan, &mut work, &mut state);
+    scan(&kernel, &plan, &mut work, &mut state);
     let found = outcome(&plan, &state);
     assert_eq!(found.not_counted[0].event, "rff03:u");
     assert!(found.not_counted[0].why.why.reason.contains("others"));
@@ -348,7 +348,7 @@ fn what_cannot_be_counted_is_no_silence() {
     plan.codes = vec![2, 3, 4, 5];
     fake.on_open(|_| None);
     let mut state = State::default();
-    hunt(&kernel, &plan, &mut work, &mut state);
+    scan(&kernel, &plan, &mut work, &mut state);
     let found = outcome(&plan, &state);
     assert_eq!((found.not_counted.len(), found.silent.len()), (1, 11));
 }
@@ -358,11 +358,11 @@ fn a_run_that_fails_costs_only_its_batch() {
     let fake = FakeKernel::new();
     let kernel = fake.ticking();
     fake.on_open(|opening| (opening.attr.0.config == 0xffc1).then_some(Errno::EINVAL));
-    let mut plan = plan(&[0x01, 0xc0, 0xc1, 0xc4, 0xcb], Umasks::Ticking);
+    let mut plan = plan(&[0x01, 0xc0, 0xc1, 0xc4, 0xcb], Umasks::Counting);
     plan.references = vec![event("branches", 0x04c4), event("faults", 0xff01)];
     let mut whole = State::default();
     let mut work = Scripted::new(&kernel, rig);
-    hunt(&kernel, &plan, &mut work, &mut whole);
+    scan(&kernel, &plan, &mut work, &mut whole);
     let runs = work.runs;
     assert!(!whole.asked.is_empty());
     for broken in 1..=runs {
@@ -379,11 +379,11 @@ fn a_run_that_fails_costs_only_its_batch() {
         assert_eq!(done as u64, (broken - 1) / 3);
         let (tried, again) = (state.tried(), done >= whole.batches.len());
         assert!(again || broke.selectors.iter().all(|each| !tried.contains(each)));
-        // What is kept is whole: the hunt goes on from there, and finds what one in a single go finds.
+        // What is kept is whole: the scan goes on from there, and finds what one in a single go finds.
         let text = serde_json::to_string(&state).unwrap();
         let mut state: State = serde_json::from_str(&text).unwrap();
         let mut rest = Scripted::new(&kernel, rig);
-        hunt(&kernel, &plan, &mut rest, &mut state);
+        scan(&kernel, &plan, &mut rest, &mut state);
         assert!(state.complete);
         assert_eq!(rest.runs + 3 * done as u64, runs);
         let (a, b) = (outcome(&plan, &state), outcome(&plan, &whole));

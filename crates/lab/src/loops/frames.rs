@@ -1,7 +1,7 @@
 //! Code that runs below a known number of stack frames with frame pointers, so that call chains have a known length.
 
 /// Most frames: 16 bytes each, far from the end of any stack.
-const MOST: u32 = 1000;
+const MAX_DEPTH: u32 = 1000;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 unsafe extern "C" {
@@ -25,12 +25,16 @@ pub fn framed(depth: u32, inner: &mut dyn FnMut()) {
         // SAFETY: recurses `depth` times at 16 bytes a frame, then calls `call` with what it expects. A panic inside
         // ends the process at the `extern "C"` border instead of unwinding through the frames.
         unsafe {
-            truecount_lab_framed(u64::from(depth.min(MOST)), call, (&raw mut inner).cast());
+            truecount_lab_framed(
+                u64::from(depth.min(MAX_DEPTH)),
+                call,
+                (&raw mut inner).cast(),
+            );
         }
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
-        let _ = (depth, MOST);
+        let _ = (depth, MAX_DEPTH);
         inner();
     }
 }

@@ -205,7 +205,7 @@ pub struct Outcome {
 /// Runs the model for `interrupts` interrupts on a steady stream of events.
 ///
 /// # Errors
-/// An input that is no number for its purpose, by name.
+/// An input that is not a number for its purpose, by name.
 ///
 /// ```
 /// use truecount_lab::model::{Handler, Inputs, Stack, simulate};

@@ -40,7 +40,7 @@ pub struct Cost {
     pub share: Option<f64>,
     /// Time in the kernel's handler, ns, by its tracepoints.
     pub handler: Option<Spread>,
-    /// CPU time of fixed work against undisturbed work, 1 is no slowdown.
+    /// CPU time of fixed work against undisturbed work, 1 is not a slowdown.
     pub slowdown: Option<Estimate>,
     /// Times that the kernel stopped sampling because there were too many interrupts.
     pub throttled: u64,
@@ -56,7 +56,7 @@ pub struct Cost {
     pub branches: Option<f64>,
 }
 
-/// A cell that cannot be had, and why.
+/// A cell that is not available, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NotHere {
     /// Which.
@@ -98,7 +98,7 @@ pub struct Outcome {
     pub background_share: Option<f64>,
     /// Each cell.
     pub cells: Vec<Cost>,
-    /// Cells that cannot be had here.
+    /// Cells that are not available here.
     pub not_here: Vec<NotHere>,
     /// Where handler times are from.
     pub handlers: Vec<Handler>,

@@ -36,7 +36,7 @@ const TRACED: Duration = Duration::from_millis(12);
 /// Gaps kept a visit.
 const ROOM: usize = 1 << 15;
 /// Values kept a cell.
-const MOST: usize = 1 << 17;
+const MAX_GAPS: usize = 1 << 17;
 
 /// What to measure.
 #[derive(Debug, Clone, PartialEq)]
@@ -374,7 +374,7 @@ impl Experiment<'_> {
         sums.visits += 1;
         sums.seconds += seconds;
         sums.samples += taken.samples.len() as u64;
-        // Being off the CPU is no theft: the scheduler books it to others.
+        // Being off the CPU is not a theft: the scheduler books it to others.
         let (wall, cpu) = watched;
         sums.watched_ns += cpu;
         sums.other_ns += matched.other_ns.saturating_sub(wall.saturating_sub(cpu));
@@ -384,10 +384,10 @@ impl Experiment<'_> {
             // Something else may run beside a sample, for a hundred times as long: the median is not moved by it.
             sums.medians.push(spread.p50 as f64);
         }
-        let room = MOST.saturating_sub(sums.stolen.len());
+        let room = MAX_GAPS.saturating_sub(sums.stolen.len());
         sums.stolen
             .extend(matched.with_sample.into_iter().take(room));
-        let room = MOST.saturating_sub(sums.handler.len());
+        let room = MAX_GAPS.saturating_sub(sums.handler.len());
         sums.handler
             .extend(handler.unwrap_or_default().into_iter().take(room));
         sums.taken.throttled += taken.throttled;

@@ -56,19 +56,19 @@ pub(super) struct Trace {
 }
 
 /// The tracefs that is mounted.
-fn folder() -> Result<PathBuf, String> {
+fn directory() -> Result<PathBuf, String> {
     FOLDERS
         .into_iter()
         .map(PathBuf::from)
-        .find(|folder| folder.join("events/irq").is_dir())
+        .find(|directory| directory.join("events/irq").is_dir())
         .ok_or_else(|| {
             "tracefs is not mounted or not readable: mount -t tracefs tracefs /sys/kernel/tracing, as root".to_owned()
         })
 }
 
-/// The number of a tracepoint and the place of one of its fields, from its folder.
-fn point(folder: &Path, name: &str, field: Option<&str>) -> Result<Point, String> {
-    let own = folder.join("events").join(name);
+/// The number of a tracepoint and the place of one of its fields, from its directory.
+fn point(directory: &Path, name: &str, field: Option<&str>) -> Result<Point, String> {
+    let own = directory.join("events").join(name);
     let read = |file: &str| {
         std::fs::read_to_string(own.join(file))
             .map_err(|error| format!("{}: {error}", own.join(file).display()))
@@ -76,7 +76,7 @@ fn point(folder: &Path, name: &str, field: Option<&str>) -> Result<Point, String
     let id = read("id")?
         .trim()
         .parse()
-        .map_err(|_| format!("{name}: its id is no number"))?;
+        .map_err(|_| format!("{name}: its id is not a number"))?;
     let field = match field {
         None => None,
         Some(field) => Some(
@@ -116,7 +116,7 @@ impl Trace {
     /// # Errors
     /// Why not, and what to do.
     pub(super) fn open(kernel: &SharedKernel, sampled: Sampled) -> Result<Self, String> {
-        let folder = folder()?;
+        let directory = directory()?;
         let arm = cfg!(target_arch = "aarch64");
         type Wanted = (&'static str, Means, Option<&'static str>);
         const NMI: &[Wanted] = &[("nmi/nmi_handler", Means::Whole, Some("delta_ns"))];
@@ -149,7 +149,7 @@ impl Trace {
         let mut events: Vec<Open> = Vec::new();
         let mut ring = None;
         for &(path, means, field) in wanted {
-            let point = point(&folder, path, field)?;
+            let point = point(&directory, path, field)?;
             let attr = EventAttr::new(abi::PERF_TYPE_TRACEPOINT, point.id)
                 .sample_every(1)
                 .sample_type(FIELDS)
@@ -220,7 +220,7 @@ impl Trace {
             let value = field.and_then(|field| number(sample.raw, field));
             match means {
                 Means::Whole => {
-                    // An end and a duration; a duration beyond a second is no handler's.
+                    // An end and a duration; a duration beyond a second is not a handler's.
                     if let Some(length) = value.filter(|&ns| ns < 1_000_000_000) {
                         runs.push(Run {
                             from: time.saturating_sub(length),

@@ -1,4 +1,4 @@
-//! One table: errno × situation → cause and mend.
+//! One table: errno × situation → cause and hint.
 //!
 //! Tools that print only `strerror` tell people without a PMU that "permission is denied"; here the errno
 //! is kept and judged together with what was asked and what the machine says about itself. The table is
@@ -127,7 +127,7 @@ pub struct Row {
     /// Why it failed.
     pub reason: fn(&Situation) -> String,
     /// What to do about it.
-    pub mend: fn(&Situation) -> String,
+    pub hint: fn(&Situation) -> String,
 }
 
 impl std::fmt::Debug for Row {
@@ -147,7 +147,7 @@ pub struct Explanation {
     /// Why it failed.
     pub reason: String,
     /// What to do about it.
-    pub mend: String,
+    pub hint: String,
 }
 
 /// Finds the row for an errno in a situation.
@@ -157,13 +157,13 @@ pub fn explain(errno: Errno, situation: &Situation) -> Explanation {
         return Explanation {
             cause: row.cause,
             reason: (row.reason)(situation),
-            mend: (row.mend)(situation),
+            hint: (row.hint)(situation),
         };
     }
     Explanation {
         cause: Cause::Unknown,
         reason: std::io::Error::from(errno).to_string(),
-        mend: "perf_event_open(2) may know more about this error".to_owned(),
+        hint: "perf_event_open(2) may know more about this error".to_owned(),
     }
 }
 

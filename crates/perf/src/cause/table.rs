@@ -19,14 +19,14 @@ pub static ROWS: &[Row] = &[
         applies: |s| opening(s) && of_core_pmu(s) && s.facts.core_pmu() == Some(false),
         cause: Cause::NoPmu,
         reason: no_pmu_reason,
-        mend: no_pmu_mend,
+        hint: no_pmu_hint,
     },
     Row {
         errnos: &[Errno::ENOENT],
         applies: |s| opening(s) && of_core_pmu(s),
         cause: Cause::EventNotOnCpu,
         reason: |_| text("this CPU's PMU does not have the event"),
-        mend: |_| text("choose another event, or give the CPU's own code as a raw event"),
+        hint: |_| text("choose another event, or give the CPU's own code as a raw event"),
     },
     Row {
         errnos: &[Errno::ENOENT],
@@ -38,7 +38,7 @@ pub static ROWS: &[Row] = &[
                 s.attr.get_type()
             )
         },
-        mend: |_| {
+        hint: |_| {
             text("look for the PMU in /sys/bus/event_source/devices (its type file has the number)")
         },
     },
@@ -47,7 +47,7 @@ pub static ROWS: &[Row] = &[
         applies: opening,
         cause: Cause::NoSuchEvent,
         reason: |_| text("this kernel does not have the event"),
-        mend: |_| text("check the event's name and the kernel's version"),
+        hint: |_| text("check the event's name and the kernel's version"),
     },
     // ------------------------------------------------- filters, no perf at all
     Row {
@@ -59,7 +59,7 @@ pub static ROWS: &[Row] = &[
         },
         cause: Cause::Seccomp,
         reason: seccomp_reason,
-        mend: seccomp_mend,
+        hint: seccomp_hint,
     },
     Row {
         errnos: &[Errno::ENOSYS],
@@ -69,7 +69,7 @@ pub static ROWS: &[Row] = &[
         },
         cause: Cause::NotOnArchitecture,
         reason: |_| text("this architecture's kernel cannot record user registers or stack"),
-        mend: |_| text("record call chains by frame pointers instead"),
+        hint: |_| text("record call chains by frame pointers instead"),
     },
     Row {
         errnos: &[Errno::ENOSYS],
@@ -78,7 +78,7 @@ pub static ROWS: &[Row] = &[
         reason: |_| {
             text("this kernel has no perf events (CONFIG_PERF_EVENTS), or a sandbox hides them")
         },
-        mend: |_| {
+        hint: |_| {
             text("run on a kernel with perf events, else use a source without them (step, virtual)")
         },
     },
@@ -91,7 +91,7 @@ pub static ROWS: &[Row] = &[
             let mode = s.facts.lockdown.as_deref().unwrap_or("on");
             format!("kernel lockdown ({mode}) forbids recording registers")
         },
-        mend: |_| {
+        hint: |_| {
             text("do not record registers, or boot without lockdown (it follows Secure Boot)")
         },
     },
@@ -106,7 +106,7 @@ pub static ROWS: &[Row] = &[
         },
         cause: Cause::Seccomp,
         reason: seccomp_reason,
-        mend: seccomp_mend,
+        hint: seccomp_hint,
     },
     Row {
         errnos: DENIED,
@@ -118,7 +118,7 @@ pub static ROWS: &[Row] = &[
                 paranoid(s)
             )
         },
-        mend: |s| lower_paranoid(s, 2),
+        hint: |s| lower_paranoid(s, 2),
     },
     Row {
         errnos: DENIED,
@@ -130,7 +130,7 @@ pub static ROWS: &[Row] = &[
                 paranoid(s)
             )
         },
-        mend: |s| format!("count user mode only (:u), or {}", lower_paranoid(s, 1)),
+        hint: |s| format!("count user mode only (:u), or {}", lower_paranoid(s, 1)),
     },
     Row {
         errnos: DENIED,
@@ -142,7 +142,7 @@ pub static ROWS: &[Row] = &[
                 paranoid(s)
             )
         },
-        mend: |s| {
+        hint: |s| {
             format!(
                 "count your own command instead, or {}",
                 lower_paranoid(s, 0)
@@ -161,7 +161,7 @@ pub static ROWS: &[Row] = &[
                 paranoid(s)
             )
         },
-        mend: |s| lower_paranoid(s, -1),
+        hint: |s| lower_paranoid(s, -1),
     },
     Row {
         errnos: DENIED,
@@ -172,7 +172,7 @@ pub static ROWS: &[Row] = &[
                 "physical addresses and namespaces are recorded only with the capability CAP_PERFMON",
             )
         },
-        mend: |_| {
+        hint: |_| {
             text(
                 "leave them out, or give the program the capability (setcap cap_perfmon+ep PROGRAM)",
             )
@@ -190,7 +190,7 @@ pub static ROWS: &[Row] = &[
                 task(s)
             )
         },
-        mend: |_| {
+        hint: |_| {
             text(
                 "run as that user, or with CAP_PERFMON (before Linux 5.13: CAP_SYS_PTRACE), or as root",
             )
@@ -206,7 +206,7 @@ pub static ROWS: &[Row] = &[
                 number(s.facts.mlock_kb)
             )
         },
-        mend: |_| {
+        hint: |_| {
             text(
                 "use a smaller ring, or as root raise sysctl kernel.perf_event_mlock_kb, or raise ulimit -l",
             )
@@ -221,7 +221,7 @@ pub static ROWS: &[Row] = &[
                 "the system refuses it, though neither perf_event_paranoid nor a missing capability explains it",
             )
         },
-        mend: |_| {
+        hint: |_| {
             text(
                 "look for a security module's rule (SELinux, AppArmor, Landlock: dmesg, audit log)",
             )
@@ -233,7 +233,7 @@ pub static ROWS: &[Row] = &[
         applies: ANY,
         cause: Cause::NoSuchTask,
         reason: |s| format!("{} does not exist (any more)", task(s)),
-        mend: |_| text("check the process or thread id"),
+        hint: |_| text("check the process or thread id"),
     },
     Row {
         errnos: &[Errno::ENODEV, Errno::EINVAL, Errno::ENXIO],
@@ -252,14 +252,14 @@ pub static ROWS: &[Row] = &[
         },
         cause: Cause::NoSuchCpu,
         reason: |s| format!("{} does not exist or is offline", cpu(s)),
-        mend: |_| text("choose one of the CPUs in /sys/devices/system/cpu/online"),
+        hint: |_| text("choose one of the CPUs in /sys/devices/system/cpu/online"),
     },
     Row {
         errnos: &[Errno::ENODEV, Errno::ENXIO],
         applies: ANY,
         cause: Cause::DeviceGone,
         reason: |_| text("the device that counts is gone or switched off"),
-        mend: |_| text("open the event again"),
+        hint: |_| text("open the event again"),
     },
     // ---------------------------------------------------------- E2BIG
     Row {
@@ -270,7 +270,7 @@ pub static ROWS: &[Row] = &[
             let release = s.facts.release.as_deref().unwrap_or("of unknown version");
             format!("the event uses fields that this kernel ({release}) does not know")
         },
-        mend: |_| {
+        hint: |_| {
             text(
                 "leave the newer fields out (config3 needs Linux 6.3, sig_data 5.13, config4 6.19), or use a newer kernel",
             )
@@ -282,7 +282,7 @@ pub static ROWS: &[Row] = &[
         applies: |s| opening(s) && contradiction(s).is_some(),
         cause: Cause::ContradictingFlags,
         reason: |s| text(contradiction(s).unwrap_or_default()),
-        mend: |_| text("change the event's options"),
+        hint: |_| text("change the event's options"),
     },
     Row {
         errnos: &[Errno::EINVAL],
@@ -295,7 +295,7 @@ pub static ROWS: &[Row] = &[
                 number(s.facts.max_sample_rate)
             )
         },
-        mend: |_| {
+        hint: |_| {
             text("sample less often, or as root raise sysctl kernel.perf_event_max_sample_rate")
         },
     },
@@ -304,7 +304,7 @@ pub static ROWS: &[Row] = &[
         applies: |s| opening(s) && inherited_group(s),
         cause: Cause::InheritedGroup,
         reason: |_| text("before Linux 6.12 events that inherit cannot be read as a group"),
-        mend: |_| text("open the events one by one, or without inherit"),
+        hint: |_| text("open the events one by one, or without inherit"),
     },
     Row {
         errnos: &[Errno::EINVAL],
@@ -316,7 +316,7 @@ pub static ROWS: &[Row] = &[
                 pmu(s)
             )
         },
-        mend: |_| text("open it system-wide (-a), without :u and :k, on the CPUs of its cpumask"),
+        hint: |_| text("open it system-wide (-a), without :u and :k, on the CPUs of its cpumask"),
     },
     Row {
         errnos: &[Errno::EINVAL],
@@ -327,9 +327,9 @@ pub static ROWS: &[Row] = &[
                 "the PMU cannot count this group together: it has more events than counters, or they exclude each other",
             )
         },
-        mend: |_| {
+        hint: |_| {
             text(
-                "make the group smaller, or leave it away (events are then counted in turns and scaled)",
+                "make the group smaller, or leave it away (events are then multiplexed and scaled)",
             )
         },
     },
@@ -338,9 +338,9 @@ pub static ROWS: &[Row] = &[
         applies: opening,
         cause: Cause::BadAttribute,
         reason: |_| text("the kernel does not accept the event's configuration or options"),
-        mend: |_| {
+        hint: |_| {
             text(
-                "check the raw code and options against the PMU's format folder in /sys, and the kernel's version",
+                "check the raw code and options against the PMU's format directory in /sys, and the kernel's version",
             )
         },
     },
@@ -351,7 +351,7 @@ pub static ROWS: &[Row] = &[
         reason: |_| {
             text("an event that follows its task over all CPUs and inherits cannot be mapped")
         },
-        mend: |_| text("read it by system call, or open one event a CPU"),
+        hint: |_| text("read it by system call, or open one event a CPU"),
     },
     Row {
         errnos: &[Errno::EINVAL],
@@ -362,7 +362,7 @@ pub static ROWS: &[Row] = &[
                 "the ring's size is not a power of two pages, or differs from the event's existing mapping",
             )
         },
-        mend: |_| text("use a power of two"),
+        hint: |_| text("use a power of two"),
     },
     Row {
         errnos: &[Errno::EINVAL, Errno::ENOTTY],
@@ -373,14 +373,14 @@ pub static ROWS: &[Row] = &[
                 "the request does not fit this event (it does not sample, inherits, or is on another CPU)",
             )
         },
-        mend: |_| text("see perf_event_open(2), \"perf_event ioctl calls\""),
+        hint: |_| text("see perf_event_open(2), \"perf_event ioctl calls\""),
     },
     Row {
         errnos: &[Errno::EINVAL],
         applies: ANY,
         cause: Cause::BadAttribute,
         reason: |_| text("the kernel does not accept the arguments"),
-        mend: |_| text("check the event's options"),
+        hint: |_| text("check the event's options"),
     },
     // ----------------------------------------------------- EOPNOTSUPP
     Row {
@@ -388,7 +388,7 @@ pub static ROWS: &[Row] = &[
         applies: |s| opening(s) && has_branch_stack(s),
         cause: Cause::NoBranchStack,
         reason: |_| text("this PMU cannot record branch stacks with the event"),
-        mend: |_| {
+        hint: |_| {
             text(
                 "sample without branch stacks; in a virtual machine they need a host that passes them on",
             )
@@ -412,7 +412,7 @@ pub static ROWS: &[Row] = &[
                 s.attr.get_precise_ip()
             )
         },
-        mend: |_| text("ask for less precision (fewer p in :ppp)"),
+        hint: |_| text("ask for less precision (fewer p in :ppp)"),
     },
     Row {
         errnos: &[Errno::EOPNOTSUPP],
@@ -421,7 +421,7 @@ pub static ROWS: &[Row] = &[
         reason: |_| {
             text("this PMU has no overflow interrupt: it can count the event, not sample it")
         },
-        mend: |_| text("count instead, or sample by another event (cpu-clock always works)"),
+        hint: |_| text("count instead, or sample by another event (cpu-clock always works)"),
     },
     Row {
         errnos: &[Errno::EOPNOTSUPP],
@@ -432,7 +432,7 @@ pub static ROWS: &[Row] = &[
                 "this PMU cannot do what the event's options ask (a mode filter, or a feature of another PMU)",
             )
         },
-        mend: |_| text("leave out modifiers such as :u, :k, :h"),
+        hint: |_| text("leave out modifiers such as :u, :k, :h"),
     },
     // ------------------------------------------------- counters and files
     Row {
@@ -440,14 +440,14 @@ pub static ROWS: &[Row] = &[
         applies: |s| opening(s) && s.attr.get_type() == abi::PERF_TYPE_BREAKPOINT,
         cause: Cause::NoBreakpointLeft,
         reason: |_| text("all breakpoint registers of the CPU are taken (x86 has 4)"),
-        mend: |_| text("use fewer breakpoints, and stop debuggers that use them"),
+        hint: |_| text("use fewer breakpoints, and stop debuggers that use them"),
     },
     Row {
         errnos: &[Errno::ENOSPC],
         applies: |s| s.operation == Operation::Read,
         cause: Cause::BufferTooSmall,
         reason: |_| text("the group has more members than there is room for in the reading"),
-        mend: |_| text("make room for all members (GroupReading::with_room_for)"),
+        hint: |_| text("make room for all members (GroupReading::with_room_for)"),
     },
     Row {
         errnos: &[Errno::ENOSPC, Errno::EAGAIN],
@@ -458,7 +458,7 @@ pub static ROWS: &[Row] = &[
         },
         cause: Cause::NoCounterLeft,
         reason: |_| text("all counters for this event are taken"),
-        mend: |_| {
+        hint: |_| {
             text(
                 "stop other users of the PMU (perf, the NMI watchdog: sysctl kernel.nmi_watchdog=0), or ask for fewer events",
             )
@@ -473,7 +473,7 @@ pub static ROWS: &[Row] = &[
                 "someone has the PMU for himself (an exclusive event, another profiler, or the firmware)",
             )
         },
-        mend: |_| text("stop the other user of the PMU, and open the event without exclusive"),
+        hint: |_| text("stop the other user of the PMU, and open the event without exclusive"),
     },
     Row {
         errnos: &[Errno::EMFILE],
@@ -485,7 +485,7 @@ pub static ROWS: &[Row] = &[
                 number(s.facts.open_files)
             )
         },
-        mend: |_| {
+        hint: |_| {
             text("raise the limit (ulimit -n), or count fewer events on fewer CPUs or threads")
         },
     },
@@ -494,7 +494,7 @@ pub static ROWS: &[Row] = &[
         applies: ANY,
         cause: Cause::SystemTooManyFiles,
         reason: |_| text("the system has too many files open"),
-        mend: |_| text("as root raise sysctl fs.file-max, or close programs"),
+        hint: |_| text("as root raise sysctl fs.file-max, or close programs"),
     },
     // -------------------------------------------------------------- others
     Row {
@@ -508,7 +508,7 @@ pub static ROWS: &[Row] = &[
                 number(s.facts.max_stack)
             )
         },
-        mend: |_| text("ask for fewer frames, or as root raise sysctl kernel.perf_event_max_stack"),
+        hint: |_| text("ask for fewer frames, or as root raise sysctl kernel.perf_event_max_stack"),
     },
     Row {
         errnos: &[Errno::ENOMEM, Errno::EAGAIN],
@@ -520,7 +520,7 @@ pub static ROWS: &[Row] = &[
                 number(s.facts.mlock_kb)
             )
         },
-        mend: |_| {
+        hint: |_| {
             text(
                 "use a smaller ring, or raise ulimit -l or (as root) sysctl kernel.perf_event_mlock_kb",
             )
@@ -531,37 +531,39 @@ pub static ROWS: &[Row] = &[
         applies: ANY,
         cause: Cause::NoMemory,
         reason: |_| text("the kernel has no memory left for the event"),
-        mend: |_| text("free memory, or count fewer events"),
+        hint: |_| text("free memory, or count fewer events"),
     },
     Row {
         errnos: &[Errno::EBADF],
         applies: ANY,
         cause: Cause::NotAnEvent,
         reason: |s| match s.target {
-            Target::Cgroup { .. } => text("the descriptor is not one of a control group's folder"),
+            Target::Cgroup { .. } => {
+                text("the descriptor is not one of a control group's directory")
+            }
             _ => text("the descriptor is not one of a perf event"),
         },
-        mend: |_| text("check that the event (or the group's leader) is still open"),
+        hint: |_| text("check that the event (or the group's leader) is still open"),
     },
     Row {
         errnos: &[Errno::EINTR],
         applies: ANY,
         cause: Cause::Interrupted,
         reason: |_| text("a signal came in between"),
-        mend: |_| text("try again"),
+        hint: |_| text("try again"),
     },
     Row {
         errnos: &[Errno::EAGAIN],
         applies: ANY,
         cause: Cause::TryAgain,
         reason: |_| text("the kernel could not do it right now"),
-        mend: |_| text("try again"),
+        hint: |_| text("try again"),
     },
     Row {
         errnos: &[Errno::EFAULT],
         applies: ANY,
         cause: Cause::BadAddress,
         reason: |_| text("an address given to the kernel does not point to memory"),
-        mend: |_| text("this is a defect of truecount; please report it"),
+        hint: |_| text("this is a defect of truecount; please report it"),
     },
 ];

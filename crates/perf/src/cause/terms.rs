@@ -97,7 +97,7 @@ pub(super) fn paranoid(s: &Situation) -> i32 {
     s.facts.paranoid.unwrap_or_default()
 }
 
-/// The mend of a paranoid level: which level would do, and the capability.
+/// The hint of a paranoid level: which level would do, and the capability.
 pub(super) fn lower_paranoid(s: &Situation, level: i32) -> String {
     let capability = if s.facts.user_namespace {
         "or run outside the user namespace, whose capabilities do not count here"
@@ -107,7 +107,7 @@ pub(super) fn lower_paranoid(s: &Situation, level: i32) -> String {
     format!("as root: sysctl kernel.perf_event_paranoid={level}; {capability}")
 }
 
-pub(super) fn no_pmu_mend(s: &Situation) -> String {
+pub(super) fn no_pmu_hint(s: &Situation) -> String {
     let way_out = "else use a source without a PMU (software, step, virtual)";
     match (&s.facts.hypervisor, &s.facts.container) {
         (Some(_), _) => format!(
@@ -137,7 +137,7 @@ pub(super) fn seccomp_reason(s: &Situation) -> String {
     }
 }
 
-pub(super) fn seccomp_mend(_: &Situation) -> String {
+pub(super) fn seccomp_hint(_: &Situation) -> String {
     text(
         "start the container with perf allowed (docker/podman run --cap-add PERFMON, or --security-opt \
          seccomp=PROFILE with perf_event_open in it)",

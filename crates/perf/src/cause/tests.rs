@@ -106,7 +106,7 @@ fn cases() -> Vec<Case> {
         case(Errno::EINVAL, Cause::InheritedGroup, with(|s| { s.facts.release = Some("6.1.0-18-amd64".into()); s.attr = s.attr.inherit(true).read_group(); }), &["6.12", "one by one"]),
         case(Errno::EINVAL, Cause::NotPerTask, with(|s| { s.attr = s.attr.type_(17); s.facts.pmus.as_mut().unwrap().push(crate::facts::PmuFact { name: "power".into(), type_: Some(17), core: false, branches: None, max_precise: None }); }), &["PMU power", "system-wide"]),
         case(Errno::EINVAL, Cause::GroupTooLarge, with(|s| s.in_group = true), &["more events than counters", "smaller"]),
-        case(Errno::EINVAL, Cause::BadAttribute, plain(), &["format folder"]),
+        case(Errno::EINVAL, Cause::BadAttribute, plain(), &["format directory"]),
         case(Errno::EINVAL, Cause::CannotMapInherited, with(|s| { s.operation = Operation::Map; s.attr = s.attr.inherit(true); }), &["inherits", "system call"]),
         case(Errno::EINVAL, Cause::RingSize, during(Operation::Map), &["power of two"]),
         case(Errno::ENOTTY, Cause::IoctlUnfit, during(Operation::Ioctl("PERIOD")), &["PERIOD", "does not fit"]),

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! What it models: events that count one a nanosecond (or another rate), groups that are scheduled whole
-//! or not at all, multiplexing in turns where there are more than the PMU has counters, `enable`,
+//! or not at all, multiplexing where there are more than the PMU has counters, `enable`,
 //! `disable`, `reset`, pinned events that lose their counter, ids, lost samples, control pages with a
 //! seqlock, rings with `PERF_RECORD_LOST`. What it does not: sampling by itself (push records), inherit.
 

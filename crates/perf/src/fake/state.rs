@@ -188,7 +188,7 @@ impl State {
         (of_group.map(|(&fd, _)| fd).collect(), hardware)
     }
 
-    /// Puts groups on the counters: pinned ones first, the others in turns, each whole or not at all.
+    /// Puts groups on the counters: pinned ones first, the others multiplexed, each whole or not at all.
     fn schedule(&mut self) {
         let free = self.counters.saturating_sub(self.stolen);
         let mut leaders: Vec<i32> = self

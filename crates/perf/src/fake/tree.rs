@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::probe::Root;
 
-/// A temporary folder with files as `/proc` and `/sys` would have them; removed on drop.
+/// A temporary directory with files as `/proc` and `/sys` would have them; removed on drop.
 ///
 /// ```
 /// use truecount_perf::fake::Tree;
@@ -20,22 +20,22 @@ use crate::probe::Root;
 /// ```
 #[derive(Debug)]
 pub struct Tree {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Tree {
     /// An empty tree.
     ///
     /// # Errors
-    /// Where the temporary folder cannot be written to.
+    /// Where the temporary directory cannot be written to.
     pub fn new() -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             let name = format!("truecount-tree-{}-{number}", std::process::id());
-            let folder = std::env::temp_dir().join(name);
-            match std::fs::create_dir(&folder) {
-                Ok(()) => return Ok(Self { folder }),
+            let directory = std::env::temp_dir().join(name);
+            match std::fs::create_dir(&directory) {
+                Ok(()) => return Ok(Self { directory }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -45,21 +45,21 @@ impl Tree {
     /// The tree as probes take it.
     #[must_use]
     pub fn root(&self) -> Root {
-        Root::at(&self.folder)
+        Root::at(&self.directory)
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.folder
+        &self.directory
     }
 
-    /// Writes a file, with the folders above it.
+    /// Writes a file, with the directories above it.
     ///
     /// # Panics
     /// Where it cannot be written; trees are for tests.
     pub fn file(&self, path: &str, text: &str) {
-        let path = self.folder.join(path);
+        let path = self.directory.join(path);
         let written = path
             .parent()
             .map_or(Ok(()), std::fs::create_dir_all)
@@ -80,17 +80,17 @@ impl Tree {
     /// # Panics
     /// Where it cannot be written.
     pub fn pmu(&self, name: &str, type_: u32, files: &[(&str, &str)]) {
-        let folder = format!("sys/bus/event_source/devices/{name}");
-        self.file(&format!("{folder}/type"), &format!("{type_}\n"));
+        let directory = format!("sys/bus/event_source/devices/{name}");
+        self.file(&format!("{directory}/type"), &format!("{type_}\n"));
         for (file, text) in files {
-            self.file(&format!("{folder}/{file}"), &format!("{text}\n"));
+            self.file(&format!("{directory}/{file}"), &format!("{text}\n"));
         }
     }
 }
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // A folder that stays behind in the temporary folder harms nobody.
-        let _ = std::fs::remove_dir_all(&self.folder);
+        // A directory that stays behind in the temporary directory harms nobody.
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

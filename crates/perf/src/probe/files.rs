@@ -1,4 +1,4 @@
-//! Files below a root folder: `/proc` and `/sys`, real or made up.
+//! Files below a root directory: `/proc` and `/sys`, real or made up.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// No file that is probed is longer; what is cut off would not be understood anyway.
 const LONGEST: u64 = 1 << 20;
 
-/// The folder that holds `proc` and `sys`: `/`, or a made-up tree.
+/// The directory that holds `proc` and `sys`: `/`, or a made-up tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
@@ -26,8 +26,8 @@ impl Root {
 
     /// A made-up tree.
     #[must_use]
-    pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self(folder.into())
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        Self(directory.into())
     }
 
     /// Whether this is the running system, so that CPUID speaks of the same machine.
@@ -60,7 +60,7 @@ impl Root {
         self.text(relative)?.parse().ok()
     }
 
-    /// Names of a folder's entries, sorted; `None` where it cannot be read.
+    /// Names of a directory's entries, sorted; `None` where it cannot be read.
     #[must_use]
     pub fn names(&self, relative: &str) -> Option<Vec<String>> {
         let mut names: Vec<String> = std::fs::read_dir(self.path(relative))
@@ -98,7 +98,7 @@ impl Root {
 #[must_use]
 pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
     /// Linux's largest NR_CPUS is 8,192; a longer range is not a list of CPUs.
-    const MOST: u32 = 1 << 16;
+    const MAX_CPUS: u32 = 1 << 16;
     let mut cpus = Vec::new();
     for part in text
         .trim()
@@ -113,7 +113,7 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
                 (cpu, cpu)
             }
         };
-        if first > last || last >= MOST {
+        if first > last || last >= MAX_CPUS {
             return None;
         }
         cpus.extend(first..=last);

@@ -10,7 +10,7 @@ use super::files::{Root, parse_cpu_list};
 /// One PMU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pmu {
-    /// Name of its folder, e.g. `cpu`, `cpu_core`, `armv8_pmuv3_0`, `uncore_imc_0`.
+    /// Name of its directory, e.g. `cpu`, `cpu_core`, `armv8_pmuv3_0`, `uncore_imc_0`.
     pub name: String,
     /// Its number for `perf_event_attr.type`.
     pub type_: Option<u32>,
@@ -31,7 +31,7 @@ pub struct Pmu {
 impl Pmu {
     pub(crate) const FOLDER: &'static str = "sys/bus/event_source/devices";
 
-    /// All PMUs below `root`, by name; `None` where the folder cannot be read.
+    /// All PMUs below `root`, by name; `None` where the directory cannot be read.
     #[must_use]
     pub fn all(root: &Root) -> Option<Vec<Self>> {
         let names = Self::names(root)?;
@@ -46,20 +46,20 @@ impl Pmu {
     }
 
     /// [`Pmu::is_core`] without reading the PMU.
-    pub(crate) fn is_core_folder(root: &Root, name: &str) -> bool {
+    pub(crate) fn is_core_directory(root: &Root, name: &str) -> bool {
         let cpus = || root.path(&format!("{}/{name}/cpus", Self::FOLDER)).exists();
         is_core_name(name) || cpus()
     }
 
     fn read(root: &Root, name: &str) -> Self {
-        let folder = format!("{}/{name}", Self::FOLDER);
-        let file = |file: &str| root.text(&format!("{folder}/{file}"));
+        let directory = format!("{}/{name}", Self::FOLDER);
+        let file = |file: &str| root.text(&format!("{directory}/{file}"));
         let table = |sub: &str| -> BTreeMap<String, String> {
-            let folder = format!("{folder}/{sub}");
-            let names = root.names(&folder).unwrap_or_default();
+            let directory = format!("{directory}/{sub}");
+            let names = root.names(&directory).unwrap_or_default();
             names
                 .into_iter()
-                .filter_map(|name| Some((root.text(&format!("{folder}/{name}"))?, name)))
+                .filter_map(|name| Some((root.text(&format!("{directory}/{name}"))?, name)))
                 .map(|(text, name)| (name, text))
                 .collect()
         };
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn no_folder_is_not_no_pmu() {
+    fn no_directory_is_not_no_pmu() {
         let tree = Tree::new().unwrap();
         assert_eq!(Pmu::all(&tree.root()), None);
     }

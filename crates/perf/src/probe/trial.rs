@@ -13,7 +13,7 @@ use crate::kernel::SharedKernel;
 use crate::reading::GroupReading;
 
 /// More counters than any core PMU has (Intel: 8 + 4, Arm: 31 + 1).
-const MOST: usize = 40;
+const MAX_EVENTS: usize = 40;
 
 /// How large a group of the given events really ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,7 +88,7 @@ pub fn fit(kernel: &SharedKernel, next: impl Fn(usize) -> EventAttr) -> Result<F
     let mut found = Fit::default();
     let leader = open(&next(0).read_group().disabled(true), None)?;
     let mut others: Vec<Event> = Vec::new();
-    let mut reading = GroupReading::with_room_for(MOST);
+    let mut reading = GroupReading::with_room_for(MAX_EVENTS);
     let mut running = 0;
     loop {
         // Times add up over the rounds: the group ran if its time moved. Only the leader is switched:
@@ -107,7 +107,7 @@ pub fn fit(kernel: &SharedKernel, next: impl Fn(usize) -> EventAttr) -> Result<F
             return Ok(found);
         }
         found.ran = 1 + others.len();
-        if found.ran == MOST {
+        if found.ran == MAX_EVENTS {
             return Ok(found);
         }
         match open(&next(found.ran).read_group(), Some(&leader)) {

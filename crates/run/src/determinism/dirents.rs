@@ -1,4 +1,4 @@
-//! The entries of a folder as the kernel lists them (`struct linux_dirent64`, getdents64(2); include/linux/dirent.h,
+//! The entries of a directory as the kernel lists them (`struct linux_dirent64`, getdents64(2); include/linux/dirent.h,
 //! fs/readdir.c), and the same entries in another order.
 //!
 //! `d_off` of an entry is the place behind it, where `telldir(3)` and `seekdir(3)` stand. Places stay in the order of the
@@ -36,7 +36,7 @@ impl Form {
 const PLACE: std::ops::Range<usize> = 8..16;
 const LENGTH: std::ops::Range<usize> = 16..18;
 
-/// Entries of a folder.
+/// Entries of a directory.
 #[derive(Debug)]
 pub(super) struct Listing {
     bytes: Vec<u8>,

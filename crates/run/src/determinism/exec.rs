@@ -4,7 +4,7 @@
 //! The filter tells of the `execve` before it happens. The thread that answers then seizes the caller (`ptrace(2)`,
 //! `PTRACE_SEIZE` with `PTRACE_O_TRACEEXEC`), lets the call go on, and interrupts: the caller stops either at its new
 //! program's first instruction (`PTRACE_EVENT_EXEC`) or, where `execve` failed, before it goes back to its own. Then it
-//! is let go. No instruction of the program is added, and between two `execve` nobody watches it: signals, `fork` and
+//! is varied. No instruction of the program is added, and between two `execve` nobody watches it: signals, `fork` and
 //! breakpoints work as ever.
 
 use std::io;

@@ -1,9 +1,9 @@
-//! `getdents64` with the entries of a folder in an order that truecount chooses: `readdir(3)` then gives the same order
+//! `getdents64` with the entries of a directory in an order that truecount chooses: `readdir(3)` then gives the same order
 //! on every file system, whenever the files were made.
 //!
 //! truecount takes a copy of the caller's descriptor (`pidfd_getfd(2)`: the same open file, with the same place in it),
-//! reads the folder to its end, orders the entries, writes those that follow into the caller's memory and moves the place
-//! behind them. A folder that changes while it is read is answered as it was at its beginning, which POSIX allows
+//! reads the directory to its end, orders the entries, writes those that follow into the caller's memory and moves the place
+//! behind them. A directory that changes while it is read is answered as it was at its beginning, which POSIX allows
 //! (`readdir`). Where any of that fails, the kernel does the call as ever.
 //!
 //! Reading may wait for a program that itself waits for truecount (a file system in user space that is part of the
@@ -35,15 +35,15 @@ pub(super) fn is_mine(notification: &Notification) -> bool {
 
 /// Bytes read at once, as by glibc.
 const PIECE: usize = 32 << 10;
-/// The largest folder that is ordered as a whole, bytes: some 400,000 entries.
+/// The largest directory that is ordered as a whole, bytes: some 400,000 entries.
 const WHOLE: usize = 16 << 20;
-/// Folders that are being read: how many are kept, and their memory.
+/// Directories that are being read: how many are kept, and their memory.
 const KEPT: usize = 64;
 const KEPT_BYTES: usize = 64 << 20;
 /// Threads that read: more than file systems in user space lie one upon the other.
 const THREADS: usize = 16;
 
-/// Who reads a folder.
+/// Who reads a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reader {
     thread: u32,
@@ -53,10 +53,10 @@ struct Reader {
     form: Form,
 }
 
-/// A folder that is being read.
+/// A directory that is being read.
 struct Kept {
     reader: Reader,
-    /// `None` where it cannot be had as a whole: not to be tried again at every call.
+    /// `None` where it is not available as a whole: not to be tried again at every call.
     listing: Option<Listing>,
     /// The entry that follows.
     next: usize,
@@ -136,7 +136,7 @@ impl Shared {
             Ok(()) => {}
             Err(trouble) => {
                 if let (Some(error), Ok(mut all)) = (trouble, self.trouble.lock()) {
-                    all.folders.add(&error);
+                    all.directories.add(&error);
                 }
                 self.reply(&Response::go_on(notification));
             }
@@ -170,7 +170,7 @@ impl Shared {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Err(None),
             Err(error) => return Err(Some(error)),
         };
-        let Ok(Some((device, inode))) = folder(&file) else {
+        let Ok(Some((device, inode))) = directory(&file) else {
             return Err(None);
         };
         let place = seek(&file, 0, libc::SEEK_CUR).map_err(|_| None)?;
@@ -189,7 +189,7 @@ impl Shared {
             inode,
             form,
         };
-        let mut kept = self.folder(reader, &file, place);
+        let mut kept = self.directory(reader, &file, place);
         match &kept.listing {
             Some(listing) if kept.next < listing.len() => {
                 kept.next = call.listed(listing, kept.next)?;
@@ -205,8 +205,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The folder as it was at its beginning, with the entry that follows at `place`.
-    fn folder(&self, reader: Reader, file: &OwnedFd, place: i64) -> Kept {
+    /// The directory as it was at its beginning, with the entry that follows at `place`.
+    fn directory(&self, reader: Reader, file: &OwnedFd, place: i64) -> Kept {
         let mut known = None;
         if let Ok(mut kept) = self.kept.lock() {
             let at = kept.iter().position(|each| each.reader == reader);
@@ -232,7 +232,7 @@ impl Shared {
         kept
     }
 
-    /// Keeps a folder for the next call, in the place of those that were not read for longest.
+    /// Keeps a directory for the next call, in the place of those that were not read for longest.
     fn keep(&self, one: Kept) {
         let Ok(mut kept) = self.kept.lock() else {
             return;
@@ -257,7 +257,7 @@ struct Call<'c> {
 }
 
 impl Call<'_> {
-    /// Entries from `next` on of a folder that was read as a whole; the entry that follows them.
+    /// Entries from `next` on of a directory that was read as a whole; the entry that follows them.
     fn listed(&self, listing: &Listing, next: usize) -> Result<usize, Option<io::Error>> {
         let Some(part) = listing.part(next, self.room) else {
             // Not even the next entry fits.
@@ -325,8 +325,8 @@ impl Call<'_> {
     }
 }
 
-/// Device and inode; `None` for what is no folder.
-fn folder(file: &OwnedFd) -> io::Result<Option<(u64, u64)>> {
+/// Device and inode; `None` for what is not a directory.
+fn directory(file: &OwnedFd) -> io::Result<Option<(u64, u64)>> {
     let mut stat = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: a valid place for the result, zeroed before.
     let stat = unsafe {
@@ -361,7 +361,7 @@ fn read(file: &OwnedFd, form: Form, bytes: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// The folder from its beginning to its end, where it has places to come back to and is not too large; the caller stands
+/// The directory from its beginning to its end, where it has places to come back to and is not too large; the caller stands
 /// at `place`.
 fn whole(file: &OwnedFd, form: Form, order: Order, place: i64) -> Option<Listing> {
     if place != 0 {

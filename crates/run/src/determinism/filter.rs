@@ -54,13 +54,13 @@ const ARCH: u32 = 0xc000_003e;
 const ARCH: u32 = 0xc000_00b7;
 
 /// The most instructions of a filter.
-const MOST: usize = 10;
+const MAX_INSTRUCTIONS: usize = 10;
 
 /// The program; the second value is its length.
-fn program(calls: Calls) -> ([libc::sock_filter; MOST], u16) {
+fn program(calls: Calls) -> ([libc::sock_filter; MAX_INSTRUCTIONS], u16) {
     let op = |code: u16, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let allow = op(0x06, 0, 0, RETURN_ALLOW);
-    let mut filter = [allow; MOST];
+    let mut filter = [allow; MAX_INSTRUCTIONS];
     let wanted = calls.numbers().into_iter().flatten();
     let count = u8::try_from(wanted.clone().count()).unwrap_or(0);
     let head = [
@@ -88,7 +88,7 @@ fn program(calls: Calls) -> ([libc::sock_filter; MOST], u16) {
 /// A filter that can be installed between `fork` and `execve`.
 #[derive(Clone, Copy)]
 pub struct Filter {
-    instructions: [libc::sock_filter; MOST],
+    instructions: [libc::sock_filter; MAX_INSTRUCTIONS],
     length: u16,
 }
 

@@ -26,19 +26,19 @@ pub use crate::factor::{Factor, List, Missing, parse_list, parse_remedies};
 use dirents::Order;
 use exec::AtExec;
 pub use filter::{Calls, Filter};
-use mount_ns::Folder;
+use mount_ns::Directory;
 pub use seccomp_supervisor::{Answers, Supervised};
 
-/// What `noise` lets go, beyond not holding it still: what would be the same in runs of one machine.
+/// What `noise` lets go, beyond not holding it constant: what would be the same in runs of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Loose {
     /// Bytes more of environment.
     pub environment: usize,
     /// Another name of the working directory.
-    pub folder: Option<Folder>,
-    /// The process number to have.
+    pub directory: Option<Directory>,
+    /// The PID to have.
     pub pid: Option<i32>,
-    /// Seed of the order in which folders are listed.
+    /// Seed of the order in which directories are listed.
     pub files: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Holds these factors still.
+    /// Holds these factors constant.
     pub fn new(factors: &[Factor]) -> Self {
         let cpus = if factors.contains(&Factor::Cpu) {
             allowed_cpus().last().copied().into_iter().collect()
@@ -73,7 +73,7 @@ impl Fixed {
         }
     }
 
-    /// With something let go.
+    /// With something varied.
     pub fn loose(mut self, loose: Loose) -> Self {
         self.loose = loose;
         self
@@ -89,7 +89,7 @@ impl Fixed {
         &self.cpus
     }
 
-    /// In which order folders are listed.
+    /// In which order directories are listed.
     fn files(&self) -> Option<Order> {
         let loose = self.loose.files.map(Order::Shuffled);
         loose.or(self.has(Factor::Files).then_some(Order::Sorted))
@@ -113,11 +113,11 @@ impl Fixed {
     }
 
     /// The working directory's other name.
-    pub fn folder(&self) -> Option<&Folder> {
-        self.loose.folder.as_ref()
+    pub fn directory(&self) -> Option<&Directory> {
+        self.loose.directory.as_ref()
     }
 
-    /// What only the virtual PMU can hold still, for the other sources.
+    /// What only the virtual PMU can hold constant, for the other sources.
     pub fn no_clock(&self) -> Option<Missing> {
         let reason = "only the virtual PMU has a clock of its own (--source virtual)";
         self.has(Factor::Time)
@@ -138,7 +138,7 @@ impl Fixed {
         self.loose.pid.or(held)
     }
 
-    /// Whether threads run in turn, or why that cannot be had.
+    /// Whether threads run in turn, or why that is not available.
     pub fn in_turn(&self) -> Result<bool, Missing> {
         if !self.has(Factor::Threads) {
             return Ok(false);
@@ -162,8 +162,8 @@ impl Fixed {
             set.push(appended("MALLOC_CONF", jemalloc, ","));
             set.push(appended("_RJEM_MALLOC_CONF", jemalloc, ","));
         }
-        if let (Some(folder), Some(_)) = (self.folder(), std::env::var_os("PWD")) {
-            let [_, inside] = folder.words();
+        if let (Some(directory), Some(_)) = (self.directory(), std::env::var_os("PWD")) {
+            let [_, inside] = directory.words();
             set.push(("PWD".into(), OsStr::from_bytes(inside.to_bytes()).into()));
         }
         let (env, path, more) = (
@@ -208,14 +208,18 @@ impl Fixed {
             .map(|factor| factor.name().to_owned())
             .collect();
         environment.not_deterministic = missing.to_vec();
-        let refused = missing
-            .iter()
-            .map(|each| format!("Not held still: {}: {}.", each.factor.title(), each.reason));
+        let refused = missing.iter().map(|each| {
+            format!(
+                "Not held constant: {}: {}.",
+                each.factor.title(),
+                each.reason
+            )
+        });
         self.warning().into_iter().chain(refused).collect()
     }
 }
 
-/// Adds what one run could not hold still to what others could not.
+/// Adds what one run could not hold constant to what others could not.
 pub fn merge(all: &mut Vec<Missing>, more: Vec<Missing>) {
     for each in more {
         if !all.iter().any(|known| known.factor == each.factor) {
@@ -304,6 +308,6 @@ mod tests {
         assert_eq!(factors, [Factor::Clock, Factor::Pid]);
         assert_eq!(environment.not_deterministic, missing);
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[1].contains("process numbers") && notes[1].contains("not root"));
+        assert!(notes[1].contains("PID length") && notes[1].contains("not root"));
     }
 }

@@ -1,5 +1,5 @@
 //! Another name for the working directory, of another length, under which everything is found as ever: the whole tree of
-//! files is bound below a folder, in a mount namespace of the program's own (`mount_namespaces(7)`), and the program
+//! files is bound below a directory, in a mount namespace of the program's own (`mount_namespaces(7)`), and the program
 //! starts at its old place in there. Relative names, also those with `..`, lead to the same files.
 
 use std::ffi::{CString, c_char};
@@ -7,16 +7,16 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// A folder below which the tree is bound.
+/// A directory below which the tree is bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Folder {
+pub struct Directory {
     /// Where `/` is bound.
     root: CString,
     /// The working directory below it.
     inside: CString,
 }
 
-impl Folder {
+impl Directory {
     /// Below `root`, which exists and is empty.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Process numbers: the next one of this namespace is chosen before the program starts (`kernel.ns_last_pid`,
+//! PIDs: the next one of this namespace is chosen before the program starts (`kernel.ns_last_pid`,
 //! kernel `Documentation/admin-guide/sysctl/kernel.rst`), so that it and its children have the same number of digits
 //! every time, and mostly the same numbers. The kernel moves that place on with every process; moving it disturbs
 //! nobody, and nothing needs to be put back.
@@ -27,7 +27,7 @@ fn limit() -> i32 {
         .unwrap_or(32768)
 }
 
-/// The number that programs get with numbers held still.
+/// The number that programs get with numbers held constant.
 pub fn held() -> i32 {
     base(limit())
 }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_let_go_have_different_digits() {
+    fn varied_numbers_have_different_lengths() {
         let mut state = 1u64;
         let mut draw = |below: u64| {
             state = state

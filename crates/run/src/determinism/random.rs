@@ -12,7 +12,7 @@ use truecount_stats::Rng;
 use super::seccomp_supervisor::{Notification, Response, still_valid};
 
 /// Each thread has its own stream, numbered in the order of their first calls: it does not
-/// depend on process numbers.
+/// depend on PIDs.
 #[derive(Default)]
 pub(super) struct Streams(HashMap<u32, Rng>);
 
@@ -38,7 +38,7 @@ pub(super) fn answer(
     seed: u64,
 ) -> Response {
     /// The kernel gives no more at once (`MAX_RW_COUNT`, drivers/char/random.c).
-    const MOST: u64 = 0x7fff_f000;
+    const MAX_BYTES: u64 = 0x7fff_f000;
     const PIECE: usize = 64 << 10;
     let mut response = Response::to(notification);
     let [buffer, length, flags, ..] = notification.args;
@@ -46,7 +46,7 @@ pub(super) fn answer(
     if flags & !7 != 0 || flags & (random | insecure) == random | insecure {
         return Response::go_on(notification); // the kernel says what is wrong
     }
-    let length = length.min(MOST);
+    let length = length.min(MAX_BYTES);
     let mut done: u64 = 0;
     let mut piece = vec![0u8; PIECE.min(usize::try_from(length).unwrap_or(PIECE))];
     while done < length {

@@ -63,7 +63,7 @@ impl Response {
         }
     }
 
-    /// Whether the caller has it. One that has gone is no error.
+    /// Whether the caller has it. One that has gone is not an error.
     pub(super) fn send(&self, listener: &OwnedFd) -> bool {
         // SAFETY: the kernel reads the structure, whose size is in the request's number.
         unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, std::ptr::from_ref(self)) == 0 }
@@ -87,7 +87,7 @@ pub(super) fn still_valid(listener: &OwnedFd, notification: &Notification) -> bo
 pub struct Supervised {
     /// Seed of what `getrandom` answers.
     pub getrandom: Option<u64>,
-    /// In which order folders are listed.
+    /// In which order directories are listed.
     pub files: Option<Order>,
     /// What a new program finds on its stack.
     pub at_exec: AtExec,
@@ -129,8 +129,8 @@ impl Failures {
 pub(super) struct Trouble {
     /// Programs that were started as they are.
     programs: Failures,
-    /// Answers about folders that are the kernel's.
-    pub(super) folders: Failures,
+    /// Answers about directories that are the kernel's.
+    pub(super) directories: Failures,
 }
 
 /// The thread that answers.
@@ -201,7 +201,7 @@ impl Answers {
     /// Answers the process `pid`, whose listener is its descriptor `fd`.
     ///
     /// # Errors
-    /// Where the descriptor cannot be had.
+    /// Where the descriptor is not available.
     pub fn of_process(pid: i32, fd: RawFd, wanted: Supervised) -> io::Result<Self> {
         let listener = fetch(pid, fd)?;
         Ok(Self::start(wanted, pid, None, move || Ok(Some(listener))))
@@ -268,7 +268,7 @@ impl Answers {
                     io::Error::from_raw_os_error(errno)
                 ),
             )
-            .mend(format!(
+            .hint(format!(
                 "name the other factors: --deterministic={}",
                 others.join(",")
             ))
@@ -284,14 +284,14 @@ impl Answers {
         let programs = trouble
             .programs
             .reason("program(s) were started without it");
-        let folders = trouble
-            .folders
-            .reason("time(s) a folder was listed as it is");
+        let directories = trouble
+            .directories
+            .reason("time(s) a directory was listed as it is");
         let at_exec = self.wanted.at_exec;
         let reasons = [
             (at_exec.random.is_some(), Factor::AtRandom, &programs),
             (at_exec.hide_vdso, Factor::Clock, &programs),
-            (self.wanted.files.is_some(), Factor::Files, &folders),
+            (self.wanted.files.is_some(), Factor::Files, &directories),
         ];
         let missing = reasons.into_iter().filter(|(wanted, ..)| *wanted);
         missing

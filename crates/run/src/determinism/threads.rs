@@ -1,4 +1,4 @@
-//! The order in which threads run: round robin on one CPU (`SCHED_RR`, sched(7)). A thread then runs until it waits, ends
+//! Thread scheduling: round robin on one CPU (`SCHED_RR`, sched(7)). A thread then runs until it waits, ends
 //! or yields, or its time slice of 100 ms is over (`kernel.sched_rr_timeslice_ms`); whoever becomes ready goes to the end
 //! of the queue. The usual policy preempts anywhere instead, by how long each has run. `SCHED_FIFO`, without time slices,
 //! would never end programs that spin until another thread has done something.
@@ -46,13 +46,13 @@ pub(super) fn refused() -> Option<Missing> {
 /// The error of [`set`] in words.
 pub fn missing(errno: i32) -> Missing {
     let error = io::Error::from_raw_os_error(errno);
-    let mend = if errno == libc::EPERM {
+    let hint = if errno == libc::EPERM {
         "; real-time scheduling needs root (CAP_SYS_NICE; docker run --cap-add SYS_NICE) or a limit \
          for it (ulimit -r 1), and a control group that may use it (cpu.rt_runtime_us)"
     } else {
         ""
     };
-    Missing::new(Factor::Threads, format!("SCHED_RR: {error}{mend}"))
+    Missing::new(Factor::Threads, format!("SCHED_RR: {error}{hint}"))
 }
 
 #[cfg(test)]

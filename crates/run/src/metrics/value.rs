@@ -30,7 +30,7 @@ pub struct MetricRow {
     pub reason: Option<String>,
     /// What to do to get a value, where something can be done.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mend: Option<String>,
+    pub hint: Option<String>,
     /// The threshold that the value is past.
     pub threshold: Option<f64>,
     /// What to look at next, when it is.
@@ -68,7 +68,7 @@ impl SumRow {
             text.push_str(&format!("; out of bounds: {}", self.outside.join(", ")));
         }
         text.push_str(
-            ": the counts do not belong together (taken in turns, or the formula is not this CPU's)",
+            ": the counts do not belong together (multiplexed, or the formula is not this CPU's)",
         );
         Some(text)
     }
@@ -139,9 +139,9 @@ pub(super) fn values<'r>(
                 continue;
             };
             let used = used.into_inner();
-            let (reason, mend) = match (&value.result, used.missing) {
+            let (reason, hint) = match (&value.result, used.missing) {
                 (Ok(_), _) => (None, None),
-                (Err(error), Some((Some(why), mend))) => (Some(format!("{error}: {why}")), mend),
+                (Err(error), Some((Some(why), hint))) => (Some(format!("{error}: {why}")), hint),
                 (Err(error), _) => (Some(error.to_string()), None),
             };
             let counted = value.result.is_ok();
@@ -154,7 +154,7 @@ pub(super) fn values<'r>(
                 precision: used.precision.filter(|_| counted),
                 together: from.len() <= 1,
                 reason,
-                mend,
+                hint,
                 threshold: value.flag.as_ref().map(|flag| flag.threshold),
                 next: value.flag.map(|flag| flag.next).filter(|n| !n.is_empty()),
             });
@@ -215,7 +215,7 @@ fn count<'r>(
                 }
                 None => {
                     used.borrow_mut().missing =
-                        Some((reading.reason.clone(), reading.mend.clone()));
+                        Some((reading.reason.clone(), reading.hint.clone()));
                 }
             }
         }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use super::wait::Ticker;
 use super::zygote::{
-    FLAG_ENVIRONMENT, FLAG_EXEC, FLAG_FILES, FLAG_FOLDER, FLAG_GETRANDOM, FLAG_GROUP, FLAG_HOLD,
+    FLAG_DIRECTORY, FLAG_ENVIRONMENT, FLAG_EXEC, FLAG_FILES, FLAG_GETRANDOM, FLAG_GROUP, FLAG_HOLD,
     FLAG_IN_TURN, FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared,
 };
 use super::{Finished, Launch, LaunchError, Signals};
@@ -99,7 +99,7 @@ impl Launcher {
         page.exec_errno.store(0, Ordering::Relaxed);
         page.affinity_errno.store(0, Ordering::Relaxed);
         page.aslr_errno.store(0, Ordering::Relaxed);
-        page.folder_errno.store(0, Ordering::Relaxed);
+        page.directory_errno.store(0, Ordering::Relaxed);
         page.in_turn_errno.store(0, Ordering::Relaxed);
         page.started_ns.store(0, Ordering::Relaxed);
         let calls = launch.fixed.map(|fixed| fixed.wanted().calls());
@@ -145,7 +145,7 @@ impl Launcher {
             0 => {}
             errno => return Err(LaunchError::Affinity(errno)),
         }
-        match page.folder_errno.load(Ordering::Acquire) {
+        match page.directory_errno.load(Ordering::Acquire) {
             0 => {}
             errno => return Err(io::Error::from_raw_os_error(errno).into()),
         }
@@ -171,7 +171,7 @@ impl Launcher {
         })
     }
 
-    /// What the last run was to hold still and did not.
+    /// What the last run was to hold constant and did not.
     pub fn missing(&mut self) -> Vec<Missing> {
         std::mem::take(&mut self.missing)
     }
@@ -231,8 +231,8 @@ impl Launcher {
             entry.push(value);
             push(&entry)?;
         }
-        let folder = launch.fixed.and_then(Fixed::folder);
-        for word in folder.iter().flat_map(|folder| folder.words()) {
+        let directory = launch.fixed.and_then(Fixed::directory);
+        for word in directory.iter().flat_map(|directory| directory.words()) {
             push(OsStr::from_bytes(word.to_bytes()))?;
         }
         let too_long = |_| io::Error::new(io::ErrorKind::InvalidInput, "the command is too long");
@@ -248,7 +248,7 @@ impl Launcher {
             (launch.keep_aslr, FLAG_KEEP_ASLR),
             (launch.own_group, FLAG_GROUP),
             (environment.is_some(), FLAG_ENVIRONMENT),
-            (folder.is_some(), FLAG_FOLDER),
+            (directory.is_some(), FLAG_DIRECTORY),
             (in_turn, FLAG_IN_TURN),
             (calls.is_some_and(|calls| calls.getrandom), FLAG_GETRANDOM),
             (calls.is_some_and(|calls| calls.exec), FLAG_EXEC),

@@ -19,13 +19,13 @@ pub fn resolve(program: &OsStr) -> Result<PathBuf, Error> {
     let path =
         std::env::var_os("PATH").unwrap_or_else(|| OsString::from_vec(b"/bin:/usr/bin".to_vec()));
     let mut denied = None;
-    for folder in std::env::split_paths(&path) {
-        let folder = if folder.as_os_str().is_empty() {
+    for directory in std::env::split_paths(&path) {
+        let directory = if directory.as_os_str().is_empty() {
             PathBuf::from(".")
         } else {
-            folder
+            directory
         };
-        let candidate = folder.join(program);
+        let candidate = directory.join(program);
         if !candidate.is_file() {
             continue;
         }
@@ -41,7 +41,7 @@ pub fn resolve(program: &OsStr) -> Result<PathBuf, Error> {
             ErrorKind::NotFound,
             format!("program `{}` not found in PATH", program.to_string_lossy()),
         )
-        .mend("check the spelling, or give its path")),
+        .hint("check the spelling, or give its path")),
     }
 }
 
@@ -75,10 +75,10 @@ pub fn exec_failure(file: &Path, errno: i32) -> Error {
             ErrorKind::NotFound,
             format!("`{shown}` exists, but the interpreter or loader that it names does not"),
         )
-        .mend("look at its first line (`#!`) or at `file` of it"),
+        .hint("look at its first line (`#!`) or at `file` of it"),
         libc::ENOENT | libc::ENOTDIR => {
             Error::new(ErrorKind::NotFound, format!("program `{shown}` not found"))
-                .mend("check the path")
+                .hint("check the path")
         }
         libc::EACCES if file.is_dir() => Error::new(
             ErrorKind::NotExecutable,
@@ -88,17 +88,17 @@ pub fn exec_failure(file: &Path, errno: i32) -> Error {
             ErrorKind::NotExecutable,
             format!("`{shown}` is not executable"),
         )
-        .mend(format!("chmod +x {shown}, if it is a program")),
+        .hint(format!("chmod +x {shown}, if it is a program")),
         libc::ENOEXEC => Error::new(
             ErrorKind::NotExecutable,
             format!("`{shown}` is not a format that this kernel runs"),
         )
-        .mend("a script needs a first line such as #!/bin/sh"),
+        .hint("a script needs a first line such as #!/bin/sh"),
         libc::E2BIG => Error::new(
             ErrorKind::NotExecutable,
             "the arguments and the environment are too long",
         )
-        .mend("raise the stack limit (ulimit -s) or shorten them"),
+        .hint("raise the stack limit (ulimit -s) or shorten them"),
         errno => Error::new(
             ErrorKind::NotExecutable,
             format!(

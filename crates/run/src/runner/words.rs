@@ -70,7 +70,7 @@ fn needs_shell(line: &str, c: char) -> Error {
         ErrorKind::Usage,
         format!("the command `{line}` has an unquoted `{c}`, which only a shell understands"),
     )
-    .mend("add --shell to run it by one, or quote the character")
+    .hint("add --shell to run it by one, or quote the character")
 }
 
 /// A command as a person would type it: sh, and [`split`], take it apart into these words.

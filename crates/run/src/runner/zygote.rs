@@ -24,7 +24,7 @@ pub(super) const FLAG_GROUP: u32 = 4;
 /// Strings of the environment follow the arguments: the program gets them instead of the launcher's.
 pub(super) const FLAG_ENVIRONMENT: u32 = 8;
 /// Two more strings: where the tree of files is bound, and the working directory there.
-pub(super) const FLAG_FOLDER: u32 = 16;
+pub(super) const FLAG_DIRECTORY: u32 = 16;
 /// Hand `getrandom` over to truecount.
 pub(super) const FLAG_GETRANDOM: u32 = 32;
 /// Hand `execve` over.
@@ -58,7 +58,7 @@ pub(super) struct Page {
     /// errno of a failed `sched_setscheduler`.
     pub(super) in_turn_errno: AtomicI32,
     /// errno of a working directory that could not be had under another name.
-    pub(super) folder_errno: AtomicI32,
+    pub(super) directory_errno: AtomicI32,
     /// `CLOCK_MONOTONIC` just before `execve`.
     pub(super) started_ns: AtomicU64,
 }
@@ -162,7 +162,7 @@ struct Child<'a> {
     program: *const c_char,
     argv: *const *const c_char,
     envp: *const *const c_char,
-    folder: [*const c_char; 2],
+    directory: [*const c_char; 2],
     header: &'a Header,
     fds: [RawFd; 3],
     socket: RawFd,
@@ -193,7 +193,7 @@ pub(super) fn serve(
         if !receive_exact(socket, &mut payload) {
             break;
         }
-        // The program; its arguments and a null; its environment and a null; the folder.
+        // The program; its arguments and a null; its environment and a null; the directory.
         let null = std::ptr::null();
         let (arguments, variables) = (header.argc as usize, header.envc as usize);
         let mut words = payload
@@ -204,7 +204,7 @@ pub(super) fn serve(
         argv.push(null);
         argv.extend(words.by_ref().take(variables));
         argv.push(null);
-        let folder = [words.next().unwrap_or(null), words.next().unwrap_or(null)];
+        let directory = [words.next().unwrap_or(null), words.next().unwrap_or(null)];
         let variables = argv.get(arguments.saturating_add(2)..);
         let child = Child {
             program: argv.first().copied().unwrap_or(null),
@@ -215,7 +215,7 @@ pub(super) fn serve(
             } else {
                 variables.unwrap_or(&[null]).as_ptr()
             },
-            folder,
+            directory,
             header: &header,
             fds,
             socket,
@@ -352,10 +352,10 @@ extern "C" fn start(child: *mut c_void) -> c_int {
             let errno = crate::determinism::threads::set();
             child.page.in_turn_errno.store(errno, Ordering::Release);
         }
-        if child.header.flags & FLAG_FOLDER != 0 {
-            let [root, inside] = child.folder;
+        if child.header.flags & FLAG_DIRECTORY != 0 {
+            let [root, inside] = child.directory;
             let errno = crate::determinism::mount_ns::enter(root, inside);
-            child.page.folder_errno.store(errno, Ordering::Release);
+            child.page.directory_errno.store(errno, Ordering::Release);
             ready &= errno == 0;
         }
         let calls = calls(child.header.flags);

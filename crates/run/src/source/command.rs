@@ -51,11 +51,11 @@ pub(super) fn whole<'r>(
             ErrorKind::Usage,
             format!("{who} counts a command from its start to its end"),
         )
-        .mend("leave out -a, -p and -I, or use --source auto")),
+        .hint("leave out -a, -p and -I, or use --source auto")),
     }
 }
 
-/// The command with its arguments, streams, process group and CPUs, and what cannot be held still of it.
+/// The command with its arguments, streams, process group and CPUs, and what cannot be held constant of it.
 pub(super) fn prepare(
     program: &Path,
     launch: &Launch<'_>,
@@ -100,9 +100,9 @@ pub(super) fn prepare(
         command
             .env_clear()
             .envs(fixed.environment(program, launch.argv));
-        if let Some(folder) = fixed.folder().cloned() {
+        if let Some(directory) = fixed.directory().cloned() {
             // SAFETY: only system calls on strings that the closure owns.
-            unsafe { command.pre_exec(move || folder.enter()) };
+            unsafe { command.pre_exec(move || directory.enter()) };
         }
     }
     Ok((command, missing))

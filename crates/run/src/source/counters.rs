@@ -48,7 +48,7 @@ impl Place {
                 }
                 _ => Err(
                     Error::new(ErrorKind::Unavailable, format!("there is no process {pid}"))
-                        .mend("look it up with: pgrep -l NAME"),
+                        .hint("look it up with: pgrep -l NAME"),
                 ),
             },
             Self::Machine => {
@@ -114,7 +114,7 @@ pub fn kernel_mode_allowed() -> bool {
 }
 
 fn reason(error: &truecount_perf::Error) -> Reason {
-    Reason::new(error.reason()).mend(error.mend())
+    Reason::new(error.reason()).hint(error.hint())
 }
 
 /// The attribute for an encoding, counting only. A precise level is about where samples fall: the kernel refuses it
@@ -136,7 +136,7 @@ fn parts(event: &Event) -> Result<(Encoding, Option<Encoding>), Reason> {
         )));
     }
     let interrupts = irq::subtracted(special, &Machine::this())
-        .map_err(|cause| Reason::new(cause).mend("use instructions:u"))?;
+        .map_err(|cause| Reason::new(cause).hint("use instructions:u"))?;
     let user = |type_, config| Encoding {
         type_,
         config,
@@ -243,7 +243,7 @@ fn open_group(
             {
                 slot.reason = Some(
                     Reason::new("this PMU counts for a whole package, not for one process")
-                        .mend("add -a to count the machine"),
+                        .hint("add -a to count the machine"),
                 );
             }
             continue;
@@ -272,7 +272,7 @@ fn open_group(
                     slot.plus.push(counter);
                     leader = leader.or(Some(index));
                 }
-                // A thread that ended since it was listed is no failure.
+                // A thread that ended since it was listed is not a failure.
                 Err(error) if error.errno() == Some(Errno::ESRCH) && place_is_process(place) => {}
                 Err(error) => {
                     slot.reason = Some(reason(&error));
@@ -356,7 +356,7 @@ fn sum(counters: &[Counter]) -> Result<Sum, Reason> {
 
 fn never_ran() -> Reason {
     Reason::new("the event never got onto a counter: others hold them all")
-        .mend("ask for fewer events at once, or free one (sysctl kernel.nmi_watchdog=0)")
+        .hint("ask for fewer events at once, or free one (sysctl kernel.nmi_watchdog=0)")
 }
 
 impl Slot {
@@ -390,7 +390,7 @@ impl Slot {
             enabled_ns: Some(plus.enabled),
             running_ns: Some(plus.running),
             reason: None,
-            mend: None,
+            hint: None,
         }
     }
 }
@@ -417,7 +417,7 @@ pub fn fits_on(kernel: &SharedKernel, groups: &[RequestGroup]) -> bool {
             };
             match Counter::try_open(kernel, &attr, Where::CallingThread, options) {
                 Ok(counter) => counters.push(counter),
-                // Unknown alone is no question of room; the run will say why.
+                // Unknown alone is not a question of room; the run will say why.
                 Err(_) if counters.is_empty() => {}
                 Err(_) => return false,
             }

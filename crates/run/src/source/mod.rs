@@ -106,7 +106,7 @@ pub struct Measurement {
     pub resources: Vec<Reading>,
     /// The signal by which the user stopped it.
     pub interrupted: Option<i32>,
-    /// What was to be held still and was not.
+    /// What was to be held constant and was not.
     pub missing: Vec<crate::determinism::Missing>,
     /// What the reader should know.
     pub notes: Vec<String>,
@@ -120,7 +120,7 @@ pub trait Source {
     /// What to count when the user names nothing.
     fn default_events(&self, target: Target) -> &'static str;
 
-    /// Whether it counts this event, and if not, why. A resource is no event.
+    /// Whether it counts this event, and if not, why. A resource is not an event.
     fn counts(&self, wanted: &EventRequest) -> Result<(), Reason>;
 
     /// Whether these groups can be counted at the same time.

@@ -62,7 +62,7 @@ impl Source for Native {
         match (&self.no_hardware, &wanted.what) {
             (Some(reason), _) if counters::needs_hardware(wanted) => Err(reason.clone()),
             (None, What::Static(_)) => Err(Reason::new("the CPU has no generic event for it")
-                .mend("use --source virtual, or a name of this CPU's: truecount events")),
+                .hint("use --source virtual, or a name of this CPU's: truecount events")),
             _ => Ok(()),
         }
     }

@@ -59,7 +59,7 @@ impl Source for Step {
             return Ok(());
         }
         Err(Reason::new("single-stepping counts instructions:u only")
-            .mend("use --source auto for what the kernel and the CPU count"))
+            .hint("use --source auto for what the kernel and the CPU count"))
     }
 
     fn fits(&self, _groups: &[RequestGroup]) -> bool {
@@ -77,7 +77,7 @@ impl Source for Step {
         let mask = session.signals.original();
         // SAFETY: one async-signal-safe call on a value that the closure owns.
         unsafe {
-            // Ours blocks what ends us; programs look at it (bash takes 50 instructions to mend it).
+            // Ours blocks what ends us; programs look at it (bash takes 50 instructions to repair it).
             command.pre_exec(move || {
                 match libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut()) {
                     0 => Ok(()),
@@ -204,7 +204,7 @@ impl Step {
                 enabled_ns: None,
                 running_ns: None,
                 reason: None,
-                mend: None,
+                hint: None,
             },
         }
     }

@@ -51,7 +51,7 @@ pub struct Thread {
     pub image: u32,
 }
 
-/// What a run under the engine gave.
+/// What a run under the virtual PMU gave.
 #[cfg_attr(
     not(all(target_os = "linux", target_arch = "x86_64")),
     allow(dead_code, reason = "only the engine makes one")
@@ -65,7 +65,7 @@ pub struct Ran {
     pub interrupted: Option<i32>,
     /// Every thread, in order of appearance.
     pub threads: Vec<Thread>,
-    /// What was to be held still and was not.
+    /// What was to be held constant and was not.
     pub missing: Vec<crate::determinism::Missing>,
     /// Programs that ran without being counted.
     pub uncounted: u32,
@@ -135,7 +135,7 @@ impl Ran {
             enabled_ns: None,
             running_ns: None,
             reason: None,
-            mend: None,
+            hint: None,
         }
     }
 
@@ -169,7 +169,7 @@ pub fn available() -> Result<(), Reason> {
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     {
         Err(Reason::new("the virtual PMU works on x86-64 Linux only")
-            .mend("use --source hardware where the CPU's counters answer, else --source software"))
+            .hint("use --source hardware where the CPU's counters answer, else --source software"))
     }
 }
 
@@ -180,9 +180,9 @@ fn not_here() -> Error {
     Error::unavailable(available().err().unwrap_or_else(|| Reason::new(cause)))
 }
 
-/// Why a run under the engine gave nothing.
+/// Why a run under the virtual PMU gave nothing.
 pub enum Refusal {
-    /// The command itself cannot be run, under the engine or without.
+    /// The command itself cannot be run, under the virtual PMU or without.
     Command(Error),
     /// The engine cannot run it; nothing of the program has been executed.
     Engine(Error),
@@ -204,7 +204,7 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Runs the command under the engine to its end; `per_block` for events other than instructions.
+/// Runs the command under the virtual PMU to its end; `per_block` for events other than instructions.
 ///
 /// # Errors
 /// 123 when an internal check of the engine failed, 126 and 127 when the program cannot be
@@ -254,16 +254,16 @@ pub fn event_of(wanted: &EventRequest) -> Result<StaticEvent, Reason> {
     }
     Err(match &wanted.what {
         What::Resource(_) => Reason::new("it would be that of the program with the virtual PMU in it")
-            .mend("times, memory and faults of a native run: truecount bench, or --source software"),
+            .hint("times, memory and faults of a native run: truecount bench, or --source software"),
         _ if needs_hardware(wanted) => Reason::new(
             "the virtual PMU counts what the program's instructions say, in user mode; this needs a PMU",
         )
-        .mend(
+        .hint(
             "it has instructions, branches, conditional-branches, indirect-branches, calls, returns, \
              loads, stores, locked, vector-instructions, each with :u",
         ),
         _ => Reason::new("it would be that of the program with the virtual PMU in it")
-            .mend("times, memory and faults of a native run: truecount bench, or --source software"),
+            .hint("times, memory and faults of a native run: truecount bench, or --source software"),
     })
 }
 

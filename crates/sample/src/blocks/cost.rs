@@ -17,7 +17,7 @@ pub struct MispredictionCost {
 }
 
 /// Fewer arrivals give no estimate.
-const ENOUGH: u64 = 10;
+const MIN_ARRIVALS: u64 = 10;
 
 impl MispredictionCost {
     /// Compares each block with itself: only blocks seen at least 5 times after predicted branches take part.
@@ -40,7 +40,7 @@ impl MispredictionCost {
             }
         }
         let arrivals: u64 = extra.iter().map(|e| e.1).sum();
-        if arrivals < ENOUGH {
+        if arrivals < MIN_ARRIVALS {
             return None;
         }
         extra.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -96,7 +96,7 @@ pub enum Refusal {
         "the recording has no branch stacks; record with `truecount record -b` or `perf record -b`"
     )]
     NoBranchStacks,
-    /// Only some branches were recorded, so that code between two entries is no straight line.
+    /// Only some branches were recorded, so that code between two entries is not a straight line.
     #[error(
         "the branch stacks were filtered ({0}): between two entries other branches were taken, so neither blocks nor their time can be told; record with `-b` (any branch)"
     )]

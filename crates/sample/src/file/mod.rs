@@ -136,7 +136,7 @@ impl Recording {
             ..Scan::default()
         };
         let file = this.bytes.as_slice();
-        // A pipe has no size to hold against: what was cut off, or what something else wrote behind it, ends it.
+        // A pipe has no size to compare with: what was cut off, or what something else wrote behind it, ends it.
         let tolerate = this.truncated || this.pipe;
         let (segments, truncated) = stream::scan(
             file,

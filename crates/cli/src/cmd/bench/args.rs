@@ -123,7 +123,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "METRIC=PCT")]
     pub(super) floor: Vec<String>,
 
-    /// Write JSON (schema truecount.bench/1) to FILE, - or nothing for stdout
+    /// Write JSON (schema truecount.bench/2) to FILE, - or nothing for stdout
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
     pub(super) json: Option<PathBuf>,
     /// Write one line per command and metric to FILE
@@ -186,8 +186,11 @@ impl Args {
                 .split(',')
                 .map(|code| {
                     code.trim().parse().map_err(|_| {
-                        Failure::new(2, format!("--ignore-failure: `{code}` is no exit status"))
-                            .mend("write --ignore-failure or --ignore-failure=1,2")
+                        Failure::new(
+                            2,
+                            format!("--ignore-failure: `{code}` is not an exit status"),
+                        )
+                        .hint("write --ignore-failure or --ignore-failure=1,2")
                     })
                 })
                 .collect::<Result<Vec<i32>, Failure>>()

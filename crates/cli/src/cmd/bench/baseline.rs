@@ -16,9 +16,9 @@ pub(super) fn read(path: &Path) -> Result<Document, Failure> {
     let wrong = |why: String| {
         Failure::new(
             1,
-            format!("the baseline {shown} is no result of bench: {why}"),
+            format!("the baseline {shown} is not a result of bench: {why}"),
         )
-        .mend("make one by: truecount bench --save FILE …")
+        .hint("make one by: truecount bench --save FILE …")
     };
     let value: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;

@@ -14,7 +14,7 @@ struct Growing {
     samples: Vec<u64>,
     rounds: Vec<usize>,
     reason: Option<String>,
-    mend: Option<String>,
+    hint: Option<String>,
 }
 
 /// The samples of one command.
@@ -51,11 +51,11 @@ impl Collected {
             samples: Vec::new(),
             rounds: Vec::new(),
             reason: None,
-            mend: None,
+            hint: None,
         });
     }
 
-    /// Adds what one run told. A reading without value is no sample.
+    /// Adds what one run told. A reading without value is not a sample.
     pub(super) fn add(&mut self, round: usize, readings: &[Reading]) {
         for reading in readings {
             let Some(metric) = self
@@ -79,7 +79,7 @@ impl Collected {
                 None => {
                     if metric.reason.is_none() {
                         metric.reason.clone_from(&reading.reason);
-                        metric.mend.clone_from(&reading.mend);
+                        metric.hint.clone_from(&reading.hint);
                     }
                 }
             }
@@ -114,7 +114,7 @@ impl Collected {
                     source: growing.source,
                     precision: growing.precision,
                     reason: growing.reason.filter(|_| growing.samples.is_empty()),
-                    mend: growing.mend.filter(|_| growing.samples.is_empty()),
+                    hint: growing.hint.filter(|_| growing.samples.is_empty()),
                     samples: growing.samples,
                     rounds: if whole { Vec::new() } else { growing.rounds },
                     min: None,

@@ -21,7 +21,7 @@ impl Limit {
     pub(super) fn parse(option: &str, text: &str) -> Result<Self, Failure> {
         let wrong = |why: &str| {
             Failure::new(2, format!("{option} `{text}`: {why}"))
-                .mend("write it as instructions:u=0.5%")
+                .hint("write it as instructions:u=0.5%")
         };
         let (metric, share) = text.split_once('=').ok_or_else(|| wrong("no `=`"))?;
         Ok(Self {
@@ -329,7 +329,7 @@ mod tests {
             distinct: 0,
             exact: false,
             reason: None,
-            mend: None,
+            hint: None,
         };
         metric.summarize();
         metric

@@ -1,4 +1,4 @@
-//! The result of `bench` as a document: schema `truecount.bench/1` (`docs/schemas/bench.json`).
+//! The result of `bench` as a document: schema `truecount.bench/2` (`docs/schemas/bench.json`).
 //! The same document is what `--save` writes and `--baseline` reads.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -8,7 +8,7 @@ use truecount_model::{Precision, SourceKind};
 use truecount_run::env_record::Environment;
 
 /// The schema's name.
-pub(super) const SCHEMA: &str = "truecount.bench/1";
+pub(super) const SCHEMA: &str = "truecount.bench/2";
 
 /// Everything that a bench told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ pub(crate) struct Metric {
     pub(crate) reason: Option<String>,
     /// What to do to get some, where something can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) mend: Option<String>,
+    pub(crate) hint: Option<String>,
 }
 
 fn one() -> f64 {

@@ -29,7 +29,7 @@ impl Hook {
                 2,
                 format!("{} {option} for {commands} commands", lines.len()),
             )
-            .mend("give one for all, or one for each command in their order"));
+            .hint("give one for all, or one for each command in their order"));
         }
         Ok(Self {
             option,

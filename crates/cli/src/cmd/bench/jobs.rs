@@ -44,7 +44,7 @@ pub(super) fn make(
         written.push(Written::Words(words));
     }
     if written.is_empty() {
-        return Err(Failure::new(2, "no command to run").mend(
+        return Err(Failure::new(2, "no command to run").hint(
             "write commands in quotes, or one after --, as in: truecount bench -- gzip -9 -k file",
         ));
     }
@@ -96,7 +96,7 @@ pub(super) fn make(
             2,
             format!("{} names for {} commands", names.len(), jobs.len()),
         )
-        .mend("give --name once for each command"));
+        .hint("give --name once for each command"));
     }
     for (index, job) in jobs.iter_mut().enumerate() {
         if names.len() == combinations.len() * written.len() {

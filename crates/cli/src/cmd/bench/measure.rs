@@ -84,7 +84,7 @@ pub(super) struct Outcome {
     pub(super) stopped: Option<Failure>,
     /// Randomisation of addresses could not be switched off.
     pub(super) aslr_refused: bool,
-    /// What was to be held still and was not.
+    /// What was to be held constant and was not.
     pub(super) missing: Vec<Missing>,
 }
 
@@ -147,7 +147,7 @@ fn one(
             1,
             format!("`{}` ended with {}{output}", job.name, finished.exit),
         )
-        .mend("mend the command, or add --ignore-failure"));
+        .hint("hint the command, or add --ignore-failure"));
     }
     setting.conclude.run(session, job)?;
     let readings = setting.metrics.of_run(groups, measurement.readings);

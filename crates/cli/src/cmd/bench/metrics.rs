@@ -49,7 +49,7 @@ impl Metrics {
             if !runs.iter().any(|run| has(run)) {
                 let mut missing =
                     Reading::missing(&name, unit, "its events do not fit the counters of one run");
-                missing.mend = Some("add --multiplex, which scales them".to_owned());
+                missing.hint = Some("add --multiplex, which scales them".to_owned());
                 collected.add(0, &[missing]);
             }
         }
@@ -96,7 +96,7 @@ fn sample(row: &MetricRow) -> Reading {
             ..Reading::software(&row.metric, &row.unit, (value * PARTS).round() as u64)
         },
         None => Reading {
-            mend: row.mend.clone(),
+            hint: row.hint.clone(),
             ..missing(row.reason.as_deref().unwrap_or("no value"))
         },
     }

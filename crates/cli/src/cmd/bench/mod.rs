@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     if !limits.is_empty() && baseline.is_none() && jobs.len() < 2 {
         return Err(
             Failure::new(2, "--fail-above needs something to compare with")
-                .mend("give --baseline FILE or a second command"),
+                .hint("give --baseline FILE or a second command"),
         );
     }
     let fixed = args.fixed.fixed();

@@ -6,7 +6,7 @@
 use crate::failure::Failure;
 
 /// More combinations than this are a mistake.
-const MOST: usize = 10_000;
+const MAX_COMBINATIONS: usize = 10_000;
 
 /// A name and the values it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) struct Parameter {
 
 fn wrong(text: &str, why: &str) -> Failure {
     Failure::new(2, format!("parameter range `{text}`: {why}"))
-        .mend("write it as 1..8, 1..8:2 or 0.1..0.5:0.1")
+        .hint("write it as 1..8, 1..8:2 or 0.1..0.5:0.1")
 }
 
 /// A decimal number as a whole number of `10^-places`.
@@ -68,8 +68,8 @@ pub(super) fn range(text: &str) -> Result<Vec<String>, Failure> {
         return Err(wrong(text, "the step is 0"));
     }
     let count = first.abs_diff(last) / step.unsigned_abs();
-    if count >= MOST as u64 {
-        return Err(wrong(text, &format!("more than {MOST} values")));
+    if count >= MAX_COMBINATIONS as u64 {
+        return Err(wrong(text, &format!("more than {MAX_COMBINATIONS} values")));
     }
     let sign = if first <= last { 1 } else { -1 };
     Ok((0..=count)
@@ -115,10 +115,10 @@ pub(super) fn combinations(
 ) -> Result<Vec<Vec<(String, String)>>, Failure> {
     let mut all: Vec<Vec<(String, String)>> = vec![Vec::new()];
     for parameter in parameters {
-        if all.len().saturating_mul(parameter.values.len()) > MOST {
+        if all.len().saturating_mul(parameter.values.len()) > MAX_COMBINATIONS {
             return Err(Failure::new(
                 2,
-                format!("the parameters make more than {MOST} combinations"),
+                format!("the parameters make more than {MAX_COMBINATIONS} combinations"),
             ));
         }
         all = all

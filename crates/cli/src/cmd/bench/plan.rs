@@ -69,7 +69,7 @@ pub(super) fn make(
     machine: &Machine,
 ) -> Result<Plan, Failure> {
     if args.only && args.event.is_empty() && args.metric.is_empty() {
-        return Err(Failure::new(2, "--only: nothing to measure").mend("name it with -e or -M"));
+        return Err(Failure::new(2, "--only: nothing to measure").hint("name it with -e or -M"));
     }
     let kind = source.kind();
     let asked = Asked::new(&args.metric, &args.metrics_file, machine, &*source)?;

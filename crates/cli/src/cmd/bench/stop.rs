@@ -8,9 +8,9 @@ use super::collect::Collected;
 use crate::failure::Failure;
 
 /// Rounds that a bench makes at least when nobody says how many: fewer cannot decide much.
-const LEAST: usize = 10;
+const MIN_ROUNDS: usize = 10;
 /// And at most.
-const MOST: usize = 5_000;
+const MAX_ROUNDS: usize = 5_000;
 /// Time for each command when nobody says how long.
 const DEFAULT_SHARE: Duration = Duration::from_secs(3);
 /// `--until` gives up after this long for each command.
@@ -24,7 +24,7 @@ pub(super) enum Rule {
     Budget(Duration),
     /// Rounds until every command's interval is narrow.
     Until(Vec<Precision>),
-    /// The default: [`LEAST`] rounds, and more while they are cheap.
+    /// The default: [`MIN_ROUNDS`] rounds, and more while they are cheap.
     Default,
 }
 
@@ -92,14 +92,14 @@ impl Rule {
             Self::Rounds(wanted) => rounds >= *wanted,
             Self::Budget(budget) => rounds > 0 && elapsed + one > *budget,
             Self::Default => {
-                rounds >= MOST
-                    || rounds >= LEAST && elapsed + one > DEFAULT_SHARE.saturating_mul(share)
+                rounds >= MAX_ROUNDS
+                    || rounds >= MIN_ROUNDS && elapsed + one > DEFAULT_SHARE.saturating_mul(share)
             }
             Self::Until(precisions) => {
-                rounds >= MOST
+                rounds >= MAX_ROUNDS
                     || elapsed > LONGEST_SHARE.saturating_mul(share)
                     // Looking at every round would stop at a lucky one too often.
-                    || rounds >= LEAST && rounds.is_multiple_of(5)
+                    || rounds >= MIN_ROUNDS && rounds.is_multiple_of(5)
                         && all.iter().all(|one| precisions.iter().all(|p| narrow(one, p)))
             }
         }

@@ -92,11 +92,11 @@ impl Axis {
 
 /// Text cut to fit the left margin.
 fn short(name: &str) -> String {
-    const MOST: usize = 26;
-    if name.chars().count() <= MOST {
+    const MAX_CHARS: usize = 26;
+    if name.chars().count() <= MAX_CHARS {
         return name.to_owned();
     }
-    let head: String = name.chars().take(MOST - 1).collect();
+    let head: String = name.chars().take(MAX_CHARS - 1).collect();
     format!("{head}…")
 }
 

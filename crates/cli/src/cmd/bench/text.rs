@@ -281,8 +281,8 @@ pub(super) fn missing(document: &Document) -> Vec<String> {
         let Some(reason) = &metric.reason else {
             continue;
         };
-        let line = match &metric.mend {
-            Some(mend) => format!("{reason}; {mend}"),
+        let line = match &metric.hint {
+            Some(hint) => format!("{reason}; {hint}"),
             None => reason.clone(),
         };
         match reasons.iter_mut().find(|(other, _)| *other == line) {

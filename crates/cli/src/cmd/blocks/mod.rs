@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// The program, where it is not at the path of the recording; with --time: where CMD is a wrapper
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Look for all programs and libraries below this folder
+    /// Look for all programs and libraries below this directory
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
     /// Blocks, loops and paths to show
@@ -101,8 +101,8 @@ pub(crate) fn unreadable(path: &Path, error: &Error) -> Failure {
         _ => Failure::new(1, format!("{}: {error}", path.display())),
     };
     match error {
-        Error::Io { .. } => failure.mend("record one with `truecount record -b -- CMD`"),
-        Error::Damaged { .. } => failure.mend("record again, or cut the file before that offset"),
+        Error::Io { .. } => failure.hint("record one with `truecount record -b -- CMD`"),
+        Error::Damaged { .. } => failure.hint("record again, or cut the file before that offset"),
         _ => failure,
     }
 }
@@ -146,7 +146,7 @@ fn load<'a>(path: &'a Path, search: &SearchPath) -> Result<View<'a>, Failure> {
 fn from_text<'a>(path: &'a Path, bytes: &[u8], search: &SearchPath) -> Result<View<'a>, Failure> {
     let analysis = blocks::analyze_text(&String::from_utf8_lossy(bytes)).map_err(|_| {
         Failure::new(1, format!("{}: text without branch stacks", path.display()))
-            .mend("give a perf.data file, or the output of `perf script -F ip,brstack`")
+            .hint("give a perf.data file, or the output of `perf script -F ip,brstack`")
     })?;
     Ok(View::new(path, analysis, None, search.clone()))
 }
@@ -167,7 +167,7 @@ fn timed(args: &Args) -> CmdResult {
             2,
             "--block, --csv and --symfs are for recordings, not for --time",
         )
-        .mend("use --time alone, with --json, --svg or --html"));
+        .hint("use --time alone, with --json, --svg or --html"));
     }
     time::run(args)
 }
@@ -178,7 +178,7 @@ fn timed(_: &Args) -> CmdResult {
         1,
         "--time needs the virtual PMU, which works on x86-64 Linux only",
     )
-    .mend("record branch stacks where the CPU has them: truecount record -b -- CMD"))
+    .hint("record branch stacks where the CPU has them: truecount record -b -- CMD"))
 }
 
 /// Runs the subcommand.

@@ -29,12 +29,12 @@ pub(super) fn run(args: &Args) -> CmdResult {
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to time")
-            .mend("write it after --, as in: truecount blocks --time work -- ./program"));
+            .hint("write it after --, as in: truecount blocks --time work -- ./program"));
     };
     if args.time.len() > Watched::MAX {
         return Err(
             Failure::new(2, format!("--time can be given {} times", Watched::MAX))
-                .mend("time the others in another run"),
+                .hint("time the others in another run"),
         );
     }
     let signals = Signals::block()
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
         .collect::<Result<Vec<_>, Failure>>()?;
     let watched = Watched::new(timed, &intervals).map_err(|error| {
         Failure::new(1, format!("cannot time {}: {error}", timed.display()))
-            .mend("if CMD is a script or a wrapper, name the program with --binary PATH")
+            .hint("if CMD is a script or a wrapper, name the program with --binary PATH")
     })?;
     // Read and opened before the run: a wrong path must not cost one.
     let other = match &args.compare {

@@ -182,7 +182,7 @@ impl<'a> View<'a> {
         }
         starts.or(holds).ok_or_else(|| {
             Failure::new(1, format!("no block of {} begins at or holds {spec}", self.path.display()))
-                .mend("`truecount blocks FILE` lists the blocks; without symbols they are named FILE+0xOFFSET")
+                .hint("`truecount blocks FILE` lists the blocks; without symbols they are named FILE+0xOFFSET")
         })
     }
 
@@ -202,7 +202,7 @@ fn bad_spec(spec: &str) -> Failure {
         2,
         format!("--block {spec}: no address and no SYMBOL+OFFSET"),
     )
-    .mend("write 0x1225, main or main+69")
+    .hint("write 0x1225, main or main+69")
 }
 
 pub(super) fn parse_number(text: &str) -> Option<u64> {

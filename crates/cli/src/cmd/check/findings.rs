@@ -34,7 +34,7 @@ pub(super) struct Finding {
     pub(super) status: Status,
     pub(super) detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mend: Option<String>,
+    pub(super) hint: Option<String>,
 }
 
 impl Finding {
@@ -43,12 +43,12 @@ impl Finding {
             name,
             status,
             detail: detail.into(),
-            mend: None,
+            hint: None,
         }
     }
 
-    fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
@@ -59,7 +59,7 @@ impl Finding {
                 name,
                 status: Status::Missing,
                 detail: reason.cause,
-                mend: reason.mend,
+                hint: reason.hint,
             },
         }
     }
@@ -193,7 +193,7 @@ fn counters(cpu: &probe::cpu::Cpu) -> Finding {
                 .is_some_and(|announced| (found.general.ran as u64) < u64::from(announced));
             if fewer {
                 Finding::new("counters", Status::Limited, format!("{text}: fewer than announced"))
-                    .mend("see who holds counters: the NMI watchdog (sysctl kernel.nmi_watchdog=0), other perf users")
+                    .hint("see who holds counters: the NMI watchdog (sysctl kernel.nmi_watchdog=0), other perf users")
             } else {
                 Finding::new("counters", Status::Ok, text)
             }
@@ -246,12 +246,12 @@ fn user_reads(hardware: &Result<(), Reason>) -> Finding {
             Status::Missing,
             "the kernel does not let programs read counters directly",
         )
-        .mend(if cfg!(target_arch = "aarch64") {
+        .hint(if cfg!(target_arch = "aarch64") {
             "sysctl kernel.perf_user_access=1"
         } else {
             "echo 1 > /sys/bus/event_source/devices/cpu/rdpmc"
         }),
-        Err(error) => Finding::new("rdpmc", Status::Missing, error.reason()).mend(error.mend()),
+        Err(error) => Finding::new("rdpmc", Status::Missing, error.reason()).hint(error.hint()),
     }
 }
 
@@ -266,7 +266,7 @@ fn branch_stacks(hardware: &Result<(), Reason>) -> Finding {
             Status::Missing,
             format!("branch stacks cannot be sampled: {errno}"),
         )
-        .mend(
+        .hint(
             "they need Intel LBR, AMD LBR v2 (Zen 4) or Arm BRBE, passed through by the hypervisor",
         ),
     }
@@ -288,7 +288,7 @@ fn irq_event(hardware: &Result<(), Reason>) -> Finding {
         Ok(_) => Finding::new(
             "irq-event",
             Status::Ok,
-            format!("{name} ticks: instructions-minus-irqs:u is exact"),
+            format!("{name} counts: instructions-minus-irqs:u is exact"),
         ),
         Err(error) => Finding::new("irq-event", Status::Missing, format!("{name}: {error}")),
     }
@@ -319,7 +319,7 @@ fn paranoid(facts: &Facts) -> Finding {
     let text = format!("kernel.perf_event_paranoid = {level}: {means}");
     if level >= 3 {
         Finding::new("paranoid", Status::Missing, text)
-            .mend("sysctl kernel.perf_event_paranoid=2, or give truecount CAP_PERFMON")
+            .hint("sysctl kernel.perf_event_paranoid=2, or give truecount CAP_PERFMON")
     } else {
         Finding::new("paranoid", Status::Info, text)
     }
@@ -345,7 +345,7 @@ fn kernel_counts(hardware: &Result<(), Reason>) -> Finding {
             "events of the kernel can be counted",
         ),
         Err(error) => {
-            Finding::new("kernel-counts", Status::Missing, error.reason()).mend(error.mend())
+            Finding::new("kernel-counts", Status::Missing, error.reason()).hint(error.hint())
         }
     }
 }
@@ -357,7 +357,7 @@ fn watchdog(facts: &Facts) -> Finding {
             Status::Limited,
             "it holds one counter on every CPU",
         )
-        .mend("sysctl kernel.nmi_watchdog=0"),
+        .hint("sysctl kernel.nmi_watchdog=0"),
         Some(false) => Finding::new("nmi-watchdog", Status::Info, "off: it holds no counter"),
         None => Finding::new("nmi-watchdog", Status::Info, "this kernel has none"),
     }
@@ -391,7 +391,7 @@ fn aslr(facts: &Facts) -> Finding {
             Status::Missing,
             format!("{system}; personality(2) is refused, so counts vary from run to run"),
         )
-        .mend("allow personality in the container's seccomp profile")
+        .hint("allow personality in the container's seccomp profile")
     }
 }
 
@@ -421,7 +421,7 @@ fn software() -> Finding {
                 error.reason()
             ),
         )
-        .mend(error.mend()),
+        .hint(error.hint()),
     }
 }
 
@@ -434,7 +434,7 @@ pub(super) fn exactness() -> Finding {
             Status::Info,
             "not measured on this machine yet",
         )
-        .mend("truecount exactness");
+        .hint("truecount exactness");
     };
     let verdicts: Vec<String> = profile
         .counters
@@ -465,8 +465,8 @@ pub(super) fn exactness() -> Finding {
         },
         detail,
     );
-    match lock.and_then(|lock| lock.mend) {
-        Some(mend) => finding.mend(mend),
+    match lock.and_then(|lock| lock.hint) {
+        Some(hint) => finding.hint(hint),
         None => finding,
     }
 }

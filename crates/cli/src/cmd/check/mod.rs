@@ -1,5 +1,5 @@
 //! `truecount check`: what this machine can do, one line a finding; each problem with its cause
-//! and the exact mend.
+//! and the exact hint.
 
 mod findings;
 
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// aslr-control, software, step, virtual
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     require: Vec<String>,
-    /// Print one JSON document (schema truecount.check/1)
+    /// Print one JSON document (schema truecount.check/2)
     #[arg(long)]
     json: bool,
 }
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut out = Output::stdout();
     if args.json {
         let document = Document {
-            schema: "truecount.check/1",
+            schema: "truecount.check/2",
             findings: &findings,
             required: &args.require,
             missing: missing.iter().map(|finding| finding.name).collect(),
@@ -83,8 +83,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                     first.detail
                 ),
             );
-            Err(match &first.mend {
-                Some(mend) => failure.mend(mend),
+            Err(match &first.hint {
+                Some(hint) => failure.hint(hint),
                 None => failure,
             })
         }
@@ -108,7 +108,7 @@ fn requirements<'f>(
                 .find(|finding| finding.name == name.trim() && finding.requirable())
                 .ok_or_else(|| {
                     Failure::new(2, format!("--require: `{name}` is not known"))
-                        .mend(format!("choose among {}", known.join(", ")))
+                        .hint(format!("choose among {}", known.join(", ")))
                 })
         })
         .collect()
@@ -130,28 +130,28 @@ fn text(out: &mut Output, findings: &[Finding]) -> std::io::Result<()> {
         ]);
     }
     table.write(out)?;
-    let mends: Vec<&Finding> = findings
+    let hints: Vec<&Finding> = findings
         .iter()
-        .filter(|finding| finding.mend.is_some())
+        .filter(|finding| finding.hint.is_some())
         .collect();
-    if !mends.is_empty() {
+    if !hints.is_empty() {
         writeln!(out)?;
     }
     let mut told: Vec<&str> = Vec::new();
-    for finding in &mends {
-        let Some(mend) = finding.mend.as_deref() else {
+    for finding in &hints {
+        let Some(hint) = finding.hint.as_deref() else {
             continue;
         };
-        if told.contains(&mend) {
+        if told.contains(&hint) {
             continue;
         }
-        told.push(mend);
-        let names: Vec<&str> = mends
+        told.push(hint);
+        let names: Vec<&str> = hints
             .iter()
-            .filter(|other| other.mend.as_deref() == Some(mend))
+            .filter(|other| other.hint.as_deref() == Some(hint))
             .map(|other| other.name)
             .collect();
-        writeln!(out, "  to mend {}: {mend}", names.join(", "))?;
+        writeln!(out, "  hint for {}: {hint}", names.join(", "))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The result of `discover` as a document: schema `truecount.discover/1` (`docs/schemas/discover.json`).
+//! The result of `discover` as a document: schema `truecount.discover/2` (`docs/schemas/discover.json`).
 
 use serde::Serialize;
 use truecount_lab::hunt::{Outcome, Phase, Plan, Range, State, condense, outcome};
@@ -67,7 +67,7 @@ impl Document {
         let references = plan.references.iter().enumerate();
         let words = args.command.iter();
         Self {
-            schema: "truecount.discover/1",
+            schema: "truecount.discover/2",
             select: condense(&plan.codes),
             codes: plan.codes.len(),
             umasks: plan.umasks,

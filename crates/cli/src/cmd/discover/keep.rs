@@ -1,4 +1,4 @@
-//! `--resume`: the file that keeps what was found, so that an interrupted hunt goes on.
+//! `--resume`: the file that keeps what was found, so that an interrupted scan goes on.
 //!
 //! Codes and unit masks may change from one call to the next (what was tried is not tried again); whatever else would
 //! make counts incomparable may not.
@@ -20,12 +20,12 @@ use truecount_run::runner::command_line;
 const SCHEMA: &str = "truecount.discover-state/1";
 
 /// A file of this size is none of ours.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// The file is written at most so often.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What must be the same for counts to be of one hunt.
+/// What must be the same for counts to be of one scan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Same {
     machine: String,
@@ -46,7 +46,7 @@ impl Same {
         }
     }
 
-    /// In what another hunt differs.
+    /// In what another scan differs.
     fn difference(&self, other: &Self) -> Option<&'static str> {
         [
             (self.machine != other.machine, "machine"),
@@ -54,7 +54,7 @@ impl Same {
             (self.filter != other.filter, "choice of --kernel"),
             (
                 self.references != other.references,
-                "list of references (--like)",
+                "list of references (--reference)",
             ),
             (self.command != other.command, "workload"),
         ]
@@ -79,7 +79,7 @@ struct Kept {
     state: State,
 }
 
-/// The state file of one hunt.
+/// The state file of one scan.
 pub(super) struct Keeper {
     path: PathBuf,
     same: Same,
@@ -119,25 +119,25 @@ impl Keeper {
     }
 
     fn parse(&self, text: &str) -> Result<State, Failure> {
-        let mend = "name another file with --resume, or remove it";
+        let hint = "name another file with --resume, or remove it";
         let file = self.path.display();
         let kept: Kept = serde_json::from_str(text).map_err(|error| {
             Failure::new(
                 2,
-                format!("{file} is no state of truecount discover: {error}"),
+                format!("{file} is not a state of truecount discover: {error}"),
             )
-            .mend(mend)
+            .hint(hint)
         })?;
         if kept.schema != SCHEMA {
             let failure = format!(
                 "{file} is of another version of truecount ({})",
                 kept.schema
             );
-            return Err(Failure::new(2, failure).mend(mend));
+            return Err(Failure::new(2, failure).hint(hint));
         }
         match self.same.difference(&kept.same) {
             Some(what) => {
-                Err(Failure::new(2, format!("{file} is of a hunt with another {what}")).mend(mend))
+                Err(Failure::new(2, format!("{file} is of a scan with another {what}")).hint(hint))
             }
             None => Ok(kept.state),
         }
@@ -178,13 +178,13 @@ fn read(path: &Path) -> std::io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     let meta = file.metadata()?;
-    if !meta.is_file() || meta.len() > MOST_BYTES {
+    if !meta.is_file() || meta.len() > MAX_BYTES {
         return Err(std::io::Error::other(
-            "it is no state of truecount discover",
+            "it is not a state of truecount discover",
         ));
     }
     let mut text = String::new();
-    file.take(MOST_BYTES).read_to_string(&mut text)?;
+    file.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(Some(text))
 }
 
@@ -208,9 +208,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_comes_back_and_another_hunt_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("hunt.state");
+    fn what_was_kept_comes_back_and_another_scan_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("scan.state");
         assert_eq!(read(&path).unwrap(), None);
         let mut kept = keeper(&path, 5);
         let state = State {
@@ -225,10 +225,10 @@ mod tests {
         assert!(refused.cause.contains("number of runs"), "{refused}");
         for bad in ["", "{}", "[1]", &text.replace("state/1", "state/9")] {
             let refused = kept.parse(bad).unwrap_err();
-            assert!(refused.code == 2 && refused.mend.is_some(), "{bad}");
+            assert!(refused.code == 2 && refused.hint.is_some(), "{bad}");
         }
-        // A folder is no file; a file that cannot be written is told at the end.
-        assert!(read(folder.path()).is_err());
+        // A directory is not a file; a file that cannot be written is told at the end.
+        assert!(read(directory.path()).is_err());
         let mut nowhere = keeper(Path::new("/proc/none/x"), 5);
         nowhere.save(&state, true);
         assert!(nowhere.trouble().unwrap().contains("/proc/none/x"));

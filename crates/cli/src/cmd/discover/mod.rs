@@ -3,7 +3,7 @@
 mod command;
 mod document;
 mod keep;
-mod likes;
+mod references;
 mod text;
 
 use std::ffi::OsString;
@@ -37,40 +37,40 @@ WHAT IS TRIED
   Every code is tried with mask 0xff, which takes in all kinds of the event where the mask's bits
   are kinds (AMD); codes that stay silent are tried with 0x00, 0x01 and the masks that the tables of
   this CPU name for them (Intel's masks are numbers). --umasks then tries each single bit, for codes
-  that ticked (--umasks=all: for all codes). As many selectors are counted at once as the kernel
+  that counted (--umasks=all: for all codes). As many selectors are counted at once as the kernel
   puts on the PMU together, beside the references: found by trying, and never multiplexed. Each
   batch is counted over the same runs of the workload. Only counters are opened; no MSR is written
   by hand.
 
 WHAT THE NUMBERS MEAN
-  least, median, largest   what the selector counted in a whole run, over the runs (-n)
-  repeats        exact: every run counted the same; otherwise the distance of largest and least
+  min, median, max         what the selector counted in a whole run, over the runs (-n)
+  repeats        exact: every run counted the same; otherwise the distance of max and min
   name           what the event tables of this CPU call exactly this code and mask; (by hand): not
                  in the vendor's public tables; `code has N names`: only other masks are documented;
                  undocumented: nothing is
-  ticks in       the phases of the built-in workload that counted most: counts per turn of the phase
+  counts in       the phases of the built-in workload that counted most: counts per turn of the phase
                  (1.00 per page fault), or the count of the phase where that is below 0.01.
                  timer-slow and timer-fast are the loop of `plain` with a timer interrupt every 100
                  and 25 µs
-  like           how it goes with a reference that was counted in the same runs, point by point (a
+  reference      how it goes with a reference that was counted in the same runs, point by point (a
                  point is a phase of a run, or a run of a command): `= X`: the same at every point;
                  `N × X`: N times it at every point; `~ X r`: Pearson's coefficient is 0.95 or more
                  over 8 points or more (same at K of N points). A command has one point a run (take
                  -n 8 or more), and no correlation when it never varies
   sums of two    X = Y + Z with at least one reference and one selector, all counted in the same
                  runs, at K of N points (shown from 90 % on; `off by` is the largest difference)
-  never ticked   opened, was on the PMU all the time, and counted 0 in every run: it may count what
+  never counted   opened, was on the PMU all the time, and counted 0 in every run: it may count what
                  the workload does not do
   not opened     the kernel refuses the selector, with its reason; not counted: others use the PMU
-References of --like: any event or tracepoint that stat takes (page-faults:u, instructions:u,
+References of --reference: any event or tracepoint that stat takes (page-faults:u, instructions:u,
 irq_vectors:local_timer_entry, r01cb:u), and `interrupts`: all interrupts of the CPU, from
 /proc/interrupts (in user mode and in the kernel).
 
 EXAMPLES
   truecount discover                                   all codes, the built-in workload
   truecount discover --select 0xc0..0xcf --umasks      both ends of a range are tried
-  truecount discover --select 0x20 --umasks --like interrupts --like page-faults:u
-  truecount discover --resume hunt.state --json -o hunt.json
+  truecount discover --select 0x20 --umasks --reference interrupts --reference page-faults:u
+  truecount discover --resume scan.state --json -o scan.json
   truecount discover --select 0xc0,0xc4 -n 10 -- ./program   a command as the workload
 
 discover exits with 0; with 1 where there is no PMU or nothing could be counted; with 130 after
@@ -85,13 +85,13 @@ pub(crate) struct Args {
     /// 0x000..0x1ff on AMD, 0x000..0x3ff on Arm]
     #[arg(long, value_name = "RANGE")]
     select: Option<String>,
-    /// Try single bits of the unit mask, too: of codes that tick, or of all
-    #[arg(long, value_name = "WHICH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "ticking")]
+    /// Try single bits of the unit mask, too: of codes that count, or of all
+    #[arg(long, value_name = "WHICH", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "counting")]
     umasks: Option<Bits>,
-    /// Hold against this event or tracepoint (again for more) [default: page-faults:u, interrupts,
+    /// Compare with this event or tracepoint (again for more) [default: page-faults:u, interrupts,
     /// context-switches, where they can be counted]
     #[arg(long, value_name = "EVENT|TRACEPOINT")]
-    like: Vec<String>,
+    reference: Vec<String>,
     /// Runs of each batch
     #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000))]
     runs: u32,
@@ -104,7 +104,7 @@ pub(crate) struct Args {
     /// Keep what was found in this file, and go on from it if it is there
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Print one JSON document (schema truecount.discover/1)
+    /// Print one JSON document (schema truecount.discover/2)
     #[arg(long)]
     json: bool,
     /// Write to a file
@@ -118,8 +118,8 @@ pub(crate) struct Args {
 /// `--umasks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Bits {
-    /// Bits of codes that tick
-    Ticking,
+    /// Bits of codes that count
+    Counting,
     /// Bits of all codes
     All,
 }
@@ -182,7 +182,7 @@ fn plan(args: &Args, kernel: &SharedKernel, cpu: usize) -> Result<(Plan, Told), 
         model,
         notes: Vec::new(),
     };
-    let references = likes::all(&args.like, &machine, kernel, cpu, &mut told.notes)?;
+    let references = references::all(&args.reference, &machine, kernel, cpu, &mut told.notes)?;
     if args.umasks.is_some() && !layout.has_umasks() {
         told.notes
             .push("--umasks: events of this CPU have no unit masks".to_owned());
@@ -192,7 +192,7 @@ fn plan(args: &Args, kernel: &SharedKernel, cpu: usize) -> Result<(Plan, Told), 
         layout,
         umasks: match args.umasks {
             None => Umasks::No,
-            Some(Bits::Ticking) => Umasks::Ticking,
+            Some(Bits::Counting) => Umasks::Counting,
             Some(Bits::All) => Umasks::All,
         },
         runs: args.runs,
@@ -204,8 +204,8 @@ fn plan(args: &Args, kernel: &SharedKernel, cpu: usize) -> Result<(Plan, Told), 
         known,
     };
     plan.check(kernel).map_err(|reason| {
-        Failure::new(1, reason).mend(
-            "name fewer events of the PMU with --like; software events and tracepoints take none",
+        Failure::new(1, reason).hint(
+            "name fewer events of the PMU with --reference; software events and tracepoints take none",
         )
     })?;
     Ok((plan, told))
@@ -218,7 +218,7 @@ struct Told {
     notes: Vec<String>,
 }
 
-/// Watches the hunt: Ctrl-C, the bar, the state file.
+/// Watches the scan: Ctrl-C, the bar, the state file.
 struct Watcher<'a> {
     stop: &'a Stop<'a>,
     keeper: Option<&'a mut Keeper>,
@@ -265,19 +265,23 @@ impl Watch for Watcher<'_> {
     }
 }
 
-/// Everything of a hunt but its workload.
-struct Hunt<'a> {
+/// Everything of a scan but its workload.
+struct Scan<'a> {
     kernel: &'a SharedKernel,
     plan: &'a Plan,
     state: &'a mut State,
     keeper: Option<&'a mut Keeper>,
 }
 
-impl Hunt<'_> {
-    /// Hunts with a workload.
-    fn with<W: Workload>(self, workload: &mut W, stop: &Stop<'_>) -> Result<(), Hunted<W::Broken>> {
+impl Scan<'_> {
+    /// Scans with a workload.
+    fn with<W: Workload>(
+        self,
+        workload: &mut W,
+        stop: &Stop<'_>,
+    ) -> Result<(), ScanError<W::Broken>> {
         if !self.state.phases.is_empty() && self.state.phases != workload.phases() {
-            return Err(Hunted::Other);
+            return Err(ScanError::Other);
         }
         let mut watcher = Watcher {
             stop,
@@ -291,18 +295,18 @@ impl Hunt<'_> {
         if let Some(keeper) = watcher.keeper {
             keeper.save(self.state, true);
         }
-        ended.map_err(Hunted::Broken)
+        ended.map_err(ScanError::Broken)
     }
 }
 
-/// How a hunt failed.
-enum Hunted<B> {
+/// How a scan failed.
+enum ScanError<B> {
     /// The state is of a workload with other phases.
     Other,
     Broken(Broke<B>),
 }
 
-impl<B> Hunted<B> {
+impl<B> ScanError<B> {
     /// The failure; which run it was goes to the notes.
     fn told(
         self,
@@ -335,8 +339,8 @@ fn of_another_workload(path: Option<&PathBuf>) -> Failure {
     let file = path
         .map(|path| path.display().to_string())
         .unwrap_or_default();
-    Failure::new(2, format!("{file} is of a hunt with another workload"))
-        .mend("name another file with --resume, or remove it")
+    Failure::new(2, format!("{file} is of a scan with another workload"))
+        .hint("name another file with --resume, or remove it")
 }
 
 /// Runs `truecount discover`.
@@ -350,12 +354,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let stop = Stop::new(&signals);
     hardware_available().map_err(|reason| {
         let mut failure = Failure::new(1, format!("no selector can be tried: {}", reason.cause));
-        failure.mend = reason.mend;
+        failure.hint = reason.hint;
         failure
     })?;
     if args.kernel && !kernel_mode_allowed() {
         return Err(
-            Failure::new(1, "--kernel: this user may not count in the kernel").mend(
+            Failure::new(1, "--kernel: this user may not count in the kernel").hint(
                 "lower kernel.perf_event_paranoid to 1, or run it as root or with CAP_PERFMON",
             ),
         );
@@ -364,7 +368,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let kernel = linux();
     let pinned = Pinned::to(args.cpu).map_err(|error| {
         Failure::new(125, format!("--cpu: cannot stay on that CPU: {error}"))
-            .mend("choose among those in /sys/devices/system/cpu/online that the cpuset allows")
+            .hint("choose among those in /sys/devices/system/cpu/online that the cpuset allows")
     })?;
     let (plan, mut told) = plan(args, &kernel, pinned.cpu)?;
     let environment = Environment::gather(false, &[pinned.cpu]);
@@ -374,9 +378,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => None,
     };
     let resumed = !state.tried().is_empty();
-    // Opened before the hunt: a wrong path must not cost one.
+    // Opened before the scan: a wrong path must not cost one.
     let mut output = Output::open(args.output.as_deref(), false)?;
-    let hunt = Hunt {
+    let scan = Scan {
         kernel: &kernel,
         plan: &plan,
         state: &mut state,
@@ -390,11 +394,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         let missing = builtin.missing().iter();
         told.notes
             .extend(missing.map(|(name, why)| format!("phase {name} was left out: {why}")));
-        let failed = hunt.with(&mut builtin, &stop).err();
+        let failed = scan.with(&mut builtin, &stop).err();
         failed.map(|failed| failed.told(args, &plan, &mut told.notes, cannot))
     } else {
         let mut command = Command::new(&mut launcher, &stop, &args.command, pinned.cpu, &kernel)?;
-        let failed = hunt.with(&mut command, &stop).err();
+        let failed = scan.with(&mut command, &stop).err();
         told.notes.extend(command.notes());
         failed.map(|failed| failed.told(args, &plan, &mut told.notes, |failure| failure))
     };

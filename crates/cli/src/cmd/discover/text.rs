@@ -65,7 +65,7 @@ fn in_phase(phase: &InPhase) -> String {
     }
 }
 
-fn like(relation: &Relation) -> String {
+fn compared(relation: &Relation) -> String {
     let name = &relation.reference;
     match relation.relation {
         Kind::Equal => format!("= {name}"),
@@ -84,17 +84,17 @@ fn events(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     // A column in which nothing stands is not printed.
     let mut table = Table::new([
         ("event", Align::Left),
-        ("least", Align::Right),
+        ("min", Align::Right),
         ("median", Align::Right),
-        ("largest", Align::Right),
+        ("max", Align::Right),
         ("repeats", Align::Left),
         ("name", Align::Left),
-        ("ticks in", Align::Left),
-        ("like", Align::Left),
+        ("counts in", Align::Left),
+        ("reference", Align::Left),
     ]);
     for found in &document.found.events {
         let phases: Vec<String> = found.phases.iter().map(in_phase).collect();
-        let likes: Vec<String> = found.like.iter().map(like).collect();
+        let relations: Vec<String> = found.relations.iter().map(compared).collect();
         table.row(vec![
             Cell::styled(HEAD, found.event.clone()),
             grouped(found.range.min).into(),
@@ -103,7 +103,7 @@ fn events(out: &mut dyn Write, document: &Document) -> io::Result<()> {
             repeats(found.range),
             name(found, document.table.is_some()),
             if builtin { few(&phases) } else { String::new() }.into(),
-            likes.join(", ").into(),
+            relations.join(", ").into(),
         ]);
     }
     table.write(out)
@@ -115,7 +115,7 @@ fn sums(out: &mut dyn Write, sums: &[Sum]) -> io::Result<()> {
     }
     writeln!(out, "\n{}", paint(HEAD, "Sums of two"))?;
     for sum in sums {
-        let off = match sum.most_off {
+        let off = match sum.max_off {
             0 => String::new(),
             off => format!(", off by at most {}", grouped(off)),
         };
@@ -129,12 +129,12 @@ fn sums(out: &mut dyn Write, sums: &[Sum]) -> io::Result<()> {
     Ok(())
 }
 
-/// Codes by the masks that were tried without a tick: `0xc1..0xc3 with masks 00 01 ff`.
+/// Codes by the masks that were tried without counting: `0xc1..0xc3 with masks 00 01 ff`.
 fn silent(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     if document.found.silent.is_empty() {
         return Ok(());
     }
-    let ticking: BTreeSet<u16> = document
+    let counting: BTreeSet<u16> = document
         .found
         .events
         .iter()
@@ -149,16 +149,16 @@ fn silent(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     let mut codes: BTreeMap<(bool, Vec<String>), Vec<u16>> = BTreeMap::new();
     for (code, masks) in masks {
         codes
-            .entry((ticking.contains(&code), masks))
+            .entry((counting.contains(&code), masks))
             .or_default()
             .push(code);
     }
-    writeln!(out, "\n{}", paint(HEAD, "Opened, never ticked"))?;
-    for ((ticks, masks), codes) in codes {
-        let masks = match (masks.is_empty(), ticks) {
+    writeln!(out, "\n{}", paint(HEAD, "Opened, never counted"))?;
+    for ((counts, masks), codes) in codes {
+        let masks = match (masks.is_empty(), counts) {
             (true, _) => String::new(),
             (false, false) => format!(" with masks {}", masks.join(" ")),
-            (false, true) => format!(" with masks {} (others tick)", masks.join(" ")),
+            (false, true) => format!(" with masks {} (others count)", masks.join(" ")),
         };
         writeln!(out, "  {}{masks}", condense(&codes))?;
     }
@@ -179,18 +179,18 @@ fn unavailable(out: &mut dyn Write, title: &str, list: &[Unavailable]) -> io::Re
     let mut reasons: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
     for each in list {
         let why = &each.why.why;
-        let own = reasons.entry((&why.reason, &why.mend)).or_default();
+        let own = reasons.entry((&why.reason, &why.hint)).or_default();
         own.push(each.event.clone());
     }
     if !reasons.is_empty() {
         writeln!(out, "\n{}", paint(HEAD, title))?;
     }
-    for ((reason, mend), events) in reasons {
+    for ((reason, hint), events) in reasons {
         let events = match events.as_slice() {
             [first, .., last] if events.len() > 4 => format!("{first} … {last} ({})", events.len()),
             few => few.join(", "),
         };
-        writeln!(out, "  {}: {reason}; {mend}", paint(WARN, &events))?;
+        writeln!(out, "  {}: {reason}; {hint}", paint(WARN, &events))?;
     }
     Ok(())
 }
@@ -220,7 +220,7 @@ fn heading(out: &mut dyn Write, document: &Document) -> io::Result<()> {
         let counted = match reference.range {
             None => "not counted".to_owned(),
             Some(range) if range.max == 0 => {
-                "never ticked: nothing can be compared with it".to_owned()
+                "never counted: nothing can be compared with it".to_owned()
             }
             Some(range) if range.exact => format!("{} a run (exact)", grouped(range.max)),
             Some(range) => format!("{} to {} a run", grouped(range.min), grouped(range.max)),
@@ -238,7 +238,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         writeln!(out, "{}", paint(WARN, line))?;
     }
     if document.found.events.is_empty() {
-        writeln!(out, "No selector ticked.")?;
+        writeln!(out, "No selector counted.")?;
     } else {
         events(out, document)?;
     }
@@ -248,8 +248,8 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     unavailable(out, "Not counted", &document.found.not_counted)?;
     writeln!(out)?;
     let mut facts = vec![
-        format!("{} tick", document.found.events.len()),
-        format!("{} opened and never ticked", document.found.silent.len()),
+        format!("{} count", document.found.events.len()),
+        format!("{} opened and never counted", document.found.silent.len()),
         format!("{} not opened", document.found.not_opened.len()),
     ];
     if !document.found.not_counted.is_empty() {

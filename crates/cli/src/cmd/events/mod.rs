@@ -153,7 +153,7 @@ fn model<'a>(
     match &args.cpu {
         None if args.event_dir.is_some() => {
             let found = machine.cpu().and_then(|cpu| tables.model_of(cpu));
-            // A folder with the events of one CPU means that CPU.
+            // A directory with the events of one CPU means that CPU.
             Ok(found.or_else(|| {
                 let mut models = tables.models();
                 models.next().filter(|_| models.next().is_none())
@@ -166,9 +166,9 @@ fn model<'a>(
                 let failure = Failure::new(2, format!("--cpu: no model {name:?} in the tables"));
                 let near = tables.near_models(name);
                 Err(if near.is_empty() {
-                    failure.mend("--cpu list shows them all")
+                    failure.hint("--cpu list shows them all")
                 } else {
-                    failure.mend(format!("did you mean {}?", near.join(", ")))
+                    failure.hint(format!("did you mean {}?", near.join(", ")))
                 })
             }
         },

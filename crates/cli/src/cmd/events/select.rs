@@ -197,7 +197,7 @@ pub(super) fn nothing(
     };
     if !having.is_empty() {
         return Failure::new(1, format!("{who} has no event {pattern}"))
-            .mend(format!("these have it: {}", having.join(", ")));
+            .hint(format!("these have it: {}", having.join(", ")));
     }
     let mut names: Vec<String> = Vec::new();
     if here {
@@ -216,19 +216,19 @@ pub(super) fn nothing(
             1,
             format!("{pattern} needs a PMU, and this machine has none"),
         )
-        .mend("truecount check says why; truecount events lists what is counted without");
+        .hint("truecount check says why; truecount events lists what is counted without");
     }
     let failure = Failure::new(1, format!("{who} has no event like {pattern:?}"));
     let near = did_you_mean(pattern, &names);
     if !near.is_empty() {
-        return failure.mend(format!("did you mean {}?", near.join(", ")));
+        return failure.hint(format!("did you mean {}?", near.join(", ")));
     }
     let all = tables.distinct().iter().map(|event| event.name.as_str());
     let near = did_you_mean(pattern, all);
     if near.is_empty() {
-        failure.mend("truecount events lists them all; * and ? stand for any text")
+        failure.hint("truecount events lists them all; * and ? stand for any text")
     } else {
-        failure.mend(format!("other CPUs have {}", near.join(", ")))
+        failure.hint(format!("other CPUs have {}", near.join(", ")))
     }
 }
 

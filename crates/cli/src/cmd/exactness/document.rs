@@ -1,4 +1,4 @@
-//! The result of `exactness` as a document: schema `truecount.exactness/1` (`docs/schemas/exactness.json`).
+//! The result of `exactness` as a document: schema `truecount.exactness/2` (`docs/schemas/exactness.json`).
 
 use serde::Serialize;
 use truecount_lab::exact::Outcome;
@@ -30,7 +30,7 @@ impl Document {
         environment: Environment,
     ) -> Self {
         Self {
-            schema: "truecount.exactness/1",
+            schema: "truecount.exactness/2",
             seed,
             stress: args.stress,
             interrupted,

@@ -1,4 +1,4 @@
-//! Where there is no PMU: truecount measures itself under the engine.
+//! Where there is no PMU: truecount measures itself under the virtual PMU.
 //!
 //! A child of truecount opens its counters there as it would on hardware. Where the engine does not give counters to
 //! the program itself, whole runs are compared instead: one that runs a loop minus one that runs a loop of nothing, both
@@ -42,7 +42,7 @@ fn memory_file() -> Result<File, Failure> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Runs truecount itself under the engine; gives its standard output and what the engine counted.
+/// Runs truecount itself under the virtual PMU; gives its standard output and what the engine counted.
 fn child(
     program: &Path,
     arguments: Vec<OsString>,
@@ -71,7 +71,7 @@ fn child(
     Ok((text, ran))
 }
 
-/// Measures the plan under the engine.
+/// Measures the plan under the virtual PMU.
 ///
 /// # Errors
 /// 125 and the engine's own (123, 126).
@@ -107,7 +107,7 @@ pub(super) fn measure(
         return Ok(outcome);
     }
     notes.push(
-        "Whole runs under the engine were compared (a loop minus a loop of nothing): the measuring child got \
+        "Whole runs under the virtual PMU were compared (a loop minus a loop of nothing): the measuring child got \
          no counters inside it."
             .to_owned(),
     );
@@ -129,8 +129,8 @@ fn whole_runs(plan: &Plan, program: &Path, stop: &Stop<'_>) -> Result<Outcome, F
         } else {
             outcome.unavailable.push(Missing {
                 name: target.event.clone(),
-                reason: "whole runs under the engine give instructions:u only".to_owned(),
-                mend: None,
+                reason: "whole runs under the virtual PMU give instructions:u only".to_owned(),
+                hint: None,
             });
         }
     }
@@ -147,7 +147,7 @@ fn whole_runs(plan: &Plan, program: &Path, stop: &Stop<'_>) -> Result<Outcome, F
             Some(reason) => outcome.missing_loops.push(Missing {
                 name: each.name.to_owned(),
                 reason,
-                mend: None,
+                hint: None,
             }),
         }
     }

@@ -1,4 +1,4 @@
-//! `truecount exactness`: counters held against loops of known length.
+//! `truecount exactness`: counters compared with loops of known length.
 
 mod document;
 mod engine;
@@ -39,7 +39,7 @@ WHAT THE NUMBERS MEAN
                  (x86) or isb (Arm), and what one read costs with each
   SpecLockMap    AMD Zen: r0825 around locked instructions; when it counts, counts around locks may
                  be too high
-Without a PMU the virtual source is measured, in a child of truecount under the engine.
+Without a PMU the virtual source is measured, in a child of truecount under the virtual PMU.
 
 EXAMPLES
   truecount exactness                              the default counters, 5 seconds
@@ -77,16 +77,16 @@ pub(crate) struct Args {
     /// Do not keep the verdicts for `truecount check`
     #[arg(long)]
     no_save: bool,
-    /// Print one JSON document (schema truecount.exactness/1)
+    /// Print one JSON document (schema truecount.exactness/2)
     #[arg(long)]
     json: bool,
     /// Write to a file
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<std::path::PathBuf>,
-    /// The measuring child under the engine: prints its outcome and nothing else
+    /// The measuring child under the virtual PMU: prints its outcome and nothing else
     #[arg(long, hide = true)]
     inside: bool,
-    /// The measured program under the engine: runs one loop, `INDEX,TIMES,REAL`, and ends
+    /// The measured program under the virtual PMU: runs one loop, `INDEX,TIMES,REAL`, and ends
     #[arg(long, hide = true, value_name = "SPEC")]
     one_loop: Option<String>,
 }
@@ -198,7 +198,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     )
 }
 
-/// The kernel's events natively, the CPU's under the engine.
+/// The kernel's events natively, the CPU's under the virtual PMU.
 fn without_hardware(
     plan: &Plan,
     reason: &Reason,
@@ -226,7 +226,7 @@ fn without_hardware(
         let missing = cpu.targets.iter().map(|target| exact::Missing {
             name: target.event.clone(),
             reason: format!("{}; {}", reason.cause, why.cause),
-            mend: reason.mend.clone(),
+            hint: reason.hint.clone(),
         });
         outcome.unavailable.extend(missing);
         return Ok(outcome);

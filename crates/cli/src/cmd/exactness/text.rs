@@ -55,8 +55,8 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     if let Some(lock) = &found.spec_lock_map {
         let style = if lock.status == Status::On { BAD } else { DIM };
         writeln!(out, "  {}", paint(style, &lock.detail))?;
-        if let Some(mend) = &lock.mend {
-            writeln!(out, "    {mend}")?;
+        if let Some(hint) = &lock.hint {
+            writeln!(out, "    {hint}")?;
         }
     }
     let mut facts = vec![format!("{} rounds in {:.1} s", found.rounds, found.seconds)];
@@ -88,7 +88,7 @@ fn histogram(each: &OnLoop) -> String {
         .collect();
     if bars.len() > 5 {
         bars.truncate(5);
-        bars.push(format!("… to {:+}", s.most));
+        bars.push(format!("… to {:+}", s.max));
     }
     bars.join("  ")
 }

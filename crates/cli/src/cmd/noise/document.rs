@@ -1,4 +1,4 @@
-//! The result of `noise` as a document: schema `truecount.noise/1` (`docs/schemas/noise.json`).
+//! The result of `noise` as a document: schema `truecount.noise/2` (`docs/schemas/noise.json`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use truecount_stats::{Rng, holm};
 
 use super::measure::{Functions, Outcome, Setting, quiet};
-use super::setup::NotTried;
+use super::setup::NotTested;
 use super::who::Who;
 use super::{Args, Released};
 use crate::cmd::run::Names;
@@ -41,15 +41,15 @@ pub(super) struct Divergence {
     pub(super) program: String,
     pub(super) module: String,
     pub(super) function: String,
-    /// Instructions in the run with the least count.
-    pub(super) least_run: u64,
-    /// Instructions in the run with the largest count.
-    pub(super) largest_run: u64,
+    /// Instructions in the min run.
+    pub(super) min_run: u64,
+    /// Instructions in the max run.
+    pub(super) max_run: u64,
 }
 
 impl Divergence {
     pub(super) fn difference(&self) -> i64 {
-        self.largest_run.wrapping_sub(self.least_run).cast_signed()
+        self.max_run.wrapping_sub(self.min_run).cast_signed()
     }
 }
 
@@ -57,15 +57,15 @@ impl Divergence {
 #[derive(Debug, Serialize)]
 pub(super) struct Difference {
     pub(super) region: String,
-    /// Counted in the run with the least count.
-    pub(super) least_run: i64,
-    /// Counted in the run with the largest count.
-    pub(super) largest_run: i64,
+    /// Counted in the min run.
+    pub(super) min_run: i64,
+    /// Counted in the max run.
+    pub(super) max_run: i64,
 }
 
 impl Difference {
     pub(super) fn difference(&self) -> i64 {
-        self.largest_run.saturating_sub(self.least_run)
+        self.max_run.saturating_sub(self.min_run)
     }
 }
 
@@ -101,12 +101,12 @@ pub(super) struct Document {
     pub(super) source: SourceKind,
     pub(super) runs: u32,
     pub(super) seed: u64,
-    pub(super) main_factor: Option<Factor>,
+    pub(super) dominant_factor: Option<Factor>,
     pub(super) factors: Vec<Spread>,
     pub(super) residual: Spread,
     pub(super) together: Spread,
-    /// What was not let go, and why.
-    pub(super) not_tried: Vec<NotTried>,
+    /// What was not varied, and why.
+    pub(super) not_tested: Vec<NotTested>,
     /// How often the program ended how.
     pub(super) exits: BTreeMap<String, u32>,
     pub(super) interrupted: Option<i32>,
@@ -148,11 +148,11 @@ fn divergences(least: &Functions, most: &Functions) -> Vec<Divergence> {
                 program,
                 module,
                 function,
-                least_run: a,
-                largest_run: b,
+                min_run: a,
+                max_run: b,
             }
         })
-        .filter(|each| each.least_run != each.largest_run)
+        .filter(|each| each.min_run != each.max_run)
         .collect();
     found.sort_by_key(|each| std::cmp::Reverse(each.difference().unsigned_abs()));
     found
@@ -252,9 +252,9 @@ impl Document {
         let [fixed, together] = ends;
         let is_cause =
             |spread: &Spread, factor| spread.factor == Some(factor) && spread.cause == Some(true);
-        // With the vDSO the time is let go, too.
+        // With the vDSO the time is varied, too.
         let by_time = factors.iter().any(|spread| is_cause(spread, Factor::Time));
-        let main_factor = factors
+        let dominant_factor = factors
             .iter()
             .filter(|spread| spread.cause == Some(true))
             .filter(|spread| !(by_time && is_cause(spread, Factor::Clock)))
@@ -308,7 +308,7 @@ impl Document {
             );
         }
         Self {
-            schema: "truecount.noise/1",
+            schema: "truecount.noise/2",
             command: args
                 .command
                 .iter()
@@ -318,11 +318,11 @@ impl Document {
             source: outcome.who.kind(),
             runs: outcome.runs,
             seed,
-            main_factor,
+            dominant_factor,
             factors,
             residual: residual_spread,
             together,
-            not_tried: outcome.not_tried,
+            not_tested: outcome.not_tested,
             exits: outcome.exits,
             interrupted: outcome.interrupted,
             stopped: None,

@@ -1,5 +1,5 @@
 //! The result of `noise` as one self-contained page: the picture, the verdicts, the functions in which runs differ, what
-//! was not tried. No script and nothing from elsewhere.
+//! was not tested. No script and nothing from elsewhere.
 
 use std::fmt::Write as _;
 
@@ -60,7 +60,7 @@ pub(super) fn page(document: &Document) -> String {
     cards(&mut h, document);
     let _ = write!(
         h,
-        "<section><h2>Every run</h2>\n<p class=\"dim\">One factor let go, all others held still. One dot a run, \
+        "<section><h2>Every run</h2>\n<p class=\"dim\">One factor varied, all others held constant. One dot a run, \
          from top to bottom in their order, at its distance from the median of its setting, in \
          instructions; the axis is logarithmic to both sides. ± is half the distance between the least \
          and the largest run.</p>\n<figure>{}</figure></section>\n",
@@ -68,7 +68,7 @@ pub(super) fn page(document: &Document) -> String {
     );
     functions(&mut h, document);
     regions(&mut h, document);
-    not_tried(&mut h, document);
+    not_tested(&mut h, document);
     notes(&mut h, document);
     h.push_str("</body>\n</html>\n");
     h
@@ -77,24 +77,24 @@ pub(super) fn page(document: &Document) -> String {
 fn cards(h: &mut String, document: &Document) {
     let of = |factor: Factor| document.factors.iter().find(|s| s.factor == Some(factor));
     let mut tiles: Vec<(String, String, &str)> = Vec::new();
-    match document.main_factor {
+    match document.dominant_factor {
         Some(main) => tiles.push((
             of(main).map(plus_minus).unwrap_or_default(),
-            format!("main factor: {}", main.title()),
+            format!("dominant factor: {}", main.title()),
             "bad",
         )),
-        None => tiles.push(("none seen".into(), "main factor".into(), "good")),
+        None => tiles.push(("none seen".into(), "dominant factor".into(), "good")),
     }
     let still = document.residual.plus_minus == Some(0.0);
     let class = if still { "good" } else { "warn" };
     tiles.push((
         plus_minus(&document.residual),
-        "residual: with everything held still".into(),
+        "residual: with everything held constant".into(),
         class,
     ));
     tiles.push((
         plus_minus(&document.together),
-        "as usual: with everything let go".into(),
+        "as usual: with everything varied".into(),
         "",
     ));
     h.push_str("<div class=\"cards\">");
@@ -110,13 +110,13 @@ fn cards(h: &mut String, document: &Document) {
     if let Some(remedy) = remedy(document) {
         let _ = writeln!(
             h,
-            "<p class=\"remedy\"><span class=\"dim\">held still by</span> <code>{}</code></p>",
+            "<p class=\"remedy\"><span class=\"dim\">to hold it constant</span> <code>{}</code></p>",
             escape(&remedy)
         );
     }
 }
 
-/// The settings in which runs differ, main factor first.
+/// The settings in which runs differ, dominant factor first.
 fn differing(document: &Document) -> Vec<(&str, &Spread)> {
     let mut differ: Vec<(&str, &Spread)> = document
         .factors
@@ -128,7 +128,7 @@ fn differing(document: &Document) -> Vec<(&str, &Spread)> {
         let size = |spread: &Spread| spread.plus_minus.unwrap_or(0.0);
         size(b.1).total_cmp(&size(a.1))
     });
-    differ.push(("with everything held still", &document.residual));
+    differ.push(("with everything held constant", &document.residual));
     differ
 }
 
@@ -159,8 +159,8 @@ fn functions(h: &mut String, document: &Document) {
             .map(|each| Line {
                 name: &each.function,
                 of: Some(each.module.rsplit('/').next().unwrap_or_default()),
-                least: grouped(each.least_run),
-                largest: grouped(each.largest_run),
+                least: grouped(each.min_run),
+                largest: grouped(each.max_run),
                 difference: each.difference(),
             })
             .collect();
@@ -182,7 +182,7 @@ fn regions(h: &mut String, document: &Document) {
     let _ = writeln!(
         h,
         "<section><h2>Regions in which runs differ</h2>\n<p class=\"dim\">What the program's own profiles count of {} \
-         in each region itself, without regions inside it, in the run with the least count and in that with the \
+         in each region itself, without regions inside it, in the min run and in that with the \
          largest.</p>",
         escape(counter)
     );
@@ -193,8 +193,8 @@ fn regions(h: &mut String, document: &Document) {
             .map(|each| Line {
                 name: &each.region,
                 of: None,
-                least: signed(each.least_run),
-                largest: signed(each.largest_run),
+                least: signed(each.min_run),
+                largest: signed(each.max_run),
                 difference: each.difference(),
             })
             .collect();
@@ -215,7 +215,7 @@ fn table(h: &mut String, head: (&str, &str, usize), spread: &Spread, lines: &[Li
     let _ = write!(
         h,
         "<h3><b>{}</b> {} <span class=\"dim\">{} of {all} {thing}s</span></h3>\n<table><thead><tr><th>{thing}</th>\
-         {}<th class=\"r\">least run</th><th class=\"r\">largest run</th>\
+         {}<th class=\"r\">min run</th><th class=\"r\">max run</th>\
          <th class=\"r\">difference</th><th></th></tr></thead><tbody>",
         escape(name),
         escape(&plus_minus(spread)),
@@ -253,12 +253,12 @@ fn line(h: &mut String, each: &Line<'_>, most: u64) {
     );
 }
 
-fn not_tried(h: &mut String, document: &Document) {
-    if document.not_tried.is_empty() {
+fn not_tested(h: &mut String, document: &Document) {
+    if document.not_tested.is_empty() {
         return;
     }
-    h.push_str("<section><h2>Not tried</h2>\n<table><tbody>");
-    for each in &document.not_tried {
+    h.push_str("<section><h2>Not tested</h2>\n<table><tbody>");
+    for each in &document.not_tested {
         let _ = write!(
             h,
             "<tr><td>{}</td><td class=\"dim\">{}</td></tr>",

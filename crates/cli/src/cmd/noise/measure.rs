@@ -8,7 +8,7 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 use truecount_stats::Rng;
 
 use super::regions::{Regions, Watch};
-use super::setup::{self, Below, NotTried, Setup};
+use super::setup::{self, Below, NotTested, Setup};
 use super::who::{Numbers, Sample, Who};
 use super::{Args, Count, Released};
 use crate::cmd::run::{Names, Wish, functions_of};
@@ -72,7 +72,7 @@ impl Setting {
         }
     }
 
-    /// Functions of the least and of the largest run, when they differ.
+    /// Functions of the min and of the max run, when they differ.
     pub(super) fn functions(
         &self,
         wishes: &[Wish],
@@ -90,7 +90,7 @@ impl Setting {
         Some((of(self.least.as_ref()?)?, of(self.most.as_ref()?)?))
     }
 
-    /// Regions of the least and of the largest run, when they differ.
+    /// Regions of the min and of the max run, when they differ.
     pub(super) fn regions(&self) -> Option<[Option<&Regions>; 2]> {
         let (least, most) = (self.least.as_ref()?, self.most.as_ref()?);
         Some([least.regions.as_ref(), most.regions.as_ref()])
@@ -106,8 +106,8 @@ pub(super) fn instructions(ran: &Ran) -> u64 {
 pub(super) struct Outcome {
     pub(super) settings: Vec<Setting>,
     pub(super) who: Who,
-    /// Factors that were asked for and cannot be let go here, and what never can.
-    pub(super) not_tried: Vec<NotTried>,
+    /// Factors that were asked for and cannot be varied here, and what never can.
+    pub(super) not_tested: Vec<NotTested>,
     /// Of every setting.
     pub(super) runs: u32,
     /// How often the program ended how.
@@ -145,7 +145,7 @@ pub(super) fn measure(
     seed: u64,
 ) -> Result<Outcome, Failure> {
     let mut watch = Watch::new(&args.profile)?;
-    let folder = Below::make()?;
+    let directory = Below::make()?;
     let mut rng = Rng::new(seed);
     let make = |released, factors: &[Factor], rng: &mut Rng| {
         Setup::new(
@@ -154,12 +154,12 @@ pub(super) fn measure(
             rng,
             program,
             &args.command,
-            folder.path(),
+            directory.path(),
         )
     };
     let first = make(Released::Nothing, &[], &mut rng)?;
     let first = who.first(args, session, &first, &mut watch)?;
-    let (factors, not_tried) = tried(args, &first, folder.path());
+    let (factors, not_tested) = tried(args, &first, directory.path());
     let few = args.runs.is_none() && factors.len() > 4;
     let runs = args.runs.unwrap_or(if few { FEW } else { RUNS });
     let mut settings = vec![Setting::empty(Released::Nothing)];
@@ -169,7 +169,7 @@ pub(super) fn measure(
     let mut outcome = Outcome {
         settings: Vec::new(),
         who,
-        not_tried,
+        not_tested,
         runs,
         exits: BTreeMap::new(),
         inexact: 0,
@@ -177,7 +177,7 @@ pub(super) fn measure(
         interrupted: first.interrupted,
         stopped: None,
         notes: first.notes,
-        below: folder.path().to_owned(),
+        below: directory.path().to_owned(),
     };
     let bar = progress(settings.len() as u64 * u64::from(runs));
     let mut numbers = Numbers::default();
@@ -247,28 +247,28 @@ pub(super) fn measure(
     Ok(outcome)
 }
 
-/// The factors that can be let go here, and the others with the reason. What the first run could not hold still cannot
-/// be let go either.
-fn tried(args: &Args, first: &Sample, folder: &Path) -> (Vec<Factor>, Vec<NotTried>) {
+/// The factors that can be varied here, and the others with the reason. What the first run could not hold constant cannot
+/// be varied either.
+fn tried(args: &Args, first: &Sample, directory: &Path) -> (Vec<Factor>, Vec<NotTested>) {
     let mut factors = Vec::new();
-    let mut not_tried: Vec<NotTried> = first.missing.iter().map(NotTried::factor).collect();
+    let mut not_tested: Vec<NotTested> = first.missing.iter().map(NotTested::factor).collect();
     for &factor in &args.factors.factors {
         if first.missing.iter().any(|each| each.factor == factor) {
             continue;
         }
-        match setup::refusal(factor, folder) {
+        match setup::refusal(factor, directory) {
             None => factors.push(factor),
             Some(reason) => {
-                not_tried.push(NotTried::factor(&truecount_run::determinism::Missing::new(
-                    factor, reason,
-                )));
+                not_tested.push(NotTested::factor(
+                    &truecount_run::determinism::Missing::new(factor, reason),
+                ));
             }
         }
     }
     if args.factors.all {
-        not_tried.extend(setup::never());
+        not_tested.extend(setup::never());
     }
-    (factors, not_tried)
+    (factors, not_tested)
 }
 
 fn progress(total: u64) -> indicatif::ProgressBar {

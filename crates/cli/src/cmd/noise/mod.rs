@@ -1,6 +1,6 @@
 //! `truecount noise`: what makes identical runs differ.
 //!
-//! Every factor that truecount can hold still is held still; then one at a time is let go. Rounds
+//! Every factor that truecount can hold constant is held constant; then one at a time is varied. Rounds
 //! visit every setting once, shuffled, so that a drift of the machine reaches all of them alike.
 
 mod document;
@@ -33,22 +33,22 @@ WHAT THE NUMBERS MEAN
   instructions:u is counted by the CPU where it has a PMU, else by the virtual PMU, which is exact:
   there, what differs between two runs is a difference of the program's own path, never of the
   measurement. The CPU's own errors are in the residual.
-  residual       N runs with every factor held still: what is left is caused by something that
-                 truecount cannot hold still (see `not tried`), other processes, or the counter
-  let go         N runs in which only this factor is as usual, all others held still
-  ±              half of the distance between the least and the largest count of these N runs; the
+  residual       N runs with every factor held constant: what is left is caused by something that
+                 truecount cannot hold constant (see `not tested`), other processes, or the counter
+  varied         N runs in which only this factor is as usual, all others held constant
+  ±              half of the distance between the min and the max count of these N runs; the
                  whole range of the program is at least this
   p              where the residual is not 0: the probability of distances from the median as
                  large as these, if the factor did nothing (permutation test, corrected for the
                  number of factors by Holm); a factor counts as a cause when p is below 0.05. With
                  a residual of 0 every difference is the factor's and no test is needed
-  main factor    the cause with the largest ±
-  together       N runs with every factor let go at once
-  functions      where the least and the largest run of a setting differ: instructions of each
+  dominant factor    the cause with the largest ±
+  together       N runs with every factor varied at once
+  functions      where the min and the max run of a setting differ: instructions of each
                  function in both, largest difference first (virtual PMU only)
   regions        the same for the regions of the program's own profiles, when it writes some (see
                  below): self time, without what is nested, of all threads and files of the run
-  not tried      what cannot be let go on this machine, and what cannot be held still at all, with
+  not tested      what cannot be varied on this machine, and what cannot be held constant at all, with
                  the reason
 
 FACTORS
@@ -56,27 +56,27 @@ FACTORS
   at-random      the 16 random bytes that the kernel gives every program
   getrandom      what the system call getrandom answers: hash seeds of Python, Rust, Go ...
   clock          clocks read by the vDSO, whose loops depend on the time and on the kernel's
-                 updates of it (held still: they are read by system calls, which costs time); let
-                 go, it reads the real time, so time is let go with it
-  time           what clocks, rdtsc and the limits of waits say (virtual PMU only; held still: every
+                 updates of it (held constant: they are read by system calls, which costs time);
+                 varied, it reads the real time, so time is varied with it
+  time           what clocks, rdtsc and the limits of waits say (virtual PMU only; held constant: every
                  process begins at the same time, which goes on by one nanosecond an instruction and
                  by what it waits; never more than 30 s behind the real time)
-  env            size of the environment (let go: 0 to 4095 bytes more, at random)
-  path           length of the program's path (let go: up to 198 bytes more, as in /bin/././prog)
-  cwd            length of the working directory's path (let go: the same folder under another
+  env            size of the environment (varied: 0 to 4095 bytes more, at random)
+  path           length of the program's path (varied: up to 198 bytes more, as in /bin/././prog)
+  cwd            length of the working directory's path (varied: the same directory under another
                  name, in a mount namespace; needs root)
   malloc         arenas and timers of glibc's and jemalloc's allocators
   cpu            the CPU, and migration
-  pid            process numbers and their digits (needs root: the next number of the machine is
+  pid            PIDs and their length in digits (needs root: the next number of the machine is
                  chosen before each run, kernel.ns_last_pid)
-  files          order in which the files of a folder are listed (held still: by name; let go: at
+  files          order in which the files of a directory are listed (held constant: by name; varied: at
                  random, as on another file system)
-  threads        order in which threads run (held still: SCHED_RR, each runs until it waits or has
-                 had 100 ms, one after the other where cpu is held still, too; needs root)
+  threads        thread scheduling (held constant: SCHED_RR, each runs until it waits or has
+                 had 100 ms, one after the other where cpu is held constant, too; needs root)
 
 REGION PROFILES
   When the program writes region profiles (.mm_profdata) of instructions:u, by truecount's Recorder
-  or by rustc -Zself-profile, those of the least and of the largest run of each setting are read:
+  or by rustc -Zself-profile, those of the min and of the max run of each setting are read:
   they name the places also where the CPU counts, which knows no functions. A run's files are those
   in the working directory, or where --profile says, that are new or changed after it. They are the
   program's and stay: N runs leave N files where their names differ. A profile that cannot be read
@@ -85,7 +85,7 @@ REGION PROFILES
   left out, else --functions 0 does it.
 
 The program's standard output is thrown away, its input is empty. Its first run warms up and is not
-counted. With getrandom and at-random held still its random numbers are predictable: do not let it
+counted. With getrandom and at-random held constant its random numbers are predictable: do not let it
 make keys.
 
 EXAMPLES
@@ -122,7 +122,7 @@ pub(crate) struct Args {
     /// Regions to list for each setting that varies, where the program writes region profiles
     #[arg(long, value_name = "N", default_value_t = 5)]
     regions: usize,
-    /// Folder or file where the program writes its region profiles (.mm_profdata); may be repeated [default: the
+    /// Directory or file where the program writes its region profiles (.mm_profdata); may be repeated [default: the
     /// working directory]
     #[arg(long, value_name = "PATH")]
     profile: Vec<PathBuf>,
@@ -138,7 +138,7 @@ pub(crate) struct Args {
     /// Write the picture alone
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Print one JSON document (schema truecount.noise/1)
+    /// Print one JSON document (schema truecount.noise/2)
     #[arg(long)]
     json: bool,
     /// Write to a file
@@ -156,7 +156,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// One setting: everything held still, or with something let go.
+/// One setting: everything held constant, or with something varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Released {
     /// The residual.
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     args.cache.apply();
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to run")
-            .mend("write it after --, as in: truecount noise -- ls -l"));
+            .hint("write it after --, as in: truecount noise -- ls -l"));
     };
     let mut session = Session::start()?;
     let who = Who::choose(args.source.choice(), args.functions > 0)?;

@@ -45,10 +45,10 @@ impl Regions {
             .into_iter()
             .map(|name| Difference {
                 region: name.clone(),
-                least_run: of(&self.labels, name),
-                largest_run: of(&most.labels, name),
+                min_run: of(&self.labels, name),
+                max_run: of(&most.labels, name),
             })
-            .filter(|each| each.least_run != each.largest_run)
+            .filter(|each| each.min_run != each.max_run)
             .collect();
         found.sort_by_key(|each| std::cmp::Reverse(each.difference().unsigned_abs()));
         Some(found)
@@ -85,10 +85,9 @@ impl Watch {
                 && !there.is_dir()
                 && !there.is_file()
             {
-                let cause = format!("--profile {}: neither folder nor file", place.display());
-                return Err(
-                    Failure::new(2, cause).mend("name the folder in which the program writes it")
-                );
+                let cause = format!("--profile {}: neither directory nor file", place.display());
+                return Err(Failure::new(2, cause)
+                    .hint("name the directory in which the program writes it"));
             }
         }
         Ok(Self {
@@ -310,12 +309,12 @@ mod tests {
 
     #[test]
     fn a_run_has_written_what_is_new_or_changed() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
         let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
         write("old.mm_profdata", "old");
         write("again.mm_profdata", "same");
-        let mut watch = Watch::new(&[folder.path().to_owned(), at("again")]).unwrap();
+        let mut watch = Watch::new(&[directory.path().to_owned(), at("again")]).unwrap();
         watch.look();
         assert!(watch.written().is_empty());
         // The same bytes in the same file, as soon as can be.
@@ -343,8 +342,8 @@ mod tests {
 
     #[test]
     fn labels_are_summed_over_the_files_of_a_run() {
-        let folder = tempfile::tempdir().unwrap();
-        let files: Vec<PathBuf> = ["a", "b"].map(|name| folder.path().join(name)).into();
+        let directory = tempfile::tempdir().unwrap();
+        let files: Vec<PathBuf> = ["a", "b"].map(|name| directory.path().join(name)).into();
         let mut paths = Vec::new();
         for path in &files {
             let recorder = truecount::Recorder::new(path).unwrap();

@@ -1,7 +1,7 @@
-//! What is held still and what is let go in one run, and what cannot be let go here at all.
+//! What is held constant and what is varied in one run, and what cannot be varied here at all.
 //!
 //! Where the machine itself gives identical runs the same (the environment, the path, the working directory, process
-//! numbers after a while), letting go means to change it at random: that is what another user's shell, another folder
+//! numbers after a while), letting go means to change it at random: that is what another user's shell, another directory
 //! or another day does.
 
 use std::ffi::{OsStr, OsString};
@@ -14,26 +14,26 @@ use truecount_stats::Rng;
 
 use super::Released;
 use crate::failure::Failure;
-use truecount_run::determinism::mount_ns::Folder;
+use truecount_run::determinism::mount_ns::Directory;
 use truecount_run::determinism::{Factor, Fixed, Loose, Missing, allowed_cpus, pid};
 
 /// Largest growth of the environment, bytes.
 const GROWTH: u64 = 4096;
 /// Most times that `./` is put into the path.
 const DOTS: u64 = 100;
-/// Longest name of the folder below which the tree is bound.
+/// Longest name of the directory below which the tree is bound.
 const NAME: u64 = 200;
 
-/// Something that is not let go, and why.
+/// Something that is not varied, and why.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct NotTried {
-    /// A factor's name, or that of what truecount cannot hold still at all.
+pub(super) struct NotTested {
+    /// A factor's name, or that of what truecount cannot hold constant at all.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) reason: String,
 }
 
-impl NotTried {
+impl NotTested {
     pub(super) fn factor(missing: &Missing) -> Self {
         Self {
             name: missing.factor.name(),
@@ -43,15 +43,15 @@ impl NotTried {
     }
 }
 
-/// What no setting can hold still. It is in the residual, if it has an effect.
-pub(super) fn never() -> Vec<NotTried> {
+/// What no setting can hold constant. It is in the residual, if it has an effect.
+pub(super) fn never() -> Vec<NotTested> {
     [(
         "urandom",
         "/dev/urandom, rdrand",
         "read from a file or from the CPU, not by a system call of its own",
     )]
     .into_iter()
-    .map(|(name, title, reason)| NotTried {
+    .map(|(name, title, reason)| NotTested {
         name,
         title,
         reason: reason.to_owned(),
@@ -59,8 +59,8 @@ pub(super) fn never() -> Vec<NotTried> {
     .collect()
 }
 
-/// Why a factor cannot be let go on this machine.
-pub(super) fn refusal(factor: Factor, folder: &Path) -> Option<String> {
+/// Why a factor cannot be varied on this machine.
+pub(super) fn refusal(factor: Factor, directory: &Path) -> Option<String> {
     match factor {
         Factor::Aslr => {
             let path = "/proc/sys/kernel/randomize_va_space";
@@ -76,12 +76,12 @@ pub(super) fn refusal(factor: Factor, folder: &Path) -> Option<String> {
                 .then(|| "truecount was itself started without it (setarch -R)".into())
         }
         Factor::Cwd => {
-            let error = match Folder::below(folder) {
-                Ok(folder) => folder.refused()?,
+            let error = match Directory::below(directory) {
+                Ok(directory) => directory.refused()?,
                 Err(error) => error,
             };
             Some(format!(
-                "another name for the same folder needs a mount namespace: {error}"
+                "another name for the same directory needs a mount namespace: {error}"
             ))
         }
         Factor::Cpu => {
@@ -94,7 +94,7 @@ pub(super) fn refusal(factor: Factor, folder: &Path) -> Option<String> {
     }
 }
 
-/// A folder for other names of the working directory, removed at the end.
+/// A directory for other names of the working directory, removed at the end.
 pub(super) struct Below(PathBuf);
 
 impl Below {
@@ -106,9 +106,9 @@ impl Below {
         made.map_err(|error| {
             Failure::new(
                 125,
-                format!("cannot make the folder {}: {error}", path.display()),
+                format!("cannot make the directory {}: {error}", path.display()),
             )
-            .mend("name another place for it in TMPDIR")
+            .hint("name another place for it in TMPDIR")
         })?;
         Ok(Self(path))
     }
@@ -132,14 +132,14 @@ pub(super) struct Setup {
     pub(super) program: PathBuf,
     pub(super) argv: Vec<OsString>,
     /// Made for the run, to be removed after it.
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
 }
 
 impl Drop for Setup {
     fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            // What was bound there was so for the program alone: it is an empty folder.
-            let _ = std::fs::remove_dir(folder);
+        if let Some(directory) = &self.directory {
+            // What was bound there was so for the program alone: it is an empty directory.
+            let _ = std::fs::remove_dir(directory);
         }
     }
 }
@@ -150,12 +150,12 @@ fn longer(path: &OsStr, dots: usize) -> OsString {
     let Some(slash) = bytes.iter().rposition(|&byte| byte == b'/') else {
         return path.to_owned();
     };
-    let (folder, name) = bytes.split_at(slash.saturating_add(1));
-    OsString::from_vec([folder, &b"./".repeat(dots), name].concat())
+    let (directory, name) = bytes.split_at(slash.saturating_add(1));
+    OsString::from_vec([directory, &b"./".repeat(dots), name].concat())
 }
 
 impl Setup {
-    /// A run with `released` let go of `factors`; `below` is a folder of truecount's.
+    /// A run with `released` of `factors` varied; `below` is a directory of truecount's.
     pub(super) fn new(
         released: Released,
         factors: &[Factor],
@@ -169,7 +169,7 @@ impl Setup {
             Released::One(one) => one == factor,
             Released::Everything => factors.contains(&factor),
         };
-        // The vDSO reads the real clock: with it there, the time cannot be held still.
+        // The vDSO reads the real clock: with it there, the time cannot be held constant.
         let free = |factor| free(factor) || factor == Factor::Time && free(Factor::Clock);
         // The environment is padded and grows by what is drawn: left as it is, it would be constant.
         let held: Vec<Factor> = Factor::remedies()
@@ -182,7 +182,7 @@ impl Setup {
             keep_aslr: free(Factor::Aslr),
             program: program.to_owned(),
             argv: argv.to_vec(),
-            folder: None,
+            directory: None,
         };
         let mut loose = Loose::default();
         if free(Factor::Env) {
@@ -196,13 +196,13 @@ impl Setup {
             }
         }
         if free(Factor::Cwd) {
-            let folder = below.join("d".repeat(draw(NAME).saturating_add(1)));
+            let directory = below.join("d".repeat(draw(NAME).saturating_add(1)));
             let failed = |error: std::io::Error| {
-                Failure::new(125, format!("cannot make {}: {error}", folder.display()))
+                Failure::new(125, format!("cannot make {}: {error}", directory.display()))
             };
-            std::fs::create_dir(&folder).map_err(failed)?;
-            setup.folder = Some(folder.clone());
-            loose.folder = Some(Folder::below(&folder).map_err(failed)?);
+            std::fs::create_dir(&directory).map_err(failed)?;
+            setup.directory = Some(directory.clone());
+            loose.directory = Some(Directory::below(&directory).map_err(failed)?);
         }
         if free(Factor::Pid) {
             loose.pid = Some(pid::any(|below| rng.below(below)));
@@ -232,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_let_go_changes() {
-        let folder = tempfile::tempdir().unwrap();
+    fn only_what_is_varied_changes() {
+        let directory = tempfile::tempdir().unwrap();
         let mut rng = Rng::new(3);
         let argv = [OsString::from("/bin/true")];
         let mut of = |released| {
@@ -244,20 +244,20 @@ mod tests {
                 &mut rng,
                 program,
                 &argv,
-                folder.path(),
+                directory.path(),
             )
             .unwrap()
         };
         let still = of(Released::Nothing);
-        assert!(!still.keep_aslr && still.fixed.folder().is_none());
+        assert!(!still.keep_aslr && still.fixed.directory().is_none());
         assert!(Factor::remedies().iter().all(|&f| still.fixed.has(f)));
         let aslr = of(Released::One(Factor::Aslr));
         assert!(aslr.keep_aslr && !aslr.fixed.has(Factor::Aslr) && aslr.fixed.has(Factor::Pid));
         let path = of(Released::One(Factor::Path));
         assert_eq!(path.argv[0].as_os_str(), path.program.as_os_str());
         let cwd = of(Released::One(Factor::Cwd));
-        let made = cwd.folder.clone().unwrap();
-        assert!(made.is_dir() && cwd.fixed.folder().is_some());
+        let made = cwd.directory.clone().unwrap();
+        assert!(made.is_dir() && cwd.fixed.directory().is_some());
         drop(cwd);
         assert!(!made.exists());
         let all = of(Released::Everything);

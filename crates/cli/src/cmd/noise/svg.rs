@@ -66,7 +66,7 @@ fn rows(document: &Document) -> Vec<Row<'_>> {
         spread: &document.residual,
         verdict: match document.residual.plus_minus {
             Some(0.0) => "every run the same".to_owned(),
-            Some(_) => "cannot be held still".to_owned(),
+            Some(_) => "cannot be held constant".to_owned(),
             None => "too few runs".to_owned(),
         },
     });
@@ -191,7 +191,7 @@ pub(super) fn picture(document: &Document, style: &str) -> String {
             counts.map(move |&count| distance(count, center).abs())
         })
         .fold(0.0, f64::max);
-    // A gap before what is no factor.
+    // A gap before what is not a factor.
     let gap = 14.0;
     let bottom = TOP + rows.len() as f64 * ROW + gap;
     let mut h = String::new();

@@ -77,14 +77,14 @@ fn functions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()>
     )?;
     let mut table = Table::new([
         ("difference", Align::Right),
-        ("least run", Align::Right),
-        ("largest run", Align::Right),
+        ("min run", Align::Right),
+        ("max run", Align::Right),
         ("function", Align::Left),
         ("module", Align::Left),
     ]);
     for each in &spread.functions {
         let module = each.module.rsplit('/').next().unwrap_or_default();
-        let counts = (grouped(each.least_run), grouped(each.largest_run));
+        let counts = (grouped(each.min_run), grouped(each.max_run));
         let mut row = Vec::from(compared(counts.0, counts.1, each.difference()));
         row.extend([Cell::styled(HEAD, fitted(&each.function)), module.into()]);
         table.row(row);
@@ -106,12 +106,12 @@ fn regions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()> {
     )?;
     let mut table = Table::new([
         ("difference", Align::Right),
-        ("least run", Align::Right),
-        ("largest run", Align::Right),
+        ("min run", Align::Right),
+        ("max run", Align::Right),
         ("region", Align::Left),
     ]);
     for each in &spread.regions {
-        let counts = (signed(each.least_run), signed(each.largest_run));
+        let counts = (signed(each.min_run), signed(each.max_run));
         let mut row = Vec::from(compared(counts.0, counts.1, each.difference()));
         row.push(Cell::styled(HEAD, fitted(&each.region)));
         table.row(row);
@@ -128,13 +128,13 @@ pub(super) fn counted_by(document: &Document) -> &'static str {
     }
 }
 
-/// What was not tried, and why.
-fn not_tried(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    if document.not_tried.is_empty() {
+/// What was not tested, and why.
+fn not_tested(out: &mut dyn Write, document: &Document) -> io::Result<()> {
+    if document.not_tested.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new([("not tried", Align::Left), ("why", Align::Left)]);
-    for each in &document.not_tried {
+    let mut table = Table::new([("not tested", Align::Left), ("why", Align::Left)]);
+    for each in &document.not_tested {
         table.row(vec![
             Cell::new(each.title.to_owned()),
             Cell::styled(DIM, each.reason.clone()),
@@ -144,7 +144,7 @@ fn not_tried(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The command that holds the causes still, where there is a remedy for any.
+/// The command that holds the causes constant, where there is a remedy for any.
 pub(super) fn remedy(document: &Document) -> Option<String> {
     let causes = document.factors.iter().filter(|s| s.cause == Some(true));
     let list: Vec<&str> = causes
@@ -168,16 +168,16 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     )?;
     writeln!(
         out,
-        "{} by {}; one factor let go at a time, the others held still (seed {})\n",
+        "{} by {}; one factor varied at a time, the others held constant (seed {})\n",
         document.event,
         counted_by(document),
         document.seed
     )?;
     let mut table = Table::new([
-        ("let go", Align::Left),
+        ("varied", Align::Left),
         ("varies by", Align::Right),
-        ("least", Align::Right),
-        ("largest", Align::Right),
+        ("min", Align::Right),
+        ("max", Align::Right),
         ("runs", Align::Right),
         ("", Align::Left),
     ]);
@@ -186,8 +186,8 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         row(&mut table, name, spread, verdict(spread));
     }
     let nothing = match document.residual.plus_minus {
-        Some(0.0) => Cell::styled(GOOD, "held still: every run is the same"),
-        Some(_) => Cell::styled(WARN, "what truecount cannot hold still"),
+        Some(0.0) => Cell::styled(GOOD, "held constant: every run is the same"),
+        Some(_) => Cell::styled(WARN, "what truecount cannot hold constant"),
         None => Cell::styled(DIM, "too few runs"),
     };
     row(
@@ -204,17 +204,17 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         .iter()
         .filter(|spread| spread.cause == Some(true))
         .collect();
-    match document.main_factor {
+    match document.dominant_factor {
         Some(main) => {
             let spread = causes.iter().find(|spread| spread.factor == Some(main));
             let line = format!(
-                "main factor: {}, {}",
+                "dominant factor: {}, {}",
                 main.title(),
                 spread.map(|s| plus_minus(s)).unwrap_or_default()
             );
             writeln!(out, "{}", paint(BAD, &line))?;
             if let Some(remedy) = remedy(document) {
-                writeln!(out, "held still by: {remedy}")?;
+                writeln!(out, "to hold it constant: {remedy}")?;
             }
         }
         None if document.factors.iter().any(|s| s.cause.is_none()) => {}
@@ -226,9 +226,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         functions(out, name, spread)?;
         regions(out, name, spread)?;
     }
-    functions(out, "with everything held still", &document.residual)?;
-    regions(out, "with everything held still", &document.residual)?;
-    not_tried(out, document)?;
+    functions(out, "with everything held constant", &document.residual)?;
+    regions(out, "with everything held constant", &document.residual)?;
+    not_tested(out, document)?;
     if document.interrupted.is_some() {
         let line = "interrupted: what was measured until then";
         writeln!(out, "{}", paint(WARN, line))?;

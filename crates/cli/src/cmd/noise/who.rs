@@ -82,7 +82,7 @@ impl Who {
                 2,
                 "noise counts instructions of many runs: that takes hardware or the virtual PMU",
             )
-            .mend("use --source auto, hardware or virtual")),
+            .hint("use --source auto, hardware or virtual")),
         }
     }
 
@@ -139,7 +139,7 @@ impl Who {
                 1,
                 format!("{}: {reason}; {}: {first}", HARDWARE[1], HARDWARE[0]),
             )
-            .mend("use --source virtual")),
+            .hint("use --source virtual")),
         }
     }
 
@@ -243,10 +243,10 @@ impl Who {
     }
 }
 
-/// How often a run is repeated whose process number has another length than the one chosen.
+/// How often a run is repeated whose PID has another length than the one chosen.
 const AGAIN: u32 = 3;
 
-/// Whether runs had process numbers like those that were chosen for them.
+/// Whether runs had PIDs like those that were chosen for them.
 #[derive(Default)]
 pub(super) struct Numbers {
     /// Runs that had others.
@@ -279,8 +279,8 @@ impl Numbers {
     pub(super) fn note(&self) -> Option<String> {
         (self.others > 0).then(|| {
             format!(
-                "{} run(s) had a process number of another length than the one chosen: programs that print theirs may \
-                 differ by it. Something else on this machine moves process numbers, as another truecount noise does.",
+                "{} run(s) had a PID of another length than the one chosen: programs that print theirs may \
+                 differ by it. Something else on this machine moves PIDs, as another truecount noise does.",
                 self.others
             )
         })

@@ -42,7 +42,7 @@ pub(super) fn inputs(given: &[String]) -> Result<Inputs, Failure> {
             "rdmsr_ns" => &mut inputs.rdmsr_ns,
             "handler_events_per_us" => &mut inputs.handler_events_per_us,
             _ => {
-                return Err(wrong().mend(
+                return Err(wrong().hint(
                     "the inputs are events_per_us, period, delivery_ns, entry_ns, body_ns, exit_ns, wrmsr_ns, rdmsr_ns, \
                      handler_events_per_us",
                 ));

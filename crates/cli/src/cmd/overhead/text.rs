@@ -183,7 +183,7 @@ fn not_here(out: &mut dyn Write, cells: &[NotHere]) -> io::Result<()> {
         let what = if cell.needs_hardware {
             "needs hardware counters"
         } else {
-            "not to be had"
+            "not available"
         };
         writeln!(
             out,
@@ -274,7 +274,7 @@ fn advise(out: &mut dyn Write, advice: &Advice) -> io::Result<()> {
     let have = if advice.freezing.available {
         "counter freezing is on"
     } else {
-        "counter freezing is not to be had"
+        "counter freezing is not available"
     };
     writeln!(out, "  {have}: {}", advice.freezing.reason)?;
     if let Some(saves) = &advice.freezing_saves {

@@ -58,13 +58,13 @@ pub(super) fn run(args: &Args) -> CmdResult {
     ] {
         if value.is_some_and(|value| !(0.0..=1e6).contains(&value)) {
             return Err(Failure::new(2, format!("{name}: not a percentage"))
-                .mend("give a number of 0 or more"));
+                .hint("give a number of 0 or more"));
         }
     }
     let misplaced = |path: &&PathBuf| path.as_os_str().as_encoded_bytes().starts_with(b"--");
     if let Some(option) = args.change.iter().find(misplaced).filter(|p| !p.exists()) {
         let cause = format!("{}: after `--` stand profiles only", option.display());
-        return Err(Failure::new(2, cause).mend("give options before the base's profiles"));
+        return Err(Failure::new(2, cause).hint("give options before the base's profiles"));
     }
     let base = summaries(&files(&args.base)?)?;
     let change = summaries(&files(&args.change)?)?;

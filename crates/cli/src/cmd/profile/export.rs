@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
                 args.file.display()
             ),
         )
-        .mend("name a directory with -o"));
+        .hint("name a directory with -o"));
     }
     std::fs::create_dir_all(&args.output).map_err(|error| cannot_write(&args.output, &error))?;
     for file in files(std::slice::from_ref(&args.file))? {
@@ -125,7 +125,7 @@ fn convert(args: &Args, profile: &Profile, output: &Path) -> Result<(), Failure>
             2,
             format!("{} would overwrite the profile itself", output.display()),
         )
-        .mend("choose another file with -o"));
+        .hint("choose another file with -o"));
     }
     let file = File::create(output).map_err(|error| cannot_write(output, &error))?;
     let mut out = BufWriter::new(file);

@@ -64,10 +64,10 @@ fn unreadable(error: ProfileError) -> Failure {
     let failure = Failure::new(1, error.to_string());
     match error {
         ProfileError::NotFound { .. } | ProfileError::EmptyDirectory { .. } => {
-            failure.mend("record one with `rustc -Zself-profile=DIR` or the library's Recorder")
+            failure.hint("record one with `rustc -Zself-profile=DIR` or the library's Recorder")
         }
         ProfileError::Format { .. } => {
-            failure.mend("give a .mm_profdata file of rustc -Zself-profile or of the Recorder")
+            failure.hint("give a .mm_profdata file of rustc -Zself-profile or of the Recorder")
         }
         _ => failure,
     }

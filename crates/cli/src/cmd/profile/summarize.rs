@@ -175,7 +175,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
             2,
             format!("--percent-above {}: not a percentage", args.percent_above),
         )
-        .mend("give a number from 0 to 100"));
+        .hint("give a number from 0 to 100"));
     }
     let mut out = Output::stdout();
     if let Some(label) = &args.only {
@@ -193,7 +193,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
                     1,
                     "--subtract-overhead: a file does not say what recording cost",
                 )
-                .mend("leave the option out; only files of truecount's Recorder say it"));
+                .hint("leave the option out; only files of truecount's Recorder say it"));
             };
             summary.subtract(overhead);
         }
@@ -441,7 +441,7 @@ fn only(args: &Args, label: &str, out: &mut Output) -> CmdResult {
             2,
             format!("--only {label}: {} profiles were given", files.len()),
         )
-        .mend("give one"));
+        .hint("give one"));
     };
     let profile = Profile::open(file).map_err(unreadable)?;
     say_losses(&file.display().to_string(), profile.losses());
@@ -462,9 +462,9 @@ fn only(args: &Args, label: &str, out: &mut Output) -> CmdResult {
             ),
         );
         return Err(if near.is_empty() {
-            failure.mend("list the labels with `truecount profile summarize`")
+            failure.hint("list the labels with `truecount profile summarize`")
         } else {
-            failure.mend(format!("did you mean {}?", near.join(", ")))
+            failure.hint(format!("did you mean {}?", near.join(", ")))
         });
     };
     let unit = profile.unit();

@@ -82,7 +82,7 @@ const DRAIN: Duration = Duration::from_millis(5);
 pub(crate) fn run(args: &Args) -> CmdResult {
     if args.command.is_empty() && args.pid.is_none() && !args.all_cpus {
         return Err(
-            Failure::new(2, "nothing to record").mend("give a command after --, or -p PID, or -a")
+            Failure::new(2, "nothing to record").hint("give a command after --, or -p PID, or -a")
         );
     }
     let mut session = Session::start()?;

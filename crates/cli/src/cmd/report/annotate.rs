@@ -46,7 +46,7 @@ pub(super) fn print(out: &mut dyn Write, view: &mut View, function: &str) -> Res
             1,
             format!("no sample fell into a function named {function} whose code is in a file"),
         )
-        .mend("`truecount report` lists the functions; the kernel's code is not in the recording")
+        .hint("`truecount report` lists the functions; the kernel's code is not in the recording")
     };
     let (file, start) = found.ok_or_else(missing)?;
     let mapped = view
@@ -72,7 +72,7 @@ pub(super) fn print(out: &mut dyn Write, view: &mut View, function: &str) -> Res
         last,
     };
     let lines = listing::listing(&mut view.symbols, code)
-        .map_err(|why| Failure::new(1, why).mend("give --binary or --symfs"))?;
+        .map_err(|why| Failure::new(1, why).hint("give --binary or --symfs"))?;
     for line in &lines {
         match line {
             CodeLine::Source { place, text } => {

@@ -21,7 +21,7 @@ pub(super) fn json(view: &mut View) -> Result<Vec<u8>, Failure> {
                 view.path.display()
             ),
         )
-        .mend("use --flamegraph or --pprof")
+        .hint("use --flamegraph or --pprof")
     })?;
     let name = base_name(&view.path.display().to_string()).to_owned();
     let mut out = Profile::new(

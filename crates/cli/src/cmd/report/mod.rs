@@ -73,7 +73,7 @@ pub(crate) struct Args {
     /// The program, where it is not at the path of the recording
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Look for all programs and libraries below this folder
+    /// Look for all programs and libraries below this directory
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
     /// Print a JSON document (schema truecount.report/1)
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             1,
             format!("{}: no sample has an address", args.file.display()),
         )
-        .mend("record for longer, or with a shorter period (-c)"));
+        .hint("record for longer, or with a shorter period (-c)"));
     }
     if args.flamegraph.is_some() || args.firefox.is_some() || args.pprof.is_some() {
         view.name_all();

@@ -1,4 +1,4 @@
-//! The result of `run` as a document: schema `truecount.run/1` (`docs/schemas/run.json`).
+//! The result of `run` as a document: schema `truecount.run/2` (`docs/schemas/run.json`).
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -125,7 +125,7 @@ impl Document {
             );
         }
         Self {
-            schema: "truecount.run/1",
+            schema: "truecount.run/2",
             command: args
                 .command
                 .iter()

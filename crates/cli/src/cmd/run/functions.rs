@@ -51,7 +51,7 @@ impl Default for Names {
     }
 }
 
-/// A path as it is outside, where folders in `below` stand for the root.
+/// A path as it is outside, where directories in `below` stand for the root.
 fn outside(path: &Path, below: &Path) -> Option<PathBuf> {
     let mut parts = path.strip_prefix(below).ok()?.components();
     parts.next()?;
@@ -59,10 +59,10 @@ fn outside(path: &Path, below: &Path) -> Option<PathBuf> {
 }
 
 impl Names {
-    /// For programs that saw the whole tree in folders of this one, by which nobody else can open a file.
-    pub(in crate::cmd) fn below(folder: &Path) -> Self {
+    /// For programs that saw the whole tree in directories of this one, by which nobody else can open a file.
+    pub(in crate::cmd) fn below(directory: &Path) -> Self {
         Self {
-            below: Some(folder.to_owned()),
+            below: Some(directory.to_owned()),
             ..Self::default()
         }
     }
@@ -127,9 +127,9 @@ impl Names {
 /// `/tmp/perf-PID.map`: lines of start, size (hexadecimal) and name, by start.
 fn jit_map(pid: u32) -> Vec<(u64, u64, String)> {
     /// A map of more than this is not read.
-    const MOST: u64 = 256 << 20;
+    const MAX_BYTES: u64 = 256 << 20;
     let path = format!("/tmp/perf-{pid}.map");
-    if std::fs::metadata(&path).map_or(true, |d| !d.is_file() || d.len() > MOST) {
+    if std::fs::metadata(&path).map_or(true, |d| !d.is_file() || d.len() > MAX_BYTES) {
         return Vec::new();
     }
     let text = std::fs::read(&path).unwrap_or_default();

@@ -70,7 +70,7 @@ pub(crate) struct Args {
         default_value = "instructions:u"
     )]
     event: Vec<String>,
-    /// Report as one JSON document (schema truecount.run/1), on stderr or in the file of --output
+    /// Report as one JSON document (schema truecount.run/2), on stderr or in the file of --output
     #[arg(long)]
     json: bool,
     /// List every thread
@@ -122,8 +122,8 @@ pub(in crate::cmd) fn wishes(given: &[String]) -> Result<Vec<Wish>, Failure> {
         let event = virtual_pmu::event_of(&wanted).map_err(|reason| {
             let cause = format!("`{}`: {}", wanted.name, reason.cause);
             let failure = Failure::new(2, cause);
-            match reason.mend {
-                Some(mend) => failure.mend(mend),
+            match reason.hint {
+                Some(hint) => failure.hint(hint),
                 None => failure,
             }
         })?;
@@ -153,7 +153,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to run")
-            .mend("write it after --, as in: truecount run -- ls -l"));
+            .hint("write it after --, as in: truecount run -- ls -l"));
     };
     let signals = Signals::block()
         .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;

@@ -150,12 +150,12 @@ fn write_functions(out: &mut dyn Write, functions: &[Function], names: &[&str]) 
 
 /// Names of templates can fill pages; the middle is left out.
 pub(in crate::cmd) fn fitted(name: &str) -> String {
-    const MOST: usize = 80;
+    const MAX_CHARS: usize = 80;
     let len = name.chars().count();
-    if len <= MOST {
+    if len <= MAX_CHARS {
         return name.to_owned();
     }
-    let head: String = name.chars().take(MOST / 2).collect();
-    let tail: String = name.chars().skip(len - MOST / 2 + 1).collect();
+    let head: String = name.chars().take(MAX_CHARS / 2).collect();
+    let tail: String = name.chars().skip(len - MAX_CHARS / 2 + 1).collect();
     format!("{head}…{tail}")
 }

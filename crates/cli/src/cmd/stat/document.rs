@@ -1,4 +1,4 @@
-//! The result of `stat` as a document: schema `truecount.stat/1` (`docs/schemas/stat.json`).
+//! The result of `stat` as a document: schema `truecount.stat/2` (`docs/schemas/stat.json`).
 
 use std::ffi::OsString;
 
@@ -30,7 +30,7 @@ pub(crate) struct Document {
     /// From just before `execve` to the end.
     pub(crate) wall_ns: u64,
     /// The program ran with the virtual PMU inside or in single steps: `wall_ns` is not its own time.
-    under_engine: bool,
+    under_virtual_pmu: bool,
     /// CPU time and memory as the kernel accounts them.
     pub(crate) resources: Vec<Reading>,
     /// truecount ended the command because of --timeout.
@@ -39,7 +39,7 @@ pub(crate) struct Document {
     pub(crate) interrupted: Option<i32>,
     /// What the reader should know, one sentence each.
     pub(crate) notes: Vec<String>,
-    /// What --repeat found; the rest is the run in the middle.
+    /// What --repeat found; the rest is the median run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) repeats: Option<super::repeat::Repeats>,
     pub(crate) environment: Environment,
@@ -58,7 +58,7 @@ impl Document {
             environment.aslr = Some(true);
         }
         Self {
-            schema: "truecount.stat/1",
+            schema: "truecount.stat/2",
             values: Values::default(),
             command: command
                 .iter()
@@ -69,7 +69,7 @@ impl Document {
             counters: measurement.readings,
             exit: ended.map(|ended| ended.exit),
             wall_ns: measurement.wall_ns,
-            under_engine: matches!(source.kind(), SourceKind::Virtual | SourceKind::Step),
+            under_virtual_pmu: matches!(source.kind(), SourceKind::Virtual | SourceKind::Step),
             resources: measurement.resources,
             timed_out: ended.is_some_and(|ended| ended.timed_out),
             interrupted: measurement.interrupted,

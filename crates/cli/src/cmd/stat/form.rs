@@ -90,7 +90,7 @@ impl<'o> Form<'o> {
         let values = self.metrics.of(&parts, wall);
         if self.json {
             let line = IntervalLine {
-                schema: "truecount.stat-interval/1",
+                schema: "truecount.stat-interval/2",
                 since_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
                 counters: &parts,
                 values: &values,

@@ -70,13 +70,13 @@ pub(crate) struct Args {
     /// Print the counts of every MS milliseconds
     #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     interval: Option<u64>,
-    /// Run the command N times: the run in the middle is shown, and how much the others differ
+    /// Run the command N times: the median run is shown, and how much the others differ
     #[arg(short, long, value_name = "N", conflicts_with_all = ["all", "pid", "interval"], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: Option<u32>,
     /// Who counts
     #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
     source: SourceArg,
-    /// Print one JSON document (schema truecount.stat/1); with --interval one line each interval
+    /// Print one JSON document (schema truecount.stat/2); with --interval one line each interval
     #[arg(long, conflicts_with = "csv")]
     json: bool,
     /// Print comma-separated values with a heading
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     if args.command.is_empty() && target == Target::Command {
         return Err(Failure::new(2, "no command to run")
-            .mend("write it after --, as in: truecount stat -- ls -l"));
+            .hint("write it after --, as in: truecount stat -- ls -l"));
     }
     let fixed = args.fixed.fixed();
     if fixed.is_some() && args.command.is_empty() {
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             2,
             "--deterministic prepares a command that truecount starts; there is none",
         )
-        .mend("write it after --, or leave --deterministic out"));
+        .hint("write it after --, or leave --deterministic out"));
     }
     let mut session = Session::start()?;
     let cpus = match &args.cpu {

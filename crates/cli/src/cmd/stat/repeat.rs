@@ -167,7 +167,7 @@ impl Repeats {
     /// Prints the table.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let line = format!(
-            "{} runs; run {}, in the middle, is shown above",
+            "{} runs; run {}, the median, is shown above",
             self.runs, self.shown
         );
         writeln!(out, "{}", paint(HEAD, &line))?;
@@ -175,8 +175,8 @@ impl Repeats {
         let mut table = Table::new([
             ("varies by", Align::Right),
             ("of it", Align::Right),
-            ("least", Align::Right),
-            ("largest", Align::Right),
+            ("min", Align::Right),
+            ("max", Align::Right),
             ("event", Align::Left),
         ]);
         for each in &self.events {

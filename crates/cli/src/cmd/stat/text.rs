@@ -75,7 +75,7 @@ fn metrics(out: &mut dyn Write, values: &Values) -> io::Result<()> {
         let remark = match (row.precision, row.together, &row.reason) {
             (_, _, Some(reason)) => reason.clone(),
             (Some(Precision::Scaled), true, _) => "scaled".to_owned(),
-            (_, false, _) => "events in turns".to_owned(),
+            (_, false, _) => "multiplexed".to_owned(),
             _ => String::new(),
         };
         table.row(vec![
@@ -153,21 +153,21 @@ pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<(
             paint(WARN, &format!("the program ended with {exit}"))
         )?;
     }
-    let mut mends: Vec<&String> = Vec::new();
-    for mend in document
+    let mut hints: Vec<&String> = Vec::new();
+    for hint in document
         .counters
         .iter()
-        .filter_map(|reading| reading.mend.as_ref())
+        .filter_map(|reading| reading.hint.as_ref())
     {
-        if !mends.contains(&mend) {
-            mends.push(mend);
+        if !hints.contains(&hint) {
+            hints.push(hint);
         }
     }
-    for mend in mends {
+    for hint in hints {
         writeln!(
             out,
             "{}",
-            paint(DIM, &format!("To count what is missing: {mend}."))
+            paint(DIM, &format!("To count what is missing: {hint}."))
         )?;
     }
     for note in &document.notes {

@@ -88,7 +88,7 @@ pub(super) fn text(view: &View, topology: &Topology) -> String {
     }
     gauge(
         "truecount_unavailable",
-        "Metrics that cannot be had on this machine, and why.",
+        "Metrics that are not available on this machine, and why.",
         &mut missing.into_iter(),
     );
     out

@@ -16,7 +16,7 @@ const LONGEST: usize = 8192;
 /// A client has so long to send its request, and again to take the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Requests at a time.
-const MOST: usize = 8;
+const MAX_CONNECTIONS: usize = 8;
 
 /// The listening server; it ends with the process.
 pub(super) struct Server {
@@ -32,7 +32,7 @@ impl Server {
                 1,
                 format!("cannot listen on {address}, port {port}: {error}"),
             )
-            .mend("choose another port, or 0 for any that is free")
+            .hint("choose another port, or 0 for any that is free")
         };
         let listener = TcpListener::bind((address, port)).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -63,7 +63,7 @@ fn serve(listener: &TcpListener, page: &Arc<Mutex<Option<Arc<String>>>>) {
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        if open.fetch_add(1, Ordering::SeqCst) >= MOST {
+        if open.fetch_add(1, Ordering::SeqCst) >= MAX_CONNECTIONS {
             open.fetch_sub(1, Ordering::SeqCst);
             continue; // closed at once
         }
@@ -209,7 +209,7 @@ mod tests {
             );
         }
         // Clients that say nothing are turned away in the end, and do not keep others out for ever.
-        let silent: Vec<_> = (0..MOST)
+        let silent: Vec<_> = (0..MAX_CONNECTIONS)
             .map(|_| TcpStream::connect(server.address()).unwrap())
             .collect();
         std::thread::sleep(PATIENCE + Duration::from_millis(700));

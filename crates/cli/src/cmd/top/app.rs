@@ -203,7 +203,7 @@ pub(super) fn live(
 /// The terminal went away, or is none.
 fn no_terminal(error: &std::io::Error) -> Failure {
     Failure::new(1, format!("the terminal cannot be used: {error}"))
-        .mend("--once prints without one")
+        .hint("--once prints without one")
 }
 
 /// `--once`.

@@ -1,7 +1,7 @@
 //! From the records of the rings to counts by place: ordered by time, with the mappings of that moment.
 //!
 //! Memory is bounded: records wait for at most two rounds, equal samples are one entry, and what is more than
-//! [`MOST_HITS`] different ones between two looks is counted without its place.
+//! [`MAX_HITS`] different ones between two looks is counted without its place.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use truecount_sample::{Body, Sample, SampleLayout, split_record};
 use crate::sampling::procfs;
 
 /// Different samples that are told apart between two looks.
-const MOST_HITS: usize = 1 << 17;
+const MAX_HITS: usize = 1 << 17;
 /// How often the mappings of a process are read again because an address is in none of them.
 const RELOAD: Duration = Duration::from_secs(1);
 
@@ -231,7 +231,7 @@ impl Collector {
         }
         if let Some(sum) = self.interval.hits.get_mut(&hit) {
             sum.add(weight);
-        } else if self.interval.hits.len() < MOST_HITS {
+        } else if self.interval.hits.len() < MAX_HITS {
             self.interval.hits.insert(hit, weight);
         } else if let Some(sum) = self.interval.crowded.get_mut(usize::from(event)) {
             sum.add(weight);
@@ -465,7 +465,7 @@ mod tests {
     fn memory_is_bounded_and_nothing_is_dropped_silently() {
         let mut c = collector(false);
         c.push(&comm(1, true));
-        let all = MOST_HITS as u64 + 1000;
+        let all = MAX_HITS as u64 + 1000;
         for i in 0..all {
             c.push(&sample(10, 0x1000 + i, 2 + i, 3, &[]));
             if i % 4096 == 0 {
@@ -475,7 +475,7 @@ mod tests {
         }
         c.finish();
         let interval = c.take();
-        assert_eq!(interval.hits.len(), MOST_HITS);
+        assert_eq!(interval.hits.len(), MAX_HITS);
         assert_eq!(
             interval.crowded[0],
             Weight {

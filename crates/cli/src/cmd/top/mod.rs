@@ -145,14 +145,14 @@ pub(crate) struct Args {
 }
 
 /// More make a screen nobody reads.
-const MOST_EVENTS: usize = 8;
+const MAX_EVENTS: usize = 8;
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> CmdResult {
     if !args.once && !std::io::stdout().is_terminal() {
         return Err(
             Failure::new(2, "stdout is not a terminal, which the live view needs")
-                .mend("use --once (and --json for programs)"),
+                .hint("use --once (and --json for programs)"),
         );
     }
     let scope = scope(args)?;
@@ -184,7 +184,7 @@ fn scope(args: &Args) -> Result<Scope, Failure> {
     if let Some(pid) = args.pid {
         if pid <= 0 || !procfs::is_alive(pid) {
             return Err(Failure::new(125, format!("there is no process {pid}"))
-                .mend("look for it with `pgrep NAME`"));
+                .hint("look for it with `pgrep NAME`"));
         }
         return Ok(Scope::Process(pid));
     }
@@ -204,7 +204,7 @@ fn scope(args: &Args) -> Result<Scope, Failure> {
     {
         let last = online.iter().max().copied().unwrap_or(0);
         return Err(
-            Failure::new(2, format!("-C {list}: CPU {missing} is not online")).mend(format!(
+            Failure::new(2, format!("-C {list}: CPU {missing} is not online")).hint(format!(
                 "the CPUs are 0 to {last}; see /sys/devices/system/cpu/online"
             )),
         );
@@ -224,12 +224,12 @@ fn chosen(args: &Args, scope: &Scope) -> Result<Chosen, Failure> {
         brief: true,
         ..Request::default()
     })?;
-    if chosen.events.len() > MOST_EVENTS {
+    if chosen.events.len() > MAX_EVENTS {
         return Err(Failure::new(
             2,
             format!("{} events are too many to look at", chosen.events.len()),
         )
-        .mend(format!("name at most {MOST_EVENTS}")));
+        .hint(format!("name at most {MAX_EVENTS}")));
     }
     if *scope != Scope::Process(args.pid.unwrap_or(0)) {
         // A CPU's clock ticks while it idles, its cycles do not: what waits is not to be looked at.

@@ -11,11 +11,11 @@ use crate::sampling::kallsyms::Kallsyms;
 use crate::sampling::names::{self, Named, base_name};
 
 /// Names that are kept; when there are more, all are looked up anew.
-const MOST_NAMES: usize = 1 << 15;
+const MAX_NAMES: usize = 1 << 15;
 
 /// Symbols of files are kept until the process has this size: on a machine that builds and tests, programs come and
 /// go, and each brings its own.
-const ENOUGH: u64 = 160 << 20;
+const MAX_MEMORY: u64 = 160 << 20;
 /// Names between two looks at the size.
 const LOOK: u32 = 256;
 
@@ -59,7 +59,7 @@ impl Namer {
             functions: FxHashMap::default(),
             lines: FxHashMap::default(),
             keys: FxHashSet::default(),
-            enough: ENOUGH,
+            enough: MAX_MEMORY,
             looked_up: 0,
         }
     }
@@ -70,7 +70,7 @@ impl Namer {
         if self.looked_up == 0 && own::resident() > self.enough {
             self.symbols = Symbols::new(SearchPath::default());
             // What is needed all the time must not be given up every time.
-            self.enough = ENOUGH.max(own::give_back().saturating_add(ENOUGH / 4));
+            self.enough = MAX_MEMORY.max(own::give_back().saturating_add(MAX_MEMORY / 4));
         }
     }
 
@@ -84,7 +84,7 @@ impl Namer {
         if let Some(known) = known.get(place) {
             return known.clone();
         }
-        if self.functions.len() + self.lines.len() >= MOST_NAMES {
+        if self.functions.len() + self.lines.len() >= MAX_NAMES {
             self.functions.clear();
             self.lines.clear();
             self.keys.clear();
@@ -220,9 +220,9 @@ mod tests {
     #[test]
     fn memory_of_names_is_bounded() {
         let mut n = Namer::new(Ok(Kallsyms::default()));
-        for i in 0..MOST_NAMES as u64 * 3 {
+        for i in 0..MAX_NAMES as u64 * 3 {
             let _ = n.function(&Place::Unknown(i));
-            assert!(n.functions.len() <= MOST_NAMES);
+            assert!(n.functions.len() <= MAX_NAMES);
         }
         assert_eq!(n.keys.len(), 1);
     }

@@ -12,12 +12,12 @@ use super::tally::{Sums, Tally};
 use crate::sampling::names::base_name;
 
 /// Rows that are told apart.
-const MOST_ROWS: usize = 1 << 14;
+const MAX_ROWS: usize = 1 << 14;
 /// Places, callers and functions of all rows together.
-const MOST_DETAILS: usize = 1 << 16;
+const MAX_DETAILS: usize = 1 << 16;
 
 /// Different samples that wait for names; what is more is counted without a row.
-const MOST_WAITING: usize = 1 << 16;
+const MAX_WAITING: usize = 1 << 16;
 
 /// What a row is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,7 +57,7 @@ impl Sampled {
     pub(super) fn new(by: By, events: usize) -> Self {
         Self {
             by,
-            rows: Tally::new(events, MOST_ROWS),
+            rows: Tally::new(events, MAX_ROWS),
             time: (Duration::ZERO, Duration::ZERO),
             lost: 0,
             throttled: 0,
@@ -82,7 +82,7 @@ impl Summed {
     pub(super) fn new(by: By, events: usize) -> Self {
         Self {
             table: Sampled::new(by, events),
-            parts: Tally::new(events, MOST_DETAILS),
+            parts: Tally::new(events, MAX_DETAILS),
             waiting: FxHashMap::default(),
         }
     }
@@ -122,7 +122,7 @@ impl Summed {
             } else if let Some(sum) = self.waiting.get_mut(&(hit.clone(), row.clone())) {
                 sum.0.add(*weight);
                 sum.1.add(*weight);
-            } else if self.waiting.len() < MOST_WAITING {
+            } else if self.waiting.len() < MAX_WAITING {
                 self.waiting.insert((hit.clone(), row), weights);
             } else if row.is_none() {
                 self.table.rows.add_other(event, weights);

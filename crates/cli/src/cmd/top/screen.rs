@@ -75,7 +75,7 @@ pub(super) enum Input {
 /// Waits for keys. Crossterm's own waiting never returns once the terminal is closed (it reads the end of the input
 /// again and again), so it is asked only when there is something.
 pub(super) struct Keyboard {
-    /// Where stdin is no terminal, crossterm reads this one.
+    /// Where stdin is not a terminal, crossterm reads this one.
     tty: Option<OwnedFd>,
     bell: PipeReader,
     rung: Arc<AtomicBool>,

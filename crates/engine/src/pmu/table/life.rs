@@ -2,8 +2,8 @@
 //! As `perf_event_init_task`, `perf_event_exit_task`, `perf_event_exec` and
 //! `perf_group_detach` in `kernel/events/core.c`.
 
-use super::{Entry, FREE, MOST, Table, World, flag, link};
-use crate::pmu::reading::MOST_MEMBERS;
+use super::{Entry, FREE, MAX_EVENTS, Table, World, flag, link};
+use crate::pmu::reading::MAX_MEMBERS;
 
 impl Table {
     /// The thread in `parent` is about to make the one in `child`. False: the
@@ -130,7 +130,7 @@ impl Table {
         if entry.leader == event {
             // Members go on alone.
             let mut next = entry.next_member;
-            for _ in 0..MOST_MEMBERS {
+            for _ in 0..MAX_MEMBERS {
                 let Some(member) = next.checked_sub(1) else {
                     break;
                 };
@@ -167,7 +167,7 @@ impl Table {
         lives: impl Fn(u32) -> bool,
         world: &impl World,
     ) {
-        for event in 0..MOST as u32 {
+        for event in 0..MAX_EVENTS as u32 {
             let entry = *self.at(event);
             let (used, child) = (
                 entry.flags & flag::USED != 0,
@@ -182,7 +182,7 @@ impl Table {
     }
 
     /// Other members of the event's group into `members`; returns how many.
-    pub fn companions(&mut self, event: u32, members: &mut [u32; MOST_MEMBERS]) -> usize {
+    pub fn companions(&mut self, event: u32, members: &mut [u32; MAX_MEMBERS]) -> usize {
         let mut count = 0;
         self.group(event, |_, member| {
             if let Some(place) = members.get_mut(count)
@@ -198,7 +198,7 @@ impl Table {
     /// Nobody has the event open any more: it goes, with what was inherited.
     /// Members of a group that it led count by themselves from here on.
     pub fn close(&mut self, event: u32, world: &impl World) {
-        let mut members = [0u32; MOST_MEMBERS];
+        let mut members = [0u32; MAX_MEMBERS];
         let led = self.at(event).leader == event;
         let count = if led {
             self.companions(event, &mut members)

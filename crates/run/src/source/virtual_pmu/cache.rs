@@ -1,6 +1,6 @@
 //! Whether the virtual PMU keeps its translations for later runs.
 //!
-//! A process decides once ([`keep_translations`]). Without a usable folder everything works, only slower; the result
+//! A process decides once ([`keep_translations`]). Without a usable directory everything works, only slower; the result
 //! says why.
 
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ pub fn keep_translations(keep: bool) {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod folder {
+mod directory {
     use super::{OFF, OnceLock};
     use truecount_engine::virt::{Cache, CacheError};
 
     static FOLDER: OnceLock<Result<Cache, CacheError>> = OnceLock::new();
 
-    /// The user's folder, opened once; `None` with the flag.
+    /// The user's directory, opened once; `None` with the flag.
     pub(super) fn open() -> Option<&'static Result<Cache, CacheError>> {
         match OFF.get() {
             Some(false) => Some(FOLDER.get_or_init(Cache::user)),
@@ -31,16 +31,16 @@ mod folder {
     }
 }
 
-/// The folder to use, if any.
+/// The directory to use, if any.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(super) fn folder() -> Option<truecount_engine::virt::Cache> {
-    folder::open()?.as_ref().ok().cloned()
+pub(super) fn directory() -> Option<truecount_engine::virt::Cache> {
+    directory::open()?.as_ref().ok().cloned()
 }
 
 /// Why translations are not kept although nobody asked for that.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) fn problem() -> Option<String> {
-    let error = folder::open()?.as_ref().err()?;
+    let error = directory::open()?.as_ref().err()?;
     Some(format!(
         "The virtual PMU's translations are not kept for later runs: {error}."
     ))

@@ -51,7 +51,7 @@ pub(super) fn execute(
             .at_random(launch.fixed.and_then(Fixed::at_random))
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
             .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
-            .cache(cache::folder()),
+            .cache(cache::directory()),
     )
     .map_err(|error| match answers.as_ref().and_then(Answers::problem) {
         Some(problem) => Refusal::Command(problem),
@@ -60,12 +60,8 @@ pub(super) fn execute(
     if let Some(answers) = &answers {
         answers.started();
     }
-    let pid = i32::try_from(running.id()).map_err(|_| {
-        Refusal::Command(Error::new(
-            ErrorKind::Setup,
-            "the process number is out of range",
-        ))
-    })?;
+    let pid = i32::try_from(running.id())
+        .map_err(|_| Refusal::Command(Error::new(ErrorKind::Setup, "the PID is out of range")))?;
     let aslr_refused = !launch.keep_aslr && randomised(pid);
     let stopped = until_end(pid, signals, launch).map_err(|error| {
         let cause = format!("cannot wait for the program: {error}");
@@ -253,7 +249,7 @@ fn failure(error: &LaunchError, program: &Path) -> Refusal {
         LaunchError::Vanished { .. } => Refusal::Command(plain(ErrorKind::Setup)),
         LaunchError::NotX86_64 { .. } => Refusal::Engine(
             plain(ErrorKind::NotExecutable)
-                .mend("count it with --source hardware where the CPU's counters answer"),
+                .hint("count it with --source hardware where the CPU's counters answer"),
         ),
         LaunchError::Internal { report } => Refusal::Half(
             Error::new(
@@ -267,7 +263,7 @@ fn failure(error: &LaunchError, program: &Path) -> Refusal {
                         .join(" | ")
                 ),
             )
-            .mend("its counts and effects are void; use --source step or hardware, and report it"),
+            .hint("its counts and effects are void; use --source step or hardware, and report it"),
         ),
         _ => Refusal::Engine(plain(ErrorKind::Setup)),
     }

@@ -163,7 +163,7 @@ impl Result {
     pub(super) fn read(path: &Path) -> std::result::Result<Self, Failure> {
         let failure = |why: String| {
             Failure::new(1, format!("{}: {why}", path.display()))
-                .mend("make one with `truecount blocks --time SYMBOL --json -o FILE -- CMD`")
+                .hint("make one with `truecount blocks --time SYMBOL --json -o FILE -- CMD`")
         };
         let bytes = std::fs::read(path).map_err(|e| failure(format!("cannot read it: {e}")))?;
         let kept: Kept = serde_json::from_slice(&bytes)
@@ -273,8 +273,8 @@ mod tests {
         let row = &result.rows[0];
         assert_eq!(row.cycles.bins(), [(1, 5), (19, 50), (259, 40)]);
         assert_eq!((row.below_cost, row.longer), (5, 7));
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("run.json");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("run.json");
         std::fs::write(&file, result.document(None).to_string()).unwrap();
         let again = Result::read(&file).unwrap();
         assert_eq!(again.rows[0].cycles, row.cycles);
@@ -300,7 +300,7 @@ mod tests {
             below_cost: 0,
             longer: 0,
         };
-        // All values are there: whatever the step, unless 1, it is no comb of it, and stays as it is.
+        // All values are there: whatever the step, unless 1, it is not a comb of it, and stays as it is.
         let full = row((1..=u16::MAX).map(|at| (at, 3)).collect());
         for step in [3, 1024, u16::MAX] {
             assert_eq!(full.smooth(step), full.cycles, "{step}");

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 fn bad(spec: &str, why: &str) -> Failure {
     Failure::new(2, format!("--time {spec}: {why}"))
-        .mend("write 0x1225, work, main+69, main+69..main+120, 0x1225..0x1300 or work..+0x20")
+        .hint("write 0x1225, work, main+69, main+69..main+120, 0x1225..0x1300 or work..+0x20")
 }
 
 /// Finds the addresses of one `--time`.
@@ -55,14 +55,14 @@ fn place(spec: &str, text: &str, program: &Path) -> Result<u64, Failure> {
             1,
             format!("cannot read the symbols of {}: {error}", program.display()),
         )
-        .mend("give an address instead, as objdump -d shows it")
+        .hint("give an address instead, as objdump -d shows it")
     };
     match addresses_of(program, name).map_err(unreadable)?.as_slice() {
         [] => Err(Failure::new(
             1,
             format!("{} has no symbol {name}", program.display()),
         )
-        .mend("`nm PROGRAM` lists its symbols (mangled); or give an address, as objdump -d shows it")),
+        .hint("`nm PROGRAM` lists its symbols (mangled); or give an address, as objdump -d shows it")),
         [(address, size)] => {
             if size.is_some_and(|size| size > 0 && offset > size as u64) {
                 return Err(bad(spec, "the offset is beyond the function's end"));
@@ -73,7 +73,7 @@ fn place(spec: &str, text: &str, program: &Path) -> Result<u64, Failure> {
             1,
             format!("{} has {} symbols {name}", program.display(), several.len()),
         )
-        .mend(format!(
+        .hint(format!(
             "give the address of the one you mean: {}",
             several
                 .iter()

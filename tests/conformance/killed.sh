@@ -1,5 +1,5 @@
 # needs: bash sleep
-# SIGKILL mid-run: of a child, of a pipeline, of a whole group, of itself. What bash says of it names process numbers.
+# SIGKILL mid-run: of a child, of a pipeline, of a whole group, of itself. What bash says of it names PIDs.
 exec 2>/dev/null
 (while :; do :; done) & p=$!; sleep 0.2; kill -KILL $p; wait $p; echo "loop $?"
 sh -c 'exec sleep 100' & p=$!; sleep 0.1; kill -KILL $p; wait $p; echo "sleep $?"

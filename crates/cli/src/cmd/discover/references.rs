@@ -1,4 +1,4 @@
-//! `--like`: what selectors are held against.
+//! `--reference`: what selectors are compared with.
 
 use truecount_events::{Cpus, Event, Kind, Machine, Special, generic, irq, resolve};
 use truecount_lab::hunt::{By, Reference, open};
@@ -48,7 +48,7 @@ fn one(
         if interrupts_of(cpu).is_none() {
             return Err(Failure::new(
                 1,
-                format!("--like {text}: /proc/interrupts does not tell of CPU {cpu}"),
+                format!("--reference {text}: /proc/interrupts does not tell of CPU {cpu}"),
             ));
         }
         return Ok(Reference {
@@ -57,7 +57,7 @@ fn one(
             by: By::Interrupts,
         });
     }
-    let wrong = |reason: String| Failure::new(2, format!("--like {text}: {reason}"));
+    let wrong = |reason: String| Failure::new(2, format!("--reference {text}: {reason}"));
     let resolved = resolve(text, machine).map_err(|error| wrong(error.to_string()))?;
     let events: Vec<&Event> = resolved.events().filter(|event| here(event, cpu)).collect();
     let event = match events.as_slice() {
@@ -69,7 +69,7 @@ fn one(
         }
         _ => {
             return Err(wrong(
-                "it is several events; give --like once for each".to_owned(),
+                "it is several events; give --reference once for each".to_owned(),
             ));
         }
     };
@@ -92,7 +92,7 @@ fn one(
     };
     for attr in std::iter::once(&plus).chain(&minus) {
         open::alone(kernel, attr).map_err(|why| {
-            Failure::new(1, format!("--like {text}: {}", why.reason)).mend(why.mend)
+            Failure::new(1, format!("--reference {text}: {}", why.reason)).hint(why.hint)
         })?;
     }
     Ok(Reference {
@@ -158,6 +158,6 @@ mod tests {
         }
         let bare = FakeKernel::without_pmu().shared();
         let failure = one("instructions:u", &machine, &bare, 0).unwrap_err();
-        assert!(failure.code == 1 && failure.mend.is_some());
+        assert!(failure.code == 1 && failure.hint.is_some());
     }
 }

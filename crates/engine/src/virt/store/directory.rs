@@ -1,6 +1,6 @@
-//! The folder that keeps translations: the user's own, closed to everyone else.
+//! The directory that keeps translations: the user's own, closed to everyone else.
 //!
-//! Whoever can write here decides what later runs execute. So the folder is used
+//! Whoever can write here decides what later runs execute. So the directory is used
 //! only if it is a real directory (no symbolic link), belongs to the user and is
 //! closed to others; every file is opened relative to it, without following
 //! links, and must be the user's and closed to others, too. Permissions: inode(7),
@@ -16,7 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What the folder may hold before the files unused for longest go.
+/// What the directory may hold before the files unused for longest go.
 const MAX_FOLDER: u64 = 2 << 30;
 /// When a temporary file is surely nobody's any more.
 const STALE: Duration = Duration::from_secs(3600);
@@ -24,9 +24,9 @@ const STALE: Duration = Duration::from_secs(3600);
 const PREFIX: &[u8] = b"translation-";
 const TEMPORARY: &[u8] = b"new-translation-";
 
-/// An opened folder.
+/// An opened directory.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct Directory {
     path: PathBuf,
     directory: File,
 }
@@ -47,7 +47,7 @@ fn distrust(found: &Metadata) -> Option<&'static str> {
     }
 }
 
-impl Folder {
+impl Directory {
     /// `$XDG_CACHE_HOME/truecount`, or `~/.cache/truecount`.
     pub(super) fn of_user() -> Option<PathBuf> {
         let absolute = |name| {
@@ -59,7 +59,7 @@ impl Folder {
         Some(base.join("truecount"))
     }
 
-    /// Opens the folder, and creates it where it is missing.
+    /// Opens the directory, and creates it where it is missing.
     pub(super) fn open(path: &Path) -> Result<Self, CacheError> {
         let refused = |why| CacheError::Unsafe {
             path: path.to_owned(),
@@ -86,7 +86,7 @@ impl Folder {
                 return Err(refused("it is a symbolic link"));
             }
             Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
-                return Err(refused("it is no directory, or a symbolic link"));
+                return Err(refused("it is not a directory, or a symbolic link"));
             }
             opened => opened.map_err(failed)?,
         };
@@ -157,9 +157,9 @@ impl Folder {
         }
     }
 
-    /// Every file of ours in the folder: name, size, last use.
+    /// Every file of ours in the directory: name, size, last use.
     fn list(&self) -> io::Result<Vec<(std::ffi::OsString, u64, SystemTime)>> {
-        // By descriptor: the folder that was checked, whatever its name means now.
+        // By descriptor: the directory that was checked, whatever its name means now.
         let path = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
         let mut files = Vec::new();
         for entry in std::fs::read_dir(path)? {
@@ -180,7 +180,7 @@ impl Folder {
     }
 
     /// Removes what is left over, and the files unused for longest while the
-    /// folder is too large. `keep` stays.
+    /// directory is too large. `keep` stays.
     pub(super) fn prune(&self, keep: &OsStr) -> io::Result<()> {
         self.prune_to(keep, MAX_FOLDER)
     }
@@ -245,18 +245,18 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_can_reach_is_refused() {
+    fn a_directory_that_others_can_reach_is_refused() {
         let path = fresh("open");
-        assert!(Folder::open(&path.join("a/b")).is_ok());
+        assert!(Directory::open(&path.join("a/b")).is_ok());
         let mode = |bits| std::fs::set_permissions(&path, PermissionsExt::from_mode(bits)).unwrap();
         mode(0o755);
-        let error = Folder::open(&path).unwrap_err().to_string();
+        let error = Directory::open(&path).unwrap_err().to_string();
         assert!(error.contains("0700"), "{error}");
         mode(0o700);
-        assert!(Folder::open(&path).is_ok());
+        assert!(Directory::open(&path).is_ok());
         let link = path.join("link");
         std::os::unix::fs::symlink(path.join("a"), &link).unwrap();
-        let error = Folder::open(&link).unwrap_err().to_string();
+        let error = Directory::open(&link).unwrap_err().to_string();
         assert!(error.contains("symbolic link"), "{error}");
         std::fs::remove_dir_all(&path).unwrap();
     }
@@ -264,40 +264,42 @@ mod tests {
     #[test]
     fn only_files_of_the_user_alone_are_read() {
         let path = fresh("read");
-        let folder = Folder::open(&path).unwrap();
+        let directory = Directory::open(&path).unwrap();
         let name = OsStr::new("translation-x");
-        drop(folder.create(name).unwrap());
-        assert!(folder.read(name).is_some());
-        assert!(folder.create(name).is_err(), "exclusive");
+        drop(directory.create(name).unwrap());
+        assert!(directory.read(name).is_some());
+        assert!(directory.create(name).is_err(), "exclusive");
         let file = path.join(name);
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o620)).unwrap();
-        assert!(folder.read(name).is_none(), "writable by the group");
+        assert!(directory.read(name).is_none(), "writable by the group");
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
         std::fs::hard_link(&file, path.join("other")).unwrap();
-        assert!(folder.read(name).is_none(), "has another name");
+        assert!(directory.read(name).is_none(), "has another name");
         std::fs::remove_file(path.join("other")).unwrap();
         std::fs::rename(&file, path.join("aside")).unwrap();
         std::os::unix::fs::symlink(path.join("aside"), &file).unwrap();
-        assert!(folder.read(name).is_none(), "a symbolic link");
+        assert!(directory.read(name).is_none(), "a symbolic link");
         std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]
     fn the_oldest_go_first() {
         let path = fresh("prune");
-        let folder = Folder::open(&path).unwrap();
+        let directory = Directory::open(&path).unwrap();
         for (age, name) in [
             (30, "translation-a"),
             (20, "translation-b"),
             (10, "translation-c"),
         ] {
-            let file = folder.create(OsStr::new(name)).unwrap();
+            let file = directory.create(OsStr::new(name)).unwrap();
             file.set_len(100).unwrap();
             let used = SystemTime::now() - Duration::from_secs(age);
             file.set_modified(used).unwrap();
         }
         std::fs::write(path.join("stranger"), [0; 999]).unwrap();
-        folder.prune_to(OsStr::new("translation-a"), 250).unwrap();
+        directory
+            .prune_to(OsStr::new("translation-a"), 250)
+            .unwrap();
         let left: Vec<_> = [
             "translation-a",
             "translation-b",
@@ -307,7 +309,7 @@ mod tests {
         .map(|name| path.join(name).exists())
         .into();
         assert_eq!(left, [true, false, true, true]);
-        assert_eq!(folder.clear().unwrap(), 2);
+        assert_eq!(directory.clear().unwrap(), 2);
         assert!(path.join("stranger").exists());
         std::fs::remove_dir_all(&path).unwrap();
     }

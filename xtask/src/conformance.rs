@@ -1,6 +1,6 @@
-//! `cargo xtask right [--OPTION…] [FILTER…]`: does a program do the same under the virtual PMU as natively?
+//! `cargo xtask conformance [--OPTION…] [FILTER…]`: does a program do the same under the virtual PMU as natively?
 //!
-//! A case is `tests/right/NAME.sh`, run by bash in an empty folder, natively and then again below
+//! A case is `tests/conformance/NAME.sh`, run by bash in an empty directory, natively and then again below
 //! `truecount run`. Standard output, standard error, exit status and the files left behind must be
 //! equal. `NAME.setup.sh`, where there is one, runs natively before both. Comment lines at the top
 //! of a case: `needs:` programs (else the case is skipped), `time:` seconds, `ignore:` paths whose
@@ -57,7 +57,7 @@ pub(crate) fn main(root: &Path, words: &[String]) -> Result<()> {
         options,
     };
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for case in cases(&root.join("tests/right"))? {
+    for case in cases(&root.join("tests/conformance"))? {
         if !filters.is_empty() && !filters.iter().any(|f| case.name.contains(f.as_str())) {
             continue;
         }
@@ -82,17 +82,17 @@ pub(crate) fn main(root: &Path, words: &[String]) -> Result<()> {
             }
         }
     }
-    println!("right: {passed} passed, {failed} failed, {skipped} skipped");
+    println!("conformance: {passed} passed, {failed} failed, {skipped} skipped");
     if failed > 0 {
         bail!("{failed} cases differ from their native run");
     }
     Ok(())
 }
 
-fn cases(folder: &Path) -> Result<Vec<Case>> {
+fn cases(directory: &Path) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for entry in
-        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
+        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?
     {
         let script = entry?.path();
         let Some(name) = script
@@ -112,7 +112,7 @@ fn cases(folder: &Path) -> Result<Vec<Case>> {
                 .flat_map(|l| l.split_whitespace().map(str::to_owned))
                 .collect()
         };
-        let setup = folder.join(format!("{name}.setup.sh"));
+        let setup = directory.join(format!("{name}.setup.sh"));
         cases.push(Case {
             name: name.to_owned(),
             needs: words("needs"),
@@ -138,17 +138,17 @@ fn run(case: &Case, engine: &Engine, programs: &Path) -> Result<Verdict> {
         }
     }
     let base = std::env::temp_dir().join(format!(
-        "truecount-right-{}-{}",
+        "truecount-conformance-{}-{}",
         std::process::id(),
         case.name
     ));
     let mut left = Vec::new();
     for engine in [None, Some(engine)] {
         // The same path both times: programs write it into what they make.
-        let folder = base.join("work");
-        fs::create_dir_all(&folder)?;
+        let directory = base.join("work");
+        fs::create_dir_all(&directory)?;
         if let Some(setup) = &case.setup {
-            let status = bash(setup, None, &folder, programs)
+            let status = bash(setup, None, &directory, programs)
                 .stdout(Stdio::null())
                 .status()?;
             if !status.success() {
@@ -156,8 +156,8 @@ fn run(case: &Case, engine: &Engine, programs: &Path) -> Result<Verdict> {
                 return Ok(Verdict::Skipped(format!("its setup failed: {status}")));
             }
         }
-        left.push(observe(case, engine, &folder, &base, programs)?);
-        fs::remove_dir_all(&folder)?;
+        left.push(observe(case, engine, &directory, &base, programs)?);
+        fs::remove_dir_all(&directory)?;
     }
     fs::remove_dir_all(&base)?;
     let [native, engine] = &left[..] else {
@@ -170,7 +170,7 @@ fn run(case: &Case, engine: &Engine, programs: &Path) -> Result<Verdict> {
     })
 }
 
-fn bash(script: &Path, engine: Option<&Engine>, folder: &Path, programs: &Path) -> Command {
+fn bash(script: &Path, engine: Option<&Engine>, directory: &Path, programs: &Path) -> Command {
     let mut command = match engine {
         None => Command::new("bash"),
         Some(engine) => {
@@ -184,7 +184,7 @@ fn bash(script: &Path, engine: Option<&Engine>, folder: &Path, programs: &Path) 
     };
     command
         .arg(script)
-        .current_dir(folder)
+        .current_dir(directory)
         .env("PROGRAMS", programs)
         .env("LC_ALL", "C.UTF-8")
         .stdin(Stdio::null());
@@ -194,13 +194,13 @@ fn bash(script: &Path, engine: Option<&Engine>, folder: &Path, programs: &Path) 
 fn observe(
     case: &Case,
     engine: Option<&Engine>,
-    folder: &Path,
+    directory: &Path,
     base: &Path,
     programs: &Path,
 ) -> Result<Left> {
     use std::os::unix::process::CommandExt as _;
     let (out, err) = (base.join("stdout"), base.join("stderr"));
-    let mut child = bash(&case.script, engine, folder, programs)
+    let mut child = bash(&case.script, engine, directory, programs)
         .stdout(fs::File::create(&out)?)
         .stderr(fs::File::create(&err)?)
         .process_group(0)
@@ -225,7 +225,7 @@ fn observe(
     };
     let mut files = BTreeMap::new();
     if !case.ignore.iter().any(|i| i == ".") {
-        tree(folder, folder, &case.ignore, &mut files)?;
+        tree(directory, directory, &case.ignore, &mut files)?;
     }
     Ok(Left {
         status: match (late, status.code(), status.signal()) {
@@ -240,14 +240,14 @@ fn observe(
     })
 }
 
-/// Every file below `folder`: its mode, and its content or the target of the link.
+/// Every file below `directory`: its mode, and its content or the target of the link.
 fn tree(
     root: &Path,
-    folder: &Path,
+    directory: &Path,
     ignore: &[String],
     files: &mut BTreeMap<PathBuf, String>,
 ) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
         if ignore.iter().any(|i| name == Path::new(i)) {
@@ -259,7 +259,7 @@ fn tree(
             format!("link to {}", fs::read_link(&path)?.display())
         } else if meta.is_dir() {
             tree(root, &path, ignore, files)?;
-            format!("folder {mode:o}")
+            format!("directory {mode:o}")
         } else if meta.is_file() {
             format!(
                 "file {mode:o} {} bytes, hash {:016x}",
@@ -331,7 +331,7 @@ fn differences(native: &Left, engine: &Left) -> Vec<String> {
 }
 
 /// The release build to try: `TRUECOUNT`, as in `tests/*.sh`, else where cargo puts it
-/// (`CARGO_TARGET_DIR`, relative to the current folder as cargo has it).
+/// (`CARGO_TARGET_DIR`, relative to the current directory as cargo has it).
 pub(crate) fn release_build(root: &Path) -> Result<PathBuf> {
     let truecount = match (
         std::env::var_os("TRUECOUNT"),
@@ -341,7 +341,7 @@ pub(crate) fn release_build(root: &Path) -> Result<PathBuf> {
         (None, Some(target)) => Path::new(&target).join("release/truecount"),
         (None, None) => root.join("target/release/truecount"),
     };
-    // Absolute: cases run in folders of their own.
+    // Absolute: cases run in directories of their own.
     std::path::absolute(&truecount)
         .ok()
         .filter(|path| path.is_file())
@@ -355,6 +355,6 @@ pub(crate) fn release_build(root: &Path) -> Result<PathBuf> {
 
 pub(crate) fn on_path(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
     })
 }
