@@ -4,7 +4,7 @@
 
 use crate::arch::known_loop;
 use crate::clocks::wall_ns;
-use crate::counter::Core;
+use crate::core::Core;
 use crate::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use truecount_events::irq::{self, IrqEvent};

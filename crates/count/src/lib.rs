@@ -33,6 +33,7 @@ struct Readme;
 
 mod arch;
 mod clocks;
+mod core;
 mod counter;
 mod error;
 mod geometry;
@@ -48,9 +49,9 @@ mod stamp;
 mod thread;
 mod verify;
 
-pub use counter::{Best, Counter, Difference, Method, Single};
+pub use core::Method;
+pub use counter::{Best, Counter, Difference, Single};
 pub use error::Error;
-pub use lookup::attribute;
 pub use open::{Mode, Options};
 pub use parts::VIRTUAL_MARK;
 pub use policy::{Cpuid, Fence, Policy, PolicyKind, Serialize, Unordered};

@@ -1,8 +1,7 @@
-//! From an expression to the one event it names, and to the kernel's attributes.
+//! From an expression to the one event it names.
 
 use crate::error::Error;
-use truecount_events::{Cpus, Encoding, Event as Named, Machine};
-use truecount_perf::EventAttr;
+use truecount_events::{Cpus, Event as Named, Machine};
 
 /// The one event that an expression names.
 pub(crate) fn one(expression: &str, machine: &Machine) -> Result<Named, Error> {
@@ -55,30 +54,4 @@ fn affinity() -> Vec<u32> {
     (0..most)
         .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) })
         .collect()
-}
-
-/// The attributes that an encoding asks for (neither formats nor sampling).
-///
-/// ```
-/// use truecount_events::{Machine, resolve};
-/// let resolved = resolve("branches:u", &Machine::unknown()).unwrap();
-/// let encoding = resolved.events().next().unwrap().encoding().unwrap();
-/// let attr = truecount::attribute(encoding);
-/// assert!(attr.get_exclude_kernel() && !attr.get_exclude_user());
-/// ```
-#[must_use]
-pub fn attribute(encoding: &Encoding) -> EventAttr {
-    EventAttr::new(encoding.type_, encoding.config)
-        .config1(encoding.config1)
-        .config2(encoding.config2)
-        .config3(encoding.config3)
-        .exclude_user(encoding.exclude_user)
-        .exclude_kernel(encoding.exclude_kernel)
-        .exclude_hv(encoding.exclude_hv)
-        .exclude_host(encoding.exclude_host)
-        .exclude_guest(encoding.exclude_guest)
-        .exclude_idle(encoding.exclude_idle)
-        .precise_ip(encoding.precise_ip)
-        .pinned(encoding.pinned)
-        .exclusive(encoding.exclusive)
 }

@@ -2,11 +2,12 @@
 
 use crate::arch;
 use crate::clocks;
-use crate::counter::{Best, Core, Counter, Reader};
+use crate::core::{Core, Reader};
+use crate::counter::{Best, Counter};
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::interrupts;
-use crate::lookup::{attribute, one};
+use crate::lookup::one;
 use crate::parts::{self, Part};
 use crate::policy::{Fence, Policy};
 use crate::reading::Source;
@@ -312,10 +313,13 @@ impl Options {
             Event::open_with(&self.kernel, attr, Target::CallingThread, options)
         };
         // Both on the PMU together, always: a pinned group.
-        let lead = attribute(first).read_group().disabled(true).pinned(true);
+        let lead = EventAttr::from(first)
+            .read_group()
+            .disabled(true)
+            .pinned(true);
         let leader = open(&lead, None).map_err(fail(&instructions.name))?;
         let member =
-            open(&attribute(second).read_group(), Some(&leader)).map_err(fail(&raw.name))?;
+            open(&EventAttr::from(second).read_group(), Some(&leader)).map_err(fail(&raw.name))?;
         let parts = vec![
             Part::new(leader, self.user_reads),
             Part::new(member, self.user_reads),
@@ -367,7 +371,7 @@ impl Options {
 
     fn part(&self, event: &Named, encoding: &Encoding, pinned: bool) -> Result<Part, Error> {
         let fail = |source| parts::refused(&self.kernel, &event.name, source);
-        let attr = attribute(encoding)
+        let attr = EventAttr::from(encoding)
             .read_times()
             .disabled(true)
             .pinned(pinned)

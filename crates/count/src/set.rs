@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use crate::geometry::Geometry;
-use crate::lookup::attribute;
 use crate::open::{Mode, Options};
 use crate::parts::{self, Part};
 use crate::policy::{Fence, Policy, Unordered};
@@ -12,7 +11,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use truecount_events::{Cpus, Event as Named, Kind, Machine};
-use truecount_perf::{Event, GroupReading, OpenOptions, Target};
+use truecount_perf::{Event, EventAttr, GroupReading, OpenOptions, Target};
 
 /// Most events in one group.
 const MAX_MEMBERS: usize = 32;
@@ -409,7 +408,7 @@ fn open_member(
         });
     };
     let leads = leader.is_none();
-    let mut attr = attribute(encoding)
+    let mut attr = EventAttr::from(encoding)
         .read_group()
         .inherit(options.inherits())
         .disabled(leads);

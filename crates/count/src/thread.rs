@@ -1,6 +1,7 @@
 //! One handle, a counter of its own on every thread.
 
-use crate::counter::{Core, Counter};
+use crate::core::Core;
+use crate::counter::Counter;
 use crate::error::Error;
 use crate::open::Options;
 use crate::policy::{Fence, Policy};

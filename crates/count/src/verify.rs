@@ -1,7 +1,7 @@
 //! Whether a counter that was just opened really counts, and where: nothing is believed that can be tried.
 
 use crate::arch;
-use crate::counter::Core;
+use crate::core::Core;
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::parts::Part;

@@ -261,11 +261,13 @@ impl Pmu {
     }
 }
 
-/// Reads `0-3,8` (and nothing, for an empty list).
+/// A list of CPUs as the kernel writes it and users give it: `0-3,8`; each once and in order. `None` where it is none.
 ///
 /// ```
-/// assert_eq!(truecount_events::cpu_list("0-2,8"), Some(vec![0, 1, 2, 8]));
-/// assert_eq!(truecount_events::cpu_list("0-"), None);
+/// use truecount_events::cpu_list;
+/// assert_eq!(cpu_list("8,0-2\n"), Some(vec![0, 1, 2, 8]));
+/// assert_eq!(cpu_list(""), Some(vec![]));
+/// assert_eq!([cpu_list("0-"), cpu_list("3-1"), cpu_list("0-99999999")], [None, None, None]);
 /// ```
 #[must_use]
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
@@ -281,6 +283,8 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
             return None;
         }
     }
+    cpus.sort_unstable();
+    cpus.dedup();
     Some(cpus)
 }
 

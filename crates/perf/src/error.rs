@@ -5,56 +5,9 @@ use std::fmt;
 use crate::attr::EventAttr;
 use crate::cause::{self, Cause};
 use crate::errno::Errno;
-use crate::event::Target;
-use crate::facts::Facts;
 use crate::kernel::Kernel;
 use crate::reading::Malformed;
-
-/// What was being done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Operation {
-    /// `perf_event_open(2)`
-    Open,
-    /// `read(2)` of an event
-    Read,
-    /// `mmap(2)` of an event
-    Map,
-    /// An `ioctl(2)`, by the name of its request
-    Ioctl(&'static str),
-    /// `poll(2)` on an event
-    Wait,
-    /// Looking for CPUs or threads to open events on
-    List,
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open => f.write_str("cannot open the event"),
-            Self::Read => f.write_str("cannot read the event"),
-            Self::Map => f.write_str("cannot map the event's pages"),
-            Self::Ioctl(request) => write!(f, "cannot change the event ({request})"),
-            Self::Wait => f.write_str("cannot wait for the event"),
-            Self::List => f.write_str("cannot list what to open the event on"),
-        }
-    }
-}
-
-/// All that is known where a system call failed. The table in [`crate::cause`] judges it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Situation {
-    /// What was being done.
-    pub operation: Operation,
-    /// The event's attributes.
-    pub attr: EventAttr,
-    /// What the event counts.
-    pub target: Target,
-    /// The event joins the group of another.
-    pub in_group: bool,
-    /// The machine: sysctls, capabilities, PMUs.
-    pub facts: Facts,
-}
+use crate::situation::{Operation, Situation, Target};
 
 /// A perf operation failed: errno and situation kept, cause and hint found.
 ///

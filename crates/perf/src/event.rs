@@ -1,4 +1,4 @@
-//! One open counter: where it counts, its reads and its ioctls.
+//! One open counter: its reads and its ioctls.
 //!
 //! Source: perf_event_open(2); `kernel/events/core.c`.
 
@@ -10,7 +10,7 @@ use perf_event_open_sys::bindings as abi;
 use crate::attr::EventAttr;
 use crate::cause::Cause;
 use crate::errno::Errno;
-use crate::error::{Error, Operation, Situation};
+use crate::error::Error;
 use crate::kernel::{Ioctl, Ready, SharedKernel, linux};
 use crate::mapping::Mapping;
 use crate::page::ControlPage;
@@ -18,57 +18,7 @@ use crate::reading::{
     GROUP_WORDS, GroupReading, Reading, SINGLE_WORDS, parse_leader, parse_single,
 };
 use crate::ring::Ring;
-
-/// What an event counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Target {
-    /// The calling thread, on whatever CPU it runs.
-    CallingThread,
-    /// The calling thread while it runs on this CPU.
-    CallingThreadOnCpu(u32),
-    /// A thread by its id; a process's id is that of its first thread. With `inherit`, also the threads
-    /// and children that it makes later. For the threads a process has already, see [`Event::open_process`].
-    Thread(i32),
-    /// A thread while it runs on this CPU.
-    ThreadOnCpu {
-        /// The thread's id.
-        tid: i32,
-        /// The CPU.
-        cpu: u32,
-    },
-    /// Everything on one CPU. For all CPUs, see [`Event::open_system_wide`].
-    Cpu(u32),
-    /// A control group's tasks on one CPU.
-    Cgroup {
-        /// A descriptor of the group's directory in the cgroup file system.
-        fd: RawFd,
-        /// The CPU.
-        cpu: u32,
-    },
-}
-
-impl Target {
-    /// `pid`, `cpu` and the flag of `perf_event_open(2)`.
-    fn arguments(self) -> (i32, i32, u64) {
-        // A CPU number above i32::MAX becomes one that no kernel has (EINVAL).
-        let number = |cpu: u32| i32::try_from(cpu).unwrap_or(i32::MAX);
-        match self {
-            Self::CallingThread => (0, -1, 0),
-            Self::CallingThreadOnCpu(cpu) => (0, number(cpu), 0),
-            Self::Thread(tid) => (tid, -1, 0),
-            Self::ThreadOnCpu { tid, cpu } => (tid, number(cpu), 0),
-            Self::Cpu(cpu) => (-1, number(cpu), 0),
-            Self::Cgroup { fd, cpu } => (fd, number(cpu), u64::from(abi::PERF_FLAG_PID_CGROUP)),
-        }
-    }
-
-    /// Whether the event counts every task of a CPU.
-    #[must_use]
-    pub fn is_cpu_wide(self) -> bool {
-        matches!(self, Self::Cpu(_) | Self::Cgroup { .. })
-    }
-}
+use crate::situation::{Operation, Situation, Target};
 
 /// How to open an event, beyond its attributes and target.
 #[derive(Debug, Clone, Copy, Default)]
@@ -160,58 +110,6 @@ impl Event {
             target,
             in_group: options.leader.is_some(),
         })
-    }
-
-    /// One event for every thread that a process has now; with `inherit`, later ones are counted too.
-    ///
-    /// Threads that end meanwhile are left out. `root` is where `/proc` is found.
-    ///
-    /// # Errors
-    /// [`Error`] where there is no such process, or no event could be opened.
-    pub fn open_process(
-        kernel: &SharedKernel,
-        root: &crate::probe::Root,
-        attr: &EventAttr,
-        pid: i32,
-    ) -> Result<Vec<Self>, Error> {
-        let gone = || {
-            Error::new(
-                &**kernel,
-                Errno::ESRCH,
-                Operation::List,
-                attr,
-                Target::Thread(pid),
-                false,
-            )
-        };
-        let threads = root.threads_of(pid).ok_or_else(gone)?;
-        let mut events = Vec::with_capacity(threads.len());
-        for tid in threads {
-            match Self::open_with(kernel, attr, Target::Thread(tid), OpenOptions::default()) {
-                Ok(event) => events.push(event),
-                Err(error) if error.errno() == Some(Errno::ESRCH) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        if events.is_empty() {
-            Err(gone())
-        } else {
-            Ok(events)
-        }
-    }
-
-    /// One event for every CPU of `cpus` (all that are online, or a PMU's `cpumask`).
-    ///
-    /// # Errors
-    /// [`Error`] of the first CPU where it cannot be opened.
-    pub fn open_system_wide(
-        kernel: &SharedKernel,
-        attr: &EventAttr,
-        cpus: &[u32],
-    ) -> Result<Vec<Self>, Error> {
-        cpus.iter()
-            .map(|&cpu| Self::open_with(kernel, attr, Target::Cpu(cpu), OpenOptions::default()))
-            .collect()
     }
 
     /// The descriptor. It stays the event's: do not close it.

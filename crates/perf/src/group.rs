@@ -5,10 +5,11 @@
 
 use crate::attr::EventAttr;
 use crate::errno::Errno;
-use crate::error::{Error, Operation};
-use crate::event::{Event, OpenOptions, Target};
+use crate::error::Error;
+use crate::event::{Event, OpenOptions};
 use crate::kernel::{SharedKernel, linux};
 use crate::reading::GroupReading;
+use crate::situation::{Operation, Target};
 
 /// An open group: its leader and the other members.
 #[derive(Debug)]

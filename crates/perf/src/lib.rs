@@ -6,7 +6,10 @@
 //! |---|---|
 //! | [`kernel`] | the system calls as a trait: [`kernel::Linux`] is the real one, [`fake::FakeKernel`] a scripted one |
 //! | [`attr`] | [`EventAttr`]: every field of `perf_event_attr`, as plain numbers |
-//! | [`event`] | [`Event`]: one open counter and its ioctls; [`Target`]: what it counts |
+//! | [`encoding`] | an event's encoding → attributes |
+//! | [`event`] | [`Event`]: one open counter and its ioctls |
+//! | [`situation`] | [`Target`]: what an event counts; what was being done when something failed |
+//! | [`scope`] | [`Scope`]: a process or a machine as the threads and CPUs to open events on |
 //! | [`group`] | [`Group`]: counters that are scheduled together and read in one system call |
 //! | [`reading`] | what `read(2)` gave, with its times; scaling is explicit and labelled |
 //! | [`page`] | the mmap control page: seqlock, index, width, offset, times, capability bits |
@@ -38,6 +41,7 @@
 
 pub mod attr;
 pub mod cause;
+pub mod encoding;
 pub mod errno;
 pub mod error;
 pub mod event;
@@ -50,18 +54,22 @@ pub mod page;
 pub mod probe;
 pub mod reading;
 pub mod ring;
+pub mod scope;
+pub mod situation;
 
 pub use attr::EventAttr;
 pub use cause::Cause;
 pub use errno::Errno;
-pub use error::{Error, Operation};
-pub use event::{Event, OpenOptions, Target};
+pub use error::Error;
+pub use event::{Event, OpenOptions};
 pub use facts::Facts;
 pub use group::Group;
 pub use kernel::{Kernel, SharedKernel, linux};
 pub use page::ControlPage;
 pub use reading::{Count, GroupReading, Reading, Times};
 pub use ring::Ring;
+pub use scope::Scope;
+pub use situation::{Operation, Situation, Target};
 
 /// The kernel's own types and constants (`perf_event_open_sys`), so that callers need not depend on it.
 pub use perf_event_open_sys as sys;

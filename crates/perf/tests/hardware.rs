@@ -7,7 +7,7 @@ use std::process::Command;
 
 use truecount_perf::probe::{self, BranchTrial, Pmu, Root};
 use truecount_perf::sys::bindings as abi;
-use truecount_perf::{Cause, Count, Errno, Event, EventAttr, Group, Target, linux};
+use truecount_perf::{Cause, Count, Errno, Event, EventAttr, Group, Scope, Target, linux};
 
 const BRANCHES: u32 = abi::PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
 const INSTRUCTIONS: u32 = abi::PERF_COUNT_HW_INSTRUCTIONS;
@@ -481,7 +481,9 @@ fn system_wide_counts_every_cpu() {
     }
     let cpus = Root::system().online_cpus().unwrap();
     let attr = user(INSTRUCTIONS).disabled(false);
-    let events = Event::open_system_wide(&linux(), &attr, &cpus).unwrap();
+    let events = Scope::Machine
+        .open(&linux(), &Root::system(), &attr)
+        .unwrap();
     assert_eq!(events.len(), cpus.len());
     std::thread::spawn(|| spin(2_000_000)).join().unwrap();
     let sum: u64 = events.iter().map(|event| event.read().unwrap().value).sum();

@@ -3,7 +3,7 @@
 
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{Cause, Errno, Error, Event, EventAttr, OpenOptions, Operation, Target};
-use truecount_perf::{error::Situation, linux};
+use truecount_perf::{Situation, linux};
 
 #[test]
 fn too_many_files_are_explained() {

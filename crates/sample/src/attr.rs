@@ -140,6 +140,7 @@ impl EventAttr {
         let base = match self.kind {
             0 => HARDWARE.get(low).map(|s| (*s).to_owned()),
             1 => SOFTWARE.get(low).map(|s| (*s).to_owned()),
+            2 => Some(format!("tracepoint {}", self.config)),
             4 => Some(format!("r{:x}", self.config)),
             _ => None,
         };

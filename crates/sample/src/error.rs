@@ -22,6 +22,14 @@ pub enum Error {
         "the recording comes from a big-endian machine, which is not supported; convert it there with `perf script`"
     )]
     BigEndian,
+    /// The program that was named for the recording is not its program.
+    #[error("--binary {path} cannot be used: {what}")]
+    Binary {
+        /// The file.
+        path: String,
+        /// Why.
+        what: String,
+    },
     /// The bytes contradict the format.
     #[error("damaged recording at offset {offset:#x}: {what}")]
     Damaged {

@@ -9,7 +9,7 @@ use crate::record::Body;
 use crate::sample::Sample;
 use crate::spaces::{AddressSpaces, KERNEL_SPACE, MappedFile, SpaceId, is_kernel_address};
 use crate::symbols::Symbols;
-use crate::unwind::StackUnwinder;
+use crate::unwind::{ChainEnd, StackUnwinder};
 
 /// A place in code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +48,29 @@ pub struct Weight {
     pub events: u64,
 }
 
+impl Profile {
+    /// What a reader of call chains must know: how many recorded stacks were not unwound to their beginning, where
+    /// they ended and why, one line each, the most frequent first. Empty where all were, or none was recorded.
+    #[must_use]
+    pub fn early_ends(&self) -> Vec<String> {
+        let all: u64 = self.chain_ends.iter().map(|(_, n)| n).sum();
+        let early = self.chain_ends.iter().filter(|(end, _)| !end.is_whole());
+        early
+            .map(|(end, n)| {
+                let share = *n as f64 * 100.0 / all.max(1) as f64;
+                let path = end
+                    .file()
+                    .and_then(|file| self.files.get(file as usize))
+                    .map_or("", |file| file.path.as_str());
+                format!(
+                    "{share:.1} % of the recorded stacks end early {}",
+                    end.explain(path)
+                )
+            })
+            .collect()
+    }
+}
+
 /// All samples of a recording.
 #[derive(Debug, Default)]
 pub struct Profile {
@@ -63,6 +86,8 @@ pub struct Profile {
     pub without_ip: u64,
     /// Recorded call chains: samples with more than one frame.
     pub with_chain: u64,
+    /// Why and where the chains of recorded stacks ended, the most frequent first.
+    pub chain_ends: Vec<(ChainEnd, u64)>,
     /// Each sample with a time, in the file's order: nanoseconds, index into `entries`, events.
     pub timeline: Vec<(u64, u32, u64)>,
     /// Where the kernel's text was, when the recording says so.
@@ -77,6 +102,7 @@ pub struct Profile {
 /// As [`Recording::decode`].
 pub fn collect(recording: &Recording, symbols: &mut Symbols) -> Result<Profile> {
     let spaces = AddressSpaces::build(recording)?;
+    symbols.place_binary(spaces.files())?;
     let aarch64 = recording.features().arch.as_deref() == Some("aarch64");
     let mut unwinder = StackUnwinder::new(aarch64);
     let mut out = Profile {
@@ -87,6 +113,7 @@ pub fn collect(recording: &Recording, symbols: &mut Symbols) -> Result<Profile> 
     let mut index: FxHashMap<Context, usize> = FxHashMap::default();
     let mut comms: FxHashMap<String, u32> = FxHashMap::default();
     let mut chain = Vec::new();
+    let mut ends: FxHashMap<ChainEnd, u64> = FxHashMap::default();
     for record in recording.records() {
         let (Body::Sample(sample), id, event) = recording.decode(&record?)? else {
             continue;
@@ -109,12 +136,16 @@ pub fn collect(recording: &Recording, symbols: &mut Symbols) -> Result<Profile> 
         place.chain(&sample, ip, call_stack, &mut chain);
         if sample.regs_user.is_some() {
             let user = unwinder.unwind(&spaces, symbols, space, &sample);
-            place.append_user(&user, &mut chain);
+            place.append_user(&user.frames, &mut chain);
+            *ends.entry(user.end).or_insert(0) += 1;
         }
         out.with_chain += u64::from(chain.len() > 1);
-        let name = spaces
-            .comm(pid, id.time)
-            .map_or_else(|| format!("pid {pid}"), str::to_owned);
+        let name = match spaces.comm(pid, id.time) {
+            Some(name) => name.to_owned(),
+            // The idle task, which no record names (`perf` calls it so too).
+            None if pid == 0 => "swapper".to_owned(),
+            None => format!("pid {pid}"),
+        };
         let next = out.comms.len() as u32;
         let comm = *comms.entry(name).or_insert_with_key(|name| {
             out.comms.push(name.clone());
@@ -148,6 +179,9 @@ pub fn collect(recording: &Recording, symbols: &mut Symbols) -> Result<Profile> 
             sum.events = sum.events.saturating_add(weight);
         }
     }
+    out.chain_ends = ends.into_iter().collect();
+    out.chain_ends
+        .sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     out.files = spaces.files().to_vec();
     let is_text = |file: u32| {
         out.files
@@ -167,10 +201,20 @@ struct Placer<'a> {
     space: SpaceId,
 }
 
+/// Whether the addresses of a processor mode (`misc`) or behind a context marker are the kernel's.
+fn is_kernel_mode(mode: u16, address: u64) -> bool {
+    match mode & misc::CPUMODE_MASK {
+        misc::USER | misc::GUEST_USER => false,
+        misc::KERNEL | misc::HYPERVISOR | misc::GUEST_KERNEL => true,
+        // Recorders that do not say it.
+        _ => is_kernel_address(address),
+    }
+}
+
 impl Placer<'_> {
-    fn place(&self, address: u64) -> CodePlace {
-        let kernel = is_kernel_address(address);
-        match self.spaces.resolve(self.space, address) {
+    fn place(&self, address: u64, kernel: bool) -> CodePlace {
+        let space = if kernel { KERNEL_SPACE } else { self.space };
+        match self.spaces.resolve(space, address) {
             Some((file, offset)) => CodePlace {
                 file: Some(file),
                 offset,
@@ -185,12 +229,20 @@ impl Placer<'_> {
     }
 
     /// The recorded chain. Its first address, and the first after a change of context, are instructions; the
-    /// others are return addresses, whose call lies before them.
+    /// others are return addresses, whose call lies before them. Whose an address is, the marker before it says
+    /// (`PERF_CONTEXT_*`), not its value: without frame pointers a user chain is full of numbers that are no addresses.
     fn chain(&self, sample: &Sample<'_>, ip: u64, call_stack: bool, out: &mut Vec<CodePlace>) {
         let mut exact = true;
+        let mut kernel = is_kernel_mode(sample.misc, ip);
+        let sampled = self.place(ip, kernel);
         for address in sample.callchain.iter() {
             if address >= context::MAX {
                 exact = true;
+                kernel = match address {
+                    context::USER | context::USER_DEFERRED | context::GUEST_USER => false,
+                    context::KERNEL | context::HV | context::GUEST_KERNEL => true,
+                    _ => kernel,
+                };
                 continue;
             }
             let at = if exact {
@@ -199,28 +251,21 @@ impl Placer<'_> {
                 address.saturating_sub(1)
             };
             exact = false;
-            out.push(self.place(at));
-        }
-        if out.is_empty() {
-            out.push(self.place(ip));
+            out.push(self.place(at, kernel));
         }
         if call_stack && let Some(stack) = sample.branches {
             // In call-stack mode every entry is a call that has not returned: its `from` is the caller. The
-            // chain of frame pointers that the kernel adds tells less.
-            let mode = sample.misc & misc::CPUMODE_MASK;
-            out.retain(|p| p.kernel);
-            if mode == misc::USER {
-                out.push(self.place(ip));
+            // chain of frame pointers that the kernel adds tells less. The hardware keeps calls of user mode only
+            // (`PERF_SAMPLE_BRANCH_CALL_STACK` with `_USER` in arch/x86/events/intel/lbr.c).
+            out.retain(|place| place.kernel);
+            if !sampled.kernel {
+                out.push(sampled);
             }
-            out.extend(
-                stack
-                    .iter()
-                    .filter(|e| e.from != 0)
-                    .map(|e| self.place(e.from)),
-            );
-            if out.is_empty() {
-                out.push(self.place(ip));
-            }
+            let callers = stack.iter().filter(|e| e.from != 0);
+            out.extend(callers.map(|e| self.place(e.from, false)));
+        }
+        if out.is_empty() {
+            out.push(sampled);
         }
     }
 
@@ -229,7 +274,7 @@ impl Placer<'_> {
         if user.is_empty() {
             return;
         }
-        out.retain(|p| p.kernel);
+        out.retain(|place| place.kernel);
         for (i, address) in user.iter().enumerate() {
             // framehop gives the addresses of return addresses as they are.
             let at = if i == 0 {
@@ -237,7 +282,7 @@ impl Placer<'_> {
             } else {
                 address.saturating_sub(1)
             };
-            out.push(self.place(at));
+            out.push(self.place(at, false));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::abi::record as rt;
+use crate::abi::{misc as mode, record as rt};
 use crate::error::Result;
 use crate::file::Recording;
 use crate::record::{Body, Mmap};
@@ -25,14 +25,22 @@ impl MappedFile {
     /// Hexadecimal build id, when known.
     #[must_use]
     pub fn build_id_hex(&self) -> Option<String> {
-        use std::fmt::Write as _;
-        (!self.build_id.is_empty()).then(|| {
-            self.build_id.iter().fold(String::new(), |mut s, b| {
-                let _ = write!(s, "{b:02x}");
-                s
-            })
-        })
+        (!self.build_id.is_empty()).then(|| hex(&self.build_id))
     }
+
+    /// Whether the path is one of a file; `[vdso]` and `//anon` are none.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        !self.path.is_empty() && !self.path.starts_with('[') && !self.path.starts_with("//")
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut s, b| {
+        let _ = write!(s, "{b:02x}");
+        s
+    })
 }
 
 /// Addresses that show a part of a file (its number, or the file itself).
@@ -52,7 +60,8 @@ pub const NO_SPACE: SpaceId = 0;
 /// The kernel's space.
 pub const KERNEL_SPACE: SpaceId = 1;
 
-/// Whether an address is in the upper half: the kernel's on x86-64 and aarch64.
+/// Whether an address is in the upper half: the kernel's on x86-64 and aarch64, where nothing else says whose it is
+/// (records of branches do not). A call chain has context markers instead, and its addresses may be anything.
 #[inline]
 #[must_use]
 pub fn is_kernel_address(address: u64) -> bool {
@@ -153,14 +162,10 @@ impl AddressSpaces {
         names.get(after.saturating_sub(1)).map(|c| c.1.as_str())
     }
 
-    /// The file and the offset in it of an address; `None` when nothing is known to be mapped there.
+    /// The file and the offset in it of an address in a space ([`KERNEL_SPACE`] for the kernel's); `None` when nothing
+    /// is known to be mapped there. Whose an address is does not follow from the address: the sample says it.
     #[must_use]
     pub fn resolve(&self, space: SpaceId, address: u64) -> Option<(u32, u64)> {
-        let space = if is_kernel_address(address) {
-            KERNEL_SPACE
-        } else {
-            space
-        };
         let (map, offset) = find(self.spaces.get(space as usize)?, address)?;
         Some((map.file, offset))
     }
@@ -247,7 +252,10 @@ impl Builder<'_> {
             pgoff: if is_kernel_text { 0 } else { map.pgoff },
             file: self.file(map),
         };
-        if map.pid == u32::MAX || is_kernel_address(map.addr) {
+        if map.pid == u32::MAX
+            || is_kernel_address(map.addr)
+            || misc & mode::CPUMODE_MASK == mode::KERNEL
+        {
             self.insert(KERNEL_SPACE, new);
             return;
         }
@@ -288,12 +296,14 @@ impl Builder<'_> {
     }
 }
 
-/// Whether a mapping record is of executable memory.
+/// Whether a mapping record is of executable memory. The kernel's own mappings, which `perf` makes up itself, carry
+/// no protection even as MMAP2 (`perf record --buildid-mmap`; `tools/perf/util/synthetic-events.c`).
 pub(crate) fn is_code(misc: u16, map: &Mmap<'_>) -> bool {
     /// `PERF_RECORD_MISC_MMAP_DATA`.
     const DATA: u16 = 1 << 13;
     const EXECUTABLE: u32 = 4;
-    misc & DATA == 0 && map.prot.is_none_or(|p| p & EXECUTABLE != 0)
+    let kernel = map.pid == u32::MAX || misc & mode::CPUMODE_MASK == mode::KERNEL;
+    misc & DATA == 0 && (kernel || map.prot.is_none_or(|p| p & EXECUTABLE != 0))
 }
 
 /// The mapping of an address among those sorted by start, and the offset in its file.

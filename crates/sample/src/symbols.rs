@@ -10,7 +10,8 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use rustc_hash::FxHashMap;
 
 use crate::elf::Elf;
-use crate::spaces::MappedFile;
+use crate::error::Error;
+use crate::spaces::{MappedFile, hex};
 
 /// A name for an address; inlined functions come as callers and callees.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,13 +38,16 @@ pub struct Location {
 pub struct SearchPath {
     /// Another root for all paths of the recording.
     pub symfs: Option<PathBuf>,
-    /// The program itself, for the mapped file of the same name (or build id).
+    /// The program itself, for the mapped file of the same build id or name, else for the recording's program: see
+    /// [`Symbols::place_binary`].
     pub binary: Option<PathBuf>,
 }
 
 /// Finds names; keeps what it has read.
 pub struct Symbols {
     search: SearchPath,
+    /// The mapped file that [`SearchPath::binary`] is.
+    placed: Option<MappedFile>,
     symbolizer: Symbolizer,
     files: FxHashMap<MappedFile, Result<FoundFile, String>>,
     cache: FxHashMap<(PathBuf, u64), Location>,
@@ -72,10 +76,62 @@ impl Symbols {
     pub fn new(search: SearchPath) -> Self {
         Self {
             search,
+            placed: None,
             symbolizer: Symbolizer::new(),
             files: FxHashMap::default(),
             cache: FxHashMap::default(),
         }
+    }
+
+    /// Decides which of the mapped files [`SearchPath::binary`] is: the one of its build id, else of its name, else (a
+    /// renamed or copied program, where build ids say nothing) the first that is not a library. Without a binary nothing
+    /// happens.
+    ///
+    /// # Errors
+    /// [`Error::Binary`]: it cannot be read, is not a program, or is none of the files.
+    pub fn place_binary(&mut self, files: &[MappedFile]) -> Result<(), Error> {
+        let Some(binary) = &self.search.binary else {
+            return Ok(());
+        };
+        let refuse = |what: String| Error::Binary {
+            path: binary.display().to_string(),
+            what,
+        };
+        let elf = match Elf::open(binary) {
+            Ok(Some(elf)) => elf,
+            Ok(None) => return Err(refuse("it is no 64-bit ELF program".to_owned())),
+            Err(Error::Io { source, .. }) => return Err(refuse(source.to_string())),
+            Err(error) => return Err(error),
+        };
+        let id = elf.build_id();
+        let known = |file: &&MappedFile| !id.is_empty() && !file.build_id.is_empty();
+        let real = || files.iter().filter(|file| file.is_file());
+        let of_id = real().find(|file| known(file) && same_id(&file.build_id, id));
+        let of_name = real().find(|file| Path::new(&file.path).file_name() == binary.file_name());
+        let program = real().find(|file| !known(file) && !file.path.contains(".so"));
+        let found = match (of_id, of_name) {
+            (Some(file), _) => Some(file),
+            (None, Some(file)) if known(&file) => {
+                return Err(refuse(format!(
+                    "its build id is {}, that of {} in the recording {}",
+                    hex(id),
+                    file.path,
+                    hex(&file.build_id)
+                )));
+            }
+            (None, Some(file)) => Some(file),
+            (None, None) => program,
+        };
+        let Some(found) = found else {
+            let names: Vec<&str> = real().map(|file| file.path.as_str()).take(5).collect();
+            return Err(refuse(format!(
+                "neither its name nor its build id is that of a file of the recording ({})",
+                names.join(", ")
+            )));
+        };
+        self.placed = Some(found.clone());
+        self.files.clear();
+        Ok(())
     }
 
     /// The file on this machine that was mapped, or why it cannot be used.
@@ -84,7 +140,9 @@ impl Symbols {
     /// One line with the reason: not there, not ELF, another build id.
     pub fn find(&mut self, mapped: &MappedFile) -> Result<&FoundFile, &str> {
         if !self.files.contains_key(mapped) {
-            let found = self.search.find(mapped);
+            let found = self
+                .search
+                .find(mapped, self.placed.as_ref() == Some(mapped));
             self.files.insert(mapped.clone(), found);
         }
         match self.files.get(mapped) {
@@ -166,15 +224,17 @@ fn frame(function: String, code: Option<&blazesym::symbolize::CodeInfo<'_>>) -> 
 }
 
 impl SearchPath {
-    fn find(&self, mapped: &MappedFile) -> Result<FoundFile, String> {
-        if mapped.path.starts_with('[') || mapped.path.starts_with("//") || mapped.path.is_empty() {
+    fn find(&self, mapped: &MappedFile, is_binary: bool) -> Result<FoundFile, String> {
+        if !mapped.is_file() {
             return Err(format!("{} is not a file", mapped.path));
         }
         let recorded = Path::new(&mapped.path);
         let mut candidates = Vec::new();
         if let Some(binary) = &self.binary {
             let same_name = binary.file_name() == recorded.file_name();
-            if same_name || (!mapped.build_id.is_empty() && build_id_of(binary) == mapped.build_id)
+            if is_binary
+                || same_name
+                || (!mapped.build_id.is_empty() && build_id_of(binary) == mapped.build_id)
             {
                 candidates.push(binary.clone());
             }

@@ -286,16 +286,7 @@ fn planned(expression: &str, group: usize, machine: &Machine) -> Option<PlannedE
 
 /// The attributes of a counting event.
 pub(crate) fn attribute(encoding: &Encoding) -> EventAttr {
-    EventAttr::new(encoding.type_, encoding.config)
-        .config1(encoding.config1)
-        .config2(encoding.config2)
-        .config3(encoding.config3)
-        .exclude_user(encoding.exclude_user)
-        .exclude_kernel(encoding.exclude_kernel)
-        .exclude_hv(encoding.exclude_hv)
-        .exclude_host(encoding.exclude_host)
-        .exclude_guest(encoding.exclude_guest)
-        .read_times()
+    EventAttr::from(encoding).read_times()
 }
 
 /// Whether the CPU's PMU counts these at the same time: by opening them there and letting them run for a moment.

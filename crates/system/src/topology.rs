@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use truecount_perf::probe::{Root, parse_cpu_list};
+use truecount_events::cpu_list;
+use truecount_perf::probe::Root;
 
 use crate::files::number;
 
@@ -51,7 +52,7 @@ impl Topology {
                 continue;
             };
             let list = root.text(&format!("sys/devices/system/node/{name}/cpulist"));
-            let cpus = list.and_then(|text| parse_cpu_list(&text));
+            let cpus = list.and_then(|text| cpu_list(&text));
             for cpu in cpus.unwrap_or_default() {
                 if let Some(place) = topology.cpus.get_mut(&cpu) {
                     place.node = Some(node);

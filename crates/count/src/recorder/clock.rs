@@ -9,7 +9,7 @@
 use super::error::RecorderError;
 use crate::arch;
 use crate::clocks::wall_ns;
-use crate::counter::Reader;
+use crate::core::Reader;
 use crate::geometry::Geometry;
 use crate::{Counter, Options, PerThread, Stamp};
 use std::ptr::NonNull;

@@ -11,7 +11,7 @@ mod table;
 mod terms;
 
 use crate::errno::Errno;
-use crate::error::Situation;
+use crate::situation::Situation;
 pub use table::ROWS;
 
 /// Why a perf operation failed: one variant a row of the table.

@@ -5,8 +5,7 @@ use perf_event_open_sys::bindings as abi;
 use super::terms::*;
 use super::{Cause, Row};
 use crate::errno::Errno;
-use crate::error::{Operation, Situation};
-use crate::event::Target;
+use crate::situation::{Operation, Situation, Target};
 
 const ANY: fn(&Situation) -> bool = |_| true;
 const DENIED: &[Errno] = &[Errno::EACCES, Errno::EPERM];

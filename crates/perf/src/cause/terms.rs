@@ -2,8 +2,7 @@
 
 use perf_event_open_sys::bindings as abi;
 
-use crate::error::{Operation, Situation};
-use crate::event::Target;
+use crate::situation::{Operation, Situation, Target};
 
 // ---------------------------------------------------------------- conditions
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use perf_event_open_sys::bindings as abi;
 
 use super::{Cause, ROWS, explain, row_for};
-use crate::error::{Operation, Situation};
 use crate::facts::Facts;
 use crate::fake::FakeKernel;
+use crate::situation::{Operation, Situation};
 use crate::{Errno, Error, EventAttr, Kernel, Target};
 
 struct Case {

@@ -1,7 +1,8 @@
 //! The scripted kernel behaves as the real one where the crates above depend on it.
 
 use super::*;
-use crate::{Cause, Count, Event, EventAttr, Group, OpenOptions, Target, Times};
+use crate::probe::Root;
+use crate::{Cause, Count, Event, EventAttr, Group, OpenOptions, Scope, Target, Times};
 
 fn attr() -> EventAttr {
     EventAttr::new(0, 1).exclude_kernel(true).read_times()
@@ -199,7 +200,9 @@ fn errnos_are_scripted_and_explained() {
     );
     fake.on_open(|opening| (opening.cpu == 1).then_some(Errno::ENODEV));
     fake.set_facts(|facts| facts.online_cpus = Some(vec![0]));
-    let error = Event::open_system_wide(&fake.shared(), &attr(), &[0, 1]).unwrap_err();
+    let error = Scope::Cpus(vec![0, 1])
+        .open(&fake.shared(), &Root::system(), &attr())
+        .unwrap_err();
     assert_eq!(error.cause(), Cause::NoSuchCpu);
     let event = open(&fake, &attr());
     fake.fail_next("mmap", Errno::EPERM);
@@ -263,10 +266,11 @@ fn all_threads_of_a_process() {
     }
     // One thread ended between listing and opening.
     fake.on_open(|opening| (opening.pid == 51).then_some(Errno::ESRCH));
-    let events = Event::open_process(&fake.shared(), &tree.root(), &attr(), 50).unwrap();
+    let open = |pid| Scope::Process(pid).open(&fake.shared(), &tree.root(), &attr());
+    let events = open(50).unwrap();
     let targets: Vec<_> = events.iter().map(Event::target).collect();
     assert_eq!(targets, [Target::Thread(50), Target::Thread(52)]);
-    let error = Event::open_process(&fake.shared(), &tree.root(), &attr(), 49).unwrap_err();
+    let error = open(49).unwrap_err();
     assert_eq!(error.cause(), Cause::NoSuchTask);
     assert!(error.to_string().contains("49"), "{error}");
 }

@@ -74,7 +74,7 @@ impl Root {
     /// CPUs that are online (`sys/devices/system/cpu/online`).
     #[must_use]
     pub fn online_cpus(&self) -> Option<Vec<u32>> {
-        parse_cpu_list(&self.text("sys/devices/system/cpu/online")?)
+        truecount_events::cpu_list(&self.text("sys/devices/system/cpu/online")?)
     }
 
     /// Threads of a process (`proc/PID/task`); `None` where there is no such process.
@@ -87,55 +87,10 @@ impl Root {
     }
 }
 
-/// A list of CPUs as the kernel writes it: `0-3,8,10-11`. `None` where it is none.
-///
-/// ```
-/// use truecount_perf::probe::parse_cpu_list;
-/// assert_eq!(parse_cpu_list("0-2,5"), Some(vec![0, 1, 2, 5]));
-/// assert_eq!(parse_cpu_list(""), Some(vec![]));
-/// assert_eq!(parse_cpu_list("3-1"), None);
-/// ```
-#[must_use]
-pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
-    /// Linux's largest NR_CPUS is 8,192; a longer range is not a list of CPUs.
-    const MAX_CPUS: u32 = 1 << 16;
-    let mut cpus = Vec::new();
-    for part in text
-        .trim()
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-    {
-        let (first, last) = match part.split_once('-') {
-            Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
-            None => {
-                let cpu: u32 = part.parse().ok()?;
-                (cpu, cpu)
-            }
-        };
-        if first > last || last >= MAX_CPUS {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Some(cpus)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake::Tree;
-
-    #[test]
-    fn lists_of_cpus() {
-        assert_eq!(parse_cpu_list("0\n"), Some(vec![0]));
-        assert_eq!(parse_cpu_list("4-5,0"), Some(vec![0, 4, 5]));
-        for bad in ["x", "0-", "-1", "0-4294967295", "1-x"] {
-            assert_eq!(parse_cpu_list(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn files_of_a_tree() {

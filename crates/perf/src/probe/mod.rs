@@ -8,7 +8,7 @@ mod files;
 mod pmu;
 mod trial;
 
-pub use files::{Root, parse_cpu_list};
+pub use files::Root;
 pub use pmu::Pmu;
 pub use trial::{
     BranchTrial, CountersFound, Fit, UserRead, branch_stack, counters_at_once, fit, user_read,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::files::{Root, parse_cpu_list};
+use super::files::Root;
 
 /// One PMU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,8 +66,8 @@ impl Pmu {
         Self {
             name: name.to_owned(),
             type_: file("type").and_then(|text| text.parse().ok()),
-            cpus: file("cpus").and_then(|text| parse_cpu_list(&text)),
-            cpumask: file("cpumask").and_then(|text| parse_cpu_list(&text)),
+            cpus: file("cpus").and_then(|text| truecount_events::cpu_list(&text)),
+            cpumask: file("cpumask").and_then(|text| truecount_events::cpu_list(&text)),
             format: table("format"),
             events: table("events"),
             caps: table("caps"),

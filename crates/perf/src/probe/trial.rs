@@ -8,9 +8,10 @@ use perf_event_open_sys::bindings as abi;
 use crate::attr::EventAttr;
 use crate::errno::Errno;
 use crate::error::Error;
-use crate::event::{Event, OpenOptions, Target};
+use crate::event::{Event, OpenOptions};
 use crate::kernel::SharedKernel;
 use crate::reading::GroupReading;
+use crate::situation::Target;
 
 /// More counters than any core PMU has (Intel: 8 + 4, Arm: 31 + 1).
 const MAX_EVENTS: usize = 40;

@@ -120,7 +120,7 @@ fn reason(error: &truecount_perf::Error) -> Reason {
 /// The attribute for an encoding, counting only. A precise level is about where samples fall: the kernel refuses it
 /// for counts (`x86_pmu_hw_config`), which are the same without it.
 fn attribute(encoding: &Encoding) -> EventAttr {
-    truecount::attribute(encoding).precise_ip(0).read_times()
+    EventAttr::from(encoding).precise_ip(0).read_times()
 }
 
 /// The perf events of which a metric is made: the first counts, the second is subtracted.

@@ -4,8 +4,13 @@
 
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Refuse what expands more than this: `perf`'s own data compresses 3 to 30 times, a bomb 30,000 times.
+use crate::record::{FrameError, split_record};
+
+/// What expands more than this must be records all the way: `perf`'s own data compress 3 to 30 times, but a thousand
+/// times where recorded stacks are empty.
 const MAX_RATIO: usize = 256;
+/// Even records may not fill more memory beyond that ratio: a bomb expands 30,000 times.
+const MAX_SIZE: usize = 1 << 30;
 
 /// An empty raw block marked as the last one, and room for a checksum: ends a stream that was only flushed,
 /// so that the decoder gives up the bytes it holds back as its window.
@@ -17,6 +22,7 @@ pub(crate) fn decompress(payload: &[u8]) -> Result<Vec<u8>, String> {
         .len()
         .saturating_mul(MAX_RATIO)
         .saturating_add(1 << 20);
+    let mut framed = Framed::default();
     let mut out = Vec::new();
     let mut source = payload;
     let mut decoder = FrameDecoder::new();
@@ -33,11 +39,41 @@ pub(crate) fn decompress(payload: &[u8]) -> Result<Vec<u8>, String> {
                 .collect_to_writer(&mut out)
                 .map_err(|e| e.to_string())?;
             if out.len() > limit {
-                return Err(format!("they expand more than {MAX_RATIO} times"));
+                if !framed.are_records(&out) {
+                    return Err(format!(
+                        "they expand more than {MAX_RATIO} times, and not to records"
+                    ));
+                }
+                if out.len() > limit.max(MAX_SIZE) {
+                    return Err(format!(
+                        "they expand to more than {} MiB and {MAX_RATIO} times",
+                        MAX_SIZE >> 20
+                    ));
+                }
             }
         }
     }
     Ok(out)
+}
+
+/// How far what was decompressed has been seen to be records.
+#[derive(Default)]
+struct Framed {
+    until: usize,
+}
+
+impl Framed {
+    /// Whether all whole records in `out` are framed as records are.
+    fn are_records(&mut self, out: &[u8]) -> bool {
+        while let Some(rest) = out.get(self.until..) {
+            match split_record(rest) {
+                Ok((_, len)) => self.until = self.until.saturating_add(len),
+                Err(FrameError::Truncated) => return true,
+                Err(FrameError::Size(_)) => return false,
+            }
+        }
+        true
+    }
 }
 
 fn step(decoder: &mut FrameDecoder, source: &mut &[u8]) -> Result<(), String> {
@@ -86,6 +122,24 @@ mod tests {
         let mut cut = frame(false);
         cut.extend([5 << 3, 0, 0, b'a']);
         assert_eq!(decompress(&cut).unwrap().len(), 105);
+    }
+
+    /// Stacks of zeros, as `perf record -z -g dwarf` has them: 1086 times in one of perf's own recordings.
+    #[test]
+    fn records_may_expand_a_thousand_times() {
+        let mut f = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58];
+        let mut records = 0;
+        for _ in 0..256 {
+            // A record's header, then 65,528 - 8 zeros by run length.
+            f.extend((8u32 << 3).to_le_bytes().iter().take(3));
+            f.extend([9, 0, 0, 0, 0, 0, 0xf8, 0xff]);
+            f.extend(((65_520u32 << 3) | 2).to_le_bytes().iter().take(3));
+            f.push(0);
+            records += 65_528;
+        }
+        let out = decompress(&f).unwrap();
+        assert_eq!(out.len(), records);
+        assert!(out.len() > f.len() * 1000, "{} {}", out.len(), f.len());
     }
 
     #[test]

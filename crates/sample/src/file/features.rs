@@ -34,6 +34,8 @@ pub struct Features {
     pub command_line: Vec<String>,
     /// Name of each event with its ids.
     pub event_names: Vec<(String, Vec<u64>)>,
+    /// Names of tracepoints (`sched:sched_switch`) by their numbers.
+    pub tracepoints: Vec<(u64, String)>,
     /// Times of the first and the last sample, nanoseconds.
     pub sample_time: Option<(u64, u64)>,
 }
@@ -49,6 +51,7 @@ impl Features {
     pub(crate) fn add(&mut self, bit: u32, bytes: &[u8]) {
         let mut c = Cursor::new(bytes);
         match bit {
+            f::TRACING_DATA => self.tracepoints = super::tracing::names(bytes),
             f::BUILD_ID => self.add_build_ids(bytes),
             f::HOSTNAME => self.hostname = string(&mut c),
             f::OSRELEASE => self.os_release = string(&mut c),
@@ -70,6 +73,15 @@ impl Features {
             f::SAMPLE_TIME => self.sample_time = c.u64().zip(c.u64()),
             _ => {}
         }
+    }
+
+    /// The name of a tracepoint's event, where the recording has it.
+    pub(crate) fn tracepoint(&self, attr: &EventAttr) -> Option<&String> {
+        const TYPE_TRACEPOINT: u32 = 2;
+        let found = |row: &&(u64, String)| row.0 == attr.config;
+        let row = self.tracepoints.iter().find(found);
+        row.filter(|_| attr.kind == TYPE_TRACEPOINT)
+            .map(|(_, name)| name)
     }
 
     fn add_build_ids(&mut self, mut bytes: &[u8]) {

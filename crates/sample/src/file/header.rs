@@ -61,7 +61,8 @@ pub(crate) enum FileHeader {
 const MAGIC: [u8; 8] = *b"PERFILE2";
 
 impl FileHeader {
-    pub(crate) fn parse(file: &[u8]) -> Result<Self> {
+    /// Whether these first (8) bytes are those of a recording that can be read.
+    pub(crate) fn begins(file: &[u8]) -> Result<()> {
         let magic = file.get(..8).unwrap_or(file);
         if magic != MAGIC {
             let mut swapped = MAGIC;
@@ -76,6 +77,11 @@ impl FileHeader {
             };
             return Err(Error::Magic { found });
         }
+        Ok(())
+    }
+
+    pub(crate) fn parse(file: &[u8]) -> Result<Self> {
+        Self::begins(file)?;
         let short = || Error::damaged(file.len() as u64, "the file ends inside its header");
         let mut c = Cursor::new(file);
         c.take(8).ok_or_else(short)?;

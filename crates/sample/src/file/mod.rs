@@ -1,4 +1,5 @@
-//! A whole recording: `perf.data` as a file with sections, or as a pipe's stream; compressed or not.
+//! A whole recording: `perf.data` as a file with sections, as a pipe's stream, or as a directory with one stream of
+//! records a thread (`perf record --threads`); compressed or not.
 
 mod decompress;
 pub(crate) mod features;
@@ -6,6 +7,7 @@ mod header;
 #[allow(unsafe_code)]
 mod map;
 mod stream;
+mod tracing;
 
 use std::ops::Range;
 use std::path::Path;
@@ -50,16 +52,18 @@ pub struct Losses {
 /// Which bytes hold records, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// In the decompressed bytes, not in the file.
-    pub(crate) decompressed: bool,
+    /// Index into [`Recording::sources`].
+    pub(crate) source: usize,
     pub(crate) range: Range<usize>,
 }
 
 /// A recording, opened: its events and features are read, its records are read in place on demand.
 #[derive(Debug)]
 pub struct Recording {
-    bytes: Bytes,
-    decompressed: Vec<u8>,
+    /// The file; then a directory's other files; what was decompressed stands behind what it came from.
+    sources: Vec<Bytes>,
+    /// Bytes of all files.
+    len: u64,
     pub(crate) segments: Vec<Segment>,
     events: Vec<EventDesc>,
     by_id: FxHashMap<u64, usize>,
@@ -71,12 +75,27 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens a file: maps it when it is regular, reads it to its end otherwise.
+    /// Opens a recording: maps a regular file, reads a pipe or a device to its end once it has begun as a recording does;
+    /// `-` is standard input; of a directory (`perf record --threads`, `--kcore`) its files.
     ///
     /// # Errors
     /// [`Error`]: not readable, not a recording, or damaged where everything else depends on it.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::new(Bytes::open(path)?)
+        if path == Path::new("-") {
+            return Self::new(vec![Bytes::stream(
+                &mut std::io::stdin().lock(),
+                "-",
+                FileHeader::begins,
+            )?]);
+        }
+        if !path.is_dir() {
+            return Self::new(vec![Bytes::open(path, FileHeader::begins)?]);
+        }
+        let mut sources = vec![Bytes::open(&path.join("data"), FileHeader::begins)?];
+        for file in map::numbered(path, "data.")? {
+            sources.push(Bytes::open(&file, |_| Ok(()))?);
+        }
+        Self::new(sources)
     }
 
     /// Reads a recording from memory.
@@ -84,13 +103,13 @@ impl Recording {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
-        Self::new(Bytes::Owned(bytes))
+        Self::new(vec![Bytes::Owned(bytes)])
     }
 
-    fn new(bytes: Bytes) -> Result<Self> {
+    fn new(sources: Vec<Bytes>) -> Result<Self> {
         let mut this = Self {
-            bytes,
-            decompressed: Vec::new(),
+            len: sources.iter().map(|s| s.as_slice().len() as u64).sum(),
+            sources: Vec::new(),
             segments: Vec::new(),
             events: Vec::new(),
             by_id: FxHashMap::default(),
@@ -99,78 +118,91 @@ impl Recording {
             truncated: false,
             passed: AtomicU64::new(0),
         };
-        let file = this.bytes.as_slice();
-        let (data, attrs) = match FileHeader::parse(file)? {
+        let mut sources = sources.into_iter();
+        let first = sources.next().unwrap_or(Bytes::Owned(Vec::new()));
+        let (data, attrs) = this.header(first.as_slice())?;
+        let mut scan = Scan {
+            attrs,
+            ..Scan::default()
+        };
+        this.part(first, data, &mut scan)?;
+        for source in sources {
+            let all = 0..source.as_slice().len();
+            this.part(source, all, &mut scan)?;
+        }
+        this.set_events(scan)?;
+        Ok(this)
+    }
+
+    /// Reads what stands before the records: where they are, and the attributes.
+    fn header(&mut self, file: &[u8]) -> Result<(Range<usize>, Vec<Attribute>)> {
+        let (attr_size, attrs, data, features) = match FileHeader::parse(file)? {
             FileHeader::Pipe => {
-                this.pipe = true;
-                (16..file.len(), Vec::new())
+                self.pipe = true;
+                return Ok((16..file.len(), Vec::new()));
             }
             FileHeader::File {
                 attr_size,
                 attrs,
                 data,
                 features,
-            } => {
-                let attrs = header::attrs(file, attrs, attr_size)?;
-                // The recorder writes the size last: 0 means that it was killed.
-                this.truncated = data.size == 0;
-                let start = usize::try_from(data.offset).unwrap_or(usize::MAX);
-                let end = if this.truncated {
-                    file.len()
-                } else {
-                    data.bytes(file, "data")?;
-                    start + usize::try_from(data.size).unwrap_or(0)
-                };
-                if !this.truncated {
-                    for (bit, section) in header::feature_sections(file, data, &features)? {
-                        if let Ok(bytes) = section.bytes(file, "feature") {
-                            this.features.add(bit, bytes);
-                        }
-                    }
+            } => (attr_size, attrs, data, features),
+        };
+        let attrs = header::attrs(file, attrs, attr_size)?;
+        // The recorder writes the size last: 0 means that it was killed.
+        self.truncated = data.size == 0;
+        let start = usize::try_from(data.offset).unwrap_or(usize::MAX);
+        let end = if self.truncated {
+            file.len()
+        } else {
+            data.bytes(file, "data")?;
+            start + usize::try_from(data.size).unwrap_or(0)
+        };
+        if !self.truncated {
+            for (bit, section) in header::feature_sections(file, data, &features)? {
+                if let Ok(bytes) = section.bytes(file, "feature") {
+                    self.features.add(bit, bytes);
                 }
-                (start.min(end)..end, attrs)
             }
-        };
-        let mut scan = Scan {
-            attrs,
-            ..Scan::default()
-        };
-        let file = this.bytes.as_slice();
-        // A pipe has no size to compare with: what was cut off, or what something else wrote behind it, ends it.
-        let tolerate = this.truncated || this.pipe;
-        let (segments, truncated) = stream::scan(
-            file,
-            data,
-            this.pipe,
-            tolerate,
-            |kind, misc, body, offset| {
-                scan.side_record(kind, misc, body, offset, &mut this.features)
-            },
-        )?;
-        this.segments = segments;
-        this.truncated |= truncated;
-        if !scan.compressed.is_empty() {
-            let offset = scan.first_compressed;
-            this.decompressed = decompress::decompress(&scan.compressed)
-                .map_err(|what| Error::Compressed { offset, what })?;
-            let all = 0..this.decompressed.len();
-            // Attributes inside the compressed stream are as good as outside.
-            let (segments, _) = stream::scan(
-                &this.decompressed,
-                all,
-                this.pipe,
-                true,
-                |kind, misc, body, offset| {
-                    scan.side_record(kind, misc, body, offset, &mut this.features)
-                },
-            )?;
-            this.segments.extend(segments.into_iter().map(|s| Segment {
-                decompressed: true,
-                ..s
-            }));
         }
-        this.set_events(scan)?;
-        Ok(this)
+        Ok((start.min(end)..end, attrs))
+    }
+
+    /// Takes in a stretch of records, and what is compressed in it as a source of its own.
+    fn part(&mut self, bytes: Bytes, data: Range<usize>, scan: &mut Scan) -> Result<()> {
+        // A pipe has no size to compare with: what was cut off, or what something else wrote behind it, ends it.
+        let tolerate = self.truncated || self.pipe;
+        self.stretch(bytes, data, tolerate, scan)?;
+        let payload = std::mem::take(&mut scan.compressed);
+        if payload.is_empty() {
+            return Ok(());
+        }
+        let offset = scan.first_compressed;
+        let decompressed =
+            decompress::decompress(&payload).map_err(|what| Error::Compressed { offset, what })?;
+        let all = 0..decompressed.len();
+        // Attributes inside the compressed stream are as good as outside.
+        self.stretch(Bytes::Owned(decompressed), all, true, scan)
+    }
+
+    fn stretch(
+        &mut self,
+        bytes: Bytes,
+        data: Range<usize>,
+        tolerate: bool,
+        scan: &mut Scan,
+    ) -> Result<()> {
+        let source = self.sources.len();
+        let features = &mut self.features;
+        let (ranges, truncated) =
+            stream::scan(bytes.as_slice(), data, self.pipe, tolerate, |side| {
+                scan.side_record(&side, features)
+            })?;
+        self.truncated |= truncated;
+        self.sources.push(bytes);
+        let segments = ranges.into_iter().map(|range| Segment { source, range });
+        self.segments.extend(segments);
+        Ok(())
     }
 
     pub(crate) fn passed(&self, bytes: usize) {
@@ -200,6 +232,7 @@ impl Recording {
                 .iter()
                 .find_map(|id| names.get(id))
                 .or_else(|| self.features.event_names.get(index).map(|(name, _)| name))
+                .or_else(|| self.features.tracepoint(&attr))
                 .map_or_else(|| attr.fallback_name(), Clone::clone);
             for &id in &ids {
                 self.by_id.insert(id, index);
@@ -254,7 +287,7 @@ impl Recording {
     /// Size of the recording in bytes (compressed, when it is).
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.bytes.as_slice().len() as u64
+        self.len
     }
 
     /// Whether it holds no record.
@@ -303,12 +336,10 @@ impl Recording {
     }
 
     fn segment_bytes(&self, segment: &Segment) -> &[u8] {
-        let bytes = if segment.decompressed {
-            &self.decompressed
-        } else {
-            self.bytes.as_slice()
-        };
-        bytes.get(segment.range.clone()).unwrap_or_default()
+        self.sources
+            .get(segment.source)
+            .and_then(|source| source.as_slice().get(segment.range.clone()))
+            .unwrap_or_default()
     }
 
     /// What the recording says it lost.
@@ -337,24 +368,27 @@ impl Recording {
     }
 }
 
+/// An attribute with its ids.
+type Attribute = (EventAttr, Vec<u64>);
+
 /// What the first pass collects: attributes and names of a pipe, compressed payloads.
 #[derive(Debug, Default)]
 struct Scan {
-    attrs: Vec<(EventAttr, Vec<u64>)>,
+    attrs: Vec<Attribute>,
     names: FxHashMap<u64, String>,
     compressed: Vec<u8>,
     first_compressed: u64,
 }
 
 impl Scan {
-    fn side_record(
-        &mut self,
-        kind: u32,
-        misc: u16,
-        body: &[u8],
-        offset: u64,
-        features: &mut Features,
-    ) -> Result<()> {
+    fn side_record(&mut self, side: &stream::Side<'_>, features: &mut Features) -> Result<()> {
+        let stream::Side {
+            kind,
+            misc,
+            body,
+            offset,
+            trailing,
+        } = *side;
         let bad = |what: &str| Error::damaged(offset, what.to_owned());
         let mut c = Cursor::new(body);
         match kind {
@@ -378,6 +412,7 @@ impl Scan {
                     }
                 }
             }
+            rt::HEADER_TRACING_DATA => features.add(crate::abi::feature::TRACING_DATA, trailing),
             rt::HEADER_BUILD_ID => features.add_build_id(misc, body),
             rt::HEADER_FEATURE => {
                 if let Some(bit) = c.u64().and_then(|b| u32::try_from(b).ok()) {

@@ -39,24 +39,32 @@ fn trailing(kind: u32, body: &[u8]) -> usize {
 /// Largest stretch of records handed to one worker.
 const SEGMENT: usize = 1 << 20;
 
-/// Walks all records once: checks their framing, shows the side records of the tool (types from 64) to `side`, and
-/// returns the stretches that hold the kernel's records. The flag says that the last record was cut off.
+/// A record that the recording tool wrote itself (types from 64).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) kind: u32,
+    pub(super) misc: u16,
+    pub(super) body: &'a [u8],
+    pub(super) offset: u64,
+    /// What follows the record outside of its size.
+    pub(super) trailing: &'a [u8],
+}
+
+/// Walks all records once: checks their framing, shows the side records of the tool to `side`, and returns the
+/// stretches that hold the kernel's records. The flag says that the last record was cut off.
 pub(super) fn scan(
     bytes: &[u8],
     data: Range<usize>,
     pipe: bool,
     tolerate_cut: bool,
-    mut side: impl FnMut(u32, u16, &[u8], u64) -> Result<()>,
-) -> Result<(Vec<Segment>, bool)> {
-    let mut segments: Vec<Segment> = Vec::new();
+    mut side: impl FnMut(Side<'_>) -> Result<()>,
+) -> Result<(Vec<Range<usize>>, bool)> {
+    let mut segments: Vec<Range<usize>> = Vec::new();
     let mut at = data.start;
     let mut start = at;
-    let close = |segments: &mut Vec<Segment>, start: usize, end: usize| {
+    let close = |segments: &mut Vec<Range<usize>>, start: usize, end: usize| {
         if end > start {
-            segments.push(Segment {
-                decompressed: false,
-                range: start..end,
-            });
+            segments.push(start..end);
         }
     };
     let mut cut = false;
@@ -73,7 +81,6 @@ pub(super) fn scan(
         let mut next = at + len;
         if raw.kind >= rt::USER_TYPE_START {
             close(&mut segments, start, at);
-            side(raw.kind, raw.misc, raw.body, at as u64)?;
             // A file's tracing data is a section; only a pipe has it in line.
             if raw.kind != rt::HEADER_TRACING_DATA || pipe {
                 next = next.saturating_add(trailing(raw.kind, raw.body));
@@ -85,6 +92,13 @@ pub(super) fn scan(
                 cut = true;
                 next = data.end;
             }
+            side(Side {
+                kind: raw.kind,
+                misc: raw.misc,
+                body: raw.body,
+                offset: at as u64,
+                trailing: bytes.get(at + len..next).unwrap_or_default(),
+            })?;
             start = next;
         } else if next - start >= SEGMENT {
             close(&mut segments, start, next);

@@ -79,7 +79,7 @@ fn one(
                 encoding.type_,
                 generic::TYPE_SOFTWARE | generic::TYPE_TRACEPOINT
             );
-            let attr = truecount::attribute(encoding)
+            let attr = truecount::perf::EventAttr::from(encoding)
                 .precise_ip(0)
                 .pinned(false)
                 .exclusive(false);
