@@ -16,6 +16,8 @@ mod errors;
 mod exactness;
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/gates.rs"]
+mod gates;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/overhead.rs"]

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 
 use super::document::{Compared, Document, Metric};
 use super::svg::{self, Strip};
-use super::text::{extent, interval, median, missing, of_instructions, p, plural, remarks, spread};
+use super::text::{
+    extent, good, interval, median, missing, of_instructions, p, plural, remarks, spread,
+};
 use crate::render::markup::escape;
 use truecount_model::number;
 
@@ -109,11 +111,11 @@ fn comparison(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
         ),
         _ => String::new(),
     };
-    let class = match compared.verdict.as_str() {
-        "faster" | "fewer" | "smaller" => "good",
-        "slower" | "more" | "larger" => "bad",
-        "incomparable" => "warn",
-        _ => "dim",
+    let class = match good(compared) {
+        Some(true) => "good",
+        Some(false) => "bad",
+        None if compared.verdict == "incomparable" => "warn",
+        None => "dim",
     };
     writeln!(
         out,
