@@ -5,7 +5,7 @@
 //! `/sys/devices/system/cpu` (kernel `Documentation/ABI/testing/sysfs-devices-system-cpu`) and
 //! from the program's own ELF header (`PT_INTERP`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
@@ -147,31 +147,32 @@ impl Environment {
         self.loader.push(program.and_then(loader));
     }
 
-    /// The facts in which two records differ: `name: mine, theirs`. What concerns only the form of
+    /// Every fact by its name, as text; unknown ones are left out.
+    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
+        let Ok(serde_json::Value::Object(all)) = serde_json::to_value(self) else {
+            return BTreeMap::new();
+        };
+        all.into_iter()
+            .filter_map(|(name, value)| match value {
+                serde_json::Value::Null => None,
+                serde_json::Value::String(text) => Some((name, text)),
+                other => Some((name, other.to_string())),
+            })
+            .collect()
+    }
+
+    /// The facts in which two records differ: `name: mine, was theirs`. What concerns only the form of
     /// the commands (their number) is left to the caller.
     pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
-        let fields = |environment: &Self| -> BTreeMap<String, serde_json::Value> {
-            match serde_json::to_value(environment) {
-                Ok(serde_json::Value::Object(map)) => map.into_iter().collect(),
-                _ => BTreeMap::new(),
-            }
-        };
-        let show = |value: Option<&serde_json::Value>| match value {
-            None | Some(serde_json::Value::Null) => "unknown".to_owned(),
-            Some(serde_json::Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        };
-        let (mine, theirs) = (fields(self), fields(other));
-        mine.iter()
-            .filter(|(name, _)| !matches!(name.as_str(), "argv_bytes" | "loader"))
-            .filter(|(name, value)| theirs.get(*name) != Some(*value))
-            .map(|(name, value)| {
-                format!(
-                    "{name}: {}, was {}",
-                    show(Some(value)),
-                    show(theirs.get(name))
-                )
-            })
+        let (mine, theirs) = (self.facts(), other.facts());
+        let names: BTreeSet<&String> = mine.keys().chain(theirs.keys()).collect();
+        let show = |value: Option<&String>| value.cloned().unwrap_or_else(|| "unknown".to_owned());
+        names
+            .into_iter()
+            .filter(|name| !matches!(name.as_str(), "argv_bytes" | "loader"))
+            .map(|name| (name, mine.get(name), theirs.get(name)))
+            .filter(|(_, mine, theirs)| mine != theirs)
+            .map(|(name, mine, theirs)| format!("{name}: {}, was {}", show(mine), show(theirs)))
             .collect()
     }
 }

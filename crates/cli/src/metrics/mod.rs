@@ -5,7 +5,7 @@ mod value;
 
 use std::path::PathBuf;
 
-use truecount_events::metrics::{Context, Metrics, Pack, names_of};
+use truecount_events::metrics::{Context, Metric, Metrics, Pack, names_of};
 use truecount_events::{Machine, resolve};
 
 use crate::failure::Failure;
@@ -221,14 +221,11 @@ impl Asked {
         self.parts.is_empty()
     }
 
-    /// Each metric's name with its filter, its unit, and the numbers of its groups.
-    pub(crate) fn metrics(&self) -> impl Iterator<Item = (String, &str, &[usize])> {
+    /// Each metric's name with its filter, its row, and the numbers of its groups.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = (String, Option<&Metric>, &[usize])> {
         self.parts.iter().flat_map(|part| {
             let named = part.metrics.iter().zip(&part.from);
-            named.map(|(name, from)| {
-                let unit = part.pack.metric(name).map_or("", |m| m.unit.as_str());
-                (part.named(name), unit, from.as_slice())
-            })
+            named.map(|(name, from)| (part.named(name), part.pack.metric(name), from.as_slice()))
         })
     }
 

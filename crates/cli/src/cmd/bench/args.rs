@@ -77,7 +77,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     pub(super) source: Choice,
     /// Runs of each command under --source step or virtual
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = positive)]
     pub(super) exact_runs: usize,
     /// Let the kernel rotate counters instead of measuring events in batches; counts are scaled
     #[arg(long)]
@@ -111,9 +111,15 @@ pub(crate) struct Args {
     /// Compare with a result saved before
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
-    /// Compare with the baseline although the environment differs
+    /// Judge this saved result instead of measuring: with --baseline, or its commands among themselves
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["commands", "words", "save"])]
+    pub(super) from: Option<PathBuf>,
+    /// Compare with the baseline although the program's environment differs (variables, randomisation, CPUs)
     #[arg(long)]
     pub(super) ignore_environment: bool,
+    /// Compare with the baseline although the machine differs (CPU, kernel, governor)
+    #[arg(long)]
+    pub(super) ignore_machine: bool,
     /// Save the result, to be a baseline later
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,

@@ -147,7 +147,7 @@ fn one(
             1,
             format!("`{}` ended with {}{output}", job.name, finished.exit),
         )
-        .hint("hint the command, or add --ignore-failure"));
+        .hint("repair the command, or add --ignore-failure"));
     }
     setting.conclude.run(session, job)?;
     let readings = setting.metrics.of_run(groups, measurement.readings);

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use truecount_events::metrics::Worse;
+
 use super::collect::Collected;
 use crate::metrics::{Asked, MetricRow};
 use crate::model::{Precision, Reading};
@@ -38,8 +40,13 @@ impl Metrics {
 
     /// Makes room for every metric; those whose groups are never counted in one run say so.
     pub(super) fn announce(&self, collected: &mut Collected, runs: &[&[WantedGroup]]) {
-        for (name, unit, groups) in self.asked.metrics() {
-            collected.room_for(&name, unit, 1.0 / PARTS);
+        for (name, metric, groups) in self.asked.metrics() {
+            let unit = metric.map_or("", |metric| metric.unit.as_str());
+            // Without a word in its row a direction would be a guess.
+            let worse = metric
+                .and_then(|metric| metric.worse)
+                .unwrap_or(Worse::Neither);
+            collected.room_for(&name, unit, 1.0 / PARTS, Some(worse));
             let has = |run: &[WantedGroup]| {
                 groups.iter().all(|&number| {
                     self.refused.contains_key(&number)
