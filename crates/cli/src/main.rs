@@ -7,6 +7,7 @@ mod cmd;
 mod failure;
 mod output;
 mod program_args;
+mod recording;
 mod render;
 mod sampling;
 mod state;

@@ -20,6 +20,7 @@ use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Picture};
 use crate::program_args::{SourceArg, parse_duration};
+use crate::render::charts::Frame;
 use crate::render::json;
 use document::Document;
 use truecount_run::determinism::{Factor, List, parse_list};
@@ -205,7 +206,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         stopped.map_or(Ok(()), Err),
         shown.map_err(Failure::from),
         write(page, &|| html::page(&document)),
-        write(picture, &|| svg::alone(&document)),
+        write(picture, &|| svg::picture(&document, Frame::File)),
     ])
     .or_else(|failure| match failure.closed_pipe {
         // Whoever closed a pipe has seen enough.
