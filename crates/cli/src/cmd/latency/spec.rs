@@ -1,4 +1,4 @@
-//! What `--time` names: `START`, `START..END`, each an address of the program's file or SYMBOL+OFFSET; the end may
+//! What a block is given as: `START`, `START..END`, each an address of the program's file or SYMBOL+OFFSET; the end may
 //! also be +OFFSET from the start.
 
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use truecount_engine::virt::Interval;
 use truecount_sample::symbols::addresses_of;
 
-use crate::cmd::blocks::view::parse_number;
 use crate::failure::Failure;
+use crate::recording::parse_number;
 
 fn bad(spec: &str, why: &str) -> Failure {
-    Failure::new(2, format!("--time {spec}: {why}"))
+    Failure::new(2, format!("{spec}: {why}"))
         .hint("write 0x1225, work, main+69, main+69..main+120, 0x1225..0x1300 or work..+0x20")
 }
 
-/// Finds the addresses of one `--time`.
+/// Finds the addresses of one block.
 pub(super) fn parse(spec: &str, program: &Path) -> Result<Interval, Failure> {
     let (start, end) = match spec.split_once("..") {
         Some((start, end)) => (start, Some(end)),

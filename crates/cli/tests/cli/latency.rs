@@ -1,4 +1,4 @@
-//! `blocks --time`: every execution timed, the document, the comparison, what is refused.
+//! `truecount latency`: every execution timed, the document, the comparison, what is refused.
 
 use super::support::{code, fails, run, schema, stderr, virtual_pmu};
 
@@ -36,7 +36,7 @@ fn blocks_are_timed_without_a_pmu() {
     }
     let document = |n: &str, more: &[&str]| {
         let file = at("out.json");
-        let head = ["blocks", "--time", "work", "--json", "-o", &file];
+        let head = ["latency", "work", "--json", "-o", &file];
         let output = run(&[&head, more, &["--", &program, n]].concat());
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let text = std::fs::read_to_string(&file).unwrap();
@@ -66,7 +66,7 @@ fn blocks_are_timed_without_a_pmu() {
         "{svg}"
     );
 
-    let validator = jsonschema::validator_for(&schema("blocks.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema("latency.json")).unwrap();
     assert!(validator.is_valid(&long));
     let mut wrong = long.clone();
     wrong["cost"] = 3.into();
@@ -78,7 +78,7 @@ fn blocks_are_timed_without_a_pmu() {
         ("main", "/dev/null", 0, "never executed twice"),
     ] {
         let file = at("out.json");
-        let head = ["blocks", "--time", symbol, "--json", "-o", &file];
+        let head = ["latency", symbol, "--json", "-o", &file];
         let page = [
             "--svg",
             picture,
@@ -103,7 +103,7 @@ fn blocks_are_timed_without_a_pmu() {
 
     // Refused before the program runs.
     let time = |spec: &str| -> Vec<String> {
-        ["blocks", "--time", spec, "--", &program, "10"]
+        ["latency", spec, "--", &program, "10"]
             .map(str::to_owned)
             .into()
     };
@@ -118,15 +118,10 @@ fn blocks_are_timed_without_a_pmu() {
     }
     let script = at("script");
     std::fs::write(&script, "#!/bin/sh\n").unwrap();
-    fails(
-        &["blocks", "--time", "0x10", "--", &script],
-        1,
-        &["no 64-bit ELF"],
-    );
+    fails(&["latency", "0x10", "--", &script], 1, &["no 64-bit ELF"]);
     fails(
         &[
-            "blocks",
-            "--time",
+            "latency",
             "work",
             "--compare",
             &source,
@@ -135,6 +130,16 @@ fn blocks_are_timed_without_a_pmu() {
             "10",
         ],
         1,
-        &["no JSON of a timed run"],
+        &["not the JSON of truecount latency"],
     );
+}
+
+#[test]
+fn the_old_way_names_the_new_one() {
+    fails(
+        &["blocks", "--time", "work", "--", "/bin/true"],
+        2,
+        &["truecount latency work -- CMD"],
+    );
+    fails(&["blocks", "--", "/bin/true"], 2, &["truecount record -b"]);
 }
