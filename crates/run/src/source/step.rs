@@ -157,7 +157,7 @@ impl Source for Step {
             timed_out: totals.timed_out,
             aslr_refused: false,
         };
-        let whole = !(totals.cancelled || totals.timed_out);
+        let whole = totals.is_whole();
         Ok(Measurement {
             wall_ns: u64::try_from(totals.elapsed.as_nanos()).unwrap_or(u64::MAX),
             readings: run
@@ -170,11 +170,7 @@ impl Source for Step {
             ended: Some(ended),
             interrupted,
             missing,
-            notes: vec![
-                "Single-stepped: the count is exact; times and memory of such a run are not the \
-                 program's own and are not shown."
-                    .to_owned(),
-            ],
+            notes: vec![note(&totals)],
         })
     }
 }
@@ -208,6 +204,24 @@ impl Step {
             },
         }
     }
+}
+
+/// What the reader should know about a run.
+fn note(totals: &StepTotals) -> String {
+    let count = if totals.is_whole() {
+        "the count is exact".to_owned()
+    } else if totals.unfollowed > 0 {
+        format!(
+            "{} child(ren) could not be followed (CLONE_UNTRACED), so the count is not the whole",
+            totals.unfollowed
+        )
+    } else {
+        "the run did not come to its own end, so the count is only a part".to_owned()
+    };
+    format!(
+        "Single-stepped: {count}; times and memory of such a run are not the program's own and are \
+         not shown."
+    )
 }
 
 fn failure(error: &StepError, program: &std::path::Path) -> Error {
