@@ -47,7 +47,10 @@ impl Pmu {
 
     /// [`Pmu::is_core`] without reading the PMU.
     pub(crate) fn is_core_directory(root: &Root, name: &str) -> bool {
-        let cpus = || root.path(&format!("{}/{name}/cpus", Self::DIRECTORY)).exists();
+        let cpus = || {
+            root.path(&format!("{}/{name}/cpus", Self::DIRECTORY))
+                .exists()
+        };
         is_core_name(name) || cpus()
     }
 
