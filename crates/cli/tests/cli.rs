@@ -16,6 +16,10 @@ mod errors;
 mod exactness;
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/gates.rs"]
+mod gates;
+#[path = "cli/latency.rs"]
+mod latency;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/overhead.rs"]
@@ -36,5 +40,3 @@ mod support;
 mod system;
 #[path = "cli/threads.rs"]
 mod threads;
-#[path = "cli/timed.rs"]
-mod timed;

@@ -212,6 +212,7 @@ fn judge(
             &after,
             &Options {
                 alpha: options.alpha,
+                significance: options.alpha,
             },
         )
         .map_err(|error| ProfileError::Mismatch(error.to_string()))?;

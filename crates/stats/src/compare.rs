@@ -13,28 +13,36 @@
 use crate::StatsError;
 use crate::mann_whitney::{mann_whitney, shift, shift_interval};
 use crate::signed_rank::{signed_rank, walsh_interval, walsh_median};
+use crate::summary::EXACT_FROM;
 use crate::value::{Value, check_sample};
 
 /// How a comparison is made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Significance level; the interval's confidence is `1 − alpha`. Default 0.05.
+    /// The interval's confidence is `1 − alpha`. Default 0.05.
     pub alpha: f64,
+    /// A change is significant when its adjusted p is below this. Default [`SIGNIFICANCE`].
+    pub significance: f64,
 }
+
+/// Of a hundred comparisons of a thing with itself at most one is called a change.
+pub const SIGNIFICANCE: f64 = 0.01;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { alpha: 0.05 }
+        Self {
+            alpha: 0.05,
+            significance: SIGNIFICANCE,
+        }
     }
 }
 
 impl Options {
     fn check(self) -> Result<(), StatsError> {
-        if self.alpha > 0.0 && self.alpha < 1.0 {
-            Ok(())
-        } else {
-            Err(StatsError::BadAlpha { alpha: self.alpha })
-        }
+        let wrong = [self.alpha, self.significance]
+            .into_iter()
+            .find(|level| !(*level > 0.0 && *level < 1.0));
+        wrong.map_or(Ok(()), |alpha| Err(StatsError::BadAlpha { alpha }))
     }
 }
 
@@ -68,10 +76,10 @@ pub struct Comparison {
     pub exact_p: bool,
     /// Set when every difference (other − base) is this same non-zero value: an exact change.
     pub exact_change: Option<f64>,
-    /// Set when no result could reach p < alpha: values needed on each side.
-    pub too_small: Option<usize>,
+    /// Set when every value of each side equals the others of its side. A sample of one value is not constant.
+    pub constant: bool,
     /// The significance level that the comparison was made for.
-    pub alpha: f64,
+    pub significance: f64,
 }
 
 impl Comparison {
@@ -85,6 +93,12 @@ impl Comparison {
     #[must_use]
     pub fn n(&self) -> usize {
         self.n_base.min(self.n_other)
+    }
+
+    /// Equal values on each side, and too few on one to be called exact: they look surer than they are.
+    #[must_use]
+    pub fn few_equal(&self) -> bool {
+        self.constant && self.n() < EXACT_FROM
     }
 
     /// The comparison seen from the other side.
@@ -135,7 +149,6 @@ pub fn compare_paired<T: Value>(
         .collect();
     let test = signed_rank(&logs);
     let interval = walsh_interval(&logs, options.alpha);
-    let needed = pairs_needed(options.alpha);
     Ok(Comparison {
         design: Design::Paired,
         n_base: base.len(),
@@ -146,8 +159,8 @@ pub fn compare_paired<T: Value>(
         p: test.p,
         exact_p: test.exact,
         exact_change: constant_change(base, other),
-        too_small: (base.len() < needed).then_some(needed),
-        alpha: options.alpha,
+        constant: constant(base) && constant(other),
+        significance: options.significance,
     })
 }
 
@@ -179,7 +192,6 @@ pub fn compare_unpaired<T: Value>(
     let (a, b) = (log(base), log(other));
     let test = mann_whitney(&a, &b);
     let interval = shift_interval(&a, &b, options.alpha);
-    let smallest_p = 2.0 / choose(base.len() + other.len(), base.len());
     let exact_change = match (all_equal(base), all_equal(other)) {
         (Some(b), Some(o)) if o.order(&b).is_ne() => Some(o.minus(b)),
         _ => None,
@@ -194,24 +206,33 @@ pub fn compare_unpaired<T: Value>(
         p: test.p,
         exact_p: test.exact,
         exact_change,
-        too_small: (smallest_p >= options.alpha || interval.is_none())
-            .then(|| each_needed(options.alpha)),
-        alpha: options.alpha,
+        constant: constant(base) && constant(other),
+        significance: options.significance,
     })
 }
 
-/// Pairs without which no signed-rank p is below `alpha`: the smallest p is 2^(1 − n).
-fn pairs_needed(alpha: f64) -> usize {
-    (1..2000)
-        .find(|&n| 2f64.powi(1 - n) < alpha)
-        .unwrap_or(2000) as usize
-}
-
-/// Values on each side without which no Mann–Whitney p is below `alpha`.
-fn each_needed(alpha: f64) -> usize {
-    (1..500)
-        .find(|&n| 2.0 / choose(2 * n, n) < alpha)
-        .unwrap_or(500)
+/// Rounds (or values on each side) without which no result reaches significance when `tests` results are judged
+/// together: the smallest p that exists is 2^(1 − n) of pairs and 2/C(2n, n) of two samples, and Holm's method
+/// multiplies the smallest p by the number of tests.
+///
+/// ```
+/// use truecount_stats::{Design, smallest_n};
+/// assert_eq!(smallest_n(Design::Unpaired, 0.01, 1), 5); // 2/C(10, 5) = 0.0079
+/// assert_eq!(smallest_n(Design::Paired, 0.01, 2), 9); // 2 · 2^(−8) = 0.0078
+/// ```
+#[must_use]
+pub fn smallest_n(design: Design, significance: f64, tests: usize) -> usize {
+    const MAX: usize = 2000;
+    let tests = tests.max(1) as f64;
+    (1..MAX)
+        .find(|&n| {
+            let p = match design {
+                Design::Paired => 0.5f64.powf(n as f64 - 1.0),
+                Design::Unpaired => 2.0 / choose(2 * n, n),
+            };
+            p * tests < significance
+        })
+        .unwrap_or(MAX)
 }
 
 fn choose(n: usize, k: usize) -> f64 {
@@ -238,6 +259,10 @@ fn constant_change<T: Value>(base: &[T], other: &[T]) -> Option<f64> {
     (constant && o.order(&b).is_ne()).then(|| o.minus(b))
 }
 
+fn constant<T: Value>(values: &[T]) -> bool {
+    values.len() > 1 && all_equal(values).is_some()
+}
+
 fn all_equal<T: Value>(values: &[T]) -> Option<T> {
     let first = *values.first()?;
     values
@@ -250,7 +275,10 @@ fn all_equal<T: Value>(values: &[T]) -> Option<T> {
 mod tests {
     use super::*;
 
-    const O: Options = Options { alpha: 0.05 };
+    const O: Options = Options {
+        alpha: 0.05,
+        significance: SIGNIFICANCE,
+    };
 
     #[test]
     fn exact_changes_are_named() {
@@ -266,19 +294,24 @@ mod tests {
     }
 
     #[test]
-    fn five_pairs_are_too_small_and_six_are_not() {
-        let five = compare_paired(&[1u64; 5], &[2; 5], &O).unwrap();
-        assert_eq!((five.too_small, five.interval), (Some(6), None));
-        let six = compare_paired(&[1u64; 6], &[2; 6], &O).unwrap();
-        assert_eq!((six.too_small, six.p), (None, 0.03125));
-        assert_eq!(
-            compare_unpaired(&[1u64; 3], &[2; 3], &O).unwrap().too_small,
-            Some(4)
-        );
-        assert_eq!(
-            compare_unpaired(&[1u64; 4], &[2; 4], &O).unwrap().too_small,
-            None
-        );
+    fn the_smallest_n_is_where_the_smallest_p_suffices() {
+        for (significance, tests) in [(0.05, 1), (0.05, 7), (0.01, 1), (0.01, 2), (0.01, 16)] {
+            for design in [Design::Paired, Design::Unpaired] {
+                let smallest_p = |n: usize| {
+                    let (a, b) = (vec![1u64; n], vec![2; n]);
+                    let c = match design {
+                        Design::Paired => compare_paired(&a, &b, &O),
+                        Design::Unpaired => compare_unpaired(&a, &b, &O),
+                    };
+                    c.unwrap().p * tests as f64
+                };
+                let n = smallest_n(design, significance, tests);
+                assert!(smallest_p(n) < significance && smallest_p(n - 1) >= significance);
+            }
+        }
+        // The figures of the design: 4 + 4 reach .029, 5 + 5 reach .008.
+        assert_eq!(smallest_n(Design::Unpaired, 0.03, 1), 4);
+        assert_eq!(smallest_n(Design::Unpaired, 0.008, 1), 5);
     }
 
     #[test]
@@ -325,7 +358,7 @@ mod tests {
         );
         for alpha in [0.0, 1.0, f64::NAN] {
             assert!(matches!(
-                compare_paired(&[1u64], &[1], &Options { alpha }),
+                compare_paired(&[1u64], &[1], &Options { alpha, ..O }),
                 Err(StatsError::BadAlpha { .. })
             ));
         }

@@ -6,18 +6,10 @@
 //! Numbers that do not mean the same never gate: another CPU, kernel, filter, source or
 //! environment, and counts that were scaled because events took turns on the PMU.
 
-use crate::verdict::{Judged, Verdict};
+use crate::kinds::Worse;
+use crate::verdict::Judged;
+use std::collections::BTreeMap;
 use std::fmt;
-
-/// Which direction is worse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Worse {
-    /// More is worse: counts, times, sizes.
-    #[default]
-    Higher,
-    /// Less is worse: throughput, instructions per cycle.
-    Lower,
-}
 
 /// A limit on one metric.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,14 +53,13 @@ impl Gate {
             Worse::Higher => judged.comparison,
             Worse::Lower => judged.comparison.reversed(),
         };
-        let (low, high) = match (judged.verdict, c.interval) {
-            (Verdict::TooSmall { .. }, _) | (_, None) => return Outcome::Undecided,
-            (_, Some(interval)) => interval,
+        let Some((low, high)) = c.interval.filter(|_| !c.few_equal()) else {
+            return Outcome::Undecided;
         };
         let limit = 1.0 + self.limit.max(judged.floor);
         if high <= limit {
             Outcome::Pass
-        } else if low > limit && judged.p_adjusted < c.alpha {
+        } else if low > limit && judged.p_adjusted < c.significance {
             Outcome::Regression
         } else {
             Outcome::Undecided
@@ -128,16 +119,14 @@ impl GateExit {
 /// Where a metric's sample comes from, as far as it decides what it may be compared with.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Provenance {
-    /// CPU model.
-    pub cpu: String,
-    /// Kernel release.
-    pub kernel: String,
+    /// Facts of the machine by name: CPU model, kernel release, governor, … What is not to be compared is left out.
+    pub machine: BTreeMap<String, String>,
+    /// Facts of the program's environment by name: its variables, whether addresses were randomised, …
+    pub environment: BTreeMap<String, String>,
     /// Filter of the event: `u`, `k`, or empty.
     pub filter: String,
     /// `hardware`, `virtual`, `step`, `software`.
     pub source: String,
-    /// Digest of the environment record.
-    pub environment: String,
     /// Whether counts were scaled up because events took turns.
     pub scaled: bool,
     /// Samples there are; a run in which the event never ran is none.
@@ -149,8 +138,8 @@ pub struct Provenance {
 pub enum Incomparable {
     /// Something differs between the two.
     Differs {
-        /// What: `CPU`, `kernel`, `filter`, `source`, `environment`.
-        what: &'static str,
+        /// What: `filter`, `source`, or the name of a fact of the machine or the environment.
+        what: String,
         /// The base's.
         base: String,
         /// The other's.
@@ -166,10 +155,14 @@ impl fmt::Display for Incomparable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Incomparable::Differs { what, base, other } => {
-                write!(f, "{what} differs: {base:?} and {other:?}")
+                let shown = |value: &str| match value {
+                    "" => "none".to_owned(),
+                    value => value.to_owned(),
+                };
+                write!(f, "{what}: {}, was {}", shown(other), shown(base))
             }
             Incomparable::Scaled => f.write_str(
-                "the count was scaled (events took turns on the PMU): ask for fewer events",
+                "a scaled count decides nothing (events were multiplexed): ask for fewer events",
             ),
             Incomparable::NotCounted => f.write_str("one side has no counted sample"),
         }
@@ -179,31 +172,43 @@ impl fmt::Display for Incomparable {
 /// Every reason why two samples must not be gated against each other; none when they may.
 #[must_use]
 pub fn incomparable(base: &Provenance, other: &Provenance) -> Vec<Incomparable> {
-    let differs = |what, base: &String, other: &String| {
-        (base != other).then(|| Incomparable::Differs {
-            what,
-            base: base.clone(),
-            other: other.clone(),
-        })
+    let mut reasons = Vec::new();
+    let mut differs = |what: &str, base: &str, other: &str| {
+        if base != other {
+            reasons.push(Incomparable::Differs {
+                what: what.to_owned(),
+                base: base.to_owned(),
+                other: other.to_owned(),
+            });
+        }
     };
-    [
-        differs("CPU", &base.cpu, &other.cpu),
-        differs("kernel", &base.kernel, &other.kernel),
-        differs("filter", &base.filter, &other.filter),
-        differs("source", &base.source, &other.source),
-        differs("environment", &base.environment, &other.environment),
-        (base.scaled || other.scaled).then_some(Incomparable::Scaled),
-        (base.samples == 0 || other.samples == 0).then_some(Incomparable::NotCounted),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    for (ours, theirs) in [
+        (&other.machine, &base.machine),
+        (&other.environment, &base.environment),
+    ] {
+        for name in ours
+            .keys()
+            .chain(theirs.keys().filter(|name| !ours.contains_key(*name)))
+        {
+            let of = |side: &BTreeMap<String, String>| side.get(name).cloned().unwrap_or_default();
+            differs(name, &of(theirs), &of(ours));
+        }
+    }
+    differs("filter", &base.filter, &other.filter);
+    differs("source", &base.source, &other.source);
+    if base.scaled || other.scaled {
+        reasons.push(Incomparable::Scaled);
+    }
+    if base.samples == 0 || other.samples == 0 {
+        reasons.push(Incomparable::NotCounted);
+    }
+    reasons
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Floors, Options, compare_paired, verdicts};
+    use crate::{Floors, Options, compare_paired, compare_unpaired, verdicts};
 
     fn judged(base: &[u64], other: &[u64]) -> Judged {
         let c = compare_paired(base, other, &Options::default()).unwrap();
@@ -215,28 +220,55 @@ mod tests {
         let gate = Gate::above("instructions:u", 0.02);
         let worse = judged(&[1000; 10], &[1030; 10]);
         assert_eq!(gate.judge(&worse, vec![]), Outcome::Regression);
-        assert_eq!(
-            gate.judge(&judged(&[1000; 10], &[1010; 10]), vec![]),
-            Outcome::Pass
-        );
-        assert_eq!(
-            gate.judge(&judged(&[1000; 10], &[500; 10]), vec![]),
-            Outcome::Pass
-        );
-        assert_eq!(
-            gate.judge(&judged(&[1000; 5], &[2000; 5]), vec![]),
-            Outcome::Undecided
-        );
+        let outcome = |base: &[u64], other: &[u64]| gate.judge(&judged(base, other), vec![]);
+        assert_eq!(outcome(&[1000; 10], &[1010; 10]), Outcome::Pass);
+        assert_eq!(outcome(&[1000; 10], &[500; 10]), Outcome::Pass);
+        assert_eq!(outcome(&[1000; 5], &[2000; 5]), Outcome::Undecided);
         let mixed: Vec<u64> = (0..10).map(|i| 1000 + i * 8).collect();
-        assert_eq!(
-            gate.judge(&judged(&[1000; 10], &mixed), vec![]),
-            Outcome::Undecided
-        );
+        assert_eq!(outcome(&[1000; 10], &mixed), Outcome::Undecided);
         let reasons = vec![Incomparable::Scaled];
         assert_eq!(
             gate.judge(&worse, reasons.clone()),
             Outcome::Incomparable(reasons)
         );
+    }
+
+    /// A comparison of `n` rounds whose interval is given.
+    fn with_interval(interval: (f64, f64), p: f64) -> Judged {
+        let mut c = compare_paired(&[1u64, 2, 3].repeat(4), &[1; 12], &Options::default()).unwrap();
+        (c.ratio, c.interval, c.p) = ((interval.0 * interval.1).sqrt(), Some(interval), p);
+        verdicts([("m", c)], &Floors::default().with("m", 0.02)).remove(0)
+    }
+
+    #[test]
+    fn an_interval_below_the_limit_passes_however_far_it_reaches_down() {
+        let gate = |worse| Gate {
+            metric: "m".into(),
+            limit: 0.02,
+            worse,
+        };
+        for (interval, p, higher, lower) in [
+            ((0.8, 1.01), 0.2, Outcome::Pass, Outcome::Undecided),
+            ((0.99, 1.2), 0.2, Outcome::Undecided, Outcome::Pass),
+            ((0.8, 0.9), 0.001, Outcome::Pass, Outcome::Regression),
+            ((1.1, 1.2), 0.001, Outcome::Regression, Outcome::Pass),
+            ((1.1, 1.2), 0.02, Outcome::Undecided, Outcome::Pass),
+            ((0.9, 1.1), 0.5, Outcome::Undecided, Outcome::Undecided),
+        ] {
+            let judged = with_interval(interval, p);
+            for (worse, expected) in [(Worse::Higher, higher), (Worse::Lower, lower)] {
+                let found = gate(worse).judge(&judged, vec![]);
+                assert_eq!(found, expected, "{interval:?} {worse:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_equal_runs_gate_nothing() {
+        let c = compare_unpaired(&[1000u64; 4], &[1000; 4], &Options::default()).unwrap();
+        let judged = verdicts([("instructions:u", c)], &Floors::default()).remove(0);
+        let gate = Gate::above("instructions:u", 0.02);
+        assert_eq!(gate.judge(&judged, vec![]), Outcome::Undecided);
     }
 
     #[test]
@@ -273,23 +305,38 @@ mod tests {
     }
 
     #[test]
-    fn every_difference_is_listed() {
+    fn every_difference_is_listed_by_name() {
+        let facts = |all: &[(&str, &str)]| {
+            let owned = all.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+            owned.collect::<BTreeMap<_, _>>()
+        };
         let a = Provenance {
+            machine: facts(&[("cpu_model", "a"), ("kernel", "6.1")]),
+            environment: facts(&[("HOME", "5 bytes"), ("PWD", "9 bytes")]),
+            source: "virtual".into(),
             samples: 3,
             ..Provenance::default()
         };
         assert_eq!(incomparable(&a, &a), []);
         let b = Provenance {
-            cpu: "x".into(),
-            kernel: "x".into(),
+            machine: facts(&[("cpu_model", "b"), ("kernel", "6.1")]),
+            environment: facts(&[("HOME", "5 bytes"), ("CI", "4 bytes")]),
             filter: "u".into(),
             source: "step".into(),
-            environment: "x".into(),
             scaled: true,
             samples: 0,
         };
-        let r = incomparable(&a, &b);
-        assert_eq!(r.len(), 7);
-        assert_eq!(r[3].to_string(), "source differs: \"\" and \"step\"");
+        let lines: Vec<String> = incomparable(&a, &b)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(lines.len(), 7, "{lines:#?}");
+        assert_eq!(lines[0], "cpu_model: b, was a");
+        assert_eq!(lines[1], "CI: 4 bytes, was none");
+        assert_eq!(lines[2], "PWD: none, was 9 bytes");
+        assert_eq!(lines[4], "source: step, was virtual");
+        for (scaled, other) in [(&a, &b), (&b, &a)] {
+            assert!(incomparable(scaled, other).contains(&Incomparable::Scaled));
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! Statistics for near-deterministic counts: order statistics, randomised schedules, comparisons
-//! with intervals, change verdicts, gates and history.
+//! with intervals, change verdicts and gates.
 //!
 //! Counters are integers with additive positive noise, discrete modes and rare large outliers;
 //! wall time is neither. One set of rank methods serves both. What each part rests on is said at
@@ -18,7 +18,7 @@
 //! assert!(Summary::of(&samples[0])?.exact);
 //! let comparison = compare_paired(&samples[0], &samples[1], &Options::default())?;
 //! let judged = verdicts([("instructions:u", comparison)], &Floors::default());
-//! assert_eq!(judged[0].to_string(), "same (exact change)"); // +0.018 % is below the floor
+//! assert_eq!(judged[0].to_string(), "same (exact counts, 10 equal each)"); // +0.018 %: below the floor
 //! # Ok::<(), truecount_stats::StatsError>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -28,8 +28,8 @@ mod correlation;
 mod error;
 mod floors;
 mod gate;
-mod history;
 mod holm;
+mod kinds;
 mod mann_whitney;
 mod modes;
 mod normal;
@@ -42,19 +42,21 @@ mod summary;
 mod value;
 mod verdict;
 
-pub use compare::{Comparison, Design, Options, compare_paired, compare_unpaired};
+pub use compare::{
+    Comparison, Design, Options, SIGNIFICANCE, compare_paired, compare_unpaired, smallest_n,
+};
 pub use correlation::{Correlation, correlation};
 pub use error::StatsError;
 pub use floors::Floors;
-pub use gate::{Gate, GateExit, Incomparable, Outcome, Provenance, Worse, incomparable};
-pub use history::{history_threshold, significant_in_history};
+pub use gate::{Gate, GateExit, Incomparable, Outcome, Provenance, incomparable};
 pub use holm::holm;
+pub use kinds::{Wording, Worse};
 pub use mann_whitney::{MannWhitney, mann_whitney, shift, shift_interval};
 pub use modes::Mode;
 pub use rng::Rng;
 pub use schedule::{Rotation, Run, Schedule, plan_batches};
 pub use share::Share;
 pub use signed_rank::{SignedRank, signed_rank, walsh_interval, walsh_median};
-pub use summary::{MAD_TO_SIGMA, Summary};
+pub use summary::{EXACT_FROM, Summary};
 pub use value::{Number, Value};
-pub use verdict::{Judged, Verdict, Wording, verdicts};
+pub use verdict::{Judged, Verdict, described, verdicts, verdicts_after};

@@ -7,9 +7,7 @@
 //! normal, uniform, exponential and log-normal samples of 10 to 200 values are split wrongly in
 //! under 1 % of cases (`rarely_splits_one_body` repeats it).
 
-use crate::order::median_sorted;
-use crate::order::sort;
-use crate::summary::MAD_TO_SIGMA;
+use crate::order::{MAD_TO_SIGMA, median_sorted, sort};
 use crate::value::Number;
 use std::ops::Range;
 

@@ -4,6 +4,9 @@
 //! The selection halves the range of `f64` bit patterns, counting pairs in one linear sweep per
 //! step, so its result is the exact element that sorting all pairs would give, in O(n) memory.
 
+/// 1 / Φ⁻¹(3/4): makes the median absolute deviation of a normal sample estimate its σ.
+pub const MAD_TO_SIGMA: f64 = 1.4826;
+
 /// The median of sorted values; NaN for none.
 pub(crate) fn median_sorted(sorted: &[f64]) -> f64 {
     let n = sorted.len();

@@ -3,15 +3,16 @@
 //! Counters are near-deterministic integers with additive positive noise, discrete modes and rare
 //! large outliers, so the headline is the median, the spread is the median absolute deviation
 //! (scaled by 1.4826 so that it estimates σ of a normal sample: Rousseeuw and Croux 1993), and a
-//! sample without any spread is called exact.
+//! sample of at least five values without any spread is called exact.
 
 use crate::StatsError;
 use crate::modes::{Mode, find_modes};
-use crate::order::{median_sorted, quantile_sorted, sort};
+use crate::order::{MAD_TO_SIGMA, median_sorted, quantile_sorted, sort};
 use crate::value::{Number, Value, check_sample};
 
-/// 1 / Φ⁻¹(3/4): makes the median absolute deviation of a normal sample estimate its σ.
-pub const MAD_TO_SIGMA: f64 = 1.4826;
+/// So many equal values are called exact; fewer are "n of n equal". Two equal runs show little: a program that
+/// throws one coin gives them half the time, and five equal ones in one case of sixteen.
+pub const EXACT_FROM: usize = 5;
 
 /// One metric's sample in order statistics.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +33,7 @@ pub struct Summary {
     pub q3: f64,
     /// Number of distinct values.
     pub distinct: usize,
-    /// Whether all values are equal. One value alone is not called exact.
+    /// Whether all values are equal and there are at least [`EXACT_FROM`].
     pub exact: bool,
     /// Positions of outliers in the order measured: values beyond the outer fences
     /// (Q1 − 3·IQR, Q3 + 3·IQR; Tukey 1977) of the mode that they are nearest to.
@@ -51,7 +52,7 @@ impl Summary {
     /// use truecount_stats::{Number, Summary};
     /// let s = Summary::of(&[95_533u64, 95_533, 95_540])?;
     /// assert_eq!((s.median, s.distinct, s.exact), (Number::Count(95_533), 2, false));
-    /// assert!(Summary::of(&[0.25, 0.25])?.exact);
+    /// assert!(Summary::of(&[0.25; 5])?.exact);
     /// # Ok::<(), truecount_stats::StatsError>(())
     /// ```
     pub fn of<T: Value>(values: &[T]) -> Result<Self, StatsError> {
@@ -102,7 +103,7 @@ impl Summary {
             q1: min.to_f64() + quantile_sorted(&offsets, 0.25),
             q3: min.to_f64() + quantile_sorted(&offsets, 0.75),
             distinct,
-            exact: n > 1 && distinct == 1,
+            exact: n >= EXACT_FROM && distinct == 1,
             outliers,
             modes,
         })
@@ -150,11 +151,15 @@ mod tests {
         assert_eq!((s.min, s.max), (Number::Count(top - 2), Number::Count(top)));
         assert_eq!((s.median, s.distinct), (Number::Count(top - 1), 3));
         assert!((s.mad - 1.4826).abs() < 1e-12 && !s.exact);
-        assert!(Summary::of(&[top; 4]).unwrap().exact);
+        assert!(Summary::of(&[top; 5]).unwrap().exact);
     }
 
     #[test]
-    fn one_value_is_not_called_exact() {
+    fn a_few_equal_values_are_not_called_exact() {
+        for n in 1..EXACT_FROM {
+            let s = Summary::of(&vec![7u64; n]).unwrap();
+            assert!(!s.exact && s.distinct == 1, "{n}");
+        }
         let s = Summary::of(&[7u64]).unwrap();
         assert!(!s.exact && s.mad == 0.0 && s.modes.len() == 1 && s.outliers.is_empty());
         assert_eq!(Summary::of::<u64>(&[]), Err(StatsError::Empty));

@@ -1,14 +1,16 @@
 //! Verdicts: two keys.
 //!
-//! A change is called only when its p, adjusted by Holm's method over all metrics shown, is below
-//! alpha **and** the whole interval lies beyond the metric's floor. `Same` needs the whole interval
-//! within the floor. Everything else is undecided, with an estimate of how many more rounds
-//! would decide.
+//! A change is called only when its p, adjusted by Holm's method over the family of metrics that are judged together,
+//! is below the significance level **and** the whole interval lies beyond the metric's floor. `Same` needs the whole
+//! interval within the floor. Everything else is undecided, with an estimate of how many more rounds would decide.
+//! Metrics outside the family are described: estimate and interval, and no verdict that would cost the family power.
 
-use crate::compare::{Comparison, Design};
+use crate::compare::{Comparison, smallest_n};
 use crate::floors::Floors;
 use crate::holm::holm;
+use crate::kinds::Wording;
 use crate::normal;
+use crate::summary::EXACT_FROM;
 use std::fmt;
 
 /// More rounds than this are not proposed: the change is too near its floor to be told apart.
@@ -36,43 +38,8 @@ pub enum Verdict {
         /// Rounds without which no verdict is possible.
         needed: usize,
     },
-}
-
-/// The pair of words for lower and higher.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wording {
-    /// `faster`, `slower`: times and cycles.
-    Time,
-    /// `fewer`, `more`: events.
-    Count,
-    /// `smaller`, `larger`: memory and other sizes.
-    Size,
-}
-
-impl Wording {
-    /// The words that suit a metric's name.
-    #[must_use]
-    pub fn of(metric: &str) -> Self {
-        let name = metric
-            .split(':')
-            .next()
-            .unwrap_or(metric)
-            .to_ascii_lowercase();
-        let is = |words: &[&str]| {
-            words
-                .iter()
-                .any(|w| name == *w || name.ends_with(&format!("-{w}")))
-        };
-        if is(&["wall", "user", "system", "sys", "time", "clock", "cycles"])
-            || name.ends_with("_time")
-        {
-            Wording::Time
-        } else if is(&["rss", "memory", "size", "bytes"]) {
-            Wording::Size
-        } else {
-            Wording::Count
-        }
-    }
+    /// Not judged: the metric is not of the family.
+    Described,
 }
 
 impl Verdict {
@@ -86,9 +53,12 @@ impl Verdict {
             (Verdict::Higher, Wording::Count) => "more",
             (Verdict::Lower, Wording::Size) => "smaller",
             (Verdict::Higher, Wording::Size) => "larger",
+            (Verdict::Lower, Wording::Level) => "lower",
+            (Verdict::Higher, Wording::Level) => "higher",
             (Verdict::Same, _) => "same",
             (Verdict::Undecided { .. }, _) => "undecided",
             (Verdict::TooSmall { .. }, _) => "n too small",
+            (Verdict::Described, _) => "described",
         }
     }
 }
@@ -100,7 +70,7 @@ pub struct Judged {
     pub metric: String,
     /// The numbers.
     pub comparison: Comparison,
-    /// p adjusted over all metrics judged together.
+    /// p adjusted over the family, and for repeated looks; not adjusted where the metric is only described.
     pub p_adjusted: f64,
     /// The metric's floor, as a share.
     pub floor: f64,
@@ -108,51 +78,84 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
-impl fmt::Display for Judged {
+impl Judged {
     /// The verdict in full: `undecided: about 12 more rounds would decide`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.verdict.word(Wording::of(&self.metric)))?;
+    #[must_use]
+    pub fn say(&self, wording: Wording) -> String {
+        let word = self.verdict.word(wording);
         match self.verdict {
             Verdict::Undecided {
                 more_rounds: Some(1),
-            } => f.write_str(": about 1 more round would decide"),
+            } => format!("{word}: about 1 more round would decide"),
             Verdict::Undecided {
                 more_rounds: Some(k),
-            } => {
-                write!(f, ": about {k} more rounds would decide")
+            } => format!("{word}: about {k} more rounds would decide"),
+            Verdict::TooSmall { n, needed } => {
+                format!("{word}: {n} of at least {needed} rounds")
             }
-            Verdict::TooSmall { n, needed } => write!(f, ": {n} of at least {needed} rounds"),
-            _ if self.comparison.exact_change.is_some() => f.write_str(" (exact change)"),
-            _ => Ok(()),
+            Verdict::Lower | Verdict::Higher | Verdict::Same if self.exact() => {
+                format!("{word} (exact counts, {} equal each)", self.comparison.n())
+            }
+            _ => word.to_owned(),
         }
+    }
+
+    /// Whether both sides are exact counts: at least [`EXACT_FROM`] values each, equal on each side.
+    #[must_use]
+    pub fn exact(&self) -> bool {
+        self.comparison.constant && self.comparison.n() >= EXACT_FROM
     }
 }
 
-/// Judges comparisons that are shown together: one call for everything in one report, so that the
-/// adjustment covers all of it.
+impl fmt::Display for Judged {
+    /// As [`Judged::say`], in the words that suit the metric's name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.say(Wording::of(&self.metric)))
+    }
+}
+
+/// Judges one family of comparisons: one call for everything that is judged together, so that the adjustment covers
+/// all of it.
 ///
 /// ```
 /// use truecount_stats::{Floors, Options, Verdict, compare_paired, verdicts};
 /// let c = compare_paired(&[1000u64; 10], &[1020; 10], &Options::default())?;
 /// let judged = verdicts([("instructions:u", c)], &Floors::default());
 /// assert_eq!(judged[0].verdict, Verdict::Higher);
-/// assert_eq!(judged[0].to_string(), "more (exact change)");
+/// assert_eq!(judged[0].to_string(), "more (exact counts, 10 equal each)");
 /// # Ok::<(), truecount_stats::StatsError>(())
 /// ```
 pub fn verdicts<S: Into<String>>(
-    shown: impl IntoIterator<Item = (S, Comparison)>,
+    family: impl IntoIterator<Item = (S, Comparison)>,
     floors: &Floors,
 ) -> Vec<Judged> {
-    let shown: Vec<(String, Comparison)> = shown.into_iter().map(|(s, c)| (s.into(), c)).collect();
-    let adjusted = holm(&shown.iter().map(|(_, c)| Some(c.p)).collect::<Vec<_>>());
-    let family = shown.len();
-    shown
+    verdicts_after(1, family, floors)
+}
+
+/// As [`verdicts`], for a measurement that may have ended at any of so many `looks` at the result because it was
+/// decided: every look is a chance of a false verdict, so every p is multiplied by their number (Bonferroni).
+pub fn verdicts_after<S: Into<String>>(
+    looks: usize,
+    family: impl IntoIterator<Item = (S, Comparison)>,
+    floors: &Floors,
+) -> Vec<Judged> {
+    let family: Vec<(String, Comparison)> =
+        family.into_iter().map(|(s, c)| (s.into(), c)).collect();
+    let looks = looks.max(1);
+    let adjusted = holm(
+        &family
+            .iter()
+            .map(|(_, c)| Some((c.p * looks as f64).min(1.0)))
+            .collect::<Vec<_>>(),
+    );
+    let tests = family.len().saturating_mul(looks);
+    family
         .into_iter()
         .zip(adjusted)
         .map(|((metric, comparison), p)| {
             let floor = floors.of(&metric);
             let p_adjusted = p.unwrap_or(1.0);
-            let verdict = judge(&comparison, p_adjusted, floor, family);
+            let verdict = judge(&comparison, p_adjusted, floor, tests);
             Judged {
                 metric,
                 comparison,
@@ -164,25 +167,43 @@ pub fn verdicts<S: Into<String>>(
         .collect()
 }
 
-fn judge(c: &Comparison, p_adjusted: f64, floor: f64, family: usize) -> Verdict {
-    let (low, high) = match (c.too_small, c.interval) {
-        (None, Some(interval)) => interval,
-        (needed, _) => {
-            return Verdict::TooSmall {
-                n: c.n(),
-                needed: needed.unwrap_or(c.n() + 1),
-            };
-        }
+/// A comparison of a metric outside the family: no verdict.
+pub fn described(metric: impl Into<String>, comparison: Comparison, floors: &Floors) -> Judged {
+    let metric = metric.into();
+    Judged {
+        floor: floors.of(&metric),
+        metric,
+        comparison,
+        p_adjusted: comparison.p,
+        verdict: Verdict::Described,
+    }
+}
+
+fn judge(c: &Comparison, p_adjusted: f64, floor: f64, tests: usize) -> Verdict {
+    let n = c.n();
+    let needed = smallest_n(c.design, c.significance, tests);
+    let Some((low, high)) = c.interval else {
+        return Verdict::TooSmall {
+            n,
+            needed: needed.max(n + 1),
+        };
     };
-    let sure = p_adjusted < c.alpha;
-    if low >= 1.0 - floor && high <= 1.0 + floor {
+    let sure = p_adjusted < c.significance;
+    if c.few_equal() {
+        Verdict::TooSmall {
+            n,
+            needed: needed.max(EXACT_FROM),
+        }
+    } else if low >= 1.0 - floor && high <= 1.0 + floor {
         Verdict::Same
     } else if low > 1.0 + floor && sure {
         Verdict::Higher
     } else if high < 1.0 - floor && sure {
         Verdict::Lower
+    } else if n < needed {
+        Verdict::TooSmall { n, needed }
     } else {
-        let more_rounds = more_rounds(c, p_adjusted, floor, family, (low, high));
+        let more_rounds = more_rounds(c, p_adjusted, floor, needed, (low, high));
         Verdict::Undecided { more_rounds }
     }
 }
@@ -192,7 +213,7 @@ fn more_rounds(
     c: &Comparison,
     p_adjusted: f64,
     floor: f64,
-    family: usize,
+    needed: usize,
     (low, high): (f64, f64),
 ) -> Option<usize> {
     if !high.is_finite() {
@@ -223,16 +244,13 @@ fn more_rounds(
     } else {
         n * (too_wide * too_wide).max(1.0)
     };
-    if change.abs() > floor && p_adjusted >= c.alpha {
+    if change.abs() > floor && p_adjusted >= c.significance {
         // z grows as √n, and the smallest p that exists must suffice after adjustment.
         let have = normal::upper_quantile((p_adjusted / 2.0).min(0.5));
-        let need = normal::upper_quantile(c.alpha / 2.0);
-        wanted = wanted.max(n * (need / have.max(1e-3)).powi(2));
-        let smallest = match c.design {
-            Design::Paired => (2.0 * family as f64 / c.alpha).log2(),
-            Design::Unpaired => (2.0 * family as f64 / c.alpha).log2() / 2.0,
-        };
-        wanted = wanted.max(smallest.floor() + 1.0);
+        let need = normal::upper_quantile(c.significance / 2.0);
+        wanted = wanted
+            .max(n * (need / have.max(1e-3)).powi(2))
+            .max(needed as f64);
     }
     let more = (wanted - n).ceil().max(1.0);
     (more <= MAX_ROUNDS).then_some(more as usize)
@@ -241,7 +259,7 @@ fn more_rounds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Rng, compare_paired};
+    use crate::{Options, Rng, compare_paired, compare_unpaired};
 
     /// A comparison of `n` rounds with everything given.
     fn given(n: usize, ratio: f64, interval: (f64, f64), p: f64) -> Comparison {
@@ -274,25 +292,50 @@ mod tests {
     }
 
     #[test]
-    fn holm_counts_every_metric_shown() {
-        let c = given(6, 1.05, (1.03, 1.07), 0.03125);
+    fn the_family_is_what_is_judged_together() {
+        let c = given(8, 1.05, (1.03, 1.07), 0.0078125);
         assert_eq!(one("instructions:u", c).verdict, Verdict::Higher);
         let two = verdicts(
             [("instructions:u", c), ("branches:u", c)],
             &Floors::default(),
         );
-        assert_eq!(two[0].p_adjusted, 0.0625);
-        // 2^(1 − 7) · 2 = 0.031 < 0.05: one more round suffices.
-        assert_eq!(
-            two[0].verdict,
-            Verdict::Undecided {
-                more_rounds: Some(1)
+        assert_eq!(two[0].p_adjusted, 0.015625);
+        // 2^(1 − 9) · 2 = 0.0078 < 0.01: one more round suffices, and fewer never could.
+        assert_eq!(two[0].verdict, Verdict::TooSmall { n: 8, needed: 9 });
+        assert_eq!(two[0].to_string(), "n too small: 8 of at least 9 rounds");
+        // What is described costs the others nothing.
+        let alone = described("branches:u", c, &Floors::default());
+        assert_eq!(alone.verdict, Verdict::Described);
+        assert_eq!(one("instructions:u", c).p_adjusted, 0.0078125);
+    }
+
+    #[test]
+    fn looks_are_paid_for() {
+        let c = given(12, 1.05, (1.03, 1.07), 0.002);
+        let at = |looks| verdicts_after(looks, [("wall", c)], &Floors::default()).remove(0);
+        assert_eq!(at(1).verdict, Verdict::Higher);
+        assert_eq!(at(6).p_adjusted, 0.012);
+        assert!(matches!(at(6).verdict, Verdict::Undecided { .. }));
+    }
+
+    #[test]
+    fn two_equal_runs_decide_nothing() {
+        for n in 2..5usize {
+            for (a, b) in [(1000, 1050), (1000, 1000), (1050, 1000)] {
+                let (a, b) = (vec![a as u64; n], vec![b; n]);
+                let c = compare_unpaired(&a, &b, &Options::default()).unwrap();
+                let verdict = one("instructions:u", c).verdict;
+                assert!(
+                    matches!(verdict, Verdict::TooSmall { needed: 5, .. }),
+                    "{n}"
+                );
             }
-        );
-        assert_eq!(
-            two[0].to_string(),
-            "undecided: about 1 more round would decide"
-        );
+        }
+        let c = compare_unpaired(&[1000u64; 5], &[1050; 5], &Options::default()).unwrap();
+        assert_eq!(one("instructions:u", c).verdict, Verdict::Higher);
+        let c = compare_unpaired(&[1000u64; 5], &[1000; 5], &Options::default()).unwrap();
+        let j = one("instructions:u", c);
+        assert_eq!(j.to_string(), "same (exact counts, 5 equal each)");
     }
 
     #[test]
@@ -356,21 +399,7 @@ mod tests {
     fn too_few_rounds_get_no_verdict() {
         let c = compare_paired(&[100u64; 5], &[200; 5], &Options::default()).unwrap();
         let j = one("instructions:u", c);
-        assert_eq!(j.verdict, Verdict::TooSmall { n: 5, needed: 6 });
-        assert_eq!(j.to_string(), "n too small: 5 of at least 6 rounds");
-    }
-
-    #[test]
-    fn words_suit_the_metric() {
-        for (metric, word) in [
-            ("wall", "slower"),
-            ("cycles:u", "slower"),
-            ("user-time", "slower"),
-            ("instructions:u", "more"),
-            ("page-faults", "more"),
-            ("max-rss", "larger"),
-        ] {
-            assert_eq!(Verdict::Higher.word(Wording::of(metric)), word, "{metric}");
-        }
+        assert_eq!(j.verdict, Verdict::TooSmall { n: 5, needed: 8 });
+        assert_eq!(j.to_string(), "n too small: 5 of at least 8 rounds");
     }
 }

@@ -21,7 +21,7 @@ mod pack;
 mod place;
 
 pub use expr::{Expr, NoValue, Op, ParseError};
-pub use pack::{Context, Flag, Metric, Pack, SumCheck, Value};
+pub use pack::{Context, Flag, Metric, Pack, SumCheck, Value, Worse};
 pub use place::Placed;
 
 use crate::{Cpu, Vendor, did_you_mean};
@@ -89,6 +89,21 @@ impl Metrics {
     #[must_use]
     pub fn packs(&self) -> &[Pack] {
         &self.packs
+    }
+
+    /// The worse direction of a metric of this name, whatever the pack; `None` where none has it, or its row does not
+    /// say. Packs that share a name agree (a test sees to it for the built-in ones).
+    ///
+    /// ```
+    /// use truecount_events::metrics::{Metrics, Worse};
+    /// assert_eq!(Metrics::embedded().worse("IPC"), Some(Worse::Lower));
+    /// ```
+    #[must_use]
+    pub fn worse(&self, name: &str) -> Option<Worse> {
+        let metrics = self.packs.iter().rev().flat_map(|pack| &pack.metrics);
+        metrics
+            .filter(|metric| metric.name.eq_ignore_ascii_case(name))
+            .find_map(|metric| metric.worse)
     }
 
     /// The packs for a CPU that goes by these names (see [`names_of`]), the special ones first.

@@ -1,7 +1,7 @@
 //! A pack of metrics: its rows in TOML, and their values.
 
 use super::expr::{Expr, NoValue};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -53,10 +53,36 @@ pub struct Metric {
     pub above: Option<f64>,
     /// Worth a look down from here.
     pub below: Option<f64>,
+    /// Which direction of a change is worse; `None`: the row does not say.
+    pub worse: Option<Worse>,
     /// What it means, in one line.
     pub about: String,
     /// What to look at next.
     pub next: String,
+}
+
+/// Which direction of a change of a metric is worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Worse {
+    /// More is worse: misses, stalls.
+    Higher,
+    /// Less is worse: instructions per cycle.
+    Lower,
+    /// Neither says anything by itself: how many CPUs are busy.
+    Neither,
+}
+
+impl Worse {
+    /// As it is written in the file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Higher => "higher",
+            Self::Lower => "lower",
+            Self::Neither => "neither",
+        }
+    }
 }
 
 /// What is known without counting.
@@ -344,6 +370,7 @@ struct MetricRow {
     unit: String,
     above: Option<f64>,
     below: Option<f64>,
+    worse: Option<Worse>,
     about: String,
     #[serde(default)]
     next: String,
@@ -367,6 +394,7 @@ fn pack(row: PackRow) -> Result<Pack, String> {
             unit: metric.unit,
             above: metric.above,
             below: metric.below,
+            worse: metric.worse,
             about: metric.about,
             next: metric.next,
         });

@@ -462,6 +462,57 @@ fn the_built_in_file_parses() {
     }
 }
 
+/// The worse direction of every built-in metric: a row that does not say, or says otherwise than here, is a fault.
+#[test]
+fn the_worse_direction_of_every_metric() {
+    let lower = ["ipc", "ghz", "retiring", "light-operations", "slots-filled"];
+    let higher = [
+        "cpi",
+        "branch-miss-ratio",
+        "branch-mpki",
+        "cache-miss-ratio",
+        "cache-mpki",
+        "slots",
+        "topdown-sum",
+        "recovery",
+        "frontend-bound",
+        "bad-speculation",
+        "backend-bound",
+        "fetch-latency",
+        "fetch-bandwidth",
+        "branch-mispredicts",
+        "machine-clears",
+        "memory-bound",
+        "core-bound",
+        "heavy-operations",
+        "smt-contention",
+        "frontend-stalled-cycles",
+        "backend-stalled-cycles",
+        "aliasing-4k",
+        "contested-lines",
+        "dtlb-share",
+        "front-end-share",
+        "llc-share",
+        "machine-clears-share",
+        "memory-share",
+        "mispredicts-share",
+        "split-loads",
+    ];
+    let metrics = Metrics::embedded();
+    for metric in metrics.packs().iter().flat_map(|pack| &pack.metrics) {
+        let name = metric.name.as_str();
+        let expected = match name {
+            "cpus-utilized" => Worse::Neither,
+            _ if lower.contains(&name) => Worse::Lower,
+            _ if higher.contains(&name) => Worse::Higher,
+            _ => panic!("{name}: which direction is worse?"),
+        };
+        assert_eq!(metric.worse, Some(expected), "{name}");
+        assert_eq!(metrics.worse(name), Some(expected), "{name}");
+    }
+    assert_eq!(metrics.worse("no-such-metric"), None);
+}
+
 /// Every event of every pack is an event of each of its CPUs (or terms, or a generic event).
 #[cfg(feature = "tables")]
 #[test]

@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use super::args::Args;
-use super::compare::material;
 use super::document::{Document, SCHEMA};
-use crate::env_record::Environment;
 use crate::failure::Failure;
+use truecount_run::env_record::Environment;
 
 /// Reads a result of `--save` or `--json`.
 pub(super) fn read(path: &Path) -> Result<Document, Failure> {
@@ -30,27 +28,13 @@ pub(super) fn read(path: &Path) -> Result<Document, Failure> {
     serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
 }
 
-/// Notes the differences of the environments; the reason when they forbid a comparison.
-pub(super) fn judge(
-    baseline: &Document,
-    environment: &Environment,
-    args: &Args,
-    notes: &mut Vec<String>,
-) -> Option<String> {
+/// One line on what differs between the records, if anything does.
+pub(super) fn note(baseline: &Document, environment: &Environment) -> Option<String> {
     let differences = environment.differences(&baseline.environment);
-    if differences.is_empty() {
-        return None;
-    }
-    notes.push(format!(
-        "The baseline was measured in another environment: {}.",
-        differences.join("; ")
-    ));
-    let forbidding = material(&differences);
-    if forbidding.is_empty() || args.ignore_environment {
-        return None;
-    }
-    Some(format!(
-        "another environment ({}); --ignore-environment compares nevertheless",
-        forbidding.join("; ")
-    ))
+    (!differences.is_empty()).then(|| {
+        format!(
+            "The baseline was measured under other conditions: {}.",
+            differences.join("; ")
+        )
+    })
 }

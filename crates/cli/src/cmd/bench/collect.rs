@@ -1,8 +1,10 @@
 //! Samples of one command, gathered run by run.
 
+use truecount_events::metrics::Worse;
+
 use super::document::{Map, Metric};
-use crate::model::{Precision, Reading, SourceKind};
-use crate::wanted::Wanted;
+use truecount_model::{Precision, Reading, SourceKind};
+use truecount_run::request::EventRequest;
 
 /// One metric while it grows.
 struct Growing {
@@ -15,6 +17,7 @@ struct Growing {
     rounds: Vec<usize>,
     reason: Option<String>,
     hint: Option<String>,
+    worse: Option<Worse>,
 }
 
 /// The samples of one command.
@@ -29,16 +32,16 @@ pub(super) struct Collected {
 
 impl Collected {
     /// Room for these metrics, in the order in which they are shown.
-    pub(super) fn new<'w>(wanted: impl IntoIterator<Item = &'w Wanted>) -> Self {
+    pub(super) fn new<'w>(wanted: impl IntoIterator<Item = &'w EventRequest>) -> Self {
         let mut all = Self::default();
         for wanted in wanted {
-            all.room_for(&wanted.name, &wanted.unit, wanted.scale);
+            all.room_for(&wanted.name, &wanted.unit, wanted.scale, None);
         }
         all
     }
 
-    /// Room for a metric that is computed.
-    pub(super) fn room_for(&mut self, name: &str, unit: &str, scale: f64) {
+    /// Room for a metric; one that is computed says which direction is worse.
+    pub(super) fn room_for(&mut self, name: &str, unit: &str, scale: f64, worse: Option<Worse>) {
         if self.metrics.iter().any(|metric| metric.name == name) {
             return;
         }
@@ -52,6 +55,7 @@ impl Collected {
             rounds: Vec::new(),
             reason: None,
             hint: None,
+            worse,
         });
     }
 
@@ -115,6 +119,7 @@ impl Collected {
                     precision: growing.precision,
                     reason: growing.reason.filter(|_| growing.samples.is_empty()),
                     hint: growing.hint.filter(|_| growing.samples.is_empty()),
+                    worse: growing.worse,
                     samples: growing.samples,
                     rounds: if whole { Vec::new() } else { growing.rounds },
                     min: None,
@@ -134,13 +139,13 @@ impl Collected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wanted::Resource;
+    use truecount_run::request::Resource;
 
     #[test]
     fn a_missing_value_is_no_sample() {
         let wanted = [
-            Wanted::resource(Resource::Wall),
-            Wanted::resource(Resource::MaxRss),
+            EventRequest::resource(Resource::Wall),
+            EventRequest::resource(Resource::MaxRss),
         ];
         let mut collected = Collected::new(&wanted);
         collected.add(0, &[Reading::software("wall-time", "ns", 5)]);

@@ -1,125 +1,77 @@
-//! Comparisons of commands measured together and with a saved baseline, and the gates on them.
+//! Comparisons of commands measured together and with a saved baseline. What may be compared, the verdicts and the
+//! gates are rules of `truecount-stats`; this module brings the pairs together.
+
+use std::collections::BTreeMap;
 
 use truecount_stats::{
-    Comparison, Floors, Options, Verdict, Wording, compare_paired, compare_unpaired, verdicts,
+    Comparison, Floors, Incomparable, Judged, Options, Provenance, Wording, Worse, compare_paired,
+    compare_unpaired, described, incomparable, verdicts,
 };
 
 use super::document::{Command, Compared, Document, Metric};
-use super::stop::percent;
-use crate::failure::Failure;
-use crate::model::{Precision, SourceKind};
+use super::gate::{Limit, worse};
+use truecount_model::{Precision, SourceKind};
+use truecount_run::env_record::Environment;
 
-/// `--fail-above` and `--floor`: a metric and a share.
-#[derive(Debug, Clone)]
-pub(super) struct Limit {
+/// One metric of one command against another's.
+pub(super) struct Pair {
+    pub(super) base: String,
+    pub(super) other: String,
     pub(super) metric: String,
-    pub(super) share: f64,
+    /// Which direction is worse; `None` where neither is.
+    pub(super) worse: Option<Worse>,
+    wording: Wording,
+    /// Gates are about this pair: with a baseline about it, not about the commands among themselves.
+    pub(super) gated: bool,
+    /// Why the two sides do not mean the same thing.
+    pub(super) reasons: Vec<Incomparable>,
+    comparison: Option<Comparison>,
+    /// The verdict, where there is a comparison.
+    pub(super) judged: Option<Judged>,
+    /// The verdict in words.
+    pub(super) explanation: String,
 }
 
-impl Limit {
-    /// From `METRIC=PCT`.
-    pub(super) fn parse(option: &str, text: &str) -> Result<Self, Failure> {
-        let wrong = |why: &str| {
-            Failure::new(2, format!("{option} `{text}`: {why}"))
-                .hint("write it as instructions:u=0.5%")
-        };
-        let (metric, share) = text.split_once('=').ok_or_else(|| wrong("no `=`"))?;
-        Ok(Self {
-            metric: metric.trim().to_owned(),
-            share: percent(share).map_err(|why| wrong(&why))?,
-        })
-    }
-
-    /// Whether it is for this metric: the same name, or the name without its filter.
-    pub(super) fn covers(&self, metric: &str) -> bool {
-        metric == self.metric || metric.split(':').next() == Some(self.metric.as_str())
-    }
+/// What is compared with what.
+pub(super) struct Sides<'d> {
+    pub(super) commands: &'d [Command],
+    pub(super) environment: &'d Environment,
+    pub(super) baseline: Option<&'d Document>,
+    pub(super) accept: Accept,
 }
 
-/// A comparison before the verdicts, which need all of them.
-enum Found {
-    /// A test was made.
-    Tested(Box<Comparison>),
-    /// Both sides are exact counts: no test is needed. The ratio.
-    Exact(f64),
-    /// No comparison, and why.
-    Incomparable(String),
+/// Differences between the baseline and today that the user takes for harmless.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Accept {
+    pub(super) machine: bool,
+    pub(super) environment: bool,
 }
 
-struct Pair {
-    base: String,
-    other: String,
-    metric: String,
-    found: Found,
+/// Which metrics are judged; the others are described.
+pub(super) struct Family<'l> {
+    /// With gates, what they are about.
+    pub(super) gates: &'l [Limit],
+    /// What the user asked for by name.
+    pub(super) asked: &'l [String],
 }
 
-/// Sources whose counts are the truth and need no repetition.
-fn exact_count(metric: &Metric) -> Option<u64> {
-    let engine = matches!(metric.source, Some(SourceKind::Virtual | SourceKind::Step));
-    let first = metric.samples.first()?;
-    (engine && metric.exact).then_some(*first)
-}
-
-fn compare_metric(base: &Metric, other: &Metric, paired: bool) -> Option<Found> {
-    if base.samples.is_empty() && other.samples.is_empty() {
-        return None;
-    }
-    if base.samples.is_empty() || other.samples.is_empty() {
-        return Some(Found::Incomparable("one side was not counted".to_owned()));
-    }
-    if base.source != other.source {
-        let name = |source: Option<SourceKind>| source.map_or("nobody", SourceKind::name);
-        return Some(Found::Incomparable(format!(
-            "counted by {} and by {}",
-            name(base.source),
-            name(other.source)
-        )));
-    }
-    if let (Some(before), Some(after)) = (exact_count(base), exact_count(other)) {
-        let ratio = match (before, after) {
-            (0, 0) => 1.0,
-            (before, after) => after as f64 / before as f64,
-        };
-        return Some(Found::Exact(ratio));
-    }
-    let options = Options::default();
-    let compared = if paired {
-        let theirs: std::collections::BTreeMap<usize, u64> = other.by_round().collect();
-        let (before, after): (Vec<u64>, Vec<u64>) = base
-            .by_round()
-            .filter_map(|(round, sample)| Some((sample, *theirs.get(&round)?)))
-            .unzip();
-        if before.is_empty() {
-            return Some(Found::Incomparable("no round counted both".to_owned()));
+impl Family<'_> {
+    fn has(&self, metric: &str) -> bool {
+        if !self.gates.is_empty() {
+            return self.gates.iter().any(|gate| gate.covers(metric));
         }
-        compare_paired(&before, &after, &options)
-    } else {
-        compare_unpaired(&base.samples, &other.samples, &options)
-    };
-    Some(match compared {
-        Ok(comparison) => Found::Tested(Box::new(comparison)),
-        Err(error) => Found::Incomparable(error.to_string()),
-    })
+        let plain = metric.split(':').next().unwrap_or(metric);
+        plain == "instructions"
+            || plain == "wall-time"
+            || self
+                .asked
+                .iter()
+                .any(|name| name == metric || name == plain)
+    }
 }
 
-fn compare_commands(base: &Command, other: &Command, name: &str, paired: bool) -> Vec<Pair> {
-    other
-        .metrics
-        .iter()
-        .filter_map(|(metric, measured)| {
-            let before = base.metrics.get(metric)?;
-            Some(Pair {
-                base: name.to_owned(),
-                other: other.name.clone(),
-                metric: metric.to_owned(),
-                found: compare_metric(before, measured, paired)?,
-            })
-        })
-        .collect()
-}
-
-/// What two environments must share for counts and times to be comparable.
-const MATERIAL: [&str; 14] = [
+/// Facts of the machine that decide whether counts and times are comparable.
+const MACHINE: [&str; 10] = [
     "arch",
     "cpu_model",
     "cpu_id",
@@ -129,281 +81,211 @@ const MATERIAL: [&str; 14] = [
     "turbo",
     "smt",
     "virtualised",
-    "aslr",
     "pmu",
-    "env_count",
-    "env_bytes",
-    "pinned",
 ];
 
-/// The differences that forbid a comparison.
-pub(super) fn material(differences: &[String]) -> Vec<String> {
-    differences
+/// Facts of the program's environment that do.
+const ENVIRONMENT: [&str; 5] = ["aslr", "env_count", "env_bytes", "pinned", "deterministic"];
+
+/// The facts of two records that must be equal.
+fn provenance(
+    environment: Option<&Environment>,
+    accept: Accept,
+    name: &str,
+    metric: &Metric,
+) -> Provenance {
+    let all = environment.map(Environment::facts).unwrap_or_default();
+    let only = |names: &[&str], accepted: bool| -> BTreeMap<String, String> {
+        let wanted = all
+            .iter()
+            .filter(|(name, _)| !accepted && names.contains(&name.as_str()));
+        wanted.map(|(n, v)| (n.clone(), v.clone())).collect()
+    };
+    Provenance {
+        machine: only(&MACHINE, accept.machine),
+        environment: only(&ENVIRONMENT, accept.environment),
+        filter: name
+            .split_once(':')
+            .map_or_else(String::new, |(_, filter)| filter.to_owned()),
+        source: metric.source.map_or("nobody", SourceKind::name).to_owned(),
+        scaled: metric.precision == Some(Precision::Scaled),
+        samples: metric.samples.len(),
+    }
+}
+
+fn compare_metric(base: &Metric, other: &Metric, paired: bool) -> Option<Comparison> {
+    let options = Options::default();
+    // Counts of the engine do not drift with the machine: a permutation of the runs says more than pairs.
+    let engine = matches!(other.source, Some(SourceKind::Virtual | SourceKind::Step));
+    if !paired || engine {
+        return compare_unpaired(&base.samples, &other.samples, &options).ok();
+    }
+    let theirs: BTreeMap<usize, u64> = other.by_round().collect();
+    let (before, after): (Vec<u64>, Vec<u64>) = base
+        .by_round()
+        .filter_map(|(round, sample)| Some((sample, *theirs.get(&round)?)))
+        .unzip();
+    compare_paired(&before, &after, &options).ok()
+}
+
+/// The words for changes of a metric: by its name where it is an event or a resource, `lower` and `higher` of ratios.
+fn wording(name: &str, metric: &Metric) -> Wording {
+    match metric.unit.as_str() {
+        "count" | "ns" | "bytes" => Wording::of(name),
+        _ => Wording::Level,
+    }
+}
+
+fn pairs_of(
+    base: &Command,
+    other: &Command,
+    name: &str,
+    environments: Option<(&Environment, &Environment)>,
+    accept: Accept,
+) -> Vec<Pair> {
+    let paired = environments.is_none();
+    let both = other
+        .metrics
         .iter()
-        .filter(|line| {
-            MATERIAL
-                .iter()
-                .any(|name| line.starts_with(&format!("{name}:")))
+        .filter_map(|(metric, after)| Some((metric, base.metrics.get(metric)?, after)));
+    both.filter(|(_, before, after)| !(before.samples.is_empty() && after.samples.is_empty()))
+        .map(|(metric, before, after)| {
+            let mut reasons = incomparable(
+                &provenance(environments.map(|(base, _)| base), accept, metric, before),
+                &provenance(environments.map(|(_, other)| other), accept, metric, after),
+            );
+            let comparison = compare_metric(before, after, paired);
+            if comparison.is_none() && reasons.is_empty() {
+                // No round counted both.
+                reasons.push(Incomparable::NotCounted);
+            }
+            Pair {
+                base: name.to_owned(),
+                other: other.name.clone(),
+                metric: metric.to_owned(),
+                worse: worse(metric, after),
+                wording: wording(metric, after),
+                gated: true,
+                // Numbers that do not mean the same have no ratio; scaled ones have one, and decide nothing.
+                comparison: comparison
+                    .filter(|_| reasons.iter().all(|reason| *reason == Incomparable::Scaled)),
+                reasons,
+                judged: None,
+                explanation: String::new(),
+            }
         })
-        .cloned()
         .collect()
 }
 
-/// Compares every command with the first, and with the baseline where there is one.
-pub(super) fn all(
+/// The command of the baseline that this one is compared with: by name; a baseline of one command is meant for the one
+/// command of today.
+fn counterpart<'b>(
+    baseline: &'b Document,
+    command: &Command,
     commands: &[Command],
-    baseline: Option<&Document>,
-    incomparable: Option<&str>,
+) -> Option<&'b Command> {
+    let named = baseline.commands.iter().find(|b| b.name == command.name);
+    named.or(match (baseline.commands.as_slice(), commands) {
+        ([only], [_]) => Some(only),
+        _ => None,
+    })
+}
+
+/// Compares every command with the first, and with the baseline where there is one; the names of commands that the
+/// baseline does not have.
+pub(super) fn all(
+    sides: &Sides<'_>,
+    family: &Family<'_>,
     floors: &Floors,
-) -> Vec<Compared> {
+) -> (Vec<Pair>, Vec<String>) {
     let mut pairs = Vec::new();
-    if let Some(baseline) = baseline {
-        for command in commands {
-            // By name; a baseline of one command is meant for the one command of today.
-            let before = baseline
-                .commands
-                .iter()
-                .find(|before| before.name == command.name)
-                .or(match (baseline.commands.as_slice(), commands) {
-                    ([only], [_]) => Some(only),
-                    _ => None,
-                });
-            if let Some(before) = before {
-                let name = format!("baseline: {}", before.name);
-                let mut found = compare_commands(before, command, &name, false);
-                if let Some(reason) = incomparable {
-                    for pair in &mut found {
-                        pair.found = Found::Incomparable(reason.to_owned());
-                    }
+    let mut unmatched = Vec::new();
+    if let Some(baseline) = sides.baseline {
+        for command in sides.commands {
+            match counterpart(baseline, command, sides.commands) {
+                Some(before) => {
+                    let name = format!("baseline: {}", before.name);
+                    let both = Some((&baseline.environment, sides.environment));
+                    pairs.extend(pairs_of(before, command, &name, both, sides.accept));
                 }
-                pairs.extend(found);
+                None => unmatched.push(command.name.clone()),
             }
         }
     }
-    if let Some((base, others)) = commands.split_first() {
+    if let Some((base, others)) = sides.commands.split_first() {
         for other in others {
-            pairs.extend(compare_commands(base, other, &base.name, true));
+            let found = pairs_of(base, other, &base.name, None, sides.accept);
+            pairs.extend(found.into_iter().map(|pair| Pair {
+                gated: sides.baseline.is_none(),
+                ..pair
+            }));
         }
     }
-    let tested = pairs.iter().filter_map(|pair| match &pair.found {
-        Found::Tested(comparison) => Some((pair.metric.clone(), **comparison)),
-        _ => None,
-    });
-    let mut judged = verdicts(tested, floors).into_iter();
-    pairs
-        .into_iter()
-        .filter_map(|pair| {
-            let floor = floors.of(&pair.metric);
-            let finite = |value: f64| value.is_finite().then_some(value);
-            Some(match pair.found {
-                Found::Tested(comparison) => {
-                    let judged = judged.next()?;
-                    Compared {
-                        verdict: judged.verdict.word(Wording::of(&pair.metric)).to_owned(),
-                        explanation: judged.to_string(),
-                        base: pair.base,
-                        other: pair.other,
-                        metric: pair.metric,
-                        ratio: finite(comparison.ratio),
-                        interval: comparison
-                            .interval
-                            .map(|(low, high)| (finite(low), finite(high))),
-                        confidence: comparison.confidence,
-                        p: finite(comparison.p),
-                        p_adjusted: Some(judged.p_adjusted),
-                        floor,
-                        exact: comparison.exact_change.is_some(),
-                    }
-                }
-                Found::Exact(ratio) => {
-                    let verdict = if (ratio - 1.0).abs() <= floor {
-                        Verdict::Same
-                    } else if ratio > 1.0 {
-                        Verdict::Higher
-                    } else {
-                        Verdict::Lower
-                    };
-                    let word = verdict.word(Wording::of(&pair.metric)).to_owned();
-                    Compared {
-                        explanation: format!("{word} (exact counts)"),
-                        verdict: word,
-                        base: pair.base,
-                        other: pair.other,
-                        metric: pair.metric,
-                        ratio: finite(ratio),
-                        interval: finite(ratio).map(|ratio| (Some(ratio), Some(ratio))),
-                        confidence: 1.0,
-                        p: None,
-                        p_adjusted: None,
-                        floor,
-                        exact: true,
-                    }
-                }
-                Found::Incomparable(reason) => Compared {
-                    verdict: "incomparable".to_owned(),
-                    explanation: format!("incomparable: {reason}"),
-                    base: pair.base,
-                    other: pair.other,
-                    metric: pair.metric,
-                    ratio: None,
-                    interval: None,
-                    confidence: 0.95,
-                    p: None,
-                    p_adjusted: None,
-                    floor,
-                    exact: false,
-                },
-            })
-        })
-        .collect()
+    judge(&mut pairs, family, floors);
+    (pairs, unmatched)
 }
 
-/// What the gates say: exit status and one line for each gate.
-pub(super) fn gate(document: &Document, limits: &[Limit], baseline: bool) -> (u8, Vec<String>) {
-    let mut code = 0;
-    let mut lines = Vec::new();
-    for limit in limits {
-        let shown = crate::render::number::significant(limit.share * 100.0);
-        let asked: Vec<&Compared> = document
-            .comparisons
-            .iter()
-            .filter(|compared| limit.covers(&compared.metric))
-            // With a baseline the gate is about it, not about the commands among themselves.
-            .filter(|compared| !baseline || compared.base.starts_with("baseline: "))
-            .collect();
-        if asked.is_empty() {
-            code = worse(code, 4);
-            lines.push(format!(
-                "gate {} {shown} %: undecided, there is no comparison of this metric",
-                limit.metric
-            ));
-        }
-        for compared in asked {
-            let scaled = document
-                .commands
-                .iter()
-                .find(|command| command.name == compared.other)
-                .and_then(|command| command.metrics.get(&compared.metric))
-                .is_some_and(|metric| metric.precision == Some(Precision::Scaled));
-            let (status, word) = match compared.verdict.as_str() {
-                _ if scaled => (4, "undecided, a scaled count decides nothing"),
-                "slower" | "more" | "larger" => (3, "regressed"),
-                "same" | "faster" | "fewer" | "smaller" => (0, "passed"),
-                _ => (4, "undecided"),
-            };
-            code = worse(code, status);
-            lines.push(format!(
-                "gate {} {shown} %, {} against {}: {word} ({})",
-                limit.metric, compared.other, compared.base, compared.explanation
-            ));
-        }
-    }
-    (code, lines)
-}
-
-/// A regression outweighs doubt, doubt outweighs nothing.
-fn worse(one: u8, other: u8) -> u8 {
-    match (one, other) {
-        (3, _) | (_, 3) => 3,
-        (one, other) => one.max(other),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cmd::bench::document::Map;
-
-    fn metric(source: SourceKind, samples: &[u64]) -> Metric {
-        let mut metric = Metric {
-            unit: "count".into(),
-            scale: 1.0,
-            source: Some(source),
-            precision: Some(Precision::Counted),
-            samples: samples.to_vec(),
-            rounds: vec![],
-            min: None,
-            median: None,
-            max: None,
-            mad: None,
-            distinct: 0,
-            exact: false,
-            reason: None,
-            hint: None,
+fn judge(pairs: &mut [Pair], family: &Family<'_>, floors: &Floors) {
+    let judged = |pair: &Pair| {
+        // With gates the commands among themselves are described only: the baseline is what is judged.
+        let asked = family.has(&pair.metric) && (pair.gated || family.gates.is_empty());
+        asked && pair.reasons.is_empty()
+    };
+    let tested = pairs.iter().filter(|pair| judged(pair));
+    let tested = tested.filter_map(|pair| Some((pair.metric.clone(), pair.comparison?)));
+    let mut verdicts = verdicts(tested, floors).into_iter();
+    for pair in pairs {
+        let Some(comparison) = pair.comparison else {
+            pair.explanation = refusal(&pair.reasons);
+            continue;
         };
-        metric.summarize();
-        metric
+        pair.judged = if judged(pair) {
+            verdicts.next()
+        } else {
+            Some(described(pair.metric.clone(), comparison, floors))
+        };
+        pair.explanation = match &pair.judged {
+            Some(judged) if pair.reasons.is_empty() => judged.say(pair.wording),
+            _ => refusal(&pair.reasons),
+        };
     }
+}
 
-    fn command(name: &str, metric_name: &str, metric: Metric) -> Command {
-        Command {
-            command: vec![name.into()],
-            name: name.into(),
-            parameters: Map::default(),
-            runs: metric.samples.len(),
-            failures: 0,
-            metrics: Map(vec![(metric_name.into(), metric)]),
+fn refusal(reasons: &[Incomparable]) -> String {
+    let lines: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    format!("incomparable: {}", lines.join("; "))
+}
+
+impl From<&Pair> for Compared {
+    fn from(pair: &Pair) -> Self {
+        let finite = |value: f64| value.is_finite().then_some(value);
+        let comparison = pair.comparison;
+        let judged = pair.judged.as_ref();
+        let verdict = match judged {
+            Some(judged) if pair.reasons.is_empty() => judged.verdict.word(pair.wording),
+            _ => "incomparable",
+        };
+        Self {
+            base: pair.base.clone(),
+            other: pair.other.clone(),
+            metric: pair.metric.clone(),
+            ratio: comparison.and_then(|c| finite(c.ratio)),
+            interval: comparison
+                .and_then(|c| c.interval)
+                .map(|(low, high)| (finite(low), finite(high))),
+            confidence: comparison.map_or(0.95, |c| c.confidence),
+            p: comparison.and_then(|c| finite(c.p)),
+            p_adjusted: judged
+                .filter(|_| !matches!(verdict, "described" | "incomparable"))
+                .map(|judged| judged.p_adjusted),
+            verdict: verdict.to_owned(),
+            explanation: pair.explanation.clone(),
+            worse: pair.worse.map(|worse| match worse {
+                Worse::Higher => "higher".to_owned(),
+                Worse::Lower => "lower".to_owned(),
+            }),
+            floor: judged.map_or(0.0, |judged| judged.floor),
+            exact: judged.is_some_and(Judged::exact),
         }
-    }
-
-    #[test]
-    fn exact_counts_need_no_test() {
-        let commands = [
-            command(
-                "a",
-                "instructions:u",
-                metric(SourceKind::Step, &[1000, 1000]),
-            ),
-            command(
-                "b",
-                "instructions:u",
-                metric(SourceKind::Step, &[1010, 1010]),
-            ),
-            command(
-                "c",
-                "instructions:u",
-                metric(SourceKind::Step, &[1000, 1000]),
-            ),
-        ];
-        let compared = all(&commands, None, None, &Floors::default());
-        assert_eq!(compared[0].verdict, "more");
-        assert_eq!(compared[0].interval, Some((Some(1.01), Some(1.01))));
-        assert_eq!(compared[1].verdict, "same");
-    }
-
-    #[test]
-    fn two_inexact_values_give_no_verdict() {
-        let commands = [
-            command(
-                "a",
-                "instructions:u",
-                metric(SourceKind::Step, &[1000, 1001]),
-            ),
-            command(
-                "b",
-                "instructions:u",
-                metric(SourceKind::Step, &[1010, 1010]),
-            ),
-        ];
-        let compared = all(&commands, None, None, &Floors::default());
-        assert_eq!(compared[0].verdict, "n too small");
-    }
-
-    #[test]
-    fn sources_do_not_mix() {
-        let commands = [
-            command("a", "instructions:u", metric(SourceKind::Step, &[5; 9])),
-            command("b", "instructions:u", metric(SourceKind::Hardware, &[5; 9])),
-        ];
-        let compared = all(&commands, None, None, &Floors::default());
-        assert_eq!(compared[0].verdict, "incomparable");
-    }
-
-    #[test]
-    fn regressions_outweigh_doubt() {
-        assert_eq!(worse(4, 3), 3);
-        assert_eq!(worse(3, 4), 3);
-        assert_eq!(worse(0, 4), 4);
-        assert_eq!(worse(0, 0), 0);
     }
 }

@@ -2,10 +2,12 @@
 //! The same document is what `--save` writes and `--baseline` reads.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use truecount_events::metrics::Worse;
 use truecount_stats::{Number, Summary};
 
-use crate::env_record::Environment;
-use crate::model::{Precision, SourceKind};
+use super::gate::GateRow;
+use truecount_model::{Precision, SourceKind};
+use truecount_run::env_record::Environment;
 
 /// The schema's name.
 pub(super) const SCHEMA: &str = "truecount.bench/2";
@@ -17,6 +19,9 @@ pub(crate) struct Document {
     pub(crate) commands: Vec<Command>,
     #[serde(default)]
     pub(crate) comparisons: Vec<Compared>,
+    /// What the gates said, in the order asked for.
+    #[serde(default)]
+    pub(crate) gates: Vec<GateRow>,
     /// Seed of the order of runs.
     pub(crate) seed: u64,
     /// Measured rounds.
@@ -56,7 +61,7 @@ pub(crate) struct Command {
 pub(crate) struct Metric {
     /// What `sample * scale` is in.
     pub(crate) unit: String,
-    #[serde(default = "one", skip_serializing_if = "crate::model::is_one")]
+    #[serde(default = "one", skip_serializing_if = "truecount_model::is_one")]
     pub(crate) scale: f64,
     /// Who counted; null when nobody did.
     pub(crate) source: Option<SourceKind>,
@@ -74,7 +79,7 @@ pub(crate) struct Metric {
     /// 1.4826 · median absolute deviation.
     pub(crate) mad: Option<f64>,
     pub(crate) distinct: usize,
-    /// All samples are equal (and there are at least two).
+    /// All samples are equal (and there are at least five).
     pub(crate) exact: bool,
     /// Why there are no samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,6 +87,9 @@ pub(crate) struct Metric {
     /// What to do to get some, where something can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hint: Option<String>,
+    /// Of a computed metric: which direction is worse.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) worse: Option<Worse>,
 }
 
 fn one() -> f64 {
@@ -133,16 +141,19 @@ pub(crate) struct Compared {
     pub(crate) confidence: f64,
     /// Two-sided; null when no test was needed (exact counts) or possible.
     pub(crate) p: Option<f64>,
-    /// The same, adjusted for all comparisons of this document (Holm).
+    /// The same, adjusted for what is judged together (Holm); null where the metric is only described.
     pub(crate) p_adjusted: Option<f64>,
     /// `faster`, `slower`, `fewer`, `more`, `smaller`, `larger`, `same`, `undecided`,
-    /// `n too small`, `incomparable`.
+    /// `lower`, `higher`, `n too small`, `incomparable`, `described` (no verdict was asked for).
     pub(crate) verdict: String,
     /// The verdict in full.
     pub(crate) explanation: String,
+    /// Which direction is worse: `higher`, `lower`; null where neither is.
+    #[serde(default)]
+    pub(crate) worse: Option<String>,
     /// Changes within ± this share are called the same.
     pub(crate) floor: f64,
-    /// All differences are equal.
+    /// Both sides are exact counts: all samples of each side (at least five) are equal.
     pub(crate) exact: bool,
 }
 

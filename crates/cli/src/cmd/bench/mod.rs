@@ -6,9 +6,11 @@ mod capture;
 mod collect;
 mod compare;
 mod document;
+mod gate;
 mod hooks;
 mod html;
 mod jobs;
+mod judge;
 mod markdown;
 mod measure;
 mod metrics;
@@ -24,25 +26,31 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use truecount_stats::Floors;
-
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
-use crate::fixed::Fixed;
 use crate::output::{Output, cannot_write};
+use crate::program_args::parse_cpus;
 use crate::render::json;
-use crate::session::{Session, fresh_seed, parse_cpus};
-use crate::source::select;
 pub(crate) use args::Args;
 use capture::Capture;
-use compare::Limit;
 use document::{Command, Document, Map, SCHEMA};
 use hooks::Hook;
+use judge::Judge;
 use measure::{ExactRuns, Setting};
+use truecount_run::determinism::Fixed;
+use truecount_run::env_record::Environment;
+use truecount_run::session::{Session, fresh_seed};
 
 /// Runs `truecount bench`.
 pub(crate) fn run(args: &Args) -> CmdResult {
+    let judge = Judge::new(args)?;
+    if let Some(path) = &args.from {
+        let document = baseline::read(path)?;
+        if let Some(command) = document.commands.first() {
+            judge.check(document.commands.len(), &command.metrics)?;
+        }
+        return conclude(args, &judge, document, None);
+    }
     // The launcher is forked before anything grows.
     let mut session = Session::start()?;
     let parameters = params::parse(&args.parameter_range, &args.parameter_list)?;
@@ -57,18 +65,6 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let setup = Hook::new("--setup", &args.setup, written)?;
     let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
     let rule = stop::Rule::from_args(args.rounds, args.budget, &args.until)?;
-    let limits = limits("--fail-above", &args.fail_above)?;
-    let floors = limits_of_floors(args, &limits)?;
-    let baseline = match &args.baseline {
-        Some(path) => Some(baseline::read(path)?),
-        None => None,
-    };
-    if !limits.is_empty() && baseline.is_none() && jobs.len() < 2 {
-        return Err(
-            Failure::new(2, "--fail-above needs something to compare with")
-                .hint("give --baseline FILE or a second command"),
-        );
-    }
     let fixed = args.fixed.fixed();
     let cpus = match &args.cpu {
         Some(text) => {
@@ -77,9 +73,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
     args.cache.apply();
-    let mut source = select(args.source)?;
-    let machine = crate::machine::this(args.event_dir.as_deref())?;
+    let mut source = args.source.select()?;
+    let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
     let plan = plan::make(args, &mut *source, &machine)?;
+    judge.check(jobs.len(), &plan.collected().finish(0))?;
     let setting = Setting {
         jobs: &jobs,
         prepare: Hook::new("--prepare", &args.prepare, written)?,
@@ -167,19 +164,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         notes.extend(fixed.record(&missing, &mut environment));
     }
     notes.extend(small_memory(session.launcher.floor(), &commands));
-    let incomparable = baseline
-        .as_ref()
-        .and_then(|baseline| baseline::judge(baseline, &environment, args, &mut notes));
-    let comparisons = compare::all(
-        &commands,
-        baseline.as_ref(),
-        incomparable.as_deref(),
-        &floors,
-    );
     let document = Document {
         schema: SCHEMA.to_owned(),
         commands,
-        comparisons,
+        comparisons: Vec::new(),
+        gates: Vec::new(),
         seed,
         rounds: measured,
         warmup: args.warmup,
@@ -187,17 +176,24 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         notes,
         environment,
     };
-    let (gate, gate_lines) = compare::gate(&document, &limits, baseline.is_some());
-    let any = document.commands.iter().any(|command| command.runs > 0)
-        || document.commands.iter().any(|command| {
-            command
-                .metrics
-                .iter()
-                .any(|(_, metric)| !metric.samples.is_empty())
-        });
+    conclude(args, &judge, document, stopped)
+}
+
+/// Judges a result, shows it and writes the files.
+fn conclude(
+    args: &Args,
+    judge: &Judge,
+    mut document: Document,
+    stopped: Option<Failure>,
+) -> CmdResult {
+    let gate = judge.apply(&mut document);
+    let any = document.commands.iter().any(|command| {
+        let mut metrics = command.metrics.iter();
+        command.runs > 0 || metrics.any(|(_, metric)| !metric.samples.is_empty())
+    });
     let mut failures = Vec::new();
     if any {
-        failures = show(args, &document, &gate_lines);
+        failures = show(args, &document);
     }
     // Whoever closed a pipe has seen enough; the gate's answer stands.
     failures.retain(|failure| !failure.closed_pipe);
@@ -206,7 +202,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
 }
 
 /// Prints the result and writes the files; failures come back after everything that can be shown was shown.
-fn show(args: &Args, document: &Document, gates: &[String]) -> Vec<Failure> {
+fn show(args: &Args, document: &Document) -> Vec<Failure> {
     let mut failures = Vec::new();
     let mut print = |write: &dyn Fn(&mut Output) -> std::io::Result<()>| {
         let printed = Output::open(None, false).and_then(|mut out| {
@@ -220,7 +216,7 @@ fn show(args: &Args, document: &Document, gates: &[String]) -> Vec<Failure> {
         .iter()
         .any(|path| path.as_deref() == Some(Path::new("-")));
     if !taken {
-        print(&|out| text::write(out, document, gates));
+        print(&|out| text::write(out, document));
     }
     type Writer = fn(&mut dyn Write, &Document) -> std::io::Result<()>;
     let forms: [(&Option<std::path::PathBuf>, Writer); 5] = [
@@ -269,25 +265,7 @@ fn small_memory(floor: Option<u64>, commands: &[Command]) -> Option<String> {
         format!(
             "max-rss of {} is an upper bound: the process that starts it has {} itself.",
             names.join(", "),
-            crate::render::number::size(floor as f64)
+            truecount_model::number::size(floor as f64)
         )
     })
-}
-
-fn limits(option: &str, texts: &[String]) -> Result<Vec<Limit>, Failure> {
-    texts
-        .iter()
-        .map(|text| Limit::parse(option, text))
-        .collect()
-}
-
-/// The floors: defaults, `--floor`, and the limit of a gate for its metric.
-fn limits_of_floors(args: &Args, gates: &[Limit]) -> Result<Floors, Failure> {
-    let set = limits("--floor", &args.floor)?;
-    Ok(set
-        .iter()
-        .chain(gates)
-        .fold(Floors::default(), |floors, limit| {
-            floors.with(limit.metric.clone(), limit.share)
-        }))
 }

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 
 use super::document::{Command, Compared, Document, Metric};
-use crate::model::Precision;
-use crate::render::number::{change, exact, quantity, significant};
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::Precision;
+use truecount_model::number::{change, exact, quantity, significant};
 
 /// Prints everything.
-pub(super) fn write(out: &mut dyn Write, document: &Document, gates: &[String]) -> io::Result<()> {
+pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     writeln!(
         out,
         "{}",
@@ -38,14 +38,14 @@ pub(super) fn write(out: &mut dyn Write, document: &Document, gates: &[String]) 
     }
     comparisons(out, document)?;
     let missing = missing(document);
-    if !missing.is_empty() || !document.notes.is_empty() || !gates.is_empty() {
+    if !missing.is_empty() || !document.notes.is_empty() || !document.gates.is_empty() {
         writeln!(out)?;
     }
     for line in missing.iter().chain(&document.notes) {
         writeln!(out, "{}", paint(DIM, line))?;
     }
-    for line in gates {
-        writeln!(out, "{line}")?;
+    for gate in &document.gates {
+        writeln!(out, "{}", gate.line())?;
     }
     Ok(())
 }
@@ -210,13 +210,23 @@ pub(super) fn interval(compared: &Compared) -> String {
     format!("{} … {}", end(low, "from 0"), end(high, "∞"))
 }
 
+/// Whether a verdict is good or bad news; `None`: neither.
+pub(super) fn good(compared: &Compared) -> Option<bool> {
+    let rose = match compared.verdict.as_str() {
+        "faster" | "fewer" | "smaller" | "lower" => false,
+        "slower" | "more" | "larger" | "higher" => true,
+        _ => return None,
+    };
+    Some(rose == (compared.worse.as_deref()? == "lower"))
+}
+
 /// Styles of verdicts.
-fn colour(verdict: &str) -> anstyle::Style {
-    match verdict {
-        "faster" | "fewer" | "smaller" => GOOD,
-        "slower" | "more" | "larger" => BAD,
-        "incomparable" => WARN,
-        _ => anstyle::Style::new(),
+fn colour(compared: &Compared) -> anstyle::Style {
+    match good(compared) {
+        Some(true) => GOOD,
+        Some(false) => BAD,
+        None if compared.verdict == "incomparable" => WARN,
+        None => anstyle::Style::new(),
     }
 }
 
@@ -251,7 +261,7 @@ fn comparisons(out: &mut dyn Write, document: &Document) -> io::Result<()> {
                 compared.ratio.map_or(String::new(), change).into(),
                 interval(compared).into(),
                 p(compared.p_adjusted).into(),
-                Cell::styled(colour(&compared.verdict), compared.explanation.clone()),
+                Cell::styled(colour(compared), compared.explanation.clone()),
             ]);
         }
     }

@@ -36,6 +36,8 @@ struct Row<'a> {
     unit: &'a str,
     above: Option<f64>,
     below: Option<f64>,
+    /// Which direction of a change is worse: `higher`, `lower`, `neither`; null where nobody says.
+    worse: Option<&'a str>,
     about: &'a str,
     next: &'a str,
     /// What `-e` takes to count it.
@@ -129,6 +131,7 @@ fn pack_row<'a>(pack: &'a Pack, pattern: &str) -> PackRow<'a> {
                 unit: &metric.unit,
                 above: metric.above,
                 below: metric.below,
+                worse: metric.worse.map(truecount_events::metrics::Worse::name),
                 about: &metric.about,
                 next: &metric.next,
                 events: pack.expression(&[&metric.name], &Context::default()),
@@ -162,6 +165,7 @@ impl PackRow<'_> {
             line("formula", row.formula)?;
             line("unit", row.unit)?;
             line("look at", &row.threshold())?;
+            line("worse", row.worse.unwrap_or(""))?;
             line("next", row.next)?;
             line("-e", &row.events)?;
         }
@@ -180,7 +184,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::metrics::load;
+    use truecount_run::metrics::load;
 
     #[test]
     fn a_cpu_has_its_metrics() {
