@@ -86,3 +86,70 @@ fn threads_after_vfork_children_that_ended_by_exit_have_stacks_of_their_own() {
 fn a_child_that_shares_memory_keeps_its_stack_while_it_runs() {
     good("shared_child", include_str!("trust/shared_child.c"), &[], 2);
 }
+
+#[test]
+fn children_that_execute_all_at_once_are_all_followed() {
+    let arguments = ["-static"];
+    good(
+        "exec_at_once",
+        include_str!("trust/exec_at_once.c"),
+        &arguments,
+        1,
+    );
+}
+
+/// Places to count in are taken again once their threads are gone, and nothing that they counted is lost.
+#[test]
+fn more_threads_and_processes_than_places_are_counted() {
+    let source = include_str!("trust/many.c");
+    let Some(program) = built("trust-many.c", source, &["-O1", "-pthread", "-static"]) else {
+        return;
+    };
+    let run = |options: &Options, rounds: &str| {
+        let mut command = Command::new(&program);
+        command.arg(rounds);
+        let (under, outcome) = under_virtual_pmu(command, options)?;
+        assert_eq!(
+            (under.code, under.output.as_str()),
+            (Some(0), "good\n"),
+            "{rounds} rounds"
+        );
+        assert_eq!(outcome.totals.uncounted, 0);
+        Some(outcome.totals)
+    };
+    let all = Options::default();
+    let few = all.clone().slot_limit(40);
+    for rounds in ["60", "+60"] {
+        let Some(plain) = run(&all, rounds) else {
+            return;
+        };
+        let reused = run(&few, rounds).expect("it ran before");
+        let retired = reused.threads.iter().find(|thread| thread.slot == 0);
+        assert!(retired.is_some(), "no place was taken again");
+        assert!(plain.threads.len() > 70 && reused.threads.len() <= 40);
+        if rounds.starts_with('+') {
+            assert_eq!(reused.instructions(), plain.instructions());
+        }
+    }
+}
+
+/// At the bound itself there is a report.
+#[test]
+fn too_many_at_the_same_time_end_with_a_report() {
+    let source = "#include <unistd.h>\n#include <sys/wait.h>\n\
+        int main(void) { for (int i = 0; i < 100; i++) if (!fork()) { sleep(1); _exit(0); }\n\
+        while (wait(0) > 0); return 0; }";
+    let Some(program) = built("trust-too-many.c", source, &["-O1"]) else {
+        return;
+    };
+    let mut command = Command::new(program);
+    let Some(running) = launch(&mut command, &Options::default().slot_limit(30)) else {
+        return;
+    };
+    let error = running.wait().expect_err("no place is left");
+    let text = error.to_string();
+    assert!(
+        text.contains("more than 30 threads and processes"),
+        "{text}"
+    );
+}

@@ -187,36 +187,53 @@ impl Drop for Service {
 
 fn serve(shared: &Arc<Shared>, stop: &AtomicBool, active: &Arc<AtomicU32>, child: u32) {
     let header = shared.header();
-    let mut served = 0u32;
     loop {
         let ending = stop.load(Ordering::Acquire);
         if ending {
             header.closed.store(1, Ordering::Release);
         }
         let bell = header.doorbell.load(Ordering::Acquire);
-        while served != header.next_request.load(Ordering::Acquire) {
-            let place = header.ring.get(served as usize % header.ring.len());
-            let slot = place.map_or(0, |p| p.swap(0, Ordering::AcqRel));
-            if slot == 0 {
-                break; // reserved, not written yet: its bell will ring
+        for (at, word) in header.requests.iter().enumerate() {
+            let mut bits = word.swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                let slot = at as u32 * 32 + bits.trailing_zeros();
+                bits &= bits - 1;
+                if ending || !follow_apart(shared, active, slot, child) {
+                    refuse(shared, slot);
+                }
             }
-            served = served.wrapping_add(1);
-            if ending {
-                refuse(shared, slot);
-                continue;
-            }
-            let (shared, active) = (Arc::clone(shared), Arc::clone(active));
-            active.fetch_add(1, Ordering::AcqRel);
-            thread::spawn(move || {
-                follow(&shared, slot, child);
-                active.fetch_sub(1, Ordering::AcqRel);
-            });
         }
         if ending {
             return;
         }
+        // At the latest after a second it is looked again: a process may be killed before it rings.
         futex_wait(&header.doorbell, bell);
     }
+}
+
+/// Answers a request on a thread of its own, because ptrace binds a tracee to one; false where there
+/// can be none.
+fn follow_apart(shared: &Arc<Shared>, active: &Arc<AtomicU32>, slot: u32, child: u32) -> bool {
+    /// They use a few pages.
+    const STACK: usize = 1 << 20;
+    const PAUSE: Duration = Duration::from_millis(20);
+    // A limit of threads (RLIMIT_NPROC, pids cgroup): those that are there end before long.
+    for _ in 0..250 {
+        let (shared, busy) = (Arc::clone(shared), Arc::clone(active));
+        active.fetch_add(1, Ordering::AcqRel);
+        let started = thread::Builder::new().stack_size(STACK).spawn(move || {
+            follow(&shared, slot, child);
+            busy.fetch_sub(1, Ordering::AcqRel);
+        });
+        if started.is_ok() {
+            return true;
+        }
+        if active.fetch_sub(1, Ordering::AcqRel) == 1 {
+            return false;
+        }
+        thread::sleep(PAUSE);
+    }
+    false
 }
 
 /// Tells a thread that nobody will follow it, or keep its translations.
@@ -246,6 +263,15 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     let (Ok(tid), Ok(pid)) = (i32::try_from(context.tid()), i32::try_from(context.pid())) else {
         return;
     };
+    let seen = context.exec().compare_exchange(
+        exec::WANTED,
+        exec::SEEN,
+        Ordering::AcqRel,
+        Ordering::Relaxed,
+    );
+    if seen.is_err() {
+        return; // asked twice, answered once
+    }
     let answer = |value| {
         context.exec().store(value, Ordering::Release);
         futex_wake(context.exec());

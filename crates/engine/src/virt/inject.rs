@@ -9,7 +9,6 @@ use crate::layout::{BOOT_STACK, Context, RUNTIME_BASE, StartArgs, TABLES, TABLES
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
 
 /// What went wrong, and where.
 #[derive(Debug)]
@@ -112,7 +111,10 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         }
     };
     restored?;
-    let slot = shared.header().next_slot.fetch_add(1, Ordering::AcqRel);
+    let slot = shared.header().take_slot().ok_or_else(|| {
+        let error = io::Error::other("too many threads and processes");
+        InjectError::Step("finding a place to count in", error)
+    })?;
     let name = program_name(tid);
     let mut bytes = [0u8; 63];
     for (to, from) in bytes.iter_mut().zip(name.bytes()) {

@@ -59,6 +59,9 @@ pub struct Options {
     /// For tests of a full code cache: bytes used of each of its areas (0: all).
     #[doc(hidden)]
     pub area_limit: u64,
+    /// For tests of many threads and processes: how many there can be at the same time (0: all).
+    #[doc(hidden)]
+    pub slot_limit: u32,
 }
 
 impl Options {
@@ -98,6 +101,13 @@ impl Options {
     #[must_use]
     pub fn area_limit(mut self, bytes: u64) -> Self {
         self.area_limit = bytes;
+        self
+    }
+    /// With `slot_limit` set.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn slot_limit(mut self, slots: u32) -> Self {
+        self.slot_limit = slots;
         self
     }
     /// With `own_clock` set.

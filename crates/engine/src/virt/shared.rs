@@ -108,6 +108,11 @@ impl Shared {
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).area_limit = options.area_limit;
             let blocks = options.per_block && plain;
+            (*h).slot_limit = match options.slot_limit {
+                0 => MAX_SLOTS,
+                some => some,
+            };
+            (*h).reuse = u32::from(plain && !blocks);
             (*h).options = if blocks { option::BLOCKS } else { 0 }
                 | if options.own_clock { option::CLOCK } else { 0 };
             (*h).started = monotonic();
