@@ -6,7 +6,7 @@ use crate::program_memory;
 use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
 use crate::thread_context::prepare;
-use crate::{action, counts, dispatch, engine, entry, perf, signal_calls, sys};
+use crate::{action, counts, dispatch, engine, entry, memory_locks, perf, signal_calls, sys};
 use core::mem::size_of;
 
 const CLONE_VM: u64 = 0x100;
@@ -248,6 +248,7 @@ extern "C" fn rt_child(context: *mut Context) {
             engine::free_in_child();
         }
         counts::forked(slot);
+        memory_locks::forget();
     }
     prepare(context, slot);
     if context.start[1] != 0 {

@@ -58,6 +58,8 @@ pub const ARENA_BASE: u64 = 0x4500_0000_0000;
 pub const BOOT_STACK: u64 = RUNTIME_BASE + 0x3f_0000;
 /// The first word of [`Header`].
 pub const MAGIC: u64 = 0x3150_4d56_5543_5254;
+/// In RAX at a breakpoint of the runtime: it cannot start, RDI and RSI say why (address and length).
+pub const CANNOT_START: u64 = 0x7472_6174_735f_6f6e;
 /// Exit status of a run that an internal check ended.
 pub const INTERNAL_EXIT: i32 = 123;
 

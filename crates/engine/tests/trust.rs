@@ -153,3 +153,53 @@ fn too_many_at_the_same_time_end_with_a_report() {
         "{text}"
     );
 }
+
+#[test]
+fn limits_that_a_program_sets_are_its_own_and_all_its_memory_can_be_locked() {
+    good("limits", include_str!("trust/limits.c"), &[], 1);
+}
+
+/// Where the engine finds no memory the program does not run under it, and nothing of it has been executed.
+#[test]
+fn without_memory_for_the_engine_nothing_of_the_program_runs() {
+    use std::os::unix::process::CommandExt as _;
+    use truecount_engine::virt::{LaunchError, launch};
+    for (resource, bytes) in [
+        (libc::RLIMIT_AS, 4_000_000 << 10),
+        (libc::RLIMIT_AS, 100 << 20),
+        (libc::RLIMIT_DATA, 100 << 20),
+    ] {
+        let mark = std::env::temp_dir().join(format!("truecount-limit-{}", std::process::id()));
+        let mut command = Command::new("touch");
+        command.arg(&mark);
+        // SAFETY: one async-signal-safe call on a local.
+        unsafe {
+            command.pre_exec(move || {
+                let limit = libc::rlimit {
+                    rlim_cur: bytes,
+                    rlim_max: bytes,
+                };
+                match libc::setrlimit(resource, &raw const limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+        match launch(&mut command, &Options::default()) {
+            // Who may raise limits (root) finds memory.
+            Ok(running) => {
+                let outcome = running.wait().expect("the engine ends well");
+                assert!(outcome.status.success() && outcome.totals.instructions() > 10_000);
+                std::fs::remove_file(&mark).expect("the program has made it");
+            }
+            Err(LaunchError::Start { reason }) => {
+                assert!(reason.contains("errno 12"), "{reason}");
+                assert!(!mark.exists(), "something of the program ran");
+            }
+            Err(LaunchError::PtraceForbidden { error }) => {
+                truecount_testing::skip!("virtual", "ptrace is not permitted: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

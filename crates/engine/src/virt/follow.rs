@@ -54,7 +54,7 @@ pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child
         });
     }
     let for_tracer = Arc::clone(shared);
-    let tracer = thread::spawn(move || -> Result<(), LaunchErrorKind> {
+    let tracer = thread::Builder::new().spawn(move || -> Result<(), LaunchErrorKind> {
         let mut pid = [0u8; 4];
         pid_in
             .read_exact(&mut pid)
@@ -77,12 +77,25 @@ pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child
             }
         }
     });
+    let tracer = tracer.map_err(no_thread)?;
     let spawned = command.spawn();
     drop((pid_out, go_in));
     let traced = tracer.join().unwrap_or(Err(LaunchErrorKind::Spawn));
     match (spawned, traced) {
         (Ok(child), Ok(())) => Ok(child),
         (_, Err(LaunchErrorKind::Ptrace(error))) => Err(LaunchError::PtraceForbidden { error }),
+        // Ours to lack, not the program's.
+        (Err(error), _)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM)
+            ) =>
+        {
+            Err(LaunchError::Io {
+                what: "starting the program",
+                error,
+            })
+        }
         (Err(error), _) => Err(LaunchError::Spawn { program, error }),
         (Ok(mut child), Err(error)) => {
             let _ = child.kill();
@@ -94,9 +107,19 @@ pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child
                 LaunchErrorKind::Inject(InjectError::Step(what, error)) => {
                     LaunchError::Inject { what, error }
                 }
+                LaunchErrorKind::Inject(InjectError::Start(reason)) => {
+                    LaunchError::Start { reason }
+                }
                 _ => LaunchError::Vanished { program },
             })
         }
+    }
+}
+
+fn no_thread(error: io::Error) -> LaunchError {
+    LaunchError::Io {
+        what: "starting a thread of the launcher",
+        error,
     }
 }
 
@@ -146,17 +169,19 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) fn start(shared: &Arc<Shared>, child: u32) -> Self {
+    pub(super) fn start(shared: &Arc<Shared>, child: u32) -> Result<Self, LaunchError> {
         let stop = Arc::new(AtomicBool::new(false));
         let active = Arc::new(AtomicU32::new(0));
         let (theirs, stopped, busy) = (Arc::clone(shared), Arc::clone(&stop), Arc::clone(&active));
-        let thread = thread::spawn(move || serve(&theirs, &stopped, &busy, child));
-        Self {
+        let thread = thread::Builder::new()
+            .spawn(move || serve(&theirs, &stopped, &busy, child))
+            .map_err(no_thread)?;
+        Ok(Self {
             stop,
             active,
             shared: Arc::clone(shared),
             thread: Some(thread),
-        }
+        })
     }
 
     /// Ends the service. Processes that outlive the program go on: those that are being followed come

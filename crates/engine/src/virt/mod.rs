@@ -6,6 +6,7 @@
 
 mod blocks;
 mod error;
+mod file_size;
 mod follow;
 mod inject;
 mod ptrace;
@@ -169,9 +170,18 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
             program: command.get_program().to_string_lossy().into_owned(),
         });
     }
+    let raised = file_size::raise()?;
+    raised.lower_in(command);
     let shared = Arc::new(shared::Shared::new(options)?);
-    let child = follow::first(command, &shared)?;
-    let service = follow::Service::start(&shared, child.id());
+    let mut child = follow::first(command, &shared)?;
+    let service = match follow::Service::start(&shared, child.id()) {
+        Ok(service) => service,
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
+    };
     Ok(Running {
         child,
         shared,
