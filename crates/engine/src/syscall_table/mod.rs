@@ -52,6 +52,10 @@ pub enum Answer {
     Write,
     /// The kernel, called by the runtime, which tells the process whose code it may have written.
     Remote,
+    /// The kernel, called by the runtime, which adds to limits of memory what the engine takes.
+    Limit,
+    /// The runtime, which locks the program's mappings one by one.
+    Lock,
     /// The runtime: actions of signals.
     Action,
     /// The runtime: the mask of signals.
@@ -134,6 +138,10 @@ pub fn in_words(answer: Answer) -> &'static str {
         }
         Answer::Write => "kernel; called by the runtime on a descriptor of executed memory",
         Answer::Remote => "kernel, called by the runtime, which sees to code that it changes",
+        Answer::Limit => {
+            "kernel, called by the runtime, which adds to limits of memory what the engine takes"
+        }
+        Answer::Lock => "runtime, which locks the program's mappings, not the engine's",
         Answer::Action | Answer::Mask | Answer::Return | Answer::Stack => "runtime",
         Answer::Clone => "kernel, called by the runtime, which gives the child a context",
         Answer::Exec => "launcher, which follows the thread; then the kernel",
