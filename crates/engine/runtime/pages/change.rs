@@ -25,6 +25,7 @@ impl Pages {
             pages.unwatch(number);
             if let Some(page) = pages.existing(number) {
                 page.known = false;
+                page.compared = false;
                 page.alias_of = 0;
             }
         });
@@ -69,7 +70,7 @@ impl Pages {
             }
         };
         // Code that can still be executed, and what is written for code elsewhere.
-        let stays = |p: &Page| p.alias_of != 0 || p.head != NONE && prot & EXEC != 0;
+        let stays = |p: &Page| p.alias_of != 0 || p.head != NONE && prot & EXEC != 0 && !p.compared;
         let mut result = 0;
         let small = last.saturating_sub(first) < 1 << self.bits;
         if prot & WRITE == 0 || !small || start & 0xfff != 0 || last <= first {
@@ -109,7 +110,7 @@ impl Pages {
             was_constant |= page.constant && prot & WRITE != 0;
             page.constant &= prot & WRITE == 0;
             page.prot = prot;
-            if prot & WRITE != 0 && page.is_code() {
+            if prot & WRITE != 0 && page.is_code() && !page.compared {
                 page.watched = true;
                 WATCHED.fetch_add(1, Relaxed);
                 if !small {

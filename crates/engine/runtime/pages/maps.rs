@@ -19,6 +19,8 @@ pub(super) struct Vma {
     pub(super) offset: u64,
     /// The file has no name that others know: a program's own, made to be written.
     pub(super) nameless: bool,
+    /// A stack, which grows downwards.
+    pub(super) grows: bool,
 }
 
 impl Vma {
@@ -50,6 +52,7 @@ impl Maps {
             file: 0,
             offset: 0,
             nameless: false,
+            grows: false,
         };
         Self {
             list: [NONE; MAX_VMAS],
@@ -117,6 +120,7 @@ impl Maps {
                                 file,
                                 offset,
                                 nameless: file != 0 && nameless,
+                                grows: path[0] == b'[' && path[1] == b's',
                             });
                         }
                         (field, values, prot, shared) = (0, [0; 7], 0, false);
