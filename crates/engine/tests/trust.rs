@@ -115,6 +115,17 @@ fn code_that_a_child_writes_is_executed_as_written() {
     good_code("child_writes", include_str!("trust/child_writes.c"), 3);
 }
 
+/// Trampolines on a stack that grows, code next to data that is written all the time, code that writes itself.
+#[test]
+fn code_on_pages_that_are_written_all_the_time_runs() {
+    good_code("nested", include_str!("trust/nested.c"), 1);
+}
+
+#[test]
+fn code_that_another_thread_supplies_when_it_is_touched_runs() {
+    good_code("supplied", include_str!("trust/supplied.c"), 1);
+}
+
 #[test]
 fn children_that_execute_all_at_once_are_all_followed() {
     let arguments = ["-static"];
