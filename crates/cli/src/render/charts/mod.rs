@@ -80,9 +80,14 @@ pub(crate) fn columns(
 ) {
     for tick in axis.ticks(most) {
         let x = axis.at(tick);
+        let class = if axis.scale == Scale::SymmetricLog && tick == 0.0 {
+            "zero"
+        } else {
+            "grid"
+        };
         let _ = writeln!(
             svg,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>\
+            "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>\
              <text class=\"tick\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
             escape(&label(tick))
         );
