@@ -14,7 +14,6 @@ mod output;
 mod recording;
 mod render;
 mod runner;
-mod sampling;
 mod session;
 mod source;
 mod state;

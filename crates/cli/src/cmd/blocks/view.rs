@@ -11,7 +11,7 @@ use truecount_sample::symbols::{Location, SearchPath, Symbols};
 use crate::failure::Failure;
 use crate::recording::parse_number;
 use crate::render::number::grouped;
-use crate::sampling::names::base_name;
+use truecount_record::names::base_name;
 
 /// More instructions a cycle than any CPU retires: the time of such a block belongs to its neighbours.
 pub(super) const WIDEST: f64 = 8.0;

@@ -12,8 +12,8 @@ use truecount_stats::Schedule;
 use crate::failure::Failure;
 use crate::runner::wait::Ticker;
 use crate::runner::{Hook, Launch, Launcher, Stop, resolve};
-use crate::sampling::choose::ChosenEvent;
-use crate::sampling::{Chosen, Opened, Scope};
+use truecount_record::choose::ChosenEvent;
+use truecount_record::{Chosen, Opened, Scope};
 use crate::session::{dev_null, launch_failure};
 
 /// How often the rings are emptied.

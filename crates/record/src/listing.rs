@@ -8,7 +8,7 @@ use super::names::{base_name, short};
 
 /// A line of the listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CodeLine {
+pub enum CodeLine {
     /// What follows comes from this source line.
     Source {
         /// `file:line`, and the inlined function.
@@ -25,19 +25,19 @@ pub(crate) enum CodeLine {
 
 /// A function's code: where it is, and up to where it must be shown.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Function<'a> {
-    pub(crate) file: &'a MappedFile,
-    pub(crate) name: &'a str,
+pub struct Function<'a> {
+    pub file: &'a MappedFile,
+    pub name: &'a str,
     /// Offset in the file of its first instruction.
-    pub(crate) start: u64,
+    pub start: u64,
     /// The last instruction that has samples.
-    pub(crate) last: u64,
+    pub last: u64,
 }
 
 /// Instructions from a function's start to its end: to the next symbol, at least past the last sample.
 ///
 /// The error is one line that says why there are none.
-pub(crate) fn listing(
+pub fn listing(
     symbols: &mut Symbols,
     function: Function<'_>,
 ) -> Result<Vec<CodeLine>, String> {
@@ -73,7 +73,7 @@ pub(crate) fn listing(
 }
 
 /// Whether a symbol is the function, by its full or its short name.
-pub(crate) fn is_it(symbol: &str, name: &str) -> bool {
+pub fn is_it(symbol: &str, name: &str) -> bool {
     symbol == name || short(symbol) == name
 }
 

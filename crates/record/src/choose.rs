@@ -7,8 +7,8 @@ use truecount_perf::{
 };
 use truecount_sample::abi::{branch as br, sample as st};
 
-use crate::failure::Failure;
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
+use truecount_run::{Error, ErrorKind};
 
 /// A prime near two million: 1,500 samples a second at 3 GHz, and no loop's period divides it.
 const CYCLES: u64 = 2_000_003;
@@ -22,69 +22,68 @@ const HERTZ: u64 = 1000;
 const STACK: u32 = 8192;
 
 /// How call chains are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Chains {
-    /// Frame pointers, followed by the kernel
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chains {
+    /// Frame pointers, followed by the kernel.
     Fp,
-    /// A copy of the stack, unwound later
+    /// A copy of the stack, unwound later.
     Dwarf,
-    /// The branch stack's call-stack mode (Intel, since Haswell)
+    /// The branch stack's call-stack mode (Intel, since Haswell).
     Lbr,
 }
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Request<'a> {
+pub struct Request<'a> {
     /// An expression as `-e` takes it; `None`: cycles, or what there is.
-    pub(crate) event: Option<&'a str>,
+    pub event: Option<&'a str>,
     /// A vendor's files with further names.
-    pub(crate) event_dir: Option<&'a std::path::Path>,
+    pub event_dir: Option<&'a std::path::Path>,
     /// A sample every so many events.
-    pub(crate) period: Option<u64>,
+    pub period: Option<u64>,
     /// Samples a second.
-    pub(crate) frequency: Option<u64>,
+    pub frequency: Option<u64>,
     /// Branch stacks.
-    pub(crate) branches: bool,
+    pub branches: bool,
     /// Call chains.
-    pub(crate) chains: Option<Chains>,
+    pub chains: Option<Chains>,
     /// At most so many callers; 0: as many as the kernel gives.
-    pub(crate) max_stack: u16,
+    pub max_stack: u16,
     /// Notes only on what is not as it was asked for: neither on how often samples are taken, nor on what could be
     /// done.
-    pub(crate) brief: bool,
+    pub brief: bool,
 }
 
 /// One event to be sampled.
-pub(crate) struct ChosenEvent {
-    pub(crate) name: String,
-    pub(crate) attr: EventAttr,
+pub struct ChosenEvent {
+    pub name: String,
+    pub attr: EventAttr,
 }
 
 /// What will be recorded, and what the user should know of it.
-pub(crate) struct Chosen {
-    pub(crate) events: Vec<ChosenEvent>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) branches: bool,
+pub struct Chosen {
+    pub events: Vec<ChosenEvent>,
+    pub notes: Vec<String>,
+    pub branches: bool,
 }
 
-fn failure(error: &truecount_perf::Error) -> Failure {
-    Failure::new(125, error.reason().to_owned()).hint(error.hint().to_owned())
+fn failure(error: &truecount_perf::Error) -> Error {
+    Error::new(ErrorKind::Setup, error.reason().to_owned()).hint(error.hint().to_owned())
 }
 
 /// Resolves and tries the events on this thread.
-pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Failure> {
+pub fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
     let kernel = linux();
     let mut notes = Vec::new();
     let mut events = Vec::new();
     match request.event {
         Some(expression) => {
-            let machine = crate::machine::this(request.event_dir)?;
+            let machine = truecount_run::machine::this(request.event_dir)?;
             let resolved = truecount_events::resolve(expression, &machine)
-                .map_err(|error| Failure::new(2, error.to_string()))?;
+                .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
             for event in resolved.events() {
                 let Some(encoding) = event.encoding() else {
-                    return Err(Failure::new(
-                        2,
+                    return Err(Error::new(ErrorKind::Usage,
                         format!(
                             "{} cannot be sampled: it is made of several counters",
                             event.name
@@ -133,7 +132,7 @@ fn default_event(
     request: &Request<'_>,
     kernel: &SharedKernel,
     notes: &mut Vec<String>,
-) -> Result<ChosenEvent, Failure> {
+) -> Result<ChosenEvent, Error> {
     let cycles = EventAttr::new(
         abi::PERF_TYPE_HARDWARE,
         u64::from(abi::PERF_COUNT_HW_CPU_CYCLES),
