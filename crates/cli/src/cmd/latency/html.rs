@@ -8,7 +8,7 @@ use crate::render::charts::Frame;
 use crate::render::charts::histogram::{Series, chart};
 use crate::render::cycles::{modes, percentiles};
 use crate::render::markup::escape;
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
 use crate::render::page;
 
 /// The chart of a row: the earlier run first, as in a story.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::result::{Row, Timed};
 use crate::render::cycles::{bars, compared, cycles, modes, percentiles};
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
 use crate::render::style::{DIM, HEAD, paint};
 use crate::sampling::names::base_name;
 
