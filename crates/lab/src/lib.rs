@@ -8,8 +8,8 @@
 //! * [`sampling`]: what a sample costs, by event, method, payload and rate.
 //! * [`model`]: the sampling interrupt as a model, to be told from what was measured.
 
-pub mod exact;
 pub mod discovery;
+pub mod exact;
 pub mod loops;
 pub mod machine;
 pub mod model;

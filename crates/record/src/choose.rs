@@ -56,14 +56,19 @@ pub struct Request<'a> {
 
 /// One event to be sampled.
 pub struct ChosenEvent {
+    /// As it was asked for, with its filter.
     pub name: String,
+    /// As this kernel takes it.
     pub attr: EventAttr,
 }
 
 /// What will be recorded, and what the user should know of it.
 pub struct Chosen {
+    /// At least one.
     pub events: Vec<ChosenEvent>,
+    /// What is not as it was asked for, one line each.
     pub notes: Vec<String>,
+    /// Samples bring branch stacks.
     pub branches: bool,
 }
 
@@ -72,6 +77,9 @@ fn failure(error: &truecount_perf::Error) -> Error {
 }
 
 /// Resolves and tries the events on this thread.
+///
+/// # Errors
+/// A name that is no event, an event that cannot be sampled, or what the kernel refuses.
 pub fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
     let kernel = linux();
     let mut notes = Vec::new();
@@ -83,7 +91,8 @@ pub fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
                 .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
             for event in resolved.events() {
                 let Some(encoding) = event.encoding() else {
-                    return Err(Error::new(ErrorKind::Usage,
+                    return Err(Error::new(
+                        ErrorKind::Usage,
                         format!(
                             "{} cannot be sampled: it is made of several counters",
                             event.name

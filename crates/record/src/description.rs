@@ -5,6 +5,8 @@ use truecount_sample::writer::WriterFeatures;
 
 use crate::Chosen;
 
+/// The features of a recording of these events: this machine, and the command line that made it.
+#[must_use]
 pub fn describe(chosen: &Chosen, command_line: Vec<String>) -> WriterFeatures {
     let root = Root::system();
     let cpu = cpu::describe(&root);

@@ -17,9 +17,11 @@ pub struct Kallsyms {
 /// A function and its module, and how far into it an address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelSymbol<'a> {
+    /// Its name.
     pub name: &'a str,
     /// Empty for the kernel itself.
     pub module: &'a str,
+    /// Distance from its start.
     pub offset: u64,
 }
 

@@ -16,9 +16,11 @@ pub enum CodeLine {
         /// Its text, where the file is on this machine.
         text: String,
     },
+    /// An instruction.
     Instruction {
         /// Offset in the file.
         address: u64,
+        /// In the syntax of its vendor.
         text: String,
     },
 }
@@ -26,7 +28,9 @@ pub enum CodeLine {
 /// A function's code: where it is, and up to where it must be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Function<'a> {
+    /// The file with its code.
     pub file: &'a MappedFile,
+    /// Its name.
     pub name: &'a str,
     /// Offset in the file of its first instruction.
     pub start: u64,
@@ -37,10 +41,7 @@ pub struct Function<'a> {
 /// Instructions from a function's start to its end: to the next symbol, at least past the last sample.
 ///
 /// The error is one line that says why there are none.
-pub fn listing(
-    symbols: &mut Symbols,
-    function: Function<'_>,
-) -> Result<Vec<CodeLine>, String> {
+pub fn listing(symbols: &mut Symbols, function: Function<'_>) -> Result<Vec<CodeLine>, String> {
     let mut out = Vec::new();
     let mut source = None;
     let mut text = SourceText::default();

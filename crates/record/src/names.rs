@@ -8,9 +8,13 @@ use super::kallsyms::Kallsyms;
 /// A function at a place; several at one place are inlined into each other, innermost first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Named {
+    /// Its name.
     pub function: String,
+    /// Its source file, when known.
     pub file: Option<String>,
+    /// Its line there.
     pub line: Option<u32>,
+    /// Last part of the path of the program or library; `[kernel]` and the like.
     pub dso: String,
     /// Not the function of the symbol table, but inlined into it.
     pub inlined: bool,

@@ -7,16 +7,20 @@ use std::path::{Path, PathBuf};
 use truecount_sample::abi::record as rt;
 use truecount_sample::writer::{PerfDataWriter, SideRecords, WriterEvent, WriterFeatures};
 
-use truecount_run::{Error, ErrorKind};
 use super::existing;
 use crate::{Chosen, Opened, Scope};
+use truecount_run::{Error, ErrorKind};
 
 /// How the recording went.
 #[derive(Debug, Default)]
 pub struct Summary {
+    /// Samples in the file.
     pub samples: u64,
+    /// Records that were lost because a ring was full.
     pub lost: u64,
+    /// How often the kernel throttled sampling.
     pub throttled: u64,
+    /// Bytes of records.
     pub bytes: u64,
 }
 
@@ -30,12 +34,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    pub fn open(
-        chosen: &Chosen,
-        scope: &Scope,
-        ring_mib: u32,
-        path: &Path,
-    ) -> Result<Self, Error> {
+    /// Opens the events and the file, and writes what was there before: running processes, the kernel's modules.
+    ///
+    /// # Errors
+    /// What the kernel refuses, or the file cannot be written.
+    pub fn open(chosen: &Chosen, scope: &Scope, ring_mib: u32, path: &Path) -> Result<Self, Error> {
         let opened = Opened::open(chosen, scope, ring_mib)?;
         let sample_type = opened
             .counters

@@ -6,8 +6,8 @@
 use truecount_perf::probe::Root;
 use truecount_perf::{Errno, Event as Counter, OpenOptions, Ring, Target, linux};
 
-use truecount_run::{Error, ErrorKind};
 use super::choose::Chosen;
+use truecount_run::{Error, ErrorKind};
 
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,7 @@ pub enum Scope {
 pub struct Opened {
     /// At least one; the first is of the first event.
     pub counters: Vec<Counter>,
+    /// One per CPU (and thread).
     pub rings: Vec<Ring>,
     /// Per event, the ids that its samples carry.
     pub ids: Vec<Vec<u64>>,
@@ -102,7 +103,8 @@ impl Opened {
             }
         }
         if counters.is_empty() {
-            return Err(Error::new(ErrorKind::Setup,
+            return Err(Error::new(
+                ErrorKind::Setup,
                 "the process has ended before it could be sampled",
             ));
         }
@@ -113,6 +115,10 @@ impl Opened {
         })
     }
 
+    /// Begins to sample.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
     pub fn enable(&self) -> Result<(), Error> {
         self.counters
             .iter()
@@ -120,6 +126,10 @@ impl Opened {
             .map_err(|e| refused(&e))
     }
 
+    /// Stops.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
     pub fn disable(&self) -> Result<(), Error> {
         self.counters
             .iter()

@@ -56,6 +56,7 @@ impl Namer {
         }
     }
 
+    /// The symbols of files.
     pub fn symbols(&mut self) -> &mut Symbols {
         &mut self.symbols
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use truecount_sample::{EventAttr, SampleLayout};
 
-use truecount_run::{Error, ErrorKind};
 use super::collect::Collector;
 use super::types::Interval;
 use crate::{Chosen, Opened, Scope};
+use truecount_run::{Error, ErrorKind};
 
 /// How often the rings are emptied. Two MiB hold more than a second of 4,000 samples a second with call chains.
 const DRAIN: Duration = Duration::from_millis(50);
@@ -66,8 +66,8 @@ impl Live {
                 }
             }
         });
-        let thread =
-            thread.map_err(|e| Error::new(ErrorKind::Setup, format!("cannot start a thread: {e}")))?;
+        let thread = thread
+            .map_err(|e| Error::new(ErrorKind::Setup, format!("cannot start a thread: {e}")))?;
         Ok(Self {
             state,
             stop,

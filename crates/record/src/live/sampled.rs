@@ -32,12 +32,17 @@ pub enum Part {
 /// The rows, and how they were obtained: all that the table on the screen needs.
 #[derive(Debug, Clone)]
 pub struct Sampled {
+    /// What the rows are.
     pub by: By,
+    /// The rows.
     pub rows: Tally<Key>,
     /// The last interval, and all since the start.
     pub time: (Duration, Duration),
+    /// Records that were lost because a ring was full.
     pub lost: u64,
+    /// How often the kernel throttled sampling.
     pub throttled: u64,
+    /// Records that could not be understood.
     pub broken: u64,
     /// Places whose names are still to be found.
     pub waiting: usize,
@@ -53,6 +58,8 @@ pub struct Summed {
 }
 
 impl Sampled {
+    /// Without rows, for so many events.
+    #[must_use]
     pub fn new(by: By, events: usize) -> Self {
         Self {
             by,
@@ -78,6 +85,8 @@ impl Sampled {
 }
 
 impl Summed {
+    /// Without rows, for so many events.
+    #[must_use]
     pub fn new(by: By, events: usize) -> Self {
         Self {
             table: Sampled::new(by, events),

@@ -83,6 +83,7 @@ impl<K: Hash + Eq> Tally<K> {
         self.others.next();
     }
 
+    /// Adds to a row, now and in all.
     pub fn add(&mut self, key: K, event: usize, weight: Weight) {
         self.add_pair(key, event, (weight, weight));
     }
@@ -132,6 +133,7 @@ impl<K: Hash + Eq> Tally<K> {
         });
     }
 
+    /// The rows.
     pub fn rows(&self) -> impl Iterator<Item = (&K, &Sums)> {
         self.rows.iter()
     }
@@ -141,6 +143,7 @@ impl<K: Hash + Eq> Tally<K> {
         self.rows.len()
     }
 
+    /// What belongs to no row.
     pub fn others(&self) -> &Sums {
         &self.others
     }

@@ -6,7 +6,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use truecount_run::Error;
 use super::detail::{self, CodeCache};
 use super::naming::Namer;
 use super::own::Own;
@@ -14,13 +13,16 @@ use super::running::Live;
 use super::sampled::{Sampled, Summed};
 use super::types::{By, DetailLine, DetailRequest, Interval, OwnCost};
 use crate::procfs;
+use truecount_run::Error;
 
 /// Tells that something is ready.
 pub type Bell = Box<dyn Fn() + Send>;
 
 /// The sums, and what finds names.
 pub struct Work {
+    /// The sums.
     pub summed: Summed,
+    /// What this itself cost in the last interval.
     pub cost: OwnCost,
     /// The process that was watched has ended.
     pub ended: bool,
@@ -31,6 +33,8 @@ pub struct Work {
 }
 
 impl Work {
+    /// Nothing yet, for so many events; `pid` is the process that is watched, if it is one.
+    #[must_use]
     pub fn new(namer: Namer, by: By, events: usize, pid: Option<i32>) -> Self {
         Self {
             summed: Summed::new(by, events),
@@ -54,6 +58,7 @@ impl Work {
         self.summed.find_names(&mut self.namer, until)
     }
 
+    /// Notes whether the watched process has ended.
     pub fn look_at_process(&mut self) {
         if let Some(pid) = self.pid
             && !self.ended
@@ -62,6 +67,7 @@ impl Work {
         }
     }
 
+    /// The lines of a row.
     pub fn detail(&mut self, wanted: &DetailRequest) -> Vec<DetailLine> {
         detail::lines(&self.summed, &mut self.namer, &mut self.code, wanted)
     }
@@ -81,18 +87,24 @@ pub enum Ask {
 /// What is ready.
 #[derive(Debug, Default)]
 pub struct Ready {
+    /// A newer table.
     pub table: Option<Shown>,
+    /// Lines of a row, and of which.
     pub detail: Option<(DetailRequest, Vec<DetailLine>)>,
+    /// Why there will be no more.
     pub trouble: Option<Error>,
 }
 
 /// A table, and what belongs to it.
 #[derive(Debug)]
 pub struct Shown {
+    /// The rows.
     pub sampled: Sampled,
     /// Of the last [`Ask::Restart`].
     pub number: u64,
+    /// What sampling and naming themselves cost.
     pub cost: OwnCost,
+    /// The process that was watched has ended.
     pub ended: bool,
 }
 
@@ -107,10 +119,12 @@ impl Desk {
         put(&mut self.ready.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Puts a table there.
     pub fn place(&self, table: Shown) {
         self.put(|ready| ready.table = Some(table));
     }
 
+    /// Puts the lines of a row there.
     pub fn place_detail(&self, of: DetailRequest, lines: Vec<DetailLine>) {
         self.put(|ready| ready.detail = Some((of, lines)));
     }
@@ -129,6 +143,7 @@ impl Desk {
 
 /// The screen's end of the thread that works.
 pub struct Worker {
+    /// Where results are.
     pub desk: Arc<Desk>,
     asks: Sender<Ask>,
 }
@@ -168,6 +183,7 @@ impl Worker {
         (Self { desk, asks }, received)
     }
 
+    /// Asks for something.
     pub fn ask(&self, ask: Ask) {
         // A thread that has ended has left on the desk why.
         let _ = self.asks.send(ask);

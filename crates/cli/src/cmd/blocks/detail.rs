@@ -6,8 +6,8 @@ use truecount_sample::blocks::{Histogram, PrefetchWindow};
 
 use super::view::{View, WIDEST};
 use crate::render::cycles::{bars, cycles, percentiles};
-use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, paint};
+use truecount_model::number::grouped;
 use truecount_record::names::base_name;
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View<'_>, at: usize) -> io::Result<()> {

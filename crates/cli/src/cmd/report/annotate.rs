@@ -5,8 +5,8 @@ use std::io::Write;
 
 use super::view::View;
 use crate::failure::Failure;
-use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, WARN, paint};
+use truecount_model::number::grouped;
 use truecount_record::listing::{self, CodeLine, Function, is_it};
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View, function: &str) -> Result<(), Failure> {

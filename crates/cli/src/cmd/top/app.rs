@@ -12,12 +12,12 @@ use super::screen::{Input, Keyboard, Screen};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::runner::Signals;
 use truecount_record::kallsyms::Kallsyms;
 use truecount_record::live::{
     Ask, By, DetailRequest, Live, Namer, Ready, Sampled, Work, Worker, cpu_time,
 };
 use truecount_record::{Chosen, Scope};
+use truecount_run::runner::Signals;
 
 /// What both forms need to know.
 pub(super) struct Settings {

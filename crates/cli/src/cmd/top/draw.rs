@@ -7,8 +7,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
 use super::model::{Detail, EventInfo, Model, Row};
+use truecount_model::number::{compact, grouped, size, time};
 use truecount_record::live::{Tab, Weight};
-use crate::render::number::{compact, grouped, size, time};
 use truecount_record::names::short;
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -189,7 +189,7 @@ fn table(model: &Model, width: usize) -> Vec<Line<'static>> {
     let other = model.others.iter().map(|w| w.samples).sum::<u64>();
     if other > 0 && model.filter.is_empty() && model.rows.len() < first + model.page {
         let row = Row {
-            key: super::naming::Key::new("(others)", ""),
+            key: truecount_record::live::Key::new("(others)", ""),
             weights: model.others.clone(),
         };
         out.push(table_row(model, &row, bar).style(DIM));

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use crate::CmdResult;
 use crate::failure::Failure;
-use crate::render::number::{grouped, time};
-use truecount_record::{Chains, Chosen, Request, Scope, choose, procfs};
-use crate::session::{parse_cpus, parse_duration};
+use crate::program_args::{parse_cpus, parse_duration};
 use model::{About, EventInfo};
+use truecount_model::number::{grouped, time};
 use truecount_record::live::By;
+use truecount_record::{Chains, Chosen, Request, Scope, choose, procfs};
 
 const EXAMPLES: &str = "\
 EXAMPLES

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::draw::{amount, ratio};
 use super::model::Model;
-use truecount_record::live::Weight;
 use crate::render;
-use crate::render::number::{grouped, size};
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::{grouped, size};
+use truecount_record::live::Weight;
 use truecount_record::names::short;
 
 /// What only the end knows.
