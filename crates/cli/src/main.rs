@@ -7,10 +7,10 @@ mod cmd;
 mod failure;
 mod output;
 mod program_args;
+mod progress;
 mod recording;
 mod render;
 mod sampling;
-mod state;
 
 use clap::Parser;
 use failure::Outcome;
