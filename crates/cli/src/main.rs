@@ -10,7 +10,6 @@ mod program_args;
 mod progress;
 mod recording;
 mod render;
-mod sampling;
 
 use clap::Parser;
 use failure::Outcome;
