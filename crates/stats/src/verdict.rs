@@ -91,7 +91,7 @@ impl Judged {
                 more_rounds: Some(k),
             } => format!("{word}: about {k} more rounds would decide"),
             Verdict::TooSmall { n, needed } => {
-                format!("{word}: {n} of at least {needed} rounds")
+                format!("{word}: {n} of at least {needed} runs each")
             }
             Verdict::Lower | Verdict::Higher | Verdict::Same if self.exact() => {
                 format!("{word} (exact counts, {} equal each)", self.comparison.n())
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(two[0].p_adjusted, 0.015625);
         // 2^(1 − 9) · 2 = 0.0078 < 0.01: one more round suffices, and fewer never could.
         assert_eq!(two[0].verdict, Verdict::TooSmall { n: 8, needed: 9 });
-        assert_eq!(two[0].to_string(), "n too small: 8 of at least 9 rounds");
+        assert_eq!(two[0].to_string(), "n too small: 8 of at least 9 runs each");
         // What is described costs the others nothing.
         let alone = described("branches:u", c, &Floors::default());
         assert_eq!(alone.verdict, Verdict::Described);
@@ -400,6 +400,6 @@ mod tests {
         let c = compare_paired(&[100u64; 5], &[200; 5], &Options::default()).unwrap();
         let j = one("instructions:u", c);
         assert_eq!(j.verdict, Verdict::TooSmall { n: 5, needed: 8 });
-        assert_eq!(j.to_string(), "n too small: 5 of at least 8 rounds");
+        assert_eq!(j.to_string(), "n too small: 5 of at least 8 runs each");
     }
 }

@@ -7,3 +7,4 @@ pub(crate) mod markup;
 pub(crate) mod number;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod width;

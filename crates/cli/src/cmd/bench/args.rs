@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::measure::{Ignore, Sink};
 use crate::failure::Failure;
 use crate::output::cannot_write;
+use crate::render::number::TimeUnit;
 use crate::session::{dev_null, open_input, parse_duration};
 use crate::source::Choice;
 use crate::source::virtual_pmu::CacheArgs;
@@ -143,6 +144,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(super) show: ShowArgs,
+
     /// Go on when a command fails; with codes, only for these exit statuses
     #[arg(short, long, value_name = "CODES", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     pub(super) ignore_failure: Option<String>,
@@ -165,6 +169,43 @@ pub(crate) struct Args {
     pub(super) fixed: crate::fixed::FixedArgs,
     #[command(flatten)]
     pub(super) cache: CacheArgs,
+}
+
+/// How results are shown: hyperfine's names for what means the same.
+#[derive(clap::Args)]
+pub(crate) struct ShowArgs {
+    /// Write JSON to FILE, as --json=FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_json: Option<PathBuf>,
+    /// Write comma-separated values to FILE, as --csv=FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_csv: Option<PathBuf>,
+    /// Write tables in Markdown to FILE, as --markdown=FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_markdown: Option<PathBuf>,
+    /// Write tables in AsciiDoc to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_asciidoc: Option<PathBuf>,
+    /// Write tables in Emacs' Org mode to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_orgmode: Option<PathBuf>,
+    /// Order of the commands in tables: as given, or by the median of their wall time
+    #[arg(long, value_enum, default_value_t = Sort::Command)]
+    pub(super) sort: Sort,
+    /// Unit of all times (default: the one that fits each)
+    #[arg(short = 'u', long, value_enum, value_name = "UNIT")]
+    pub(super) time_unit: Option<TimeUnit>,
+}
+
+/// The order of commands in tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Sort {
+    /// As given.
+    #[value(alias = "auto")]
+    Command,
+    /// By the median of the wall time, the fastest first.
+    #[value(alias = "mean-time", alias = "median-time")]
+    Time,
 }
 
 fn positive(text: &str) -> Result<usize, String> {

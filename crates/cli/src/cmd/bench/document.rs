@@ -136,6 +136,10 @@ pub(crate) struct Compared {
     pub(crate) metric: String,
     /// other / base; null when it is infinite.
     pub(crate) ratio: Option<f64>,
+    /// Ratio of the medians; null when it is infinite. `ratio` is the middle of the ratios round by round (of all pairs
+    /// of runs, with a baseline), which is what is compared.
+    #[serde(default)]
+    pub(crate) median_ratio: Option<f64>,
     /// Of the ratio; null without enough values, an infinite end is null.
     pub(crate) interval: Option<(Option<f64>, Option<f64>)>,
     pub(crate) confidence: f64,

@@ -1,5 +1,6 @@
 //! `--fail-above` and `--floor`: limits on metrics, and what the gates say. The rule itself is `truecount_stats::Gate`.
 
+use anstyle::Style;
 use serde::{Deserialize, Serialize};
 use truecount_events::metrics::{Metrics, Worse as Row};
 use truecount_stats::{Floors, Gate, GateExit, Outcome, Worse};
@@ -9,6 +10,7 @@ use super::document::{Map, Metric};
 use super::stop::percent;
 use crate::failure::Failure;
 use crate::render::number::significant;
+use crate::render::style::{BAD, GOOD, WARN};
 
 /// A metric and a share.
 #[derive(Debug, Clone)]
@@ -106,6 +108,15 @@ pub(crate) struct GateRow {
 }
 
 impl GateRow {
+    /// How the line looks.
+    pub(super) fn style(&self) -> Style {
+        match self.outcome.as_str() {
+            "passed" => GOOD,
+            "regressed" => BAD,
+            _ => WARN,
+        }
+    }
+
     /// One line for people.
     pub(super) fn line(&self) -> String {
         let who = match (&self.other, &self.base) {

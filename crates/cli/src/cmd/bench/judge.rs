@@ -73,6 +73,7 @@ impl Judge {
                 environment: &document.environment,
                 baseline: self.baseline.as_ref(),
                 accept: self.accept,
+                rounds: document.rounds,
             },
             &Family {
                 gates: &self.gates,

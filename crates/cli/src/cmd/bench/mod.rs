@@ -17,6 +17,7 @@ mod metrics;
 mod params;
 mod plan;
 mod progress;
+mod sentence;
 mod separated;
 mod stop;
 mod svg;
@@ -32,9 +33,11 @@ use crate::failure::{Failure, Outcome};
 use crate::fixed::Fixed;
 use crate::output::{Output, cannot_write};
 use crate::render::json;
+use crate::render::number::show_times_in;
 use crate::session::{Session, fresh_seed, parse_cpus};
 use crate::source::select;
 pub(crate) use args::Args;
+use args::Sort;
 use capture::Capture;
 use document::{Command, Document, Map, SCHEMA};
 use hooks::Hook;
@@ -186,7 +189,17 @@ fn conclude(
     mut document: Document,
     stopped: Option<Failure>,
 ) -> CmdResult {
+    if let Some(unit) = args.show.time_unit {
+        show_times_in(unit);
+    }
     let gate = judge.apply(&mut document);
+    if args.show.sort == Sort::Time {
+        document.commands.sort_by(|a, b| {
+            let time = |c: &Command| c.metrics.get("wall-time")?.summary();
+            let median = |c: &Command| time(c).map_or(f64::INFINITY, |s| s.median.to_f64());
+            median(a).total_cmp(&median(b))
+        });
+    }
     let any = document.commands.iter().any(|command| {
         let mut metrics = command.metrics.iter();
         command.runs > 0 || metrics.any(|(_, metric)| !metric.samples.is_empty())
@@ -218,13 +231,19 @@ fn show(args: &Args, document: &Document) -> Vec<Failure> {
     if !taken {
         print(&|out| text::write(out, document));
     }
+    let show = &args.show;
     type Writer = fn(&mut dyn Write, &Document) -> std::io::Result<()>;
-    let forms: [(&Option<std::path::PathBuf>, Writer); 5] = [
+    let forms: [(&Option<std::path::PathBuf>, Writer); 10] = [
         (&args.save, json::write),
         (&args.json, json::write),
         (&args.csv, separated::write),
         (&args.markdown, markdown::write),
         (&args.html, html::write),
+        (&show.export_json, json::write),
+        (&show.export_csv, separated::write),
+        (&show.export_markdown, markdown::write),
+        (&show.export_asciidoc, markdown::asciidoc),
+        (&show.export_orgmode, markdown::orgmode),
     ];
     for (path, write) in forms {
         let Some(path) = path else { continue };
