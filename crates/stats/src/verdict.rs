@@ -129,26 +129,15 @@ pub fn verdicts<S: Into<String>>(
     family: impl IntoIterator<Item = (S, Comparison)>,
     floors: &Floors,
 ) -> Vec<Judged> {
-    verdicts_after(1, family, floors)
-}
-
-/// As [`verdicts`], for a measurement that may have ended at any of so many `looks` at the result because it was
-/// decided: every look is a chance of a false verdict, so every p is multiplied by their number (Bonferroni).
-pub fn verdicts_after<S: Into<String>>(
-    looks: usize,
-    family: impl IntoIterator<Item = (S, Comparison)>,
-    floors: &Floors,
-) -> Vec<Judged> {
     let family: Vec<(String, Comparison)> =
         family.into_iter().map(|(s, c)| (s.into(), c)).collect();
-    let looks = looks.max(1);
     let adjusted = holm(
         &family
             .iter()
-            .map(|(_, c)| Some((c.p * looks as f64).min(1.0)))
+            .map(|(_, c)| Some((c.p * c.looks.max(1) as f64).min(1.0)))
             .collect::<Vec<_>>(),
     );
-    let tests = family.len().saturating_mul(looks);
+    let tests = family.len();
     family
         .into_iter()
         .zip(adjusted)
@@ -181,7 +170,11 @@ pub fn described(metric: impl Into<String>, comparison: Comparison, floors: &Flo
 
 fn judge(c: &Comparison, p_adjusted: f64, floor: f64, tests: usize) -> Verdict {
     let n = c.n();
-    let needed = smallest_n(c.design, c.significance, tests);
+    let needed = smallest_n(
+        c.design,
+        c.significance,
+        tests.saturating_mul(c.looks.max(1)),
+    );
     let Some((low, high)) = c.interval else {
         return Verdict::TooSmall {
             n,
@@ -312,7 +305,7 @@ mod tests {
     #[test]
     fn looks_are_paid_for() {
         let c = given(12, 1.05, (1.03, 1.07), 0.002);
-        let at = |looks| verdicts_after(looks, [("wall", c)], &Floors::default()).remove(0);
+        let at = |looks| one("wall", Comparison { looks, ..c });
         assert_eq!(at(1).verdict, Verdict::Higher);
         assert_eq!(at(6).p_adjusted, 0.012);
         assert!(matches!(at(6).verdict, Verdict::Undecided { .. }));

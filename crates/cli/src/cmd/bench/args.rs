@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::measure::{Ignore, Sink};
+use super::stop::Wish;
 use crate::failure::Failure;
 use crate::output::cannot_write;
 use crate::render::number::TimeUnit;
@@ -28,8 +29,9 @@ EXAMPLES
   truecount bench --baseline base.json --fail-above instructions:u=0.5% -- ./prog
 
 Every round runs each command once, in an order shuffled from the printed seed. A command counts as
-changed only when the adjusted p is below 0.05 and the whole interval lies beyond the metric's
-floor. Addresses are not randomised unless --aslr is given. Strings are split into words without a
+changed only when the adjusted p is below 0.01 and the whole interval lies beyond the metric's
+floor (Holm's adjustment over what is judged: the gated metrics; without gates instructions, wall
+time and what -e and -M name). Addresses are not randomised unless --aslr is given. Strings are split into words without a
 shell; --shell gives them to one.";
 
 /// Measure and compare commands
@@ -44,14 +46,21 @@ pub(crate) struct Args {
     pub(super) words: Vec<OsString>,
 
     /// Number of measured rounds
-    #[arg(short = 'n', long = "rounds", value_name = "N", value_parser = rounds)]
+    #[arg(short = 'n', long = "rounds", visible_alias = "runs", value_name = "N", value_parser = rounds)]
     pub(super) rounds: Option<usize>,
     /// Measure for this long, such as 30s
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "rounds")]
     pub(super) budget: Option<Duration>,
-    /// Measure until the interval of METRIC (default wall-time) is within ± this, such as 1%
-    #[arg(long, value_name = "[METRIC=]PCT", conflicts_with_all = ["rounds", "budget"])]
+    /// Measure until the comparisons are decided (at most 1000 rounds and a minute a command), or until the interval of
+    /// METRIC (default wall-time) is within ± this, such as 1%
+    #[arg(long, value_name = "decided|[METRIC=]PCT", conflicts_with_all = ["rounds", "budget"])]
     pub(super) until: Vec<String>,
+    /// Rounds at least (default 10, or what the comparisons need to be decided at all)
+    #[arg(long, value_name = "N", value_parser = rounds, conflicts_with_all = ["rounds", "budget"])]
+    pub(super) min_runs: Option<usize>,
+    /// Rounds at most (default 5000, or 3 s a command)
+    #[arg(long, value_name = "N", value_parser = rounds, conflicts_with_all = ["rounds", "budget"])]
+    pub(super) max_runs: Option<usize>,
     /// Rounds before the measured ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) warmup: usize,
@@ -71,15 +80,20 @@ pub(crate) struct Args {
     /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
     #[arg(long, value_name = "DIR")]
     pub(super) event_dir: Option<PathBuf>,
+    /// Measure more than instructions, wall time, CPU time and peak memory: cycles, branches, misses, user and system
+    /// time, faults, context switches
+    #[arg(short, long)]
+    pub(super) detailed: bool,
     /// Measure only what -e and -M name
     #[arg(long)]
     pub(super) only: bool,
     /// Who counts events
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     pub(super) source: Choice,
-    /// Runs of each command under --source step or virtual
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = positive)]
-    pub(super) exact_runs: usize,
+    /// Runs of each command under --source step or virtual (default: 5 or what the comparisons need, and up to 40 while
+    /// the counts of a command differ)
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(super) exact_runs: Option<usize>,
     /// Let the kernel rotate counters instead of measuring events in batches; counts are scaled
     #[arg(long)]
     pub(super) multiplex: bool,
@@ -226,6 +240,17 @@ fn rounds(text: &str) -> Result<usize, String> {
 }
 
 impl Args {
+    /// What is said about the number of rounds.
+    pub(super) fn wish(&self) -> Wish<'_> {
+        Wish {
+            rounds: self.rounds,
+            budget: self.budget,
+            until: &self.until,
+            min: self.min_runs,
+            max: self.max_runs,
+        }
+    }
+
     pub(super) fn ignore(&self) -> Result<Ignore, Failure> {
         match self.ignore_failure.as_deref() {
             None => Ok(Ignore::Nothing),

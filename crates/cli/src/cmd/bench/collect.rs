@@ -7,6 +7,7 @@ use crate::model::{Precision, Reading, SourceKind};
 use crate::wanted::Wanted;
 
 /// One metric while it grows.
+#[derive(Clone)]
 struct Growing {
     name: String,
     unit: String,
@@ -21,7 +22,7 @@ struct Growing {
 }
 
 /// The samples of one command.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Collected {
     metrics: Vec<Growing>,
     /// Measured native runs.
@@ -88,6 +89,17 @@ impl Collected {
                 }
             }
         }
+    }
+
+    /// Whether counts of the engine or of single steps, which nothing from outside changes, differ between runs.
+    pub(super) fn counts_differ(&self) -> bool {
+        self.metrics
+            .iter()
+            .filter(|metric| matches!(metric.source, Some(SourceKind::Virtual | SourceKind::Step)))
+            .any(|metric| {
+                let first = metric.samples.first();
+                metric.samples.iter().any(|sample| Some(sample) != first)
+            })
     }
 
     /// The samples of a metric, by its name with or without filter.

@@ -79,6 +79,8 @@ pub(super) struct Sides<'d> {
     pub(super) accept: Accept,
     /// Measured rounds.
     pub(super) rounds: usize,
+    /// How often the rounds may have been looked at before they ended.
+    pub(super) looks: usize,
 }
 
 /// Differences between the baseline and today that the user takes for harmless.
@@ -97,7 +99,8 @@ pub(super) struct Family<'l> {
 }
 
 impl Family<'_> {
-    fn has(&self, metric: &str) -> bool {
+    /// Whether a metric is judged.
+    pub(super) fn has(&self, metric: &str) -> bool {
         if !self.gates.is_empty() {
             return self.gates.iter().any(|gate| gate.covers(metric));
         }
@@ -204,7 +207,12 @@ fn pairs_of(
                 &provenance(environments.map(|(base, _)| base), accept, metric, before),
                 &provenance(environments.map(|(_, other)| other), accept, metric, after),
             );
-            let comparison = compare_metric(before, after, paired);
+            let mut comparison = compare_metric(before, after, paired);
+            // Runs of the engine end by what one command shows, never by how two compare.
+            let native = !matches!(after.source, Some(SourceKind::Virtual | SourceKind::Step));
+            if let Some(comparison) = comparison.as_mut().filter(|_| native) {
+                comparison.looks = sides.looks;
+            }
             if comparison.is_none() && reasons.is_empty() {
                 // No round counted both.
                 reasons.push(Incomparable::NotCounted);

@@ -27,6 +27,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use truecount_stats::Repeats;
+
 use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
@@ -41,12 +43,13 @@ use args::Sort;
 use capture::Capture;
 use document::{Command, Document, Map, SCHEMA};
 use hooks::Hook;
+use jobs::Job;
 use judge::Judge;
 use measure::{ExactRuns, Setting};
 
 /// Runs `truecount bench`.
 pub(crate) fn run(args: &Args) -> CmdResult {
-    let judge = Judge::new(args)?;
+    let mut judge = Judge::new(args)?;
     if let Some(path) = &args.from {
         let document = baseline::read(path)?;
         if let Some(command) = document.commands.first() {
@@ -67,7 +70,6 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let written = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
     let setup = Hook::new("--setup", &args.setup, written)?;
     let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
-    let rule = stop::Rule::from_args(args.rounds, args.budget, &args.until)?;
     let fixed = args.fixed.fixed();
     let cpus = match &args.cpu {
         Some(text) => {
@@ -79,7 +81,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut source = select(args.source)?;
     let machine = crate::machine::this(args.event_dir.as_deref())?;
     let plan = plan::make(args, &mut *source, &machine)?;
-    judge.check(jobs.len(), &plan.collected().finish(0))?;
+    let planned = plan.collected().finish(0);
+    judge.check(jobs.len(), &planned)?;
+    let tests = judge.tests(jobs.len(), &planned);
+    let rule = stop::Rule::new(&args.wish(), tests, plan.batches.len())?;
+    judge.looks = rule.looks();
     let setting = Setting {
         jobs: &jobs,
         prepare: Hook::new("--prepare", &args.prepare, written)?,
@@ -117,7 +123,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             &plan.batches,
             collected,
             (seed, args.warmup),
-            &rule,
+            (&rule, &|collected, rounds| {
+                let commands = commands_of(&jobs, collected.to_vec(), rounds);
+                judge.decided(&commands, &environment, rounds)
+            }),
         );
         collected = outcome.collected;
         measured = outcome.rounds;
@@ -131,7 +140,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         let mut exact = ExactRuns {
             source: &mut *source,
             groups: &plan.engine,
-            runs: args.exact_runs,
+            repeats: args
+                .exact_runs
+                .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
+            time: rule.exact_time(jobs.len()),
         };
         stopped = measure::exact_runs(
             &setting,
@@ -146,22 +158,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         cleanup.run(&mut session, job)?;
     }
 
-    let commands: Vec<Command> = jobs
-        .iter()
-        .zip(collected)
-        .map(|(job, collected)| Command {
-            command: job
-                .argv
-                .iter()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
-            name: job.name.clone(),
-            parameters: Map(job.values.clone()),
-            runs: collected.runs,
-            failures: collected.failures,
-            metrics: collected.finish(measured),
-        })
-        .collect();
+    let commands = commands_of(&jobs, collected, measured);
     let mut notes = plan.notes;
     if let Some(fixed) = &fixed {
         notes.extend(fixed.record(&missing, &mut environment));
@@ -180,6 +177,25 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         environment,
     };
     conclude(args, &judge, document, stopped)
+}
+
+/// The commands with what was collected of them.
+fn commands_of(jobs: &[Job], collected: Vec<collect::Collected>, rounds: usize) -> Vec<Command> {
+    jobs.iter()
+        .zip(collected)
+        .map(|(job, collected)| Command {
+            command: job
+                .argv
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            name: job.name.clone(),
+            parameters: Map(job.values.clone()),
+            runs: collected.runs,
+            failures: collected.failures,
+            metrics: collected.finish(rounds),
+        })
+        .collect()
 }
 
 /// Judges a result, shows it and writes the files.

@@ -13,18 +13,23 @@ use crate::model::{Reading, SourceKind};
 use crate::source::{Native, Source, needs_hardware};
 use crate::wanted::{self, Resource, Wanted, WantedGroup};
 
-/// Resources that every native run tells, in the order shown.
-const RESOURCES: [Resource; 6] = [
-    Resource::Wall,
+/// Resources that every native run tells, in the order shown. CPU time is the sum, which the scheduler accounts for
+/// precisely; user and system time split it by ticks of the kernel's clock.
+const RESOURCES: [Resource; 3] = [Resource::Wall, Resource::CpuTime, Resource::MaxRss];
+
+/// More of them, for `--detailed`.
+const DETAILED_RESOURCES: [Resource; 4] = [
     Resource::User,
     Resource::System,
-    Resource::MaxRss,
     Resource::PageFaults,
     Resource::ContextSwitches,
 ];
 
 /// Events counted without -e, where the CPU has them. The first is the anchor of every batch.
-const DEFAULT_EVENTS: &str = "instructions:u,cycles:u,branches:u,branch-misses:u,cache-misses:u";
+const DEFAULT_EVENTS: &str = "instructions:u";
+
+/// With `--detailed`.
+const DETAILED_EVENTS: &str = "instructions:u,cycles:u,branches:u,branch-misses:u,cache-misses:u";
 
 /// What is measured and how.
 pub(super) struct Plan {
@@ -82,6 +87,7 @@ pub(super) fn make(
     };
     let default = match kind {
         _ if args.only => Vec::new(),
+        SourceKind::Hardware if args.detailed => wanted::resolve(DETAILED_EVENTS, machine, true)?,
         SourceKind::Hardware => wanted::resolve(DEFAULT_EVENTS, machine, true)?,
         _ => wanted::resolve(
             source.default_events(crate::source::Target::Command),
@@ -117,7 +123,13 @@ pub(super) fn make(
     let mut fixed: Vec<Wanted> = if args.only {
         Vec::new()
     } else {
-        RESOURCES.into_iter().map(Wanted::resource).collect()
+        let more: &[Resource] = if args.detailed {
+            &DETAILED_RESOURCES
+        } else {
+            &[]
+        };
+        let all = RESOURCES.iter().chain(more).copied();
+        all.map(Wanted::resource).collect()
     };
     for wanted in resources.into_iter().flat_map(|group| group.members) {
         if !fixed.iter().any(|old| old.name == wanted.name) {
