@@ -11,6 +11,7 @@ mod machine;
 mod metrics;
 mod model;
 mod output;
+mod recording;
 mod render;
 mod runner;
 mod sampling;

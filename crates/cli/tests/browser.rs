@@ -51,7 +51,7 @@ fn chromium(directory: &Path, arguments: &[&str], page: &Path) -> Option<Output>
             Err(error) => panic!("{name}: {error}"),
         }
     }
-    println!("skipped: no Chromium on this machine");
+    truecount_testing::skip!("chromium", "no Chromium on this machine");
     None
 }
 

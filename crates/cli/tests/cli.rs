@@ -18,6 +18,8 @@ mod exactness;
 mod files;
 #[path = "cli/gates.rs"]
 mod gates;
+#[path = "cli/latency.rs"]
+mod latency;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/overhead.rs"]
@@ -38,5 +40,3 @@ mod support;
 mod system;
 #[path = "cli/threads.rs"]
 mod threads;
-#[path = "cli/timed.rs"]
-mod timed;

@@ -163,15 +163,8 @@ fn all(directory: &Path, cases: &[Case]) {
 }
 
 /// What can be measured where the engine and a C compiler work.
-fn virtual_pmu(directory: &Path) -> bool {
-    let here = std::env::consts::ARCH == "x86_64"
-        && run(directory, &["check", "--require", "virtual"])
-            .status
-            .success();
-    if !here {
-        println!("skipped: the virtual PMU does not work here");
-    }
-    here
+fn virtual_pmu() -> bool {
+    truecount_testing::counts(env!("CARGO_BIN_EXE_truecount"), "virtual")
 }
 
 /// A program whose every instruction is in this file, so that counts and functions are the same everywhere.
@@ -187,7 +180,7 @@ fn program(directory: &Path) -> bool {
         .output()
         .is_ok_and(|output| output.status.success());
     if !made {
-        println!("skipped: no working C compiler");
+        truecount_testing::skip!("cc", "no working C compiler");
     }
     made
 }
@@ -257,7 +250,7 @@ fn counted_by_the_kernel() {
         .status
         .success()
     {
-        println!("skipped: the kernel counts nothing for this user");
+        truecount_testing::skip!("software", "the kernel counts nothing for this user");
         return;
     }
     all(directory.path(), &cases::SOFTWARE);
@@ -273,7 +266,7 @@ fn every_machine() {
 #[test]
 fn measured_by_the_virtual_pmu() {
     let directory = tempfile::tempdir().unwrap();
-    if virtual_pmu(directory.path()) && program(directory.path()) {
+    if virtual_pmu() && program(directory.path()) {
         cases::write_files(directory.path());
         all(directory.path(), &cases::VIRTUAL);
     }
@@ -286,7 +279,6 @@ fn measured_by_single_steps() {
         .status
         .success()
     {
-        println!("skipped: single-stepping does not work here");
         return;
     }
     if program(directory.path()) {
@@ -325,8 +317,9 @@ fn recorded() {
         ],
     );
     if record.status.code() == Some(125) {
-        println!(
-            "skipped: {}",
+        truecount_testing::skip!(
+            "software",
+            "{}",
             String::from_utf8_lossy(&record.stderr).trim()
         );
         return;
@@ -343,8 +336,9 @@ fn recordings() {
     );
     let data = shared.join("data/perfdata");
     if !data.is_dir() {
-        println!(
-            "skipped: no recordings at {} (set TRUECOUNT_SHARED)",
+        truecount_testing::skip!(
+            "data",
+            "no recordings at {} (set TRUECOUNT_SHARED)",
             data.display()
         );
         return;

@@ -55,7 +55,7 @@ fn record(file: &File, options: &[&str]) -> Option<u64> {
     let output = truecount(&arguments);
     let said = text(&output.stderr);
     if output.status.code() == Some(125) {
-        println!("skipped: {}", said.trim());
+        truecount_testing::skip!("software", "{}", said.trim());
         return None;
     }
     assert!(output.status.success(), "{said}");
@@ -120,7 +120,7 @@ fn what_is_recorded_is_reported_and_perf_reads_it() {
             );
         }
         Ok(perf) => panic!("perf script: {}", text(&perf.stderr)),
-        Err(error) => println!("skipped: perf script ({error})"),
+        Err(error) => truecount_testing::skip!("perf", "perf script ({error})"),
     }
 }
 
@@ -239,7 +239,7 @@ fn a_program_that_cannot_be_executed_leaves_the_recording_before_it() {
         }
         let output = truecount(&arguments);
         if output.status.code() == Some(125) {
-            println!("skipped: {}", text(&output.stderr).trim());
+            truecount_testing::skip!("software", "{}", text(&output.stderr).trim());
             return;
         }
         assert_eq!(output.status.code(), Some(126), "{}", text(&output.stderr));
@@ -257,7 +257,7 @@ fn a_corrupted_recording_is_an_error_with_its_place() {
     let file = shared
         .join("data/perfdata/perf_data_converter/perf.data.piped.corrupted.zero_size_sample-3.2");
     if !file.is_file() {
-        println!("skipped: no recording at {}", file.display());
+        truecount_testing::skip!("data", "no recording at {}", file.display());
         return;
     }
     refused(&["report", file.to_str().unwrap()], 1, "offset 0xbfd0");
@@ -301,5 +301,95 @@ fn documents_follow_their_schemas() {
         follows("report-diff.json", &diff, |d| {
             d["rows"][0]["before"] = 2.into();
         });
+    }
+}
+
+/// A loop of one block in the text of `perf script`: cycles by whether the branch before was mispredicted, which every
+/// fifth is.
+fn loop_text(cycles: impl Fn(bool, u32) -> u32) -> String {
+    let mut text = String::new();
+    let mut state = 1u32;
+    for _ in 0..200 {
+        let mut stack = Vec::new();
+        let mut mispredicted = false;
+        for _ in 0..31 {
+            state = state.wrapping_mul(1_103_515_245).wrapping_add(12345);
+            let taken = cycles(mispredicted, state >> 16) + (state >> 8) % 2;
+            mispredicted = (state >> 20).is_multiple_of(5);
+            let flag = if mispredicted { 'M' } else { 'P' };
+            stack.push(format!(" 0x401080/0x401050/{flag}/-/-/{taken}"));
+        }
+        // Newest first.
+        stack.reverse();
+        text.push_str(&format!(" 401060{}\n", stack.concat()));
+    }
+    text
+}
+
+/// A misprediction is not a cache miss: no prefetch helps it, in the text, in the document, in the chart.
+#[test]
+fn a_misprediction_is_no_prefetch_window() {
+    let file = File::new("mispredicted");
+    std::fs::write(
+        &file.0,
+        loop_text(|mispredicted, _| if mispredicted { 41 } else { 20 }),
+    )
+    .unwrap();
+    let page = File::new("mispredicted.html");
+    let arguments = ["blocks", file.name(), "--block", "0x401050"];
+    let output = truecount(&[&arguments[..], &["--html", page.name()]].concat());
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        said.contains("after a mispredicted branch") && said.contains("mode 4"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("cycles before the load") && !said.contains("Prefetch window"),
+        "{said}"
+    );
+    assert!(
+        said.contains("nothing here for a prefetch to win"),
+        "{said}"
+    );
+    let page = std::fs::read_to_string(page.name()).unwrap();
+    assert!(!page.contains("prefetch window"), "{page}");
+    let document = truecount(&[&arguments[..], &["--json"]].concat());
+    let document: Value = serde_json::from_slice(&document.stdout).unwrap();
+    assert!(document["blocks"][0]["prefetch_window"].is_null());
+}
+
+/// The window of misses after predicted branches, the same number everywhere, whatever mispredictions cost beside it.
+#[test]
+fn the_prefetch_window_is_the_same_everywhere() {
+    let file = File::new("window");
+    let cycles = |mispredicted, random: u32| match (mispredicted, random % 5) {
+        (true, _) => 650,
+        (false, 0..3) => 20,
+        (false, _) => 338,
+    };
+    std::fs::write(&file.0, loop_text(cycles)).unwrap();
+    let (page, chart) = (File::new("window.html"), File::new("window.svg"));
+    let arguments = ["blocks", file.name(), "--block", "0x401050"];
+    let pictures = ["--html", page.name(), "--svg", chart.name()];
+    let output = truecount(&[&arguments[..], &pictures].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document = truecount(&[&arguments[..], &["--json"]].concat());
+    let document: Value = serde_json::from_slice(&document.stdout).unwrap();
+    let window = document["blocks"][0]["prefetch_window"]["window"].as_f64();
+    let window = window.unwrap();
+    assert!((315.0..=320.0).contains(&window), "{window}");
+    let said = text(&output.stdout);
+    assert!(
+        said.contains(&format!("{window:.0} cycles to win")),
+        "{said}"
+    );
+    for picture in [&page, &chart] {
+        let drawn = std::fs::read_to_string(picture.name()).unwrap();
+        assert!(
+            drawn.contains(&format!("prefetch window: {window:.0} cycles")),
+            "{drawn}"
+        );
+        assert!(drawn.contains("prefers-color-scheme:dark"));
     }
 }

@@ -19,7 +19,7 @@ fn pmu(test: &str) -> bool {
     match Counter::<Fence>::open("instructions:u") {
         Ok(_) => true,
         Err(error) => {
-            println!("skipped: no PMU for {test}: {error}");
+            truecount_testing::skip!("counters", "no PMU for {test}: {error}");
             false
         }
     }
@@ -71,7 +71,7 @@ fn all_of_this_under_the_virtual_pmu() {
     let mut running = match virt::launch(&mut command, &virt::Options::default()) {
         Ok(running) => running,
         Err(virt::LaunchError::PtraceForbidden { error }) => {
-            println!("skipped: ptrace is not permitted: {error}");
+            truecount_testing::skip!("virtual", "ptrace is not permitted: {error}");
             return;
         }
         Err(error) => panic!("{error}"),
@@ -186,7 +186,7 @@ fn a_loop_of_known_length_is_the_same_in_1000_of_1000_reads() {
 #[test]
 fn a_disturbed_read_is_worth_the_same() {
     if cfg!(not(target_arch = "x86_64")) {
-        println!("skipped: only x86 counters count interrupts");
+        truecount_testing::skip!("x86-64", "only x86 counters count interrupts");
         return;
     }
     if !pmu("disturbed reads") {
@@ -202,8 +202,9 @@ fn a_disturbed_read_is_worth_the_same() {
     }
     // The bare reader, and the long run: the sum of regions plus what lies between is the whole.
     let Some(bare) = exact.difference() else {
-        println!(
-            "skipped: the bare reader: {EXACT} is read by {:?}",
+        truecount_testing::skip!(
+            "rdpmc",
+            "the bare reader: {EXACT} is read by {:?}",
             exact.method()
         );
         return;
@@ -230,7 +231,7 @@ fn every_way_to_read_counts_the_same_loop() {
         let counter = match Options::new().mode(mode).open::<Fence>("instructions:u") {
             Ok(counter) => counter,
             Err(error @ Error::NoUserRead { .. }) => {
-                println!("skipped: {mode:?}: {error}");
+                truecount_testing::skip!("rdpmc", "{mode:?}: {error}");
                 continue;
             }
             Err(error) => panic!("{mode:?}: {error}"),
@@ -373,7 +374,7 @@ fn multiplexed_events_are_labelled_scaled() {
 #[test]
 fn a_silent_interrupt_event_is_noticed() {
     if cfg!(not(target_arch = "x86_64")) {
-        println!("skipped: only x86 counters count interrupts");
+        truecount_testing::skip!("x86-64", "only x86 counters count interrupts");
         return;
     }
     if !pmu("silent interrupts") || only_hardware("a wrong interrupt event") {
@@ -463,8 +464,9 @@ fn a_lost_counter_is_noticed() {
     use truecount::perf::{Event, EventAttr, Target};
     let counter: Counter = Counter::open("instructions:u").unwrap();
     if counter.method() != Method::Fast {
-        println!(
-            "skipped: instructions:u is read by {:?} here",
+        truecount_testing::skip!(
+            "rdpmc",
+            "instructions:u is read by {:?} here",
             counter.method()
         );
         return;
@@ -477,7 +479,7 @@ fn a_lost_counter_is_noticed() {
         .flat_map(|cpu| (0..16).map(move |_| Event::open(&attr, Target::Cpu(cpu))))
         .collect();
     if greedy.iter().any(Result::is_err) && greedy.iter().all(Result::is_err) {
-        println!("skipped: not allowed to count system-wide");
+        truecount_testing::skip!("privilege", "not allowed to count system-wide");
         return;
     }
     std::thread::sleep(std::time::Duration::from_millis(50));

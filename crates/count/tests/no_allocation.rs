@@ -60,7 +60,7 @@ fn no_read_allocates() {
         let counter: Counter = match Options::new().mode(mode).open(event) {
             Ok(counter) => counter,
             Err(error) => {
-                println!("skipped: {event} ({mode:?}): {error}");
+                truecount_testing::skip!("counters", "{event} ({mode:?}): {error}");
                 continue;
             }
         };
@@ -79,7 +79,7 @@ fn no_read_allocates() {
             let mut points = [0; 2];
             assert_eq!(allocations(|| assert_eq!(set.read(&mut points), 2)), 0);
         }
-        Err(error) => println!("skipped: {error}"),
+        Err(error) => truecount_testing::skip!("software", "{error}"),
     }
 }
 

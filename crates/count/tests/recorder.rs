@@ -199,7 +199,7 @@ fn a_full_disk_loses_nothing_written_and_is_reported_once() {
         .env(CHILD, &path)
         .output();
     let Ok(output) = output else {
-        println!("skipped: no bash to limit the size of files");
+        truecount_testing::skip!("bash", "no bash to limit the size of files");
         return;
     };
     let stdout = String::from_utf8_lossy(&output.stdout);

@@ -7,26 +7,25 @@
 mod ahead;
 mod areas;
 mod index;
+pub mod kept;
 mod links;
 mod saved;
 
-pub use areas::{in_code, overlaps_engine};
-
+use crate::block::{Block, NONE};
 use crate::layout::{Context, MAX_WATCHES, TABLES, Watch};
-use crate::pages;
-use crate::state::{self, Global, Table};
+use crate::own_memory::{self, AREA, MAX_AREAS};
+use crate::pages::{self, Pages};
 use crate::sys;
+use crate::table::Table;
 use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
 use crate::{check, clock, counts};
 use ahead::Reader;
-use areas::{AREA, Area, MAX_AREAS, code};
+use areas::{Area, code};
 use core::mem::offset_of;
-
-/// No block, no exit.
-pub const NONE: u32 = u32::MAX;
+use kept::Kept;
 
 pub const OFFSETS: Offsets = Offsets {
     count: offset_of!(Context, count) as u32,
@@ -51,36 +50,6 @@ const CONFIG: Config = Config {
     watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
     own_clock: false,
 };
-
-/// A translated block.
-#[derive(Clone, Copy)]
-pub struct Block {
-    pub pc: u64,
-    pub body: u64,
-    pub host_end: u64,
-    pub syscall: u64,
-    /// Its entries for indirect branches.
-    first_entry: u32,
-    /// Exits that lead here.
-    incoming: u32,
-    pub first_exit: u32,
-    /// Next block on the same page, for the first and the last page.
-    pub page_next: [u32; 2],
-    /// It is in the list of its first, of its last page.
-    pub listed: [bool; 2],
-    pub guest_len: u32,
-    records: u32,
-    pub record_count: u16,
-    pub insns: u16,
-    /// With per-block counters: its own.
-    pub counter: u32,
-    pub exit_count: u8,
-    /// Its bytes were copied behind its cold code, to compare (0: they cannot change).
-    copy: u64,
-    /// Reachable; else *dormant* until its page is executed again unchanged.
-    pub valid: bool,
-    pub unsupported: bool,
-}
 
 /// A checked entry into a block for one way of indirect branches.
 #[derive(Clone, Copy)]
@@ -114,6 +83,8 @@ pub struct Exit {
 }
 
 pub struct Cache {
+    /// Blocks of a snapshot.
+    pub kept: Kept,
     areas: [Option<Area>; MAX_AREAS],
     area_count: usize,
     pub blocks: Table<Block>,
@@ -132,34 +103,37 @@ pub struct Cache {
     watches: [Watch; MAX_WATCHES],
 }
 
-pub static CACHE: Global<Cache> = Global::new(Cache {
-    areas: [None; MAX_AREAS],
-    area_count: 0,
-    blocks: Table::new(),
-    exits: Table::new(),
-    records: Table::new(),
-    hash: core::ptr::null_mut(),
-    hash_bits: 0,
-    hash_used: 0,
-    entries: Table::new(),
-    bucket: [const { Table::new() }; Via::COUNT],
-    live: [(u64::MAX, 0); 512],
-    once: [(0, NONE); 256],
-    watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
-});
-
 fn once_slot(pc: u64) -> usize {
     (pc ^ pc >> 8) as usize & 255
 }
 
 impl Cache {
+    pub const fn new() -> Self {
+        Self {
+            kept: Kept::new(),
+            areas: [None; MAX_AREAS],
+            area_count: 0,
+            blocks: Table::new(),
+            exits: Table::new(),
+            records: Table::new(),
+            hash: core::ptr::null_mut(),
+            hash_bits: 0,
+            hash_used: 0,
+            entries: Table::new(),
+            bucket: [const { Table::new() }; Via::COUNT],
+            live: [(u64::MAX, 0); 512],
+            once: [(0, NONE); 256],
+            watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
+        }
+    }
+
     pub fn init(&mut self) {
         self.blocks.init(8 << 20);
         self.exits.init(24 << 20);
         self.records.init(192 << 20);
         self.entries.init(8 << 20);
         self.hash_bits = 14;
-        self.hash = state::reserve(4 << self.hash_bits) as *mut u32;
+        self.hash = own_memory::reserve(4 << self.hash_bits) as *mut u32;
     }
 
     /// Times what lies between these addresses from now on (nothing is translated yet), and measures
@@ -189,8 +163,14 @@ impl Cache {
     /// `once` makes a block of one instruction that nothing will find again. `exit`
     /// is the exit that asked: if it corrects the count on its way, its correction
     /// is put in front and it is linked.
-    pub fn translate(&mut self, pc: u64, via: Option<Via>, once: bool, exit: u32) -> Option<u32> {
-        let pages = pages::PAGES.get();
+    pub fn translate(
+        &mut self,
+        pages: &mut Pages,
+        pc: u64,
+        via: Option<Via>,
+        once: bool,
+        exit: u32,
+    ) -> Option<u32> {
         if !pages.readable(pc) {
             return None;
         }
@@ -244,7 +224,6 @@ impl Cache {
         }
         counts::describe(pc, &built);
         let last = pc + u64::from(built.guest_len.max(1)) - 1;
-        let pages = pages::PAGES.get();
         let mut copy = 0;
         if once || !pages.is_constant(pc) || !pages.is_constant(last) {
             copy = cold.here();
@@ -309,41 +288,40 @@ impl Cache {
             }
         } else {
             self.insert(pc, number);
-            pages::PAGES.get().note(self, number);
+            pages.note(self, number);
         }
         Some(number)
     }
 
     /// A block that steps over the instruction at `pc`.
-    pub fn step_over(&mut self, pc: u64) -> Option<u32> {
-        let pages = pages::PAGES.get();
+    pub fn step_over(&mut self, pages: &mut Pages, pc: u64) -> Option<u32> {
         pages.unwatched = true;
         let (at, number) = self.once.get(once_slot(pc)).copied().unwrap_or((0, NONE));
-        let known = (at == pc && number != NONE && self.is_unchanged(number)).then_some(number);
-        let block = known.or_else(|| self.translate(pc, None, true, NONE));
+        let known =
+            (at == pc && number != NONE && self.is_unchanged(pages, number)).then_some(number);
+        let block = known.or_else(|| self.translate(pages, pc, None, true, NONE));
         pages.unwatched = false;
         block
     }
 
     /// The block for `pc`, if it was translated and its bytes are still the same.
-    pub fn find(&mut self, pc: u64) -> Option<u32> {
+    pub fn find(&mut self, pages: &mut Pages, pc: u64) -> Option<u32> {
         let number = self.look_up(pc)?;
         if self.blocks.get(number as usize).valid {
             return Some(number);
         }
-        if !self.is_unchanged(number) {
+        if !self.is_unchanged(pages, number) {
             self.forget(pc);
             return None;
         }
         self.blocks.get(number as usize).valid = true;
-        pages::PAGES.get().note(self, number);
+        pages.note(self, number);
         Some(number)
     }
 
     /// Compares a block's bytes with its copy, on watched pages.
-    fn is_unchanged(&mut self, number: u32) -> bool {
+    fn is_unchanged(&mut self, pages: &mut Pages, number: u32) -> bool {
         let block = *self.blocks.get(number as usize);
-        let pages = pages::PAGES.get();
         if block.copy == 0 || block.unsupported {
             return false;
         }

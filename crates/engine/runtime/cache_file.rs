@@ -10,15 +10,17 @@ mod load;
 mod maps;
 mod save;
 
-pub use load::place;
 pub use save::save;
 
-use crate::cache::{CACHE, Cache, NONE};
+use crate::block::NONE;
+use crate::cache::kept::{ACTIVE, FRESH, Kept, SPENT};
 use crate::counts;
+use crate::engine::Engine;
 use crate::layout::Context;
-use crate::pages::{EXEC, PAGES, READ, WRITE};
+use crate::lock::Mutex;
+use crate::pages::{EXEC, READ, WRITE};
+use crate::program_memory;
 use crate::snapshot::{Identity, Image, MAX_IMAGES, SavedPage, hash};
-use crate::state::Global;
 use crate::sys;
 use crate::syscall_table as nr;
 
@@ -34,11 +36,6 @@ struct Mapped {
     /// Still there, and never writable.
     clean: bool,
 }
-
-/// States of a snapshot's image: not met yet, in use, its mapping gone again.
-const FRESH: u8 = 0;
-const ACTIVE: u8 = 1;
-const SPENT: u8 = 2;
 
 const GONE: Mapped = Mapped {
     start: 0,
@@ -58,62 +55,53 @@ struct Store {
     leader: u32,
     /// Blocks that came from the snapshot.
     loaded: usize,
-    images: &'static [Image],
     pages: &'static [SavedPage],
-    index: &'static [u32],
     owners: &'static [u16],
     log: &'static [u64],
-    /// [`FRESH`], [`ACTIVE`] or [`SPENT`].
-    active: [u8; MAX_IMAGES],
     mapped: [Mapped; MAX_IMAGES],
     mapped_count: usize,
-    /// The image that answered last.
-    last: usize,
 }
 
-static STORE: Global<Store> = Global::new(Store {
+/// Taken inside of the engine's lock, or before there are threads.
+static STORE: Mutex<Store> = Mutex::new(Store {
     on: false,
     effort: u64::MAX,
     leader: 0,
     loaded: 0,
-    images: &[],
     pages: &[],
-    index: &[],
     owners: &[],
     log: &[],
-    active: [FRESH; MAX_IMAGES],
     mapped: [GONE; MAX_IMAGES],
     mapped_count: 0,
-    last: 0,
 });
 
 /// At the start of an image: takes over the snapshot behind `fd` (`u64::MAX`:
 /// there is none) and looks at what is mapped already.
-pub fn start(context: &mut Context, fd: u64, effort: u64) {
-    let store = STORE.get();
+pub fn start(engine: &mut Engine, context: &mut Context, fd: u64, effort: u64) {
+    let store = &mut *STORE.lock();
     store.effort = effort;
     store.leader = context.leader;
     store.on = fd != u64::MAX || effort != u64::MAX;
     if fd != u64::MAX {
-        let loaded = load::load(store, CACHE.get(), fd);
+        let loaded = load::load(store, &mut engine.cache, fd);
         // SAFETY: our descriptor.
         unsafe { sys::call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]) };
         if !loaded {
             // What the program would leave cannot be put together with it.
-            store.images = &[];
+            engine.cache.kept.images = &[];
             store.loaded = 0;
         }
     }
     if store.on {
         maps::initial(|start, end, offset, identity| {
-            store.map(context, start, end, offset, identity);
+            store.map(engine, context, start, end, offset, identity);
         });
     }
 }
 
-/// After a successful call that changes mappings; the lock is held.
-pub fn after(number: u64, a: [u64; 6], result: i64) {
-    let store = STORE.get();
+/// After a successful call that changes mappings.
+pub fn after(engine: &mut Engine, context: &mut Context, number: u64, a: [u64; 6], result: i64) {
+    let store = &mut *STORE.lock();
     if !store.on {
         return;
     }
@@ -122,70 +110,30 @@ pub fn after(number: u64, a: [u64; 6], result: i64) {
     match number {
         nr::MMAP => {
             let start = result as u64;
-            store.unmap(start, end(start, a[1]));
+            store.unmap(&mut engine.cache.kept, start, end(start, a[1]));
             let (prot, flags) = (a[2] as u8, a[3]);
             // MAP_PRIVATE, not MAP_ANONYMOUS.
             if prot & (EXEC | WRITE) == EXEC
                 && flags & 0x22 == 2
                 && let Some(identity) = maps::identity_of(a[4])
             {
-                // SAFETY: GS is at this thread's context, as everywhere in the runtime.
-                let context = unsafe { &mut *crate::state::current() };
-                store.map(context, start, end(start, a[1]), a[5], identity);
+                store.map(engine, context, start, end(start, a[1]), a[5], identity);
             }
         }
         nr::MPROTECT | nr::PKEY_MPROTECT if a[2] as u8 & WRITE != 0 => {
             store.wrote(a[0], end(a[0], a[1]))
         }
-        nr::MUNMAP => store.unmap(a[0], end(a[0], a[1])),
+        nr::MUNMAP => store.unmap(&mut engine.cache.kept, a[0], end(a[0], a[1])),
         nr::MREMAP => {
-            store.unmap(a[0], end(a[0], a[1]));
-            store.unmap(result as u64, end(result as u64, a[2]));
+            store.unmap(&mut engine.cache.kept, a[0], end(a[0], a[1]));
+            store.unmap(
+                &mut engine.cache.kept,
+                result as u64,
+                end(result as u64, a[2]),
+            );
         }
         _ => {}
     }
-}
-
-/// A block for `pc` from the snapshot, if its image is active.
-pub fn find(cache: &mut Cache, pc: u64) -> Option<u32> {
-    let store = STORE.get();
-    if store.images.is_empty() {
-        return None;
-    }
-    let covers = |at: usize| {
-        store.active.get(at) == Some(&ACTIVE)
-            && store
-                .images
-                .get(at)
-                .is_some_and(|i| i.start <= pc && pc < i.end)
-    };
-    let at = if covers(store.last) {
-        store.last
-    } else {
-        (0..store.images.len()).find(|&at| covers(at))?
-    };
-    store.last = at;
-    let image = store.images.get(at)?;
-    let table = index_of(store.index, image);
-    let first = slot_of(pc, image.index_bits);
-    for step in 0..table.len() {
-        let entry = *table.get(first.wrapping_add(step) & (table.len() - 1))?;
-        if entry == 0 {
-            return None;
-        }
-        let block = cache.blocks.get(entry as usize - 1);
-        if block.pc == pc {
-            return block.valid.then_some(entry - 1);
-        }
-    }
-    None
-}
-
-/// The hash table of an image; empty if it is not inside the index.
-fn index_of<'a>(index: &'a [u32], image: &Image) -> &'a [u32] {
-    let from = image.first_index as usize;
-    let len = 1usize.checked_shl(image.index_bits).unwrap_or(0);
-    index.get(from..from.saturating_add(len)).unwrap_or(&[])
 }
 
 fn pages_of<'a>(pages: &'a [SavedPage], image: &Image) -> &'a [SavedPage] {
@@ -201,20 +149,17 @@ fn words_of<'a>(log: &'a [u64], image: &Image) -> &'a [u64] {
         .unwrap_or(&[])
 }
 
-fn slot_of(pc: u64, bits: u32) -> usize {
-    (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 >> (32 - bits.min(31))) as usize
-}
-
 /// The hash of a page of the program's; `None` where it cannot be read.
 fn page_hash(number: u64) -> Option<u64> {
     let mut bytes = [0u8; 4096];
-    sys::copy(bytes.as_mut_ptr() as u64, number << 12, 4096).then(|| hash(0, &bytes))
+    program_memory::read_bytes(&mut bytes, number << 12).then(|| hash(0, &bytes))
 }
 
 impl Store {
     /// A new mapping of a file: remembered, and its translations taken up.
     fn map(
         &mut self,
+        engine: &mut Engine,
         context: &mut Context,
         start: u64,
         end: u64,
@@ -243,24 +188,25 @@ impl Store {
         if counts::per_block() && context.leader != self.leader {
             return;
         }
-        let found = (0..self.images.len()).find(|&at| {
-            self.images.get(at).is_some_and(|i| {
+        let found = (0..engine.cache.kept.images.len()).find(|&at| {
+            engine.cache.kept.images.get(at).is_some_and(|i| {
                 i.start == start && i.end <= end && i.offset == offset && i.identity == identity
-            }) && self.active.get(at) == Some(&FRESH)
+            }) && engine.cache.kept.active.get(at) == Some(&FRESH)
         });
         if let Some(at) = found
-            && self.activate(at)
+            && self.activate(engine, at)
         {
             if let Some(place) = self.mapped.get_mut(free) {
                 place.image = Some(at as u16);
             }
-            context.cached += self.images.get(at).map_or(0, |i| i.blocks);
+            context.cached += engine.cache.kept.images.get(at).map_or(0, |i| i.blocks);
         }
     }
 
     /// Compares every page; where all are the same, the image's blocks can run.
-    fn activate(&mut self, at: usize) -> bool {
-        let Some(image) = self.images.get(at) else {
+    fn activate(&self, engine: &mut Engine, at: usize) -> bool {
+        let images = engine.cache.kept.images;
+        let Some(image) = images.get(at) else {
             return false;
         };
         let saved = pages_of(self.pages, image);
@@ -271,13 +217,13 @@ impl Store {
         if !saved.iter().all(same) {
             return false;
         }
-        let blocks = CACHE.get().blocks.len() as u32;
-        let pages = PAGES.get();
+        let blocks = engine.cache.blocks.len() as u32;
+        let pages = &mut engine.pages;
         for page in saved {
             let head = if page.head < blocks { page.head } else { NONE };
             pages.adopt(page.number, READ | EXEC, head);
         }
-        if let Some(place) = self.active.get_mut(at) {
+        if let Some(place) = engine.cache.kept.active.get_mut(at) {
             *place = ACTIVE;
         }
         if counts::per_block() {
@@ -288,7 +234,7 @@ impl Store {
     }
 
     /// Mappings in the range are gone. One that lost its end goes on.
-    fn unmap(&mut self, start: u64, end: u64) {
+    fn unmap(&mut self, kept: &mut Kept, start: u64, end: u64) {
         for m in self.mapped.iter_mut().take(self.mapped_count) {
             if m.start >= end || start >= m.end {
                 continue;
@@ -298,7 +244,7 @@ impl Store {
                 continue;
             }
             if let Some(image) = m.image
-                && let Some(place) = self.active.get_mut(usize::from(image))
+                && let Some(place) = kept.active.get_mut(usize::from(image))
             {
                 *place = SPENT;
             }

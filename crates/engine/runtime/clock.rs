@@ -12,9 +12,10 @@
 //! processes and devices); Intel SDM volume 2 (`RDTSC`, `RDTSCP`).
 
 use crate::layout::{Context, option};
+use crate::program_memory::{self, Plain};
 use crate::syscall_table as nr;
 use crate::xlate::facts::Event;
-use crate::{counts, entry, state, sys};
+use crate::{counts, entry, slots, sys};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 const SECOND: u64 = 1_000_000_000;
@@ -43,7 +44,7 @@ type Pair = [u64; 2];
 
 /// At the start of an image.
 pub fn init() {
-    if state::header().options & option::CLOCK != 0 {
+    if slots::header().options & option::CLOCK != 0 {
         ON.store(true, Relaxed);
         follow();
     }
@@ -69,7 +70,7 @@ fn real(clock: u64) -> u64 {
 
 /// Keeps the clock from standing still.
 fn follow() {
-    let header = state::header();
+    let header = slots::header();
     let gone = real(1).saturating_sub(header.started);
     let least = gone.saturating_sub(header.clock_behind);
     if NOW.fetch_max(least, Relaxed) < least {
@@ -82,7 +83,7 @@ fn now(context: &mut Context) -> u64 {
     if LOOKED.fetch_add(1, Relaxed) % LOOKS == LOOKS - 1 {
         follow();
     }
-    let executed = counts::sum_events(context)[Event::Instructions as usize];
+    let executed = counts::sum_events(slots::slot_of(context))[Event::Instructions as usize];
     let more = executed.saturating_sub(context.clock_seen);
     context.clock_seen = executed;
     RAN.fetch_add(more, Relaxed);
@@ -102,7 +103,7 @@ fn from_pair(pair: Pair, parts: u64) -> u64 {
 
 /// A time that the program wrote; `None` where the kernel would say what is wrong with it.
 fn read(at: u64, parts: u64) -> Option<u64> {
-    let pair = sys::read_program::<Pair>(at)?;
+    let pair = program_memory::read::<Pair>(at)?;
     let sound = (pair[0] as i64) >= 0 && pair[1] < SECOND / parts;
     sound.then(|| from_pair(pair, parts))
 }
@@ -158,7 +159,7 @@ pub fn answers(number: u64, a: &[u64; 6]) -> bool {
         nr::EPOLL_PWAIT2 => a[3] != 0 && a[4] == 0,
         nr::PPOLL => a[2] != 0 && a[3] == 0,
         nr::SELECT => a[4] != 0,
-        nr::PSELECT6 => a[4] != 0 && (a[5] == 0 || sys::read_program::<u64>(a[5]) == Some(0)),
+        nr::PSELECT6 => a[4] != 0 && (a[5] == 0 || program_memory::read::<u64>(a[5]) == Some(0)),
         nr::FUTEX => a[3] != 0 && matches!(a[1] & 0x7f, 0 | 9),
         nr::TIMER_SETTIME | nr::TIMERFD_SETTIME => absolute,
         _ => false,
@@ -230,8 +231,8 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     }
 }
 
-fn written<T: Copy>(at: u64, value: &T, result: i64) -> i64 {
-    if sys::write_program(at, value) {
+fn written<T: Plain>(at: u64, value: &T, result: i64) -> i64 {
+    if program_memory::write(at, value) {
         result
     } else {
         -sys::EFAULT
@@ -294,10 +295,10 @@ fn wait(context: &mut Context, number: u64, mut a: [u64; 6]) -> i64 {
 /// What a sleep that is interrupted before it begins leaves.
 fn remains(asked: u64, left: u64) {
     if left != 0
-        && let Some(pair) = sys::read_program::<Pair>(asked)
+        && let Some(pair) = program_memory::read::<Pair>(asked)
     {
         // Where it cannot be written, the kernel says so.
-        let _ = sys::write_program(left, &pair);
+        let _ = program_memory::write(left, &pair);
     }
 }
 
@@ -312,7 +313,7 @@ fn timer(context: &mut Context, number: u64, mut a: [u64; 6]) -> i64 {
     let now = now(context);
     // Interval, and first time. Which clock it was made for is not known here: one that says so early a time counts
     // from the machine's start.
-    let Some(mut spec) = sys::read_program::<[u64; 4]>(a[2]) else {
+    let Some(mut spec) = program_memory::read::<[u64; 4]>(a[2]) else {
         return -sys::EFAULT;
     };
     let at = from_pair([spec[2], spec[3]], 1);

@@ -5,15 +5,17 @@
 //! first thread); each has its own counters in its own region. A forked child
 //! keeps the counters it was born with and goes on in a log of its own.
 
-use crate::cache::{Block, CACHE};
+use crate::block::Block;
 use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, REGION, option, state as slot_state};
+use crate::lock::{Guard, Mutex};
 use crate::log::{self, Entry};
-use crate::state::{self, Global, Table};
+use crate::slots::{self, slot};
 use crate::syscall_table as nr;
+use crate::table::Table;
 use crate::xlate::block;
 use crate::xlate::facts::{Counts, Event};
-use crate::{check, sys, threads};
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use crate::{check, sys};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 static BLOCKS: AtomicBool = AtomicBool::new(false);
 
@@ -22,9 +24,10 @@ pub fn per_block() -> bool {
     BLOCKS.load(Relaxed)
 }
 
-struct Log {
-    /// Slot of the space.
-    space: u32,
+/// Slot of the space that threads of this memory count in.
+static SPACE: AtomicU32 = AtomicU32::new(0);
+
+pub struct Log {
     /// Slot whose region is being written.
     segment: u32,
     /// Bytes used there.
@@ -38,8 +41,7 @@ struct Log {
     current: usize,
 }
 
-static LOG_STATE: Global<Log> = Global::new(Log {
-    space: 0,
+static LOG_STATE: Mutex<Log> = Mutex::new(Log {
     segment: 0,
     used: 0,
     next: 0,
@@ -48,60 +50,71 @@ static LOG_STATE: Global<Log> = Global::new(Log {
     current: 0,
 });
 
-fn context_of(slot: u32) -> &'static mut Context {
-    // SAFETY: the totals file is mapped; fields used here are atomics, or are
-    // written under the lock (or before the slot's thread runs).
-    unsafe { &mut *(state::context_at(slot) as *mut Context) }
+/// For a `fork`: nobody writes the log meanwhile.
+pub fn lock() -> Guard<'static, Log> {
+    LOG_STATE.lock()
+}
+
+/// Frees the lock in a child made by `fork`.
+///
+/// # Safety
+/// The forking thread held it, and nothing of its guard is used in the child.
+pub unsafe fn free_in_child() {
+    // SAFETY: the caller's.
+    unsafe { LOG_STATE.free_in_child() }
 }
 
 /// A new image in `slot`: decides how it counts.
 pub fn init(slot: u32) {
-    let on = state::header().options & option::BLOCKS != 0;
+    let on = slots::header().options & option::BLOCKS != 0;
     BLOCKS.store(on, Relaxed);
     if on {
-        let log = LOG_STATE.get();
-        (log.space, log.segment) = (slot, slot);
+        let mut log = LOG_STATE.lock();
+        SPACE.store(slot, Relaxed);
+        log.segment = slot;
         for table in &mut log.maps {
             table.init(MAPS);
         }
     }
 }
 
-/// In a forked child, with the lock held: its own log from here on.
-pub fn forked(slot: u32) {
+/// In a forked child: its own log from here on.
+pub fn forked(number: u32) {
     if !per_block() {
         return;
     }
-    let log = LOG_STATE.get();
-    let context = context_of(slot);
-    context.base = log.space;
-    context.base_counters = log.next;
-    context.base_log = [log.segment, log.used];
-    context.counters.store(log.next, Release);
-    (log.space, log.segment, log.used) = (slot, slot, 0);
+    let mut log = LOG_STATE.lock();
+    let slot = slot(number);
+    slot.base_counters().store(log.next, Relaxed);
+    let [segment, used] = slot.base_log();
+    segment.store(log.segment, Relaxed);
+    used.store(log.used, Relaxed);
+    slot.base().store(SPACE.swap(number, Relaxed), Relaxed);
+    slot.counters().store(log.next, Release);
+    (log.segment, log.used) = (number, 0);
 }
 
 /// The space that new threads of this memory count in.
 pub fn space() -> u32 {
-    LOG_STATE.get().space
+    SPACE.load(Relaxed)
 }
 
 impl Log {
     fn append(&mut self, words: &[u64]) {
         let bytes = words.len() as u64 * 8;
         if LOG + u64::from(self.used) + bytes > REGION {
-            let slot = threads::new_slot();
-            context_of(slot).state.store(slot_state::LOG, Release);
-            context_of(self.segment).log_more.store(slot, Release);
-            (self.segment, self.used) = (slot, 0);
+            let more = slots::new_slot();
+            slot(more).state().store(slot_state::LOG, Release);
+            slot(self.segment).log_more().store(more, Release);
+            (self.segment, self.used) = (more, 0);
         }
-        let at = state::context_at(self.segment) + LOG + u64::from(self.used);
+        let at = slots::context_at(self.segment) + LOG + u64::from(self.used);
         for (number, &word) in words.iter().enumerate() {
             // SAFETY: inside the log of a region that is ours.
             unsafe { (at as *mut u64).add(number).write(word) };
         }
         self.used += bytes as u32;
-        context_of(self.segment).log_len.store(self.used, Release);
+        slot(self.segment).log_len().store(self.used, Release);
     }
 
     fn take(&mut self) -> u32 {
@@ -110,7 +123,7 @@ impl Log {
             "more than {MAX_COUNTERS} translated blocks in one process"
         );
         self.next += 1;
-        context_of(self.space).counters.store(self.next, Release);
+        slot(space()).counters().store(self.next, Release);
         self.next - 1
     }
 }
@@ -118,7 +131,7 @@ impl Log {
 /// The counter of the next block (and those of its parts behind it).
 pub fn next() -> Option<u32> {
     per_block().then(|| {
-        let next = LOG_STATE.get().next;
+        let next = LOG_STATE.lock().next;
         check!(
             next + (block::MAX_PARTS as u32) < MAX_COUNTERS,
             "more than {MAX_COUNTERS} translated blocks in one process"
@@ -131,21 +144,20 @@ pub fn next() -> Option<u32> {
 /// counters: the next block's comes behind them.
 pub fn go_on_at(counters: u32) {
     if per_block() {
-        let log = LOG_STATE.get();
-        log.next = counters;
-        context_of(log.space).counters.store(counters, Release);
+        LOG_STATE.lock().next = counters;
+        slot(space()).counters().store(counters, Release);
     }
 }
 
 /// Counters taken so far.
 pub fn used() -> u32 {
-    LOG_STATE.get().next
+    LOG_STATE.lock().next
 }
 
 /// Entries of blocks that were taken over and can be executed from now on; the
 /// mappings they lie in have been noted.
 pub fn take_over(mut words: &[u64]) {
-    let log = LOG_STATE.get();
+    let mut log = LOG_STATE.lock();
     while let Some((_, used)) = log::entry(words) {
         // In parts that can go on in another slot.
         let mut len = used;
@@ -161,13 +173,12 @@ pub fn take_over(mut words: &[u64]) {
 
 /// This image's log, if it is all in its own slot.
 pub fn whole_log() -> Option<&'static [u64]> {
-    let log = LOG_STATE.get();
-    let context = context_of(log.space);
-    if log.segment != log.space || context.base != 0 {
+    let log = LOG_STATE.lock();
+    if log.segment != space() || slot(space()).base().load(Relaxed) != 0 {
         return None;
     }
-    let start = (state::context_at(log.space) + LOG) as *const u64;
-    // SAFETY: written up to there; the lock is held, so nobody appends.
+    let start = (slots::context_at(space()) + LOG) as *const u64;
+    // SAFETY: written up to there, and never changed again.
     Some(unsafe { core::slice::from_raw_parts(start, log.used as usize / 8) })
 }
 
@@ -176,7 +187,7 @@ pub fn describe(pc: u64, built: &block::Block) {
     if !per_block() || built.insns == 0 {
         return;
     }
-    let log = LOG_STATE.get();
+    let mut log = LOG_STATE.lock();
     let counter = log.take();
     let facts = built.facts.get(..usize::from(built.insns)).unwrap_or(&[]);
     let mut words = [0u64; 20];
@@ -189,21 +200,21 @@ pub fn describe(pc: u64, built: &block::Block) {
     }
 }
 
-/// A counter of this thread.
-fn counter(context: &Context, number: u32) -> *mut u64 {
-    (context.this + u64::from(COUNTERS) + u64::from(number) * 8) as *mut u64
+/// A counter of a slot's thread.
+fn place_of(slot: u32, counter: u32) -> *mut u64 {
+    (slots::context_at(slot) + u64::from(COUNTERS) + u64::from(counter) * 8) as *mut u64
 }
 
-fn add(context: &Context, number: u32, value: u64) {
+fn add(context: &Context, counter: u32, value: u64) {
     // SAFETY: the thread's own region; only this thread writes there.
     unsafe {
-        let place = counter(context, number);
+        let place = place_of(slots::slot_of(context), counter);
         place.write_volatile(place.read_volatile().wrapping_add(value));
     }
 }
 
 /// Makes the count exact for a thread that left `block` after `done` instructions;
-/// `counted`: the whole block has been counted already. The lock is held.
+/// `counted`: the whole block has been counted already.
 pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
     if context.probing != 0 {
         return;
@@ -225,7 +236,7 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
 
 /// The counter for the first `done` instructions of a block.
 fn beginning(block: &Block, done: u8) -> u32 {
-    let log = LOG_STATE.get();
+    let mut log = LOG_STATE.lock();
     let at = (block.counter as usize)
         .wrapping_mul(31)
         .wrapping_add(usize::from(done))
@@ -237,7 +248,7 @@ fn beginning(block: &Block, done: u8) -> u32 {
     }
     let number = log.take();
     let mut facts = [Default::default(); block::MAX_INSNS];
-    each(log.space, &mut |entry| {
+    each(space(), &mut |entry| {
         if let Entry::Block {
             counter,
             facts: found,
@@ -261,13 +272,12 @@ fn beginning(block: &Block, done: u8) -> u32 {
 /// Calls `f` for every entry that is valid in a space, oldest log first.
 fn each(space: u32, f: &mut dyn FnMut(Entry<'_>)) {
     // A space and those it was forked from, youngest first.
-    let (mut slot, mut below) = (space, u32::MAX);
-    while slot != 0 {
-        let context = context_of(slot);
-        let mut segment = slot;
+    let (mut number, mut below) = (space, u32::MAX);
+    while number != 0 {
+        let mut segment = number;
         while segment != 0 {
-            let len = context_of(segment).log_len.load(Acquire) as usize / 8;
-            let start = (state::context_at(segment) + LOG) as *const u64;
+            let len = slot(segment).log_len().load(Acquire) as usize / 8;
+            let start = (slots::context_at(segment) + LOG) as *const u64;
             // SAFETY: written before the length was.
             let mut words = unsafe { core::slice::from_raw_parts(start, len) };
             while let Some((entry, used)) = log::entry(words) {
@@ -278,53 +288,37 @@ fn each(space: u32, f: &mut dyn FnMut(Entry<'_>)) {
                 }
                 words = words.get(used..).unwrap_or(&[]);
             }
-            segment = context_of(segment).log_more.load(Acquire);
+            segment = slot(segment).log_more().load(Acquire);
         }
-        below = below.min(context.base_counters);
-        slot = context.base;
+        below = below.min(slot(number).base_counters().load(Relaxed));
+        number = slot(number).base().load(Relaxed);
     }
 }
 
 /// All events of a thread so far, at an instruction boundary: what `read` of a
-/// virtual counter needs. Takes the lock; costs about 10 ns a translated block
+/// virtual counter needs. Costs about 10 ns a translated block
 /// in per-block mode. In running-total mode only [`Event::Instructions`] is known.
-pub fn sum_events(context: &Context) -> Counts {
+pub fn sum_events(number: u32) -> Counts {
     let mut sums = Counts::default();
+    let thread = slot(number);
     if !per_block() {
-        sums[Event::Instructions as usize] = context
-            .lanes
+        sums[Event::Instructions as usize] = thread
+            .lanes()
             .iter()
-            .fold(context.count.load(Relaxed), |sum, lane| {
+            .fold(thread.count().load(Relaxed), |sum, lane| {
                 sum.wrapping_add(lane.load(Relaxed))
             });
         return sums;
     }
-    state::lock();
-    each(context.space, &mut |entry| {
-        if let Entry::Block {
-            counter: number, ..
-        }
-        | Entry::Part {
-            counter: number, ..
-        } = entry
-        {
-            // SAFETY: the thread's own region.
-            let value = unsafe { counter(context, number).read_volatile() };
+    let _log = LOG_STATE.lock();
+    each(thread.space(), &mut |entry| {
+        if let Entry::Block { counter, .. } | Entry::Part { counter, .. } = entry {
+            // SAFETY: the thread's own region; it may add to the counter meanwhile.
+            let value = unsafe { place_of(number, counter).read_volatile() };
             entry.add(value, &mut sums);
         }
     });
-    state::unlock();
     sums
-}
-
-/// The call that a thread resumes in front of was counted already.
-pub fn uncount_call(context: &Context) {
-    state::lock();
-    let cache = CACHE.get();
-    let exit = *cache.exits.get(context.exit_id as usize);
-    let block = *cache.blocks.get(exit.block as usize);
-    correct(context, &block, block.insns.saturating_sub(1), true);
-    state::unlock();
 }
 
 /// Mappings remembered at once.
@@ -340,7 +334,7 @@ pub fn note_mappings() {
     // SAFETY: open with our own path.
     let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
     check!(fd >= 0, "/proc/self/maps cannot be opened (errno {})", -fd);
-    let log = LOG_STATE.get();
+    let mut log = LOG_STATE.lock();
     log.current ^= 1;
     let current = log.current;
     log.maps[current].claim(0);

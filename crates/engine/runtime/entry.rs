@@ -303,7 +303,7 @@ global_asm!(
     "sub eax, r8d",
     "jz 4b",
     "5: ret",
-    boot = const crate::state::BOOT_STACK,
+    boot = const crate::layout::BOOT_STACK,
     kind = const offset_of!(Context, exit_kind),
     target = const offset_of!(Context, target),
     spill = const offset_of!(Context, spill),

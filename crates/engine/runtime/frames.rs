@@ -1,9 +1,11 @@
 //! Signal frames: the kernel's, and the ones built for the program. Layout:
 //! arch/x86/include/uapi/asm/sigcontext.h and arch/x86/kernel/signal_64.c.
 
+use crate::action::{self, Action, OPEN, SA_NODEFER, SA_ONSTACK, SIGSEGV};
 use crate::entry::{self, address};
 use crate::layout::Context;
-use crate::signals::{self, Action, OPEN, SA_NODEFER, SA_ONSTACK};
+use crate::program_memory::{self, Plain};
+use crate::signal_calls;
 use crate::syscall_table as nr;
 use crate::{report, sys};
 
@@ -43,6 +45,9 @@ pub struct Ucontext {
 /// Where the frame keeps register n (encoding order).
 const PLACE: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
 
+// SAFETY: words.
+unsafe impl Plain for Ucontext {}
+
 impl Ucontext {
     pub fn registers(&self) -> [u64; 16] {
         PLACE.map(|at| self.regs[at])
@@ -75,6 +80,9 @@ struct Frame {
     info: Info,
 }
 
+// SAFETY: words and half words without a gap: see the sizes below.
+unsafe impl Plain for Frame {}
+
 /// Bytes of the extended state that the kernel saved (struct _fpx_sw_bytes at
 /// offset 464 of the legacy area).
 fn state_size(fpstate: u64) -> u64 {
@@ -103,7 +111,7 @@ pub fn deliver(
 ) {
     let sp = frame.sp();
     let mut top = sp.wrapping_sub(128);
-    let view = signals::altstack_view(context, sp);
+    let view = signal_calls::altstack_view(context, sp);
     if action.flags & SA_ONSTACK != 0 && view[1] & 3 == 0 {
         top = view[0].wrapping_add(view[2]);
     }
@@ -119,15 +127,15 @@ pub fn deliver(
     if frame.fpstate != 0 {
         let size = state_size(frame.fpstate);
         top = top.wrapping_sub(size) & !63;
-        ok &= sys::copy(top, frame.fpstate, size);
+        ok &= program_memory::copy(top, frame.fpstate, size);
         copy.context.fpstate = top;
     }
     let at = (top.wrapping_sub(core::mem::size_of::<Frame>() as u64) & !15).wrapping_sub(8);
-    ok &= sys::write_program(at, &copy);
+    ok &= program_memory::write(at, &copy);
     if !ok {
         // As the kernel: a handler that cannot be called means SIGSEGV.
         let default = Action::default();
-        signals::actions(context)[signals::SIGSEGV as usize] = default;
+        action::set(context, SIGSEGV, default);
         context.native_pc = 0;
         force_segv();
     }

@@ -2,7 +2,7 @@
 
 use crate::layout::{Context, exec, state as slot_state};
 use crate::syscall_table as nr;
-use crate::{cache_file, signals, state, sys};
+use crate::{cache_file, signal_calls, slots, sys};
 use core::sync::atomic::Ordering::*;
 
 /// execve and execveat.
@@ -18,16 +18,16 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if followed {
         cache_file::save(context);
     }
-    let mask = signals::real_mask(context);
+    let mask = signal_calls::real_mask(context);
     let old = sys::set_mask(mask);
-    signals::before_exec(context);
+    signal_calls::before_exec(context);
     if followed {
         context.state.store(slot_state::REPLACED, Release);
     }
     // SAFETY: as the program made it.
     let result = unsafe { sys::call(number, a) };
     context.state.store(slot_state::LIVE, Release);
-    signals::after_failed_exec(context);
+    signal_calls::after_failed_exec();
     sys::set_mask(old);
     if followed {
         withdraw(context);
@@ -61,7 +61,7 @@ fn is_privileged(directory: u64, path: u64, flags: u64) -> bool {
     let root = unsafe { sys::call(nr::GETEUID, [0; 6]) } == 0;
     let same = mode & 0o4000 == 0 || root;
     if !same || (mode & 0o2000 != 0 && !root) {
-        state::header().uncounted.fetch_add(1, Relaxed);
+        slots::header().uncounted.fetch_add(1, Relaxed);
         return true;
     }
     false
@@ -69,7 +69,7 @@ fn is_privileged(directory: u64, path: u64, flags: u64) -> bool {
 
 /// Whether the launcher is there to follow anybody.
 fn launcher_listens() -> bool {
-    let header = state::header();
+    let header = slots::header();
     // SAFETY: signal 0 only asks whether the process exists.
     header.closed.load(Acquire) == 0
         && unsafe { sys::call(nr::KILL, [u64::from(header.launcher), 0, 0, 0, 0, 0]) } != -3
@@ -78,7 +78,7 @@ fn launcher_listens() -> bool {
 /// Whether a launcher that does not answer was killed: as long as its own parent has not waited for it,
 /// it keeps its number, and signals find it.
 fn launcher_was_killed() -> bool {
-    let launcher = u64::from(state::header().launcher);
+    let launcher = u64::from(slots::header().launcher);
     // SAFETY: pidfd_open, poll of the one descriptor that it gives, without waiting, and its close.
     unsafe {
         let fd = sys::call(nr::PIDFD_OPEN, [launcher, 0, 0, 0, 0, 0]);
@@ -95,7 +95,7 @@ fn launcher_was_killed() -> bool {
 
 /// Asks the launcher to watch this thread; true once it does.
 fn ask(context: &mut Context) -> bool {
-    let header = state::header();
+    let header = slots::header();
     if launcher_listens() {
         context.exec.store(exec::WANTED, Release);
         announce(context);
@@ -118,7 +118,7 @@ fn ask(context: &mut Context) -> bool {
 
 /// Puts this thread's slot into the launcher's queue.
 pub fn announce(context: &mut Context) {
-    let header = state::header();
+    let header = slots::header();
     // Where the kernel asks for it (Yama): this process lets the launcher trace it.
     // SAFETY: PR_SET_PTRACER; an error does no harm.
     unsafe {
@@ -129,7 +129,7 @@ pub fn announce(context: &mut Context) {
     };
     context.tid = sys::gettid();
     let place = header.next_request.fetch_add(1, AcqRel);
-    header.ring[place as usize % header.ring.len()].store(state::slot_of(context), Release);
+    header.ring[place as usize % header.ring.len()].store(slots::slot_of(context), Release);
     header.doorbell.fetch_add(1, AcqRel);
     sys::futex_wake(&header.doorbell);
 }

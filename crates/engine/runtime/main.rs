@@ -5,16 +5,19 @@
 //! | file | idea |
 //! |---|---|
 //! | `entry` | assembly between translated code and here |
-//! | `sys` | raw system calls, fault-safe access to program memory |
-//! | `state` | the process-wide state, its lock, memory |
-//! | `cache` | code areas, blocks, linking, indirect-branch tables |
+//! | `sys`, `program_memory` | raw system calls, fault-safe access to program memory |
+//! | `lock`, `engine` | the lock, and what the threads of a process share under it |
+//! | `slots`, `thread_context`, `stacks` | what belongs to one thread |
+//! | `own_memory`, `table` | the engine's memory in the program's address space |
+//! | `cache`, `block` | code areas, blocks, linking, indirect-branch tables |
 //! | `cache_file` | translations on disk: taken over, followed, offered |
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
 //! | `proc_maps` | what the program sees of its mappings |
-//! | `signals`, `frames` | signals in, frames out |
+//! | `signals`, `locate`, `frames` | signals in, where they found the program, frames out |
+//! | `signal_calls`, `action` | the program's handlers, masks, alternate stacks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `clock` | clocks of our own, if wanted |
 //! | `report` | the end after a failed internal check |
@@ -35,23 +38,34 @@ mod syscall_table;
 #[path = "../src/xlate/mod.rs"]
 mod xlate;
 
+mod action;
+mod block;
 mod cache;
 mod cache_file;
 mod clock;
 mod counts;
 mod dispatch;
+mod engine;
 mod entry;
 mod frames;
 mod images;
+mod locate;
+mod lock;
 mod memory_calls;
+mod own_memory;
 mod pages;
 mod perf;
 mod proc_maps;
+mod program_memory;
 mod report;
+mod signal_calls;
 mod signals;
-mod state;
+mod slots;
+mod stacks;
 mod sys;
 mod syscalls;
+mod table;
+mod thread_context;
 mod threads;
 
 #[panic_handler]

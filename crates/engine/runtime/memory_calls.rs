@@ -1,10 +1,12 @@
 //! Calls that change mappings: done natively, then the translations that they
 //! make stale are forgotten. The engine's own memory is out of bounds.
 
-use crate::cache::{self, CACHE};
-use crate::pages::{EXEC, PAGES, WRITE};
+use crate::engine::{self, Engine};
+use crate::layout::Context;
+use crate::own_memory::overlaps_engine;
+use crate::pages::{EXEC, WRITE};
 use crate::syscall_table as nr;
-use crate::{cache_file, perf, state, sys};
+use crate::{cache_file, perf, sys};
 
 const EINVAL: i64 = 22;
 const ENOMEM: i64 = 12;
@@ -14,7 +16,7 @@ fn page_up(value: u64) -> u64 {
 }
 
 /// mmap, mprotect, munmap, brk, mremap, shmat, shmdt, pkey_mprotect.
-pub fn run(number: u64, a: [u64; 6]) -> i64 {
+pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let (start, end) = (a[0], a[0].saturating_add(page_up(a[1])));
     let fixed = a[3] & 0x10 != 0;
     let touches_fixed = match number {
@@ -22,12 +24,12 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
         nr::MPROTECT | nr::MUNMAP | nr::MREMAP | nr::PKEY_MPROTECT => true,
         _ => false,
     };
-    if touches_fixed && cache::overlaps_engine(start, end) {
+    if touches_fixed && overlaps_engine(start, end) {
         return if number == nr::MMAP { -ENOMEM } else { -EINVAL };
     }
     if number == nr::MREMAP && a[3] & 2 != 0 {
         let (to, end) = (a[4], a[4].saturating_add(page_up(a[2])));
-        if cache::overlaps_engine(to, end) {
+        if overlaps_engine(to, end) {
             return -ENOMEM;
         }
     }
@@ -36,8 +38,8 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
     } else {
         None
     };
-    state::lock();
-    let (pages, cache) = (PAGES.get(), CACHE.get());
+    let mut engine = engine::lock();
+    let Engine { cache, pages, .. } = &mut *engine;
     let result = match number {
         nr::MPROTECT | nr::PKEY_MPROTECT => pages.protected(cache, number, a),
         // SAFETY: passed through as the program made it; checked against our memory.
@@ -66,8 +68,7 @@ pub fn run(number: u64, a: [u64; 6]) -> i64 {
         _ => {}
     }
     if !failed || number == nr::MPROTECT {
-        cache_file::after(number, a, result);
+        cache_file::after(&mut engine, context, number, a, result);
     }
-    state::unlock();
     result
 }

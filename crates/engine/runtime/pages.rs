@@ -12,11 +12,12 @@ mod maps;
 
 use maps::Maps;
 
-use crate::cache::{Cache, NONE};
-use crate::state::{self, Global};
+use crate::block::NONE;
+use crate::cache::Cache;
 use crate::sys;
 use crate::syscall_table as nr;
 use crate::xlate::decode::MAX_LEN;
+use crate::{own_memory, program_memory};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 pub const READ: u8 = 1;
@@ -85,28 +86,30 @@ pub enum Fault {
     Again,
 }
 
-pub static PAGES: Global<Pages> = Global::new(Pages {
-    maps: Maps::new(),
-    dirty: true,
-    table: core::ptr::null_mut(),
-    bits: 0,
-    used: 0,
-    last: (0, 0),
-    any_shared: false,
-    unwatched: false,
-});
-
 impl Pages {
+    pub const fn new() -> Self {
+        Self {
+            maps: Maps::new(),
+            dirty: true,
+            table: core::ptr::null_mut(),
+            bits: 0,
+            used: 0,
+            last: (0, 0),
+            any_shared: false,
+            unwatched: false,
+        }
+    }
+
     pub fn init(&mut self) {
         self.bits = 12;
-        self.table = state::reserve(PAGE << self.bits) as *mut Page;
+        self.table = own_memory::reserve(PAGE << self.bits) as *mut Page;
     }
 
     fn entry(&mut self, number: u64) -> &mut Page {
         if (self.used + 1) * 2 > 1 << self.bits {
             let (old, old_bits) = (self.table, self.bits);
             self.bits += 1;
-            self.table = state::reserve(PAGE << self.bits) as *mut Page;
+            self.table = own_memory::reserve(PAGE << self.bits) as *mut Page;
             for at in 0..1usize << old_bits {
                 // SAFETY: inside the old table.
                 let page = unsafe { *old.add(at) };
@@ -425,7 +428,7 @@ impl Pages {
 
     fn open_vector(&mut self, cache: &mut Cache, vector: u64, count: u64) {
         for at in 0..count.min(1024) {
-            let Some([start, len]) = sys::read_program::<[u64; 2]>(vector.wrapping_add(at * 16))
+            let Some([start, len]) = program_memory::read::<[u64; 2]>(vector.wrapping_add(at * 16))
             else {
                 return;
             };
@@ -435,7 +438,8 @@ impl Pages {
 
     /// `struct msghdr`: name, its length, vector, its length, control, its length.
     fn open_message(&mut self, cache: &mut Cache, message: u64) {
-        if let Some([name, _, vector, count, control, len]) = sys::read_program::<[u64; 6]>(message)
+        if let Some([name, _, vector, count, control, len]) =
+            program_memory::read::<[u64; 6]>(message)
         {
             self.open(cache, name, 128);
             self.open(cache, control, len);

@@ -15,12 +15,12 @@ pub use descriptor::know_file;
 pub use open::open;
 
 use crate::layout::Context;
-use crate::state;
+use crate::slots;
 use core::sync::atomic::Ordering::*;
 
 /// Whether any program of the run has opened an event.
 pub fn in_use() -> bool {
-    state::header().events_open.load(Acquire) != 0
+    slots::header().events_open.load(Acquire) != 0
 }
 
 /// Whether the call that the program is about to make is on a descriptor of
@@ -36,7 +36,7 @@ pub fn concerns(context: &mut Context) -> bool {
 /// A thread or process is about to be made by `context`'s thread.
 pub fn cloned(context: &Context, child: u32, thread: bool) {
     if in_use() {
-        let parent = state::slot_of(context);
+        let parent = slots::slot_of(context);
         events::with(|table, world| {
             // A full table: once swept, most likely there is room.
             if !table.cloned(parent, child, thread, world) {
@@ -60,7 +60,7 @@ pub fn not_cloned(child: u32) {
 /// The thread is about to end.
 pub fn ended(context: &Context) {
     if in_use() {
-        let slot = state::slot_of(context);
+        let slot = slots::slot_of(context);
         events::with(|table, world| {
             table.ended(slot, world);
             context.ran.store(events::own_time().max(1), Release);
@@ -71,7 +71,7 @@ pub fn ended(context: &Context) {
 /// A new image begins; its thread may have had another slot before.
 pub fn started(context: &Context) {
     if in_use() && context.previous != 0 {
-        let slot = state::slot_of(context);
+        let slot = slots::slot_of(context);
         events::with(|table, world| table.replaced(context.previous, slot, world));
     }
 }

@@ -9,15 +9,24 @@
 //! its start: a program may map its buffer after the `open`. While a copy is open, every
 //! call comes to the runtime, as with watched pages (`pages::WATCHED`).
 
-use crate::cache::overlaps_engine;
+use crate::own_memory::overlaps_engine;
 use crate::pages::WATCHED;
-use crate::state::{self, Global};
+use crate::program_memory;
 use crate::sys;
 use crate::syscall_table as nr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// The last copy given: descriptor (plus one), device, inode.
-static GIVEN: Global<[u64; 3]> = Global::new([0; 3]);
+static GIVEN: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+
+fn given() -> [u64; 3] {
+    let [descriptor, device, inode] = &GIVEN;
+    [
+        descriptor.load(Acquire),
+        device.load(Relaxed),
+        inode.load(Relaxed),
+    ]
+}
 
 const O_ACCMODE: u64 = 3;
 const O_CLOEXEC: u64 = 0o2_000_000;
@@ -28,7 +37,7 @@ pub fn concerns(number: u64, a: [u64; 6]) -> bool {
     match number {
         nr::OPEN => a[1] & O_ACCMODE == 0 && is_ours(a[0]),
         nr::OPENAT => a[2] & O_ACCMODE == 0 && is_ours(a[1]),
-        nr::FSTAT | nr::NEWFSTATAT => GIVEN.get()[0] == a[0].wrapping_add(1),
+        nr::FSTAT | nr::NEWFSTATAT => given()[0] == a[0].wrapping_add(1),
         _ => true,
     }
 }
@@ -55,12 +64,11 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
         sys::call(nr::DUP3, [copy, fd, flags & O_CLOEXEC, 0, 0, 0]);
         let mut stat = [0u64; 18];
         if sys::call(nr::FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) == 0 {
-            state::lock();
-            if GIVEN.get()[0] == 0 {
+            GIVEN[1].store(stat[0], Relaxed);
+            GIVEN[2].store(stat[1], Relaxed);
+            if GIVEN[0].swap(fd + 1, AcqRel) == 0 {
                 WATCHED.fetch_add(1, Relaxed);
             }
-            *GIVEN.get() = [fd + 1, stat[0], stat[1]];
-            state::unlock();
         }
         sys::call(nr::CLOSE, [copy, 0, 0, 0, 0, 0]);
     }
@@ -68,18 +76,15 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
 
 /// No copy is open any more, as far as is known.
 fn forget() {
-    state::lock();
-    if GIVEN.get()[0] != 0 {
-        GIVEN.get()[0] = 0;
+    if GIVEN[0].swap(0, AcqRel) != 0 {
         WATCHED.fetch_sub(1, Relaxed);
     }
-    state::unlock();
 }
 
 /// A call that is about to be made natively: a read from the start of the copy finds what is
 /// mapped by now, and closing it ends the care for it.
 pub fn before(number: u64, a: [u64; 6]) {
-    let [given, device, inode] = *GIVEN.get();
+    let [given, device, inode] = given();
     if given == 0 || given != a[0].wrapping_add(1) {
         return;
     }
@@ -128,23 +133,23 @@ fn renew(copy: u64, device: u64, inode: u64) {
 /// fstat, and newfstatat with an empty path, after the kernel has answered.
 pub fn asked(number: u64, a: [u64; 6], result: i64) {
     let at = if number == nr::FSTAT { a[1] } else { a[2] };
-    let [given, device, inode] = *GIVEN.get();
+    let [given, device, inode] = given();
     if result != 0 || given != a[0].wrapping_add(1) {
         return;
     }
-    if let Some(stat) = sys::read_program::<[u64; 8]>(at)
+    if let Some(stat) = program_memory::read::<[u64; 8]>(at)
         && stat[0] == device
         && stat[1] == inode
     {
         // st_size, st_blksize: as files of /proc have them.
-        sys::write_program(at + 48, &[0u64, 1024]);
+        program_memory::write(at + 48, &[0u64, 1024]);
     }
 }
 
 /// The path names this process's list of mappings.
 fn is_ours(path: u64) -> bool {
     let mut name = *b"/proc/self/maps\0\0\0\0\0\0\0\0";
-    if sys::read_program::<[u8; 16]>(path).is_some_and(|found| found == name[..16]) {
+    if program_memory::read::<[u8; 16]>(path).is_some_and(|found| found == name[..16]) {
         return true;
     }
     // /proc/PID/maps
@@ -164,7 +169,7 @@ fn is_ours(path: u64) -> bool {
     name.iter()
         .take(6 + len + 6)
         .enumerate()
-        .all(|(at, byte)| sys::read_program::<u8>(path.wrapping_add(at as u64)) == Some(*byte))
+        .all(|(at, byte)| program_memory::read::<u8>(path.wrapping_add(at as u64)) == Some(*byte))
 }
 
 /// Copies the lines that are not the engine's.

@@ -1,7 +1,6 @@
-//! Raw system calls and fault-safe copies from and to the program's memory.
+//! Raw system calls.
 //! Numbers: arch/x86/entry/syscalls/syscall_64.tbl.
 
-use crate::entry;
 use crate::syscall_table as nr;
 use core::arch::asm;
 
@@ -33,35 +32,6 @@ pub fn write(fd: u64, bytes: &[u8]) {
             [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0],
         )
     };
-}
-
-/// Copies `T` from the program; `None` where it cannot be read.
-pub fn read_program<T: Copy>(address: u64) -> Option<T> {
-    let mut value = core::mem::MaybeUninit::<T>::uninit();
-    // SAFETY: rt_copy survives faults at its one instruction; T is plain data.
-    unsafe {
-        let failed = entry::rt_copy(
-            value.as_mut_ptr() as u64,
-            address,
-            core::mem::size_of::<T>() as u64,
-        );
-        (failed == 0).then(|| value.assume_init())
-    }
-}
-
-/// Copies bytes between the program and here; false after a fault.
-pub fn copy(to: u64, from: u64, len: u64) -> bool {
-    // SAFETY: rt_copy survives faults; callers pass their own or the program's memory.
-    unsafe { entry::rt_copy(to, from, len) == 0 }
-}
-
-/// Copies `value` to the program; false where it cannot be written.
-pub fn write_program<T: Copy>(address: u64, value: &T) -> bool {
-    copy(
-        address,
-        core::ptr::from_ref(value) as u64,
-        core::mem::size_of::<T>() as u64,
-    )
 }
 
 pub fn gettid() -> u32 {

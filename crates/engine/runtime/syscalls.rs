@@ -3,7 +3,8 @@
 use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
-    cache_file, clock, images, memory_calls, perf, proc_maps, signals, state, sys, threads,
+    cache_file, clock, images, memory_calls, perf, proc_maps, program_memory, signal_calls, slots,
+    sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -14,11 +15,11 @@ pub fn special(context: &mut Context, next: u64) {
     let a = arguments(context);
     context.pc = next;
     let result = match nr::answer(number) {
-        Answer::Mapping => memory_calls::run(number, a),
-        Answer::Action => signals::sigaction(context, a),
-        Answer::Mask => signals::sigprocmask(context, a),
-        Answer::Return => signals::sigreturn(context),
-        Answer::Stack => signals::sigaltstack(context, a),
+        Answer::Mapping => memory_calls::run(context, number, a),
+        Answer::Action => signal_calls::sigaction(context, a),
+        Answer::Mask => signal_calls::sigprocmask(context, a),
+        Answer::Return => signal_calls::sigreturn(context),
+        Answer::Stack => signal_calls::sigaltstack(context, a),
         Answer::Clone => threads::clone(context, number, a),
         Answer::Exec => images::execve(context, number, a),
         Answer::Exit => end(context, number, a),
@@ -54,7 +55,7 @@ pub fn arguments(context: &Context) -> [u64; 6] {
 }
 
 fn end(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
-    if number == nr::EXIT_GROUP || u64::from(state::slot_of(context)) == u64::from(context.leader) {
+    if number == nr::EXIT_GROUP || slots::slot_of(context) == context.leader {
         cache_file::save(context);
     }
     context.state.store(slot_state::ENDED, Release);
@@ -75,7 +76,7 @@ fn arch_prctl(context: &mut Context, a: [u64; 6]) -> i64 {
             0
         }
         0x1004 => {
-            if sys::write_program(a[1], &context.start[3]) {
+            if program_memory::write(a[1], &context.start[3]) {
                 0
             } else {
                 -sys::EFAULT

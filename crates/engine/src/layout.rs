@@ -271,11 +271,11 @@ pub struct Context {
     /// In the slot of a space: counters described so far, those of `base` included.
     pub counters: AtomicU32,
     /// Space whose counters below `base_counters` this one took over by `fork`; 0: none.
-    pub base: u32,
+    pub base: AtomicU32,
     /// See `base`.
-    pub base_counters: u32,
+    pub base_counters: AtomicU32,
     /// Where the log of `base` stood then: segment's slot, bytes.
-    pub base_log: [u32; 2],
+    pub base_log: [AtomicU32; 2],
     /// Bytes of log in this slot's region.
     pub log_len: AtomicU32,
     /// Slot where the log goes on; 0: not yet.

@@ -148,7 +148,7 @@ fn with_random_addresses_nothing_is_kept() {
     let (cache, path) = directory("random");
     if std::fs::read_to_string("/proc/sys/kernel/randomize_va_space").is_ok_and(|v| v.trim() == "0")
     {
-        println!("skipped: address randomisation is off on this machine");
+        truecount_testing::skip!("aslr", "address randomisation is off on this machine");
         return;
     }
     let Some(run) = run(&["true"], Some(&cache), false) else {

@@ -69,7 +69,7 @@ fn per_block_counters_serve_read() {
     command.args(["stat", "-x", ";", "-e", "instructions:u,branches:u", "--"]);
     command.arg(program).arg("spin");
     let Ok(_) = Command::new("perf").arg("--version").output() else {
-        println!("skipped: perf is not installed");
+        truecount_testing::skip!("perf", "perf is not installed");
         return;
     };
     let options = virt::Options::default().per_block(true);
@@ -96,7 +96,7 @@ fn agrees(text: &str, outcome: &virt::Outcome, name: &str) {
 #[test]
 fn perf_stat_counts_its_child() {
     let Ok(_) = Command::new("perf").arg("--version").output() else {
-        println!("skipped: perf is not installed");
+        truecount_testing::skip!("perf", "perf is not installed");
         return;
     };
     let mut command = Command::new("perf");

@@ -1,6 +1,6 @@
 //! Tests that need a PMU. Without one each prints `skipped: …`; `cargo xtask vm-test` runs them inside
 //! virtual machines that have one, where skipping for want of a PMU is a failure
-//! (`TRUECOUNT_REQUIRE_PMU=1`).
+//! (`TRUECOUNT_REQUIRE=pmu`).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::process::Command;
@@ -24,11 +24,7 @@ fn user(config: u32) -> EventAttr {
 
 /// Prints why a test does not run; where a PMU was promised, that is a failure.
 fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none(),
-        "must not be skipped here: {reason}"
-    );
-    println!("skipped: {reason}");
+    truecount_testing::skip!("pmu", "{reason}");
 }
 
 fn has_pmu() -> bool {
@@ -429,7 +425,10 @@ fn unprivileged_with_level(fits: impl Fn(i32) -> bool, name: &str) -> bool {
     if !facts.privileged() && facts.paranoid.is_some_and(&fits) {
         return true;
     }
-    println!("skipped: needs kernel.perf_event_paranoid {name} and no privilege");
+    truecount_testing::skip!(
+        "paranoid",
+        "needs kernel.perf_event_paranoid {name} and no privilege"
+    );
     assert!(!promised.is_some_and(fits), "promised, but {facts:?}");
     false
 }
@@ -476,7 +475,7 @@ fn system_wide_counts_every_cpu() {
         return;
     }
     if !linux().facts().privileged() && linux().facts().paranoid.is_none_or(|level| level > 0) {
-        println!("skipped: needs privilege");
+        truecount_testing::skip!("privilege", "needs privilege");
         return;
     }
     let cpus = Root::system().online_cpus().unwrap();

@@ -20,7 +20,7 @@ fn works() -> bool {
     ) {
         Ok(_) => true,
         Err(error) => {
-            println!("skipped: no perf events here ({error})");
+            truecount_testing::skip!("software", "no perf events here ({error})");
             false
         }
     }
@@ -176,7 +176,7 @@ fn breakpoints_run_out() {
         match watch(i) {
             Ok(event) => open.push(event),
             Err(error) if open.is_empty() => {
-                println!("skipped: no breakpoints here ({error})");
+                truecount_testing::skip!("breakpoints", "no breakpoints here ({error})");
                 return;
             }
             Err(error) => {
@@ -274,6 +274,9 @@ fn without_a_pmu_the_error_says_so() {
                 "{line}"
             );
         }
-        (_, answer) => println!("skipped: this machine has a PMU, or does not say ({answer:?})"),
+        (_, answer) => truecount_testing::skip!(
+            "no-pmu",
+            "this machine has a PMU, or does not say ({answer:?})"
+        ),
     }
 }

@@ -13,7 +13,7 @@ fn too_many_files_are_explained() {
     )
     .exclude_kernel(true);
     if let Err(error) = Event::open(&clock, Target::CallingThread) {
-        println!("skipped: no perf events here ({error})");
+        truecount_testing::skip!("software", "no perf events here ({error})");
         return;
     }
     let mut old = libc::rlimit {

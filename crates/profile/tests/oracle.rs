@@ -107,7 +107,7 @@ fn same_numbers_as_analyzeme_on_what_rustc_writes() {
 #[ignore = "needs TRUECOUNT_PROFILES=DIR with profiles; minutes for the big ones"]
 fn same_numbers_as_analyzeme_on_a_directory() {
     let Some(directory) = std::env::var_os("TRUECOUNT_PROFILES") else {
-        println!("skipped: TRUECOUNT_PROFILES is not set");
+        truecount_testing::skip!("profiles", "TRUECOUNT_PROFILES is not set");
         return;
     };
     for path in truecount_profile::find(Path::new(&directory)).unwrap() {

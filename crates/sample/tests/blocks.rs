@@ -17,8 +17,9 @@ fn corpus(name: &str) -> Option<PathBuf> {
     if file.is_file() {
         return Some(file);
     }
-    println!(
-        "skipped: no recording at {} (set TRUECOUNT_SHARED)",
+    truecount_testing::skip!(
+        "data",
+        "no recording at {} (set TRUECOUNT_SHARED)",
         file.display()
     );
     None

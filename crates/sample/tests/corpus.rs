@@ -17,8 +17,9 @@ fn corpus() -> Option<PathBuf> {
     if dir.is_dir() {
         return Some(dir);
     }
-    println!(
-        "skipped: no recordings at {} (set TRUECOUNT_SHARED)",
+    truecount_testing::skip!(
+        "data",
+        "no recordings at {} (set TRUECOUNT_SHARED)",
         dir.display()
     );
     None

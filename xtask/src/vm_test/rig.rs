@@ -38,7 +38,7 @@ fn arguments(
         line.push("-q".into());
     }
     let mut variables = vec![
-        "TRUECOUNT_REQUIRE_PMU=1".to_owned(),
+        "TRUECOUNT_REQUIRE=pmu,known-pmu".to_owned(),
         "RUST_BACKTRACE=0".to_owned(),
     ];
     if let Privilege::Paranoid(level) = privilege {
@@ -129,7 +129,7 @@ mod tests {
         };
         assert_eq!(
             line(Arch::X86, Privilege::Paranoid(3)),
-            "-t 900 -u -P 3 -f t/truecount:/tmp/truecount -e TRUECOUNT_REQUIRE_PMU=1 -e RUST_BACKTRACE=0 \
+            "-t 900 -u -P 3 -f t/truecount:/tmp/truecount -e TRUECOUNT_REQUIRE=pmu,known-pmu -e RUST_BACKTRACE=0 \
              -e TRUECOUNT_EXPECT_PARANOID=3 -e TRUECOUNT_BIN=/tmp/truecount t/hardware --test-threads=1 --show-output x"
         );
         let arm = line(Arch::Arm64, Privilege::Paranoid(2));

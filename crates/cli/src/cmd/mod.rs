@@ -7,6 +7,7 @@ mod completions;
 mod discover;
 mod events;
 pub(crate) mod exactness;
+mod latency;
 mod man;
 mod noise;
 mod overhead;
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Discover(discover::Args),
     Events(events::Args),
     Exactness(exactness::Args),
+    Latency(latency::Args),
     Man(man::Args),
     Noise(noise::Args),
     Overhead(Box<overhead::Args>),
@@ -53,6 +55,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Run(args) => run::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Discover(args) => discover::run(args),
+        Command::Latency(args) => latency::run(args),
         Command::Man(args) => man::run(args),
         Command::Noise(args) => noise::run(args),
         Command::Overhead(args) => overhead::run(args),

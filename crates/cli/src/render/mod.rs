@@ -1,10 +1,12 @@
 //! Ways to show results: text tables, JSON, CSV, Markdown, SVG, HTML.
 
+pub(crate) mod charts;
 pub(crate) mod csv;
-pub(crate) mod flame;
+pub(crate) mod cycles;
 pub(crate) mod json;
 pub(crate) mod markup;
 pub(crate) mod number;
+pub(crate) mod page;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod width;

@@ -62,7 +62,7 @@ fn the_prefetch_story_is_drawn() {
         assert!(shown.contains(text), "{text} is not shown");
     }
     assert!(
-        shown.matches("stroke-dasharray").count() >= 4,
+        shown.matches("<line class=\"mode s").count() >= 4,
         "two modes of each series are marked"
     );
 }
@@ -82,7 +82,7 @@ int main(void) {
 #[test]
 fn what_was_timed_without_a_pmu_is_drawn() {
     if !cfg!(target_arch = "x86_64") {
-        println!("skipped: --time is for x86-64");
+        truecount_testing::skip!("x86-64", "latency is for x86-64");
         return;
     }
     let directory = Directory::new("browser-time");
@@ -97,7 +97,7 @@ fn what_was_timed_without_a_pmu_is_drawn() {
         match built {
             Ok(built) if built.status.success() => {}
             other => {
-                println!("skipped: cc {other:?}");
+                truecount_testing::skip!("cc", "cc {other:?}");
                 return;
             }
         }
@@ -105,7 +105,7 @@ fn what_was_timed_without_a_pmu_is_drawn() {
     let timed = |arguments: &[&str], program: &str| {
         let made = Command::new(env!("CARGO_BIN_EXE_truecount"))
             .current_dir(&directory.0)
-            .args(["blocks", "--time", "look_up"])
+            .args(["latency", "look_up"])
             .args(arguments)
             .args(["--", program])
             .output()
@@ -136,7 +136,8 @@ fn what_was_timed_without_a_pmu_is_drawn() {
         "TSC cycles",
         "small: 19,",
         "large: 19,",
-        "stroke-dasharray",
+        "<line class=\"mode s0\"",
+        "<line class=\"mode s1\"",
         "</svg>",
     ] {
         assert!(shown.contains(text), "{text} is not shown");

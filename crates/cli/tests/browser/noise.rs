@@ -19,7 +19,7 @@ fn what_makes_runs_differ_is_drawn() {
         .output()
         .unwrap();
     if !made.status.success() {
-        println!("skipped: {}", String::from_utf8_lossy(&made.stderr));
+        truecount_testing::skip!("virtual", "{}", String::from_utf8_lossy(&made.stderr));
         return;
     }
     let Some(shown) = drawn(&directory) else {

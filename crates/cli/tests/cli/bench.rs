@@ -94,7 +94,7 @@ fn memory_is_that_of_the_command_itself() {
     let document: serde_json::Value = match output {
         Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout).unwrap(),
         _ => {
-            println!("skipped: no python3");
+            truecount_testing::skip!("python", "no python3");
             return;
         }
     };
@@ -115,7 +115,6 @@ fn memory_is_that_of_the_command_itself() {
 #[test]
 fn exact_counts_by_stepping_with_times_from_native_runs() {
     if !step() {
-        println!("skipped: single-stepping does not work here");
         return;
     }
     let document = json(&[

@@ -13,7 +13,7 @@ const PYTHON: &str = "/usr/bin/python3";
 fn python() -> bool {
     let found = Path::new(PYTHON).exists();
     if !found {
-        println!("skipped: no {PYTHON}");
+        truecount_testing::skip!("python", "no {PYTHON}");
     }
     found
 }
@@ -46,7 +46,7 @@ fn natively(command: &[&str]) -> Option<(String, Value)> {
             assert!(!held.contains(&each["factor"]), "{environment}");
             assert!(notes.contains("Not held constant"), "{notes}");
         }
-        println!("skipped: this machine refuses {refused:?}");
+        truecount_testing::skip!("remedies", "this machine refuses {refused:?}");
         return None;
     }
     assert_eq!(held.len(), 10, "{environment}");
@@ -155,7 +155,6 @@ fn signals_and_ends_are_as_without_it() {
 #[test]
 fn the_same_count_five_times_with_the_virtual_pmu() {
     if !virtual_pmu() {
-        println!("skipped: the virtual PMU does not work here");
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use crate::support::{code, fails, hardware, run, schema, stderr, stdout};
 #[test]
 fn without_a_pmu_it_says_so_and_shows_no_zeros() {
     if hardware() {
-        println!("skipped: there is a PMU");
+        truecount_testing::skip!("no-pmu", "there is a PMU");
         return;
     }
     for arguments in [

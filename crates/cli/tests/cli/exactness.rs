@@ -25,7 +25,10 @@ fn measured(arguments: &[&str], state: &std::path::Path) -> Value {
 #[test]
 fn without_a_pmu_the_virtual_source_deviates_by_nothing_and_check_shows_it() {
     if hardware() || !virtual_pmu() {
-        println!("skipped: needs a machine without a PMU where the virtual PMU works");
+        truecount_testing::skip!(
+            "no-pmu",
+            "needs a machine without a PMU where the virtual PMU works"
+        );
         return;
     }
     let state = tempfile::tempdir().unwrap();

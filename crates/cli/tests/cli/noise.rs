@@ -17,11 +17,7 @@ const STRINGS: &str =
     "d={str(i): i for i in range(500)}; print(next(i for i, k in enumerate(set(d)) if k == '7'))";
 
 fn skipped() -> bool {
-    let skip = !virtual_pmu();
-    if skip {
-        println!("skipped: the virtual PMU does not work here");
-    }
-    skip
+    !virtual_pmu()
 }
 
 /// Python itself: a wrapper script would add what a shell varies by.
@@ -29,7 +25,7 @@ fn python() -> Option<&'static str> {
     let path = "/usr/bin/python3";
     let found = Path::new(path).exists();
     if !found {
-        println!("skipped: no {path}");
+        truecount_testing::skip!("python", "no {path}");
     }
     found.then_some(path)
 }
@@ -225,7 +221,7 @@ fn what_a_program_prints_of_its_surroundings_is_named() {
     let not_tested = names(&document["not_tested"], "name");
     assert_eq!(tried.len() + not_tested.len(), 4, "{document:#}");
     for each in &document["not_tested"].as_array().unwrap()[..] {
-        println!("skipped: {}: {}", each["name"], each["reason"]);
+        truecount_testing::skip!("remedies", "{}: {}", each["name"], each["reason"]);
     }
     for each in document["factors"].as_array().unwrap() {
         assert_eq!(each["cause"], each["factor"] != "getrandom", "{each}");
@@ -389,7 +385,7 @@ fn a_full_disk_does_not_cost_the_result() {
         return;
     }
     if !Path::new("/dev/full").exists() {
-        println!("skipped: no /dev/full");
+        truecount_testing::skip!("tools", "no /dev/full");
         return;
     }
     let head = [&TWO_RUNS[..], &["--factors", "env"]].concat();
@@ -430,7 +426,7 @@ fn what_rustc_tells_of_itself_is_used() {
     }
     let root = Command::new("rustc").args(["--print", "sysroot"]).output();
     let Some(root) = root.ok().filter(|root| root.status.success()) else {
-        println!("skipped: no rustc");
+        truecount_testing::skip!("rustc", "no rustc");
         return;
     };
     let rustc = Path::new(String::from_utf8(root.stdout).unwrap().trim()).join("bin/rustc");

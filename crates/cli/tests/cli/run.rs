@@ -4,11 +4,7 @@ use crate::support::{code, fails, json, run, stderr, stdout, step, truecount, vi
 
 /// Says so and gives true where the virtual PMU does not work.
 fn skipped() -> bool {
-    let skip = !virtual_pmu();
-    if skip {
-        println!("skipped: the virtual PMU does not work here");
-    }
-    skip
+    !virtual_pmu()
 }
 
 /// The document of a run, which goes to stderr (so the program must print nothing there).
@@ -323,7 +319,10 @@ fn a_second_run_translates_nothing() {
     assert_eq!(blocks(&[], "1"), [all, 0]);
     assert_eq!(blocks(&[], "0"), [all, 0]);
     if cfg!(target_os = "linux") && blocks(&[], "") == [all, 0] {
-        println!("skipped: the kernel does not switch address randomisation off here");
+        truecount_testing::skip!(
+            "aslr",
+            "the kernel does not switch address randomisation off here"
+        );
         return;
     }
     assert_eq!(blocks(&[], ""), [0, all]);

@@ -37,7 +37,6 @@ fn what_cannot_be_counted_is_a_row_with_its_reason() {
 #[test]
 fn single_stepping_gives_the_same_count_five_times() {
     if !step() {
-        println!("skipped: single-stepping does not work here");
         return;
     }
     let counts: Vec<u64> = (0..5)
@@ -106,7 +105,7 @@ fn addresses_are_not_randomised_unless_asked() {
         "/proc/self/personality",
     ]));
     if !off.starts_with("0004") {
-        println!("skipped: personality(2) is refused here");
+        truecount_testing::skip!("aslr", "personality(2) is refused here");
         return;
     }
     assert!(on.starts_with("0000"), "{on}");
@@ -186,14 +185,14 @@ fn a_running_process_and_the_machine() {
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
     if code(&output) != 0 {
-        println!("skipped: {}", stderr(&output));
+        truecount_testing::skip!("software", "{}", stderr(&output));
         return;
     }
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let clock = &document["counters"][0];
     match clock["value"].as_u64() {
         Some(value) => assert!(value > 1_000_000, "{clock}"),
-        None => println!("skipped: {clock}"),
+        None => truecount_testing::skip!("software", "{clock}"),
     }
     let output = run(&["stat", "-p", "2147483646"]);
     assert_eq!(code(&output), 1);

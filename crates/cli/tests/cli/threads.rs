@@ -118,7 +118,7 @@ fn in_turn() -> bool {
         Some(refused) => {
             assert!(!held && refused[0]["factor"] == "threads", "{environment}");
             assert!(refused[0]["reason"].as_str().unwrap().contains("SCHED_RR"));
-            println!("skipped: {refused:?}");
+            truecount_testing::skip!("remedies", "{refused:?}");
         }
         None => assert!(held, "{environment}"),
     }
@@ -157,7 +157,6 @@ fn a_program_its_children_and_threads_run_in_turn() {
 #[test]
 fn an_order_of_threads_that_matters_is_named_and_held_constant() {
     if !virtual_pmu() {
-        println!("skipped: the virtual PMU does not work here");
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -181,7 +180,10 @@ fn threads_that_spin_on_the_only_cpu_can_be_stopped() {
     };
     let limit = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").unwrap();
     if limit.trim() == "-1" {
-        println!("skipped: the kernel would leave the CPU to the program alone");
+        truecount_testing::skip!(
+            "remedies",
+            "the kernel would leave the CPU to the program alone"
+        );
         return;
     }
     // SAFETY: an empty set is zeroes; the CPUs of this thread are written into it.

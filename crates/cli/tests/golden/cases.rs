@@ -310,7 +310,7 @@ pub(crate) static SOFTWARE: [Case; 16] = [
     case("bench/failing", "bench -n 2 false", Numbers).status(1),
 ];
 
-pub(crate) static VIRTUAL: [Case; 44] = [
+pub(crate) static VIRTUAL: [Case; 45] = [
     case("stat/virtual", "stat --source virtual -- ./prog", Numbers),
     case(
         "stat/virtual-json",
@@ -469,23 +469,15 @@ pub(crate) static VIRTUAL: [Case; 44] = [
         "exactness --source virtual --seconds 0.1 --no-save --json -e instructions:u",
         Shape,
     ),
-    case("blocks/time", "blocks --time turn -- ./prog", Headings),
+    case("latency/text", "latency turn -- ./prog", Headings),
+    case("latency/json", "latency turn --json -- ./prog", Shape),
     case(
-        "blocks/time-json",
-        "blocks --time turn --json -- ./prog",
-        Shape,
-    ),
-    case(
-        "blocks/time-html",
-        "blocks --time turn --html /dev/stdout -- ./prog",
+        "latency/html",
+        "latency turn --html /dev/stdout -- ./prog",
         Tags,
     ),
-    case(
-        "blocks/time-unknown",
-        "blocks --time nosuch -- ./prog",
-        Nothing,
-    )
-    .status(1),
+    case("latency/unknown", "latency nosuch -- ./prog", Nothing).status(1),
+    case("blocks/moved", "blocks --time turn -- ./prog", Nothing).status(2),
     case("run/output", "run -o out.txt -- ./prog", Nothing),
     case("run/clear-cache", "run --clear-cache", Numbers),
     case(

@@ -13,8 +13,8 @@ fn rig() -> bool {
         skip(&reason);
         return false;
     }
-    if std::env::var_os("TRUECOUNT_REQUIRE_PMU").is_none() {
-        println!("skipped: what this PMU counts is not known");
+    if !truecount_testing::required("known-pmu") {
+        truecount_testing::skip!("known-pmu", "what this PMU counts is not known");
         return false;
     }
     true

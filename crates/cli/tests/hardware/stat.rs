@@ -147,7 +147,7 @@ fn perf(path: &Path, known: u64) {
         .arg(path)
         .output();
     let Ok(output) = output else {
-        println!("skipped: no perf here to compare with");
+        truecount_testing::skip!("perf", "no perf here to compare with");
         return;
     };
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -10,7 +10,7 @@ use super::{Busy, text, truecount};
 fn once(arguments: &[&str]) -> Option<Value> {
     let output = truecount(&[&["top", "--once", "--json"], arguments].concat());
     if output.status.code() == Some(125) {
-        println!("skipped: {}", text(&output.stderr).trim());
+        truecount_testing::skip!("software", "{}", text(&output.stderr).trim());
         return None;
     }
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -74,7 +74,10 @@ fn shares_are_those_of_perf_report() {
     assert_eq!(document["events"][0]["name"], "cpu-clock:u");
     let samples = document["events"][0]["samples"].as_u64().unwrap();
     if samples < 500 {
-        println!("skipped: this machine is too busy to compare shares ({samples} samples in 3 s)");
+        truecount_testing::skip!(
+            "idle",
+            "this machine is too busy to compare shares ({samples} samples in 3 s)"
+        );
         return;
     }
     let first = &document["rows"][0];
@@ -118,8 +121,8 @@ fn shares_are_those_of_perf_report() {
                 assert!((ours - theirs).abs() < most, "{name}: {ours} and {theirs}");
             }
         }
-        Ok(recorded) => println!("skipped: perf record: {}", text(&recorded.stderr)),
-        Err(error) => println!("skipped: perf ({error})"),
+        Ok(recorded) => truecount_testing::skip!("perf", "perf record: {}", text(&recorded.stderr)),
+        Err(error) => truecount_testing::skip!("perf", "perf ({error})"),
     }
     let _ = std::fs::remove_file(file);
 }
@@ -221,7 +224,7 @@ fn a_process_that_ends_ends_the_sampling() {
     busy.0.wait().unwrap();
     let output = top.wait_with_output().unwrap();
     if output.status.code() == Some(125) {
-        println!("skipped: perf events are not available");
+        truecount_testing::skip!("software", "perf events are not available");
         return;
     }
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -327,7 +330,9 @@ fn missing_rights_are_told_with_their_hint() {
         Ok(output) if level > 0 && text(&output.stderr).starts_with("truecount") => {
             panic!("{}", text(&output.stderr));
         }
-        Ok(output) => println!("skipped: {} {}", output.status, text(&output.stderr)),
-        Err(error) => println!("skipped: setpriv ({error})"),
+        Ok(output) => {
+            truecount_testing::skip!("setpriv", "{} {}", output.status, text(&output.stderr))
+        }
+        Err(error) => truecount_testing::skip!("setpriv", "setpriv ({error})"),
     }
 }

@@ -34,7 +34,7 @@ impl Terminal {
             Ok(output) if output.status.success() => Some(this),
             Ok(output) => panic!("tmux: {}", text(&output.stderr)),
             Err(error) => {
-                println!("skipped: tmux ({error})");
+                truecount_testing::skip!("tmux", "tmux ({error})");
                 None
             }
         }
@@ -127,7 +127,7 @@ impl Drop for Terminal {
 fn can_sample() -> bool {
     let output = truecount(&["top", "--once", "-e", "cpu-clock:u", "--seconds", "50ms"]);
     if !output.status.success() {
-        println!("skipped: {}", text(&output.stderr).trim());
+        truecount_testing::skip!("software", "{}", text(&output.stderr).trim());
     }
     output.status.success()
 }

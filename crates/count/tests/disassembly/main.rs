@@ -34,8 +34,9 @@ fn package() -> PathBuf {
 fn probes() -> Option<BTreeMap<String, Vec<Instruction>>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     if !Path::new(&cargo).exists() {
-        println!(
-            "skipped: cargo is not here (the tests run on another machine than they were built on)"
+        truecount_testing::skip!(
+            "rustc",
+            "cargo is not here (the tests run on another machine than they were built on)"
         );
         return None;
     }

@@ -2,19 +2,16 @@
 //! hot code from the bottom, cold stubs and literals from the middle.
 
 use super::Cache;
-use super::links::default_entry;
 use crate::check;
-use crate::layout::{RUNTIME_BASE, TABLES_END};
-use crate::state;
+use crate::entry::{self, address};
+use crate::own_memory::{self, AREA, MAX_AREAS};
+use crate::slots;
 use crate::sys;
 use crate::syscall_table as nr;
 use crate::xlate::emit::Buffer;
 use crate::xlate::entry::Via;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-pub(super) const AREA: u64 = 256 << 20;
 pub(super) const HOT: u64 = 160 << 20;
-pub(super) const MAX_AREAS: usize = 64;
 
 /// One code area. `hot` and `cold` are the next free addresses.
 #[derive(Clone, Copy)]
@@ -24,29 +21,15 @@ pub(super) struct Area {
     pub(super) cold: u64,
 }
 
-/// Areas as (base) for signal handlers, without the lock.
-static AREA_BASES: [AtomicU64; MAX_AREAS] = [const { AtomicU64::new(0) }; MAX_AREAS];
-static AREA_COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// Whether a host address lies in translated code.
-pub fn in_code(address: u64) -> bool {
-    let count = AREA_COUNT.load(Acquire) as usize;
-    AREA_BASES
-        .iter()
-        .take(count)
-        .any(|base| address.wrapping_sub(base.load(Relaxed)) < AREA)
-}
-
-/// Whether a range touches memory of the engine.
-pub fn overlaps_engine(start: u64, end: u64) -> bool {
-    let touches = |low: u64, high: u64| start < high && low < end;
-    let count = AREA_COUNT.load(Acquire) as usize;
-    touches(RUNTIME_BASE, TABLES_END)
-        || touches(crate::layout::TOTALS_BASE, state::arena_end())
-        || AREA_BASES.iter().take(count).any(|base| {
-            let base = base.load(Relaxed);
-            touches(base, base + AREA)
-        })
+/// Where a table leads that has nothing: the runtime.
+pub(super) fn default_entry(way: usize) -> u64 {
+    match way {
+        0 => address(entry::rt_miss_ret),
+        1 => address(entry::rt_miss_memory),
+        2 => address(entry::rt_miss_rax),
+        3 => address(entry::rt_miss_rcx),
+        _ => address(entry::rt_miss_rdx),
+    }
 }
 
 impl Cache {
@@ -131,8 +114,7 @@ impl Cache {
             });
         }
         self.area_count += 1;
-        AREA_BASES[number].store(at, Relaxed);
-        AREA_COUNT.store(self.area_count as u32, Release);
+        own_memory::note_area(number, at);
         true
     }
 
@@ -145,7 +127,7 @@ impl Cache {
             }
         }
         self.area_count = 0;
-        AREA_COUNT.store(0, Release);
+        own_memory::forget_areas();
     }
 
     /// `jmp [rip+0]` with the address behind it, in the area of `from`.
@@ -179,7 +161,7 @@ const ROOM: u64 = 0x8000;
 
 /// What a half is used of.
 fn limit() -> u64 {
-    match state::header().area_limit {
+    match slots::header().area_limit {
         0 => u64::MAX,
         bytes => bytes,
     }

@@ -1,7 +1,8 @@
 //! The blocks by program address: an open hash table with tombstones.
 
-use super::{Cache, NONE};
-use crate::state;
+use super::Cache;
+use crate::block::NONE;
+use crate::own_memory;
 
 fn hash_of(pc: u64, bits: u32) -> usize {
     (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
@@ -19,7 +20,7 @@ impl Cache {
         loop {
             let entry = self.slot(at);
             if entry == 0 {
-                return crate::cache_file::find(self, pc);
+                return self.kept.find(&mut self.blocks, pc);
             }
             if entry != NONE && self.blocks.get(entry as usize - 1).pc == pc {
                 return Some(entry - 1);
@@ -32,7 +33,7 @@ impl Cache {
         if (self.hash_used + 1) * 2 > 1 << self.hash_bits {
             let (old, old_bits) = (self.hash, self.hash_bits);
             self.hash_bits += 1;
-            self.hash = state::reserve(4 << self.hash_bits) as *mut u32;
+            self.hash = own_memory::reserve(4 << self.hash_bits) as *mut u32;
             self.hash_used = 0;
             for at in 0..1usize << old_bits {
                 // SAFETY: inside the old table.

@@ -1,9 +1,9 @@
 //! Direct links between blocks, and the indirect-branch tables' buckets: made,
 //! published and taken away again.
 
-use super::areas::code;
-use super::{Cache, Entry, NONE, OFFSETS};
-use crate::entry::{self, address};
+use super::areas::{code, default_entry};
+use super::{Cache, Entry, OFFSETS};
+use crate::block::NONE;
 use crate::layout::{TABLE_BYTES, TABLES};
 use crate::xlate::block::Side;
 use crate::xlate::emit::reaches;
@@ -208,17 +208,6 @@ pub(super) fn patch(at: u64, to: u64) {
     // SAFETY: emission keeps the four bytes in an aligned quadword, so that
     // threads that run there see the old or the new branch.
     unsafe { (at as *mut u32).write_volatile(displacement) };
-}
-
-/// Where a table leads that has nothing: the runtime.
-pub(super) fn default_entry(way: usize) -> u64 {
-    match way {
-        0 => address(entry::rt_miss_ret),
-        1 => address(entry::rt_miss_memory),
-        2 => address(entry::rt_miss_rax),
-        3 => address(entry::rt_miss_rcx),
-        _ => address(entry::rt_miss_rdx),
-    }
 }
 
 pub(super) fn set_table(way: usize, index: usize, value: u64) {

@@ -1,12 +1,15 @@
 //! The cache as it goes to disk and comes back: what other parts of `cache` keep
 //! private. All of it leaves the cache usable.
 
-use super::areas::{AREA, Area, HOT};
-use super::links::{default_entry, patch, set_table};
-use super::{Block, Cache, Exit, NONE};
-use crate::cache_file::place;
+use super::areas::{Area, HOT, default_entry};
+use super::kept::place;
+use super::links::{patch, set_table};
+use super::{Cache, Exit};
+use crate::block::{Block, NONE};
+use crate::own_memory::AREA;
+use crate::pages::Pages;
 use crate::snapshot::{AreaFacts, Facts, MAX_AREAS, Piece, Prefix, piece};
-use crate::state::Table;
+use crate::table::Table;
 use crate::xlate::block::Record;
 use crate::xlate::entry::Via;
 use core::mem::size_of;
@@ -17,7 +20,8 @@ fn adopt_table<T: Copy>(table: &mut Table<T>, fd: u64, piece: Piece) -> bool {
     if bytes % size != 0 || bytes / size > table.capacity() / 2 {
         return false;
     }
-    if !place(fd, piece, table.address(), 3) {
+    // SAFETY: the table's own memory; nothing has been translated yet.
+    if !unsafe { place(fd, piece, table.address(), 3) } {
         return false;
     }
     table.claim(bytes / size);
@@ -58,7 +62,8 @@ impl Cache {
                 let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else {
                     return false;
                 };
-                place(fd, hot, area.base, 7) && place(fd, cold, area.base + HOT, 7)
+                // SAFETY: an area of ours that nothing runs in yet.
+                unsafe { place(fd, hot, area.base, 7) && place(fd, cold, area.base + HOT, 7) }
             });
         if !tables {
             self.blocks.claim(0);
@@ -114,7 +119,7 @@ impl Cache {
 
     /// Takes back the links of a block that leave the program addresses given:
     /// another process may have the one mapping and not the other.
-    pub fn keep_links_inside(&mut self, block: &Block, start: u64, end: u64) {
+    pub fn keep_links_inside(&mut self, pages: &mut Pages, block: &Block, start: u64, end: u64) {
         for number in block.first_exit..block.first_exit + u32::from(block.exit_count) {
             let exit: Exit = *self.exits.get(number as usize);
             if !exit.linked || start <= exit.target && exit.target < end {
@@ -122,7 +127,7 @@ impl Cache {
             }
             self.unlink(number);
             self.exits.get(number as usize).next = NONE;
-            let Some(to) = self.find(exit.target) else {
+            let Some(to) = self.find(pages, exit.target) else {
                 continue;
             };
             let head = self.blocks.get(to as usize).incoming;

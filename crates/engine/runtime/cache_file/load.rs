@@ -3,44 +3,21 @@
 
 use super::Store;
 use crate::cache::Cache;
+use crate::cache::kept::place;
 use crate::snapshot::{Image, MAGIC, MAX_AREAS, MAX_IMAGES, PAGE, Piece, Prefix, SavedPage, piece};
 use crate::syscall_table as nr;
-use crate::{counts, state, sys};
+use crate::{counts, own_memory, sys};
 use core::mem::size_of;
-
-/// Puts file bytes at `at`: mapped, or read where the file system forbids it.
-pub fn place(fd: u64, piece: Piece, at: u64, prot: u64) -> bool {
-    if piece.bytes == 0 {
-        return true;
-    }
-    // MAP_PRIVATE | MAP_FIXED over memory of ours.
-    // SAFETY: callers pass memory that they reserved for this.
-    let got = unsafe { sys::call(nr::MMAP, [at, piece.bytes, prot, 0x12, fd, piece.at]) };
-    if got == at as i64 {
-        return true;
-    }
-    let mut done = 0;
-    while done < piece.bytes {
-        let rest = piece.bytes - done;
-        // SAFETY: pread64 into the same memory.
-        let got = unsafe { sys::call(nr::PREAD64, [fd, at + done, rest, piece.at + done, 0, 0]) };
-        if got <= 0 {
-            return false;
-        }
-        done += got as u64;
-    }
-    true
-}
 
 /// A piece as a read-only table of its own.
 fn table<T>(fd: u64, piece: Piece) -> Option<&'static [T]> {
     if piece.bytes == 0 {
         return Some(&[]);
     }
-    let at = state::reserve(piece.bytes);
+    let at = own_memory::reserve(piece.bytes);
     let count = piece.bytes as usize / size_of::<T>();
-    // SAFETY: as many whole elements (plain integers) as were just placed there.
-    place(fd, piece, at, 3).then(|| unsafe { core::slice::from_raw_parts(at as *const T, count) })
+    // SAFETY: memory just reserved; as many whole elements (plain integers) as were placed there.
+    unsafe { place(fd, piece, at, 3).then(|| core::slice::from_raw_parts(at as *const T, count)) }
 }
 
 /// Maps the snapshot; false (and nothing usable of it) where it does not fit.
@@ -90,6 +67,7 @@ pub(super) fn load(store: &mut Store, cache: &mut Cache, fd: u64) -> bool {
     counts::go_on_at(prefix.facts.counters as u32);
     store.log = log;
     store.loaded = prefix.facts.blocks as usize;
-    (store.images, store.pages, store.index, store.owners) = (images, pages, index, owners);
+    (cache.kept.images, cache.kept.index) = (images, index);
+    (store.pages, store.owners) = (pages, owners);
     true
 }

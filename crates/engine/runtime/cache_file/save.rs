@@ -4,16 +4,21 @@
 //! throughout, so that the tables stand still; other threads run on in
 //! translated code. Every change made here leaves the process able to go on.
 
-use super::{Mapped, Store, index_of, page_hash, pages_of, slot_of, words_of};
-use crate::cache::{CACHE, Cache, NONE};
+use super::{Mapped, Store, page_hash, pages_of, words_of};
+use crate::block::NONE;
+use crate::cache::Cache;
+use crate::cache::kept::{FRESH, Kept, index_of, slot_of};
 use crate::counts;
+use crate::engine::{self, Engine};
 use crate::images::announce;
 use crate::layout::{Context, save as phase};
+use crate::lock::Mutex;
 use crate::log::{self, Entry};
-use crate::pages::{EXEC, PAGES, WRITE};
+use crate::pages::{EXEC, Pages, WRITE};
+use crate::slots;
 use crate::snapshot::{Facts, Image, MAGIC, MAX_IMAGES, PIECES, Piece, Request, SavedPage, piece};
-use crate::state::{self, Table};
 use crate::sys;
+use crate::table::Table;
 use core::sync::atomic::Ordering::*;
 
 /// Longest wait for the launcher to copy, in tenths of a second.
@@ -21,35 +26,35 @@ const PATIENCE: u32 = 200;
 
 /// Offers what this process has translated, if that is worth it.
 pub fn save(context: &mut Context) {
-    let store = super::STORE.get();
+    let mut engine = engine::lock();
+    let engine = &mut *engine;
+    let store = &mut *super::STORE.lock();
     let offered = store.effort != u64::MAX
         && context.leader == store.leader
-        && state::header().saving.load(Acquire) != 0;
+        && slots::header().saving.load(Acquire) != 0;
     if !offered {
         return;
     }
-    state::lock();
-    let cache = CACHE.get();
+    let cache = &mut engine.cache;
     let fresh = (store.loaded..cache.blocks.len())
         .filter(|&at| {
             let block = cache.blocks.get(at);
             block.valid && store.owner_of(block.pc, block.guest_len).is_some()
         })
         .count() as u64;
-    let old: u64 = store.images.iter().map(|i| i.blocks).sum();
+    let old: u64 = cache.kept.images.iter().map(|i| i.blocks).sum();
     if fresh > (old >> 9) << store.effort.min(9) {
-        offer(context, store, cache);
+        offer(context, store, engine);
     }
-    state::unlock();
 }
 
-fn offer(context: &mut Context, store: &mut Store, cache: &mut Cache) {
+fn offer(context: &mut Context, store: &mut Store, engine: &mut Engine) {
     let mut request = Request {
         magic: MAGIC,
         pieces: [Piece::default(); PIECES],
         facts: Facts::default(),
     };
-    if !prepare(store, cache, &mut request) {
+    if !prepare(store, engine, &mut request) {
         return;
     }
     context.save_request = core::ptr::from_ref(&request) as u64;
@@ -57,7 +62,7 @@ fn offer(context: &mut Context, store: &mut Store, cache: &mut Cache) {
     announce(context);
     for _ in 0..PATIENCE {
         let now = context.save.load(Acquire);
-        if now == phase::DONE || state::header().saving.load(Acquire) == 0 {
+        if now == phase::DONE || slots::header().saving.load(Acquire) == 0 {
             break;
         }
         sys::futex_wait(&context.save, now, 100);
@@ -76,13 +81,12 @@ impl Store {
 
     /// Images of the snapshot that this process did not meet, and whose place was
     /// not taken by the same file with other bytes.
-    fn dormant(&self, at: usize) -> bool {
-        let Some(image) = self.images.get(at) else {
+    fn dormant(&self, kept: &Kept, at: usize) -> bool {
+        let Some(image) = kept.images.get(at) else {
             return false;
         };
         let same = |m: &Mapped| m.start == image.start && m.identity == image.identity;
-        self.active.get(at) == Some(&super::FRESH)
-            && !self.mapped.iter().take(self.mapped_count).any(same)
+        kept.active.get(at) == Some(&FRESH) && !self.mapped.iter().take(self.mapped_count).any(same)
     }
 }
 
@@ -96,7 +100,7 @@ struct Plan {
     cursor: [u64; MAX_IMAGES],
 }
 
-static PLAN: state::Global<Plan> = state::Global::new(Plan {
+static PLAN: Mutex<Plan> = Mutex::new(Plan {
     images: [NO_IMAGE; MAX_IMAGES],
     count: 0,
     of_mapped: [0; MAX_IMAGES],
@@ -132,22 +136,23 @@ fn whole<T: Copy>(table: &Table<T>) -> Piece {
 }
 
 /// Leaves only what can be kept, and describes it.
-fn prepare(store: &mut Store, cache: &mut Cache, request: &mut Request) -> bool {
+fn prepare(store: &mut Store, engine: &mut Engine, request: &mut Request) -> bool {
+    let (cache, code_pages) = (&mut engine.cache, &mut engine.pages);
     if !cache.describe(&mut request.pieces, &mut request.facts) {
         return false;
     }
     cache.unpublish_all();
-    let plan = PLAN.get();
+    let plan = &mut *PLAN.lock();
     (plan.count, plan.cursor) = (0, [0; MAX_IMAGES]);
     (plan.of_mapped, plan.of_old) = ([0; MAX_IMAGES], [0; MAX_IMAGES]);
-    let room = PAGES.get().count() + store.pages.len();
+    let room = code_pages.count() + store.pages.len();
     let mut pages = table::<SavedPage>(room);
     for at in 0..store.mapped_count {
-        add_mapped(store, plan, at, &mut pages);
+        add_mapped(store, code_pages, plan, at, &mut pages);
     }
-    for at in 0..store.images.len() {
-        if store.dormant(at) && plan.count < MAX_IMAGES {
-            let mut image = store.images[at];
+    for at in 0..cache.kept.images.len() {
+        if store.dormant(&cache.kept, at) && plan.count < MAX_IMAGES {
+            let mut image = cache.kept.images[at];
             image.first_page = pages.len() as u32;
             for page in pages_of(store.pages, &image) {
                 pages.push(*page);
@@ -157,8 +162,8 @@ fn prepare(store: &mut Store, cache: &mut Cache, request: &mut Request) -> bool 
             plan.of_old[at] = plan.count as u16;
         }
     }
-    let owners = assign(store, cache, plan);
-    let index = index(store, cache, plan, &owners);
+    let owners = assign(store, cache, code_pages, plan);
+    let index = index(cache, plan, &owners);
     if counts::per_block() {
         let Some(log) = describe(store, cache, plan, &owners) else {
             return false;
@@ -178,33 +183,37 @@ fn prepare(store: &mut Store, cache: &mut Cache, request: &mut Request) -> bool 
 }
 
 /// A mapping whose pages are all constant and readable becomes an image.
-fn add_mapped(store: &mut Store, plan: &mut Plan, at: usize, pages: &mut Table<SavedPage>) {
+fn add_mapped(
+    store: &mut Store,
+    code_pages: &mut Pages,
+    plan: &mut Plan,
+    at: usize,
+    pages: &mut Table<SavedPage>,
+) {
     let mapped = store.mapped[at];
     if !mapped.clean || plan.count == MAX_IMAGES {
         return;
     }
     let first = pages.len();
     let mut good = true;
-    PAGES
-        .get()
-        .each_known(mapped.start, mapped.end, |number, prot, head| {
-            if prot & (EXEC | WRITE) != EXEC {
-                // Known, but not code: nothing was read from it.
-                good &= head == NONE && prot & WRITE == 0;
-                return;
+    code_pages.each_known(mapped.start, mapped.end, |number, prot, head| {
+        if prot & (EXEC | WRITE) != EXEC {
+            // Known, but not code: nothing was read from it.
+            good &= head == NONE && prot & WRITE == 0;
+            return;
+        }
+        match page_hash(number) {
+            Some(hash) => {
+                pages.push(SavedPage {
+                    number,
+                    hash,
+                    head,
+                    padding: 0,
+                });
             }
-            match page_hash(number) {
-                Some(hash) => {
-                    pages.push(SavedPage {
-                        number,
-                        hash,
-                        head,
-                        padding: 0,
-                    });
-                }
-                None => good = false,
-            }
-        });
+            None => good = false,
+        }
+    });
     if !good || pages.len() == first {
         pages.claim(first);
         store.mapped[at].clean = false;
@@ -224,7 +233,7 @@ fn add_mapped(store: &mut Store, plan: &mut Plan, at: usize, pages: &mut Table<S
 }
 
 /// Gives each block its image; what has none is dropped.
-fn assign(store: &Store, cache: &mut Cache, plan: &mut Plan) -> Table<u16> {
+fn assign(store: &Store, cache: &mut Cache, code_pages: &mut Pages, plan: &mut Plan) -> Table<u16> {
     let count = cache.blocks.len();
     let mut owners = table::<u16>(count);
     let mut last = 0;
@@ -253,7 +262,7 @@ fn assign(store: &Store, cache: &mut Cache, plan: &mut Plan) -> Table<u16> {
             None => true,
         };
         if block.valid && inside && met && image != 0 && block.guest_len != 0 {
-            cache.keep_links_inside(&block, mapped.start, mapped.end);
+            cache.keep_links_inside(code_pages, &block, mapped.start, mapped.end);
             owners.push(image);
             plan.images[usize::from(image) - 1].blocks += 1;
         } else {
@@ -267,9 +276,9 @@ fn assign(store: &Store, cache: &mut Cache, plan: &mut Plan) -> Table<u16> {
 }
 
 /// The hash tables of all images.
-fn index(store: &Store, cache: &mut Cache, plan: &mut Plan, owners: &Table<u16>) -> Table<u32> {
+fn index(cache: &mut Cache, plan: &mut Plan, owners: &Table<u16>) -> Table<u32> {
     let bits = |blocks: u64| 64 - (blocks * 2).max(4).leading_zeros();
-    let mut room = store.index.len();
+    let mut room = cache.kept.index.len();
     for image in plan.images.iter().take(plan.count) {
         room += 1 << bits(image.blocks);
     }
@@ -281,7 +290,7 @@ fn index(store: &Store, cache: &mut Cache, plan: &mut Plan, owners: &Table<u16>)
             .iter()
             .position(|&new| usize::from(new) == at + 1);
         if old.is_some() {
-            for &entry in index_of(store.index, image) {
+            for &entry in index_of(cache.kept.index, image) {
                 index.push(entry);
             }
         } else {

@@ -9,8 +9,8 @@ use crate::pmu::errno::*;
 use crate::pmu::page::BYTES;
 use crate::pmu::reading::{MAX_MEMBERS, MAX_WORDS, Member, lay_out, words};
 use crate::pmu::table::Table;
-use crate::sys;
 use crate::syscall_table as nr;
+use crate::{program_memory, sys};
 
 /// The call `number` on the descriptor of an event (one that the table answers by `Event`).
 pub fn call(event: u32, number: u64, a: [u64; 6]) -> i64 {
@@ -60,7 +60,7 @@ fn read(fd: u64, event: u32, buffer: u64, len: u64) -> Result<u64, i64> {
         Ok(lay_out(read_format, seen, time, &mut out))
     })?;
     let bytes = 8 * count as u64;
-    if sys::copy(buffer, out.as_ptr() as u64, bytes) {
+    if program_memory::copy(buffer, out.as_ptr() as u64, bytes) {
         Ok(bytes)
     } else {
         Err(EFAULT)
@@ -74,7 +74,7 @@ fn read_vector(fd: u64, event: u32, vector: u64, count: u64) -> Result<u64, i64>
     }
     let mut done = 0;
     for n in 0..count {
-        let [base, len] = sys::read_program::<[u64; 2]>(vector + 16 * n).ok_or(EFAULT)?;
+        let [base, len] = program_memory::read::<[u64; 2]>(vector + 16 * n).ok_or(EFAULT)?;
         match read(fd, event, base, len) {
             Ok(bytes) => {
                 done += bytes;
@@ -101,7 +101,7 @@ fn ioctl(fd: u64, event: u32, request: u64, argument: u64) -> Result<u64, i64> {
         // ID
         0x8008_2407 => {
             let (_, id, _) = events::with(|table, _| table.about(event));
-            if !sys::write_program(argument, &id) {
+            if !program_memory::write(argument, &id) {
                 return Err(EFAULT);
             }
         }

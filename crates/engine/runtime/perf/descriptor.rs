@@ -9,7 +9,7 @@ use crate::pmu::page::BYTES;
 use crate::pmu::table::MAX_EVENTS;
 use crate::report::Text;
 use crate::syscall_table as nr;
-use crate::{state, sys};
+use crate::{slots, sys};
 use core::fmt::Write;
 use core::sync::atomic::Ordering::*;
 
@@ -52,14 +52,14 @@ fn file_of(fd: u64) -> Option<[u64; 2]> {
 }
 
 fn is_totals(fd: u64) -> bool {
-    let [device, inode] = &state::header().events_file;
+    let [device, inode] = &slots::header().events_file;
     file_of(fd) == Some([device.load(Relaxed), inode.load(Relaxed)])
 }
 
 /// Notes which file the totals are, while its descriptor is open.
 pub fn know_file(fd: u64) {
     if let Some(file) = file_of(fd) {
-        for (place, value) in state::header().events_file.iter().zip(file) {
+        for (place, value) in slots::header().events_file.iter().zip(file) {
             place.store(value, Relaxed);
         }
     }
@@ -81,7 +81,7 @@ pub fn close(fd: u64) {
 /// EMFILE and ENFILE as they are; ENOENT (no such event here) where the file
 /// cannot be reached, as without /proc.
 pub fn create(close_on_exec: bool) -> Result<u64, i64> {
-    let header = state::header();
+    let header = slots::header();
     let mut path = Text::new();
     let _ = write!(path, "/proc/{}/fd/{}\0", header.launcher, header.totals_fd);
     let result = open_path(&path, if close_on_exec { O_CLOEXEC } else { 0 });

@@ -5,13 +5,14 @@
 //! table may then lack an entry; walks are bounded.)
 
 use super::descriptor::Probe;
-use crate::layout::{Context, EVENT_PAGES, EVENT_TABLE, TOTALS_BASE, state as slot_state};
+use crate::layout::{EVENT_PAGES, EVENT_TABLE, TOTALS_BASE, state as slot_state};
 use crate::pmu::Quantity;
 use crate::pmu::page::{BYTES, Page};
 use crate::pmu::table::{MAX_EVENTS, Table, World};
+use crate::slots::{self, Slot};
 use crate::syscall_table as nr;
 use crate::xlate::facts::Event;
-use crate::{counts, state, sys};
+use crate::{counts, sys};
 use core::sync::atomic::Ordering::*;
 
 /// Somebody waits for the lock.
@@ -26,7 +27,7 @@ pub struct Threads;
 
 impl World for Threads {
     fn count(&self, slot: u32, quantity: Quantity) -> u64 {
-        let sums = counts::sum_events(context(slot));
+        let sums = counts::sum_events(slot);
         match quantity {
             Quantity::Instructions => sums[Event::Instructions as usize],
             Quantity::Branches => sums[Event::Branches as usize],
@@ -41,17 +42,17 @@ impl World for Threads {
     /// The thread's own CPU time. Of a thread in another process only the whole
     /// process's can be asked, and of one that was killed nothing (0).
     fn time(&self, slot: u32) -> u64 {
-        let context = context(slot);
-        let ended = context.ran.load(Acquire);
+        let thread = slots::slot(slot);
+        let ended = thread.ran().load(Acquire);
         if ended != 0 {
             return ended;
         }
         // Clock ids: include/linux/posix-timers_types.h.
         let clock = |id: u32, kind: u64| (!u64::from(id)) << 3 | kind;
-        match (context.tid, context.pid) {
+        match (thread.tid(), thread.pid()) {
             (0, _) => 0,
-            (tid, _) if tid == own().tid => own_time(),
-            (tid, pid) if pid == own().pid => read_clock(clock(tid, 6)).unwrap_or(0),
+            (tid, _) if tid == own().tid() => own_time(),
+            (tid, pid) if pid == own().pid() => read_clock(clock(tid, 6)).unwrap_or(0),
             (_, pid) => read_clock(clock(pid, 2)).unwrap_or(0),
         }
     }
@@ -63,22 +64,11 @@ impl World for Threads {
     }
 }
 
-fn context(slot: u32) -> &'static Context {
-    // SAFETY: every slot's region is mapped for good; what is used here is
-    // atomic or written once before the slot is known to others.
-    unsafe { &*(state::context_at(slot % crate::layout::MAX_SLOTS) as *const Context) }
-}
-
-/// The calling thread's context.
-fn own() -> &'static Context {
-    let at: u64;
-    // SAFETY: every thread that runs the runtime has GS at its context, which is
-    // mapped for good.
-    unsafe {
-        core::arch::asm!("mov {}, gs:[{}]", out(reg) at,
-            const core::mem::offset_of!(Context, this), options(nostack, readonly));
-        &*(at as *const Context)
-    }
+/// The calling thread, as others see it.
+fn own() -> Slot {
+    // SAFETY: the calling thread's own context; `this` never changes.
+    let this = unsafe { (&raw const (*slots::current()).this).read() };
+    slots::slot(((this - TOTALS_BASE) / crate::layout::REGION) as u32)
 }
 
 fn read_clock(clock: u64) -> Option<u64> {
@@ -107,7 +97,7 @@ pub fn with<T>(work: impl FnOnce(&mut Table, &Threads) -> T) -> T {
     // the lock makes this the only reference.
     let table = unsafe { &mut *(EVENT_TABLE as *mut Table) };
     let result = work(table, &Threads);
-    let word = &state::header().events_lock;
+    let word = &slots::header().events_lock;
     if word.swap(0, Release) & WAITERS != 0 {
         sys::futex_wake(word);
     }
@@ -115,8 +105,8 @@ pub fn with<T>(work: impl FnOnce(&mut Table, &Threads) -> T) -> T {
 }
 
 fn lock() {
-    let word = &state::header().events_lock;
-    let own = own().tid;
+    let word = &slots::header().events_lock;
+    let own = own().tid();
     let mut mine = own;
     loop {
         let Err(held) = word.compare_exchange(0, mine, Acquire, Relaxed) else {
@@ -146,17 +136,14 @@ fn lock() {
 
 /// The slot of a thread, by its id. The newest of that id.
 pub fn slot_of_thread(tid: u32) -> Option<u32> {
-    let end = state::header()
+    let end = slots::header()
         .next_slot
         .load(Acquire)
         .min(crate::layout::MAX_SLOTS);
     (1..end).rev().find(|&slot| {
-        let context = context(slot);
-        let lives = matches!(
-            context.state.load(Acquire),
-            slot_state::LIVE | slot_state::FREE
-        );
-        context.tid == tid && lives
+        let thread = slots::slot(slot);
+        let state = thread.state().load(Acquire);
+        thread.tid() == tid && matches!(state, slot_state::LIVE | slot_state::FREE)
     })
 }
 
@@ -164,11 +151,15 @@ pub fn slot_of_thread(tid: u32) -> Option<u32> {
 pub fn sweep(table: &mut Table, world: &Threads) {
     let probe = Probe::new();
     let lives = |slot: u32| {
-        let context = context(slot);
-        // SAFETY: as above.
-        context.state.load(Acquire) == slot_state::FREE
-            || context.state.load(Acquire) == slot_state::LIVE
-                && unsafe { sys::call(nr::TKILL, [u64::from(context.tid), 0, 0, 0, 0, 0]) } != -3
+        let thread = slots::slot(slot);
+        match thread.state().load(Acquire) {
+            slot_state::FREE => true,
+            // SAFETY: signal 0 only asks whether the thread exists.
+            slot_state::LIVE => unsafe {
+                sys::call(nr::TKILL, [u64::from(thread.tid()), 0, 0, 0, 0, 0]) != -3
+            },
+            _ => false,
+        }
     };
     table.sweep(|event| probe.is_open(event), lives, world);
 }

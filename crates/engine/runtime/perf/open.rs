@@ -6,7 +6,7 @@ use crate::layout::Context;
 use crate::pmu::attr::{self, Cpu, KNOWN, MIN_SIZE, Machine, Verdict};
 use crate::pmu::errno::*;
 use crate::syscall_table as nr;
-use crate::{counts, state, sys};
+use crate::{counts, program_memory, slots, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// Flags of the call.
@@ -28,7 +28,7 @@ pub fn open(context: &Context, a: [u64; 6]) -> i64 {
 fn try_open(context: &Context, a: [u64; 6]) -> Result<Option<u64>, i64> {
     let [address, pid, cpu, group, flags, _] = a;
     let (pid, cpu, group) = (pid as i32, cpu as i32, group as i32);
-    let [type_, size] = sys::read_program::<[u32; 2]>(address).ok_or(EFAULT)?;
+    let [type_, size] = program_memory::read::<[u32; 2]>(address).ok_or(EFAULT)?;
     let group_fd = (group != -1 && flags & NO_GROUP == 0).then_some(group as u64);
     let group_event = group_fd
         .filter(|_| super::in_use())
@@ -77,7 +77,7 @@ fn try_open(context: &Context, a: [u64; 6]) -> Result<Option<u64>, i64> {
         descriptor::close(fd);
         return Err(errno);
     }
-    state::header().events_open.store(1, Release);
+    slots::header().events_open.store(1, Release);
     Ok(Some(fd))
 }
 
@@ -85,7 +85,7 @@ fn try_open(context: &Context, a: [u64; 6]) -> Result<Option<u64>, i64> {
 fn copy_attr(address: u64, size: u32) -> Result<[u8; KNOWN], i64> {
     let too_big = || {
         // The kernel tells the size it knows.
-        if sys::write_program(address + 4, &(KNOWN as u32)) {
+        if program_memory::write(address + 4, &(KNOWN as u32)) {
             E2BIG
         } else {
             EFAULT
@@ -96,11 +96,14 @@ fn copy_attr(address: u64, size: u32) -> Result<[u8; KNOWN], i64> {
     }
     let size = u64::from(if size == 0 { MIN_SIZE } else { size });
     let mut bytes = [0u8; KNOWN];
-    if !sys::copy(bytes.as_mut_ptr() as u64, address, size.min(KNOWN as u64)) {
+    let given = bytes
+        .get_mut(..size.min(KNOWN as u64) as usize)
+        .unwrap_or(&mut []);
+    if !program_memory::read_bytes(given, address) {
         return Err(EFAULT);
     }
     for at in KNOWN as u64..size {
-        if sys::read_program::<u8>(address + at).ok_or(EFAULT)? != 0 {
+        if program_memory::read::<u8>(address + at).ok_or(EFAULT)? != 0 {
             return Err(too_big());
         }
     }
@@ -110,7 +113,7 @@ fn copy_attr(address: u64, size: u32) -> Result<[u8; KNOWN], i64> {
 /// The slot to count: of this thread, or another one of the run.
 fn target(context: &Context, pid: i32) -> Result<u32, i64> {
     if pid == 0 {
-        return Ok(state::slot_of(context));
+        return Ok(slots::slot_of(context));
     }
     let id = u32::try_from(pid).map_err(|_| ESRCH)?;
     // SAFETY: signal 0 only asks whether the thread exists.

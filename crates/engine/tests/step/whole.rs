@@ -15,7 +15,7 @@ fn has(program: &str) -> bool {
         .status()
         .is_ok();
     if !found {
-        println!("skipped: no {program} here");
+        truecount_testing::skip!("tools", "no {program} here");
     }
     found
 }
@@ -105,7 +105,7 @@ fn a_32_bit_program_is_refused() {
     image.extend([0xb8, 1, 0, 0, 0, 0x31, 0xdb, 0xcd, 0x80]);
     let program = Program::from_image(&image);
     if Command::new(&program.0).status().is_err() {
-        println!("skipped: this kernel runs no 32-bit programs");
+        truecount_testing::skip!("ia32", "this kernel runs no 32-bit programs");
         return;
     }
     let refused = program.step(StepOptions::default());
@@ -206,7 +206,7 @@ fn addresses_are_the_same_unless_randomisation_is_asked_for() {
     assert!(fixed.iter().all(|e| *e == fixed[0]), "{fixed:?}");
     let setting = fs::read_to_string("/proc/sys/kernel/randomize_va_space").unwrap_or_default();
     if setting.trim() == "0" {
-        println!("skipped: this kernel randomises nothing");
+        truecount_testing::skip!("aslr", "this kernel randomises nothing");
         return;
     }
     let random = pages(true);

@@ -5,6 +5,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use truecount_engine::step;
 use truecount_engine::virt::{self, LaunchError, Options, Running};
 
 /// Without address randomisation.
@@ -23,7 +24,21 @@ pub fn launch(command: &mut Command, options: &Options) -> Option<Running> {
     match virt::launch(command, options) {
         Ok(running) => Some(running),
         Err(LaunchError::PtraceForbidden { error }) => {
-            println!("skipped: ptrace is not permitted: {error}");
+            truecount_testing::skip!("virtual", "ptrace is not permitted: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What was stepped; `None` (a skip) where the machine forbids it. Any other error is one.
+pub fn stepped<T>(result: Result<T, step::StepError>) -> Option<T> {
+    match result {
+        Ok(totals) => Some(totals),
+        Err(
+            error @ (step::StepError::Refused { .. } | step::StepError::UnsupportedArchitecture),
+        ) => {
+            truecount_testing::skip("step", error);
             None
         }
         Err(error) => panic!("{error}"),
@@ -44,7 +59,7 @@ pub fn built(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
         .args(arguments)
         .status();
     if !status.is_ok_and(|status| status.success()) {
-        println!("skipped: no working C compiler");
+        truecount_testing::skip!("cc", "no working C compiler");
         return None;
     }
     Some(program)

@@ -107,7 +107,7 @@ impl Batch {
                 Err(error) => panic!("{error}; cases in {}", self.file.display()),
             },
             Err(virt::LaunchError::PtraceForbidden { error }) => {
-                println!("skipped: ptrace is not permitted: {error}");
+                truecount_testing::skip!("virtual", "ptrace is not permitted: {error}");
                 None
             }
             Err(error) => panic!("{error}"),

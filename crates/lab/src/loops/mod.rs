@@ -156,7 +156,7 @@ mod tests {
         let mut arena = Arena::new(128).expect("memory");
         for each in arch::LOOPS {
             if let Some(why) = (each.unavailable)() {
-                println!("skipped: {}: {why}", each.name);
+                truecount_testing::skip!("cpu-features", "{}: {why}", each.name);
                 continue;
             }
             for times in [1, 2, 100] {

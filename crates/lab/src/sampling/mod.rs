@@ -483,7 +483,7 @@ mod tests {
         let outcome = match run(&plan, &mut || false) {
             Ok(outcome) => outcome,
             Err(error) => {
-                println!("skipped: {error}");
+                truecount_testing::skip!("software", "{error}");
                 return;
             }
         };
@@ -497,7 +497,7 @@ mod tests {
                 .any(|n| n.cell.payload == Payload::Lbr)
         );
         if outcome.cells.is_empty() {
-            println!("skipped: the kernel lets nobody sample here");
+            truecount_testing::skip!("software", "the kernel lets nobody sample here");
             return;
         }
         for cost in &outcome.cells {

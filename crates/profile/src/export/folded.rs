@@ -1,51 +1,49 @@
-//! Folded stacks: `root;outer;inner cost`, one line a stack, as measureme's `stack_collapse` has them.
+//! Folded stacks: `root;outer;inner cost`, one line a stack, as measureme's `stack_collapse` and Brendan Gregg's tools
+//! have them.
 
-use super::process_name;
-use super::tree::Tree;
+use super::stacks::Stacks;
 use crate::file::Profile;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Every stack with its own cost, in the profile's unit; the first frame is the process, whose own
+/// Every stack of a region profile with its own cost, in the profile's unit; the first frame is the process, whose own
 /// cost is the time between the recorded intervals. Stacks without own cost are left out.
 #[must_use]
 pub fn stacks(profile: &Profile) -> Vec<(String, u64)> {
-    let tree = Tree::new(profile);
-    let mut stacks: Vec<(String, u64)> = Vec::new();
-    let root = process_name(profile);
-    for node in 0..tree.nodes.len() {
-        let Some(own) = tree
-            .nodes
-            .get(node)
-            .and_then(|node| u64::try_from(node.own).ok())
-            .filter(|&own| own > 0)
-        else {
-            continue;
-        };
-        let mut frames = Vec::new();
-        let mut at = node;
-        while at != 0 {
-            let Some(inner) = tree.nodes.get(at) else {
-                break;
-            };
-            frames.push(tree.label(inner));
-            at = inner.parent as usize;
-        }
-        frames.push(root);
-        frames.reverse();
-        // The separator of the format cannot stand in a frame.
-        let frames: Vec<String> = frames
-            .iter()
-            .map(|frame| frame.replace(';', ":").replace(['\n', '\r'], " "))
-            .collect();
-        stacks.push((frames.join(";"), own));
-    }
-    stacks.sort();
-    stacks
+    Stacks::of_regions(profile).folded(0)
 }
 
-pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
-    for (stack, own) in stacks(profile) {
-        writeln!(out, "{stack} {own}")?;
+impl Stacks {
+    /// The stacks of one measure as `outermost;…;innermost` with their cost, by name; the process comes first where it
+    /// is known. Equal ones are summed up, those without cost are left out.
+    #[must_use]
+    pub fn folded(&self, measure: usize) -> Vec<(String, u64)> {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for stack in self.stacks.iter().filter(|s| s.measure == measure) {
+            if stack.cost == 0 {
+                continue;
+            }
+            let process = stack.owner.iter().map(|owner| owner.process.as_str());
+            let functions = self.chain(stack).map(|frame| frame.function.name.as_str());
+            // The separator of the format cannot stand in a frame.
+            let frames: Vec<String> = process
+                .chain(functions)
+                .map(|frame| frame.replace(';', ":").replace(['\n', '\r'], " "))
+                .collect();
+            let sum = sums.entry(frames.join(";")).or_default();
+            *sum = sum.saturating_add(stack.cost);
+        }
+        sums.into_iter().collect()
     }
-    Ok(())
+
+    /// Writes [`Stacks::folded`], one line a stack.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn write_folded(&self, measure: usize, out: &mut dyn Write) -> io::Result<()> {
+        for (stack, cost) in self.folded(measure) {
+            writeln!(out, "{stack} {cost}")?;
+        }
+        Ok(())
+    }
 }

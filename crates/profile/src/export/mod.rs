@@ -7,17 +7,23 @@
 
 mod chrome;
 mod firefox;
+mod flame;
 mod folded;
+mod intern;
 mod json;
+mod markup;
 mod perfetto;
 mod points;
 mod pprof;
 mod proto;
-mod svg;
+mod stacks;
 mod tree;
 
+pub use flame::{FlameGraph, Level};
 pub use folded::stacks;
 pub use json::{EventLine, event_line};
+pub use markup::escape;
+pub use stacks::{Function, Line, Measure, Owner, Place, Stack, Stacks};
 
 use crate::error::ProfileError;
 use crate::event::Payload;
@@ -67,12 +73,22 @@ pub fn export(
         Format::Chrome => chrome::write(profile, options, out)?,
         Format::Perfetto => perfetto::write(profile, options, out)?,
         Format::Firefox => firefox::write(profile, options, out)?,
-        Format::Folded => folded::write(profile, out)?,
-        Format::Svg => svg::write(profile, out)?,
-        Format::Pprof => pprof::write(profile, out)?,
+        Format::Folded => Stacks::of_regions(profile).write_folded(0, out)?,
+        Format::Svg => out.write_all(flame_graph(profile).as_bytes())?,
+        Format::Pprof => Stacks::of_regions(profile).write_pprof(out)?,
         Format::Json => json::write(profile, out)?,
     }
     Ok(())
+}
+
+/// The regions as a flame graph: the process is the lowest box.
+fn flame_graph(profile: &Profile) -> String {
+    let unit = profile.unit();
+    let stacks = Stacks::of_regions(profile);
+    FlameGraph::of(&stacks, 0, None, &unit.name).svg(&format!(
+        "{}: {} by self time of regions",
+        stacks.title, unit.counter
+    ))
 }
 
 /// Which line each thread is drawn on: its own, or with `collapse` the first that is free when it starts.

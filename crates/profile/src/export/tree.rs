@@ -106,11 +106,4 @@ impl Tree {
                 .collect(),
         }
     }
-
-    /// The label of a node other than the root.
-    pub(super) fn label(&self, node: &Node) -> &str {
-        self.labels
-            .get(node.label as usize)
-            .map_or("<unknown>", String::as_str)
-    }
 }

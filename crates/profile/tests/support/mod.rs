@@ -52,14 +52,15 @@ pub fn rustc_profile(directory: &Path, events: &str, name: &str) -> Option<PathB
     match output {
         Ok(output) if output.status.success() => truecount_profile::find(&profiles).ok()?.pop(),
         Ok(output) => {
-            println!(
-                "skipped: rustc made no profile: {}",
+            truecount_testing::skip!(
+                "rustc",
+                "rustc made no profile: {}",
                 String::from_utf8_lossy(&output.stderr)
             );
             None
         }
         Err(error) => {
-            println!("skipped: rustc cannot be run: {error}");
+            truecount_testing::skip!("rustc", "rustc cannot be run: {error}");
             None
         }
     }

@@ -30,6 +30,20 @@ pub struct BlockCode {
     pub ends_with: &'static str,
 }
 
+impl BlockCode {
+    /// Loads of data: without returns and pops, which read what the stack was given just before.
+    #[must_use]
+    pub fn data_loads(&self) -> u32 {
+        let of_the_stack = |i: &&Instruction| {
+            let name = i.text.split_whitespace().next().unwrap_or_default();
+            matches!(name, "ret" | "pop" | "popf" | "popfq" | "leave")
+        };
+        let stack = self.instructions.iter().filter(of_the_stack).count();
+        self.loads
+            .saturating_sub(u32::try_from(stack).unwrap_or(u32::MAX))
+    }
+}
+
 /// An instruction set that can be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isa {

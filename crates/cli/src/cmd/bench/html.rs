@@ -10,9 +10,7 @@ use super::text::{
     spread,
 };
 use crate::render::markup::escape;
-use crate::render::number;
-
-const STYLE: &str = include_str!("page.css");
+use crate::render::{number, page};
 
 /// Writes the page.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
@@ -22,13 +20,11 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         .map(|command| command.name.as_str())
         .collect();
     let environment = &document.environment;
+    let title = format!("truecount bench: {}", names.join(", "));
+    out.write_all(page::open(&title, "").as_bytes())?;
     writeln!(
         out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>truecount bench: {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <header><h1>truecount bench</h1>\n<p>{} of {}, {} of warm-up, seed {}<br>\n{}, Linux {}</p></header>",
-        escape(&names.join(", ")),
+        "<header><h1>truecount bench</h1>\n<p>{} of {}, {} of warm-up, seed {}<br>\n{}, Linux {}</p></header>",
         plural(document.rounds, "round"),
         plural(document.commands.len(), "command"),
         plural(document.warmup, "round"),
@@ -52,7 +48,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     distributions(out, document)?;
     raw(out, document)?;
     notes(out, document)?;
-    writeln!(out, "</body>\n</html>")
+    out.write_all(page::CLOSE.as_bytes())
 }
 
 /// The metrics that were counted for any command, in their order.
@@ -85,12 +81,12 @@ fn comparisons(out: &mut dyn Write, document: &Document) -> io::Result<()> {
         let this = (compared.base.as_str(), compared.other.as_str());
         if pair != Some(this) {
             if pair.is_some() {
-                writeln!(out, "</tbody></table>")?;
+                writeln!(out, "</tbody></table></div>")?;
             }
             pair = Some(this);
             writeln!(
                 out,
-                "<h3><code>{}</code> against <code>{}</code></h3>\n<table><thead><tr><th>metric</th>\
+                "<h3><code>{}</code> against <code>{}</code></h3>\n<div class=\"wide\"><table><thead><tr><th>metric</th>\
                  <th class=\"r\">change</th><th></th><th>interval</th><th class=\"r\">p adjusted</th>\
                  <th>verdict</th></tr></thead><tbody>",
                 escape(&compared.other),
@@ -99,7 +95,7 @@ fn comparisons(out: &mut dyn Write, document: &Document) -> io::Result<()> {
         }
         comparison(out, compared)?;
     }
-    writeln!(out, "</tbody></table></section>")
+    writeln!(out, "</tbody></table></div></section>")
 }
 
 fn comparison(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
@@ -169,7 +165,7 @@ fn distributions(out: &mut dyn Write, document: &Document) -> io::Result<()> {
             svg::strips(&strips, label)
         )?;
         numbers(out, name, &measured)?;
-        writeln!(out, "</tbody></table></figure>")?;
+        writeln!(out, "</tbody></table></div></figure>")?;
     }
     writeln!(out, "</section>")
 }
@@ -191,7 +187,7 @@ fn numbers(
     };
     writeln!(
         out,
-        "<table><thead><tr><th>command</th><th class=\"r\">median</th>{of}\
+        "<div class=\"wide\"><table><thead><tr><th>command</th><th class=\"r\">median</th>{of}\
          <th class=\"r\">spread</th><th>min … max</th><th class=\"r\">n</th><th></th></tr></thead><tbody>"
     )?;
     for (command, metric) in measured {

@@ -1,8 +1,8 @@
 //! Pictures of samples: a strip of dots for each command over one axis, and intervals of changes.
-//! Colours come from the page's style sheet, so that both colour schemes work.
 
 use std::fmt::Write as _;
 
+use crate::render::charts::{Axis, Frame, SERIES, columns, short};
 use crate::render::markup::escape;
 
 /// Width of a picture, in its own units.
@@ -13,6 +13,8 @@ const LEFT: f64 = 190.0;
 const RIGHT: f64 = 880.0;
 /// Height of one command's row.
 const ROW: f64 = 44.0;
+/// Characters that fit the left margin.
+const NAME: usize = 26;
 
 /// One command's samples.
 pub(super) struct Strip<'a> {
@@ -23,85 +25,8 @@ pub(super) struct Strip<'a> {
     pub(super) q3: f64,
 }
 
-/// An axis over the values, linear or logarithmic.
-struct Axis {
-    low: f64,
-    high: f64,
-    log: bool,
-}
-
-impl Axis {
-    fn over(low: f64, high: f64) -> Self {
-        let log = low > 0.0 && high / low > 30.0;
-        let (mut low, mut high) = if log {
-            (low.log10(), high.log10())
-        } else {
-            (low, high)
-        };
-        if high - low < f64::EPSILON * high.abs().max(1.0) {
-            let room = (high.abs() * 0.01).max(0.5);
-            (low, high) = (low - room, high + room);
-        }
-        let room = (high - low) * 0.04;
-        Self {
-            low: low - room,
-            high: high + room,
-            log,
-        }
-    }
-
-    fn x(&self, value: f64) -> f64 {
-        let value = if self.log {
-            value.max(f64::MIN_POSITIVE).log10()
-        } else {
-            value
-        };
-        LEFT + (value - self.low) / (self.high - self.low) * (RIGHT - LEFT)
-    }
-
-    /// Round values inside the axis.
-    fn ticks(&self) -> Vec<f64> {
-        if self.log {
-            let mut ticks = Vec::new();
-            let first = self.low.floor() as i32;
-            for power in first..=self.high.ceil() as i32 {
-                for factor in [1.0, 2.0, 5.0] {
-                    let tick = factor * 10f64.powi(power);
-                    if (self.low..=self.high).contains(&tick.log10()) {
-                        ticks.push(tick);
-                    }
-                }
-            }
-            return ticks;
-        }
-        let span = self.high - self.low;
-        let rough = span / 5.0;
-        let power = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0]
-            .into_iter()
-            .map(|factor| factor * power)
-            .find(|step| *step >= rough)
-            .unwrap_or(rough);
-        let first = (self.low / step).ceil();
-        (0..12)
-            .map(|index| (first + f64::from(index)) * step)
-            .take_while(|tick| *tick <= self.high)
-            .collect()
-    }
-}
-
-/// Text cut to fit the left margin.
-fn short(name: &str) -> String {
-    const MAX_CHARS: usize = 26;
-    if name.chars().count() <= MAX_CHARS {
-        return name.to_owned();
-    }
-    let head: String = name.chars().take(MAX_CHARS - 1).collect();
-    format!("{head}…")
-}
-
 /// Dots, quartiles and median of each command over one axis.
-pub(super) fn strips(strips: &[Strip<'_>], label: impl Fn(f64) -> String) -> String {
+pub(super) fn strips(strips: &[Strip<'_>], label: impl Fn(f64) -> String + Copy) -> String {
     let all = || {
         strips
             .iter()
@@ -123,34 +48,23 @@ pub(super) fn strips(strips: &[Strip<'_>], label: impl Fn(f64) -> String) -> Str
         .map(|s| s.q3 + fence(s))
         .fold(f64::NEG_INFINITY, f64::max);
     let (low, high) = (low.max(from).min(high), high.min(to).max(low));
-    let axis = Axis::over(low, high);
+    let axis = Axis::over(low, high, (LEFT, RIGHT));
     let bottom = ROW * strips.len() as f64 + 8.0;
     let height = bottom + 26.0;
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"distribution\">\n"
-    );
-    for tick in axis.ticks() {
-        let x = axis.x(tick);
-        let _ = writeln!(
-            svg,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"4\" y2=\"{bottom:.1}\"/>\
-             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-            bottom + 17.0,
-            escape(&label(tick))
-        );
-    }
+    let mut svg = Frame::Page.open(WIDTH, height, "distribution");
+    columns(&mut svg, &axis, 6, (4.0, bottom, bottom + 17.0), label);
     for (index, strip) in strips.iter().enumerate() {
         let middle = ROW * index as f64 + ROW / 2.0 + 4.0;
-        let series = index % 6;
+        let series = index % SERIES;
         let _ = writeln!(
             svg,
             "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\"><title>{}</title>{}</text>",
             LEFT - 14.0,
             middle + 4.0,
             escape(strip.name),
-            escape(&short(strip.name))
+            escape(&short(strip.name, NAME))
         );
-        let (from, to) = (axis.x(strip.q1), axis.x(strip.q3));
+        let (from, to) = (axis.at(strip.q1), axis.at(strip.q3));
         let _ = writeln!(
             svg,
             "<rect class=\"box s{series}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"26\" rx=\"3\"/>",
@@ -161,8 +75,8 @@ pub(super) fn strips(strips: &[Strip<'_>], label: impl Fn(f64) -> String) -> Str
         for (order, sample) in strip.samples.iter().enumerate() {
             // Spread over the row in the order measured, so that drift shows as a slope.
             let share = (order as f64 + 0.5) / strip.samples.len() as f64;
-            let place = axis.x(*sample).clamp(LEFT, RIGHT);
-            let edge = if place == axis.x(*sample) {
+            let place = axis.at(*sample).clamp(LEFT, RIGHT);
+            let edge = if place == axis.at(*sample) {
                 ""
             } else {
                 " edge"
@@ -175,7 +89,7 @@ pub(super) fn strips(strips: &[Strip<'_>], label: impl Fn(f64) -> String) -> Str
                 escape(&label(*sample))
             );
         }
-        let x = axis.x(strip.median);
+        let x = axis.at(strip.median);
         let _ = writeln!(
             svg,
             "<line class=\"median s{series}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
@@ -238,17 +152,5 @@ mod tests {
             assert!(svg.contains("a&lt;b&gt;"));
         }
         assert_eq!(strips(&[strip(&[f64::NAN])], |_| String::new()), "");
-    }
-
-    #[test]
-    fn ticks_lie_on_the_axis() {
-        for (low, high) in [(0.0, 1.0), (99.0, 101.0), (1.0, 1e6), (7.0, 7.0)] {
-            let axis = Axis::over(low, high);
-            let ticks = axis.ticks();
-            assert!((2..=20).contains(&ticks.len()), "{low} {high}: {ticks:?}");
-            for tick in ticks {
-                assert!((LEFT..=RIGHT).contains(&axis.x(tick)));
-            }
-        }
     }
 }

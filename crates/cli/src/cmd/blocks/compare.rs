@@ -4,10 +4,13 @@ use std::io::{self, Write};
 
 use truecount_sample::blocks::Block;
 
-use super::chart::{Series, chart};
-use super::view::{View, cycles};
+use super::view::View;
 use crate::failure::Failure;
+use crate::render::charts::Frame;
+use crate::render::charts::histogram::{Series, chart};
+use crate::render::cycles::{compared, modes};
 use crate::render::style::{HEAD, paint};
+use crate::sampling::names::base_name;
 
 pub(super) type Other<'a> = (View<'a>, usize);
 
@@ -16,6 +19,7 @@ pub(super) fn svg(
     view: &mut View<'_>,
     at: usize,
     other: Option<&Other<'_>>,
+    frame: Frame,
 ) -> Result<String, Failure> {
     if let Some(why) = &view.analysis.no_cycles {
         return Err(Failure::new(
@@ -32,11 +36,12 @@ pub(super) fn svg(
             other.block(*at).map(Block::all_cycles).unwrap_or_default(),
         ));
     }
-    Ok(chart(&title, &series, 960, 420))
+    let window = view.prefetch(at).ok();
+    Ok(chart(frame, &title, &series, window.as_ref(), 440.0))
 }
 
 pub(super) fn label(view: &View<'_>) -> String {
-    super::view::base_name(&view.path.display().to_string()).to_owned()
+    base_name(&view.path.display().to_string()).to_owned()
 }
 
 pub(super) fn print(
@@ -49,24 +54,14 @@ pub(super) fn print(
     let cycles_of = |view: &View<'_>, at| view.block(at).map(Block::all_cycles).unwrap_or_default();
     let (first, second) = (cycles_of(a, at_a), cycles_of(b, at_b));
     writeln!(out, "\n{}", paint(HEAD, "COMPARED"))?;
-    let (Some(before), Some(after)) = (first.mean(), second.mean()) else {
+    let Some(line) = compared(&first, &second) else {
         return writeln!(out, "  one of the two has no cycles");
     };
-    writeln!(
-        out,
-        "  mean {} → {} cycles ({:+.1} %), p50 {} → {}, p90 {} → {}",
-        cycles(before),
-        cycles(after),
-        100.0 * (after / before - 1.0),
-        first.percentile(0.5).unwrap_or(0),
-        second.percentile(0.5).unwrap_or(0),
-        first.percentile(0.9).unwrap_or(0),
-        second.percentile(0.9).unwrap_or(0),
-    )?;
+    writeln!(out, "  {line}")?;
     writeln!(
         out,
         "  modes {}  →  {}",
-        super::view::modes(&first.modes()),
-        super::view::modes(&second.modes())
+        modes(&first.modes()),
+        modes(&second.modes())
     )
 }

@@ -4,9 +4,11 @@ use std::io::{self, Write};
 
 use truecount_sample::blocks::{Histogram, PrefetchWindow};
 
-use super::view::{View, WIDEST, cycles, percentiles};
+use super::view::{View, WIDEST};
+use crate::render::cycles::{bars, cycles, percentiles};
 use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, paint};
+use crate::sampling::names::base_name;
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View<'_>, at: usize) -> io::Result<()> {
     let Some(block) = view.block(at).cloned() else {
@@ -57,50 +59,19 @@ pub(super) fn print(out: &mut dyn Write, view: &mut View<'_>, at: usize) -> io::
     if !all.is_empty() {
         writeln!(out)?;
         bars(out, &all)?;
-        window(out, view, at, &all)?;
+        window(out, view, at)?;
     }
     writeln!(out)?;
     code(out, view, at, &all)
 }
 
-/// A histogram in characters: at most 24 rows.
-pub(super) fn bars(out: &mut dyn Write, h: &Histogram) -> io::Result<()> {
-    const BLOCKS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-    let rows = super::chart::bins(h, 24);
-    let most = rows.iter().map(|r| r.count).max().unwrap_or(1).max(1);
-    let modes = h.modes();
-    for row in &rows {
-        let eighths = (row.count * 8 * 40).div_ceil(most) as usize;
-        let mut bar: String = std::iter::repeat_n('█', eighths / 8).collect();
-        if !eighths.is_multiple_of(8) {
-            bar.extend(BLOCKS.get(eighths % 8 - 1));
-        }
-        let label = if row.first == row.last {
-            row.first.to_string()
-        } else {
-            format!("{}-{}", row.first, row.last)
-        };
-        let mode = modes
-            .iter()
-            .find(|m| (f64::from(row.first)..f64::from(row.last) + 1.0).contains(&m.cycles));
-        let note = mode.map_or(String::new(), |m| {
-            format!("  ◀ mode {} ({:.0} %)", cycles(m.cycles), 100.0 * m.weight)
-        });
-        writeln!(out, "  {label:>11}  {:>9}  {bar}{note}", grouped(row.count))?;
-    }
-    Ok(())
-}
-
-fn window(out: &mut dyn Write, view: &View<'_>, at: usize, all: &Histogram) -> io::Result<()> {
+fn window(out: &mut dyn Write, view: &mut View<'_>, at: usize) -> io::Result<()> {
+    let own = match view.prefetch(at) {
+        Ok(own) => own,
+        Err(why) => return writeln!(out, "\n  {why}: nothing here for a prefetch to win."),
+    };
     // A loop's iteration is what a prefetch must run ahead of; a block alone otherwise.
     let around = view.loop_of(at).filter(|l| l.cycles.total() >= 20);
-    let own = PrefetchWindow::of(all, false);
-    let Some(own) = own else {
-        return writeln!(
-            out,
-            "\n  One mode only: nothing here for a prefetch to win."
-        );
-    };
     writeln!(
         out,
         "\n  Prefetch window: {} cycles without the miss, {} with it: {} cycles to win.",
@@ -163,12 +134,7 @@ fn code(out: &mut dyn Write, view: &mut View<'_>, at: usize, all: &Histogram) ->
                 let found = view.locate(file, instruction.address);
                 let source = found.frames.first().and_then(|f| {
                     let name = f.file.as_deref()?;
-                    Some(format!(
-                        "{}:{} {}",
-                        super::view::base_name(name),
-                        f.line?,
-                        f.function
-                    ))
+                    Some(format!("{}:{} {}", base_name(name), f.line?, f.function))
                 });
                 if source.is_some() && source != line {
                     writeln!(

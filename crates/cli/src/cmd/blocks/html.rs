@@ -2,25 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{Series, chart};
 use super::compare::{Other, label};
-use super::view::{View, cleaned, cycles, modes, percentiles};
+use super::view::{View, cleaned};
+use crate::render::charts::Frame;
+use crate::render::charts::histogram::{Series, chart};
+use crate::render::cycles::{cycles, modes, percentiles};
 use crate::render::markup::escape;
 use crate::render::number::grouped;
-
-pub(super) const STYLE: &str = "\
-:root{color-scheme:light;--ink:#1f2937;--faint:#6b7280;--line:#e5e7eb;--blue:#2563eb}\
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);max-width:1040px;margin:2rem auto;padding:0 1.2rem;background:#fff}\
-h1{font-size:1.5rem;margin:0}h2{font-size:1.15rem;margin:2.2rem 0 .6rem}p.sub{color:var(--faint);margin:.2rem 0 1rem}\
-.cards{display:flex;gap:.8rem;flex-wrap:wrap}.card{border:1px solid var(--line);border-radius:8px;padding:.6rem 1rem;min-width:9rem}\
-.card b{display:block;font-size:1.35rem}.card span{color:var(--faint);font-size:.85rem}\
-table{border-collapse:collapse;width:100%;font-size:.9rem}th{color:var(--faint);font-weight:500;text-align:left;border-bottom:1px solid var(--line)}\
-td,th{padding:.25rem .6rem .25rem 0;vertical-align:middle}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
-tr+tr td{border-top:1px solid #f3f4f6}code,pre{font:13px/1.45 ui-monospace,monospace}\
-pre{background:#f9fafb;border:1px solid var(--line);border-radius:6px;padding:.7rem;overflow:auto}\
-.bar{background:#dbeafe;height:.9em;border-radius:2px;display:inline-block;vertical-align:middle}\
-svg{max-width:100%;height:auto;border:1px solid var(--line);border-radius:8px}a{color:var(--blue);text-decoration:none}\
-.warn{background:#fffbeb;border:1px solid #fde68a;border-radius:8px;padding:.6rem 1rem}li{margin:.1rem 0}pre .c{color:var(--blue);font-weight:600}";
+use crate::render::page;
 
 pub(super) fn page(
     view: &mut View<'_>,
@@ -28,25 +17,25 @@ pub(super) fn page(
     chosen: Option<usize>,
     other: Option<&Other<'_>>,
 ) -> String {
-    let mut h = String::new();
     let title = format!("Blocks of {}", label(view));
-    let _ = write!(
-        h,
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title><style>{STYLE}</style><h1>{0}</h1>",
-        escape(&title)
-    );
+    let mut h = page::open(&title, "");
     let sub = [view.command.clone(), view.cpu.clone()]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()
         .join(" · ");
-    let _ = write!(h, "<p class=\"sub\">{}</p>", escape(&sub));
+    let _ = write!(
+        h,
+        "<header><h1>{}</h1><p>{}</p></header>",
+        escape(&title),
+        escape(&sub)
+    );
     cards(&mut h, view);
     if other.is_some() {
         let at = chosen.unwrap_or(0);
         h.push_str("<h2>Before and after</h2>");
-        if let Ok(svg) = super::compare::svg(view, at, other) {
-            h.push_str(&svg);
+        if let Ok(svg) = super::compare::svg(view, at, other, Frame::Page) {
+            let _ = write!(h, "<figure>{svg}</figure>");
         }
     }
     if let Some(at) = chosen {
@@ -64,35 +53,31 @@ pub(super) fn page(
             detail(&mut h, view, at);
         }
     }
-    h.push_str("</html>\n");
+    h.push_str(page::CLOSE);
     h
 }
 
 fn cards(h: &mut String, view: &View<'_>) {
     let a = &view.analysis;
     let c = &a.cleaning;
-    h.push_str("<div class=\"cards\">");
-    let mut card = |value: String, what: &str| {
-        let _ = write!(
-            h,
-            "<div class=\"card\"><b>{}</b><span>{}</span></div>",
-            escape(&value),
-            escape(what)
-        );
-    };
-    card(grouped(c.samples), "samples");
-    card(grouped(c.entries), "branch entries");
-    card(grouped(c.timed_blocks), "blocks timed");
-    card(grouped(a.blocks.len() as u64), "distinct blocks");
+    let mut tiles = vec![
+        (grouped(c.samples), "samples".to_owned()),
+        (grouped(c.entries), "branch entries".to_owned()),
+        (grouped(c.timed_blocks), "blocks timed".to_owned()),
+        (grouped(a.blocks.len() as u64), "distinct blocks".to_owned()),
+    ];
     if let Some(m) = &a.misprediction {
         let what = format!(
             "cycles a misprediction costs ({}–{})",
             cycles(m.quartiles.0),
             cycles(m.quartiles.1)
         );
-        card(format!("≈ {}", cycles(m.cycles)), &what);
+        tiles.push((format!("≈ {}", cycles(m.cycles)), what));
     }
-    h.push_str("</div>");
+    let tiles = tiles.iter();
+    h.push_str(&page::tiles(
+        tiles.map(|(value, what)| (value.as_str(), what.as_str(), "")),
+    ));
     if let Some(why) = &a.no_cycles {
         let _ = write!(
             h,
@@ -110,7 +95,7 @@ fn table(h: &mut String, view: &mut View<'_>, top: usize) {
         view.analysis.cleaning.blocks
     };
     h.push_str(
-        "<h2>Blocks</h2><table><tr><th>share<th class=n>seen<th class=n>p50<th class=n>p90<th class=n>p99<th>modes<th class=n>instr.<th class=n>IPC<th>block<th>source</tr>",
+        "<h2>Blocks</h2><div class=\"wide\"><table><tr><th>share<th class=r>seen<th class=r>p50<th class=r>p90<th class=r>p99<th>modes<th class=r>instr.<th class=r>IPC<th>block<th>source</tr>",
     );
     for at in 0..view.analysis.blocks.len().min(top) {
         let Some(b) = view.block(at).cloned() else {
@@ -129,7 +114,7 @@ fn table(h: &mut String, view: &mut View<'_>, top: usize) {
         let (name, source) = (view.block_name(at), view.source(at).unwrap_or_default());
         let _ = write!(
             h,
-            "<tr><td><span class=bar style=\"width:{:.1}rem\"></span> {share:.1} %<td class=n>{}<td class=n>{p50}<td class=n>{p90}<td class=n>{p99}<td>{}<td class=n>{n}<td class=n>{ipc}<td><a href=\"#b{at}\"><code>{}</code></a><td>{}</tr>",
+            "<tr><td><span class=share style=\"width:{:.1}rem\"></span> {share:.1} %<td class=r>{}<td class=r>{p50}<td class=r>{p90}<td class=r>{p99}<td>{}<td class=r>{n}<td class=r>{ipc}<td><a href=\"#b{at}\"><code>{}</code></a><td>{}</tr>",
             share / 10.0,
             grouped(b.count()),
             modes(&all.modes()),
@@ -137,14 +122,14 @@ fn table(h: &mut String, view: &mut View<'_>, top: usize) {
             escape(&source)
         );
     }
-    h.push_str("</table>");
+    h.push_str("</table></div>");
 }
 
 fn loops(h: &mut String, view: &mut View<'_>, top: usize) {
     if view.analysis.loops.is_empty() {
         return;
     }
-    h.push_str("<h2>Loops</h2><table><tr><th>header<th class=n>iterations<th class=n>trip count<th class=n>cycles p50<th class=n>p90<th>modes<th>body</tr>");
+    h.push_str("<h2>Loops</h2><div class=\"wide\"><table><tr><th>header<th class=r>iterations<th class=r>trip count<th class=r>cycles p50<th class=r>p90<th>modes<th>body</tr>");
     for l in view
         .analysis
         .loops
@@ -161,14 +146,14 @@ fn loops(h: &mut String, view: &mut View<'_>, top: usize) {
             percentiles(&l.cycles).map(|p| p.map_or(String::new(), |p| p.to_string()));
         let _ = write!(
             h,
-            "<tr><td><code>{}</code><td class=n>{}<td class=n>{trips}<td class=n>{p50}<td class=n>{p90}<td>{}<td>{}</tr>",
+            "<tr><td><code>{}</code><td class=r>{}<td class=r>{trips}<td class=r>{p50}<td class=r>{p90}<td>{}<td>{}</tr>",
             escape(&view.place(l.file, l.header)),
             grouped(l.iterations),
             modes(&l.cycles.modes()),
             super::text::body(&l)
         );
     }
-    h.push_str("</table>");
+    h.push_str("</table></div>");
 }
 
 fn detail(h: &mut String, view: &mut View<'_>, at: usize) {
@@ -190,13 +175,15 @@ fn detail(h: &mut String, view: &mut View<'_>, at: usize) {
                 b.mispredicted.cycles.clone(),
             ));
         }
-        h.push_str(&chart(&name, &series, 960, 380));
+        let window = view.prefetch(at).ok();
+        let svg = chart(Frame::Page, &name, &series, window.as_ref(), 400.0);
+        let _ = write!(h, "<figure>{svg}</figure>");
     }
     match view.code(at) {
         Err(why) => {
             let _ = write!(
                 h,
-                "<p class=sub>Instructions: not available, {}.</p>",
+                "<p class=dim>Instructions: not available, {}.</p>",
                 escape(&why)
             );
         }

@@ -3,25 +3,12 @@
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
-use truecount_sample::blocks::{Arrivals, Histogram, PrefetchWindow};
+use truecount_sample::blocks::Arrivals;
 
 use super::compare::Other;
-use super::view::{View, percentiles};
+use super::view::View;
+use crate::render::cycles::{histogram, percentiles};
 use crate::render::{self, csv};
-
-pub(super) fn histogram(h: &Histogram) -> Value {
-    let [p50, p90, p99] = percentiles(h);
-    json!({
-        "count": h.total(),
-        "sum": h.sum(),
-        "mean": h.mean(),
-        "p50": p50, "p90": p90, "p99": p99,
-        "modes": h.modes().iter().map(|m| json!({
-            "cycles": m.cycles, "weight": m.weight, "from": m.range.0, "to": m.range.1
-        })).collect::<Vec<_>>(),
-        "bins": h.bins(),
-    })
-}
 
 fn arrivals(a: &Arrivals) -> Value {
     json!({
@@ -36,12 +23,12 @@ fn block(view: &mut View<'_>, at: usize) -> Value {
     let (name, source) = (view.block_name(at), view.source(at));
     let code = view.code(at);
     let ipc = code.as_ref().ok().and_then(|c| view.ipc(at, c));
+    let window = view.prefetch(at).ok();
+    let window = window.map(|w| json!({"base": w.base, "miss": w.miss, "window": w.window}));
     let Some(b) = view.block(at) else {
         return Value::Null;
     };
     let file = b.file.and_then(|i| view.analysis.files.get(i as usize));
-    let window = PrefetchWindow::of(&b.all_cycles(), false)
-        .map(|w| json!({"base": w.base, "miss": w.miss, "window": w.window}));
     json!({
         "name": name,
         "source": source,

@@ -1,14 +1,10 @@
-//! `truecount blocks`: how many cycles each block takes, from recorded branch stacks, or (`--time`) by
-//! time stamps in the translated program.
+//! `truecount blocks`: how many cycles each block takes, from recorded branch stacks.
 
-mod chart;
 mod compare;
 mod detail;
 mod html;
 mod json;
 mod text;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod time;
 mod view;
 
 use std::ffi::OsString;
@@ -21,6 +17,8 @@ use truecount_sample::{Error, Recording, blocks};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, cannot_write};
+use crate::recording::unreadable;
+use crate::render::charts::Frame;
 use crate::sampling::waiting::watched;
 use view::View;
 
@@ -34,18 +32,7 @@ EXAMPLES
   perf script -F ip,brstack | truecount blocks -
                                               perf's text as input (addresses only)
 
-WITHOUT BRANCH STACKS (x86-64 Linux; no PMU needed)
-  truecount blocks --time look_up -- ./plain       between two executions of its first instruction
-  truecount blocks --time 0x1300..0x1315 -- ./plain    between addresses (of objdump -d)
-  truecount blocks --time main+48..main+116 -- ./plain
-  truecount blocks --time look_up --json -o plain.json -- ./plain
-  truecount blocks --time look_up --compare plain.json --svg chart.svg -- ./prefetched
-                                                   two runs in one chart
-  The program runs under the virtual PMU; the chosen blocks get inline time stamps (rdtsc between
-  lfence), whose own cost is measured at the start of each process, subtracted and stated. Units are
-  cycles of the time stamp counter, whose rate is constant: not core clock cycles. Each stamp waits
-  for what came before, so executions do not overlap as they do natively. The result goes to stderr,
-  or to the file of --output.";
+  Without branch stacks, `truecount latency` times chosen blocks under the virtual PMU.";
 
 /// How many cycles each block of code takes, from recorded branch stacks (LBR)
 #[derive(clap::Args)]
@@ -54,7 +41,7 @@ pub(crate) struct Args {
     /// A recording, or the text of `perf script -F ip,brstack`; - is stdin
     #[arg(default_value = "perf.data")]
     file: PathBuf,
-    /// The program, where it is not at the path of the recording; with --time: where CMD is a wrapper
+    /// The program, where it is not at the path of the recording
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// Look for all programs and libraries below this directory
@@ -66,15 +53,10 @@ pub(crate) struct Args {
     /// One block in detail: an address, an offset in the file, or SYMBOL+OFFSET (0x for hexadecimal)
     #[arg(long, value_name = "ADDR|SYMBOL+OFF")]
     block: Option<String>,
-    /// Time these blocks of CMD instead of reading a recording: from an address to the next execution of it, or
-    /// to END (also +OFFSET from the start); up to 4
-    #[arg(long, value_name = "ADDR|SYMBOL[+OFF][..END]", requires = "command")]
+    /// Moved to `truecount latency`
+    #[arg(long, value_name = "BLOCK", hide = true)]
     time: Vec<String>,
-    /// With --time: write the result to FILE instead of stderr
-    #[arg(short, long, value_name = "FILE", requires = "time")]
-    output: Option<PathBuf>,
-    /// A second recording, to compare the block's time with (before and after a change); with --time the JSON of
-    /// an earlier run
+    /// A second recording, to compare the block's time with (before and after a change)
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
     /// Print a JSON document (schema truecount.blocks/1)
@@ -89,22 +71,9 @@ pub(crate) struct Args {
     /// Write the chart of the block (the first one without --block)
     #[arg(long, value_name = "OUT")]
     svg: Option<PathBuf>,
-    /// With --time: the command and its arguments
-    #[arg(value_name = "CMD", last = true, requires = "time")]
+    /// Of `truecount latency`, taken here to say so
+    #[arg(value_name = "CMD", last = true, hide = true)]
     command: Vec<OsString>,
-}
-
-/// Turns a reader's error into the command's.
-pub(crate) fn unreadable(path: &Path, error: &Error) -> Failure {
-    let failure = match error {
-        Error::Io { .. } => Failure::new(1, error.to_string()),
-        _ => Failure::new(1, format!("{}: {error}", path.display())),
-    };
-    match error {
-        Error::Io { .. } => failure.hint("record one with `truecount record -b -- CMD`"),
-        Error::Damaged { .. } => failure.hint("record again, or cut the file before that offset"),
-        _ => failure,
-    }
 }
 
 fn load<'a>(path: &'a Path, search: &SearchPath) -> Result<View<'a>, Failure> {
@@ -160,31 +129,19 @@ fn is_text(bytes: &[u8]) -> bool {
             .all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace())
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn timed(args: &Args) -> CmdResult {
-    if args.block.is_some() || args.csv || args.symfs.is_some() {
-        return Err(Failure::new(
-            2,
-            "--block, --csv and --symfs are for recordings, not for --time",
-        )
-        .hint("use --time alone, with --json, --svg or --html"));
-    }
-    time::run(args)
-}
-
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-fn timed(_: &Args) -> CmdResult {
-    Err(Failure::new(
-        1,
-        "--time needs the virtual PMU, which works on x86-64 Linux only",
-    )
-    .hint("record branch stacks where the CPU has them: truecount record -b -- CMD"))
-}
-
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> CmdResult {
-    if !args.time.is_empty() {
-        return timed(args);
+    if let Some(spec) = args.time.first() {
+        return Err(
+            Failure::new(2, "blocks reads recordings, it times no command")
+                .hint(format!("write: truecount latency {spec} -- CMD")),
+        );
+    }
+    if !args.command.is_empty() {
+        return Err(
+            Failure::new(2, "blocks reads recordings, it runs no command")
+                .hint("record first: truecount record -b -- CMD"),
+        );
     }
     let search = SearchPath {
         symfs: args.symfs.clone(),
@@ -209,7 +166,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let shown = show(args, &mut view, chosen, &mut other);
     let other = other.as_ref();
     let picture = args.svg.as_ref().map_or(Ok(()), |path| {
-        let svg = compare::svg(&mut view, chosen.unwrap_or(0), other)?;
+        let svg = compare::svg(&mut view, chosen.unwrap_or(0), other, Frame::File)?;
         std::fs::write(path, svg).map_err(|e| cannot_write(path, &e))
     });
     let page = args.html.as_ref().map_or(Ok(()), |path| {

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::view::{View, WIDEST, cleaned, cycles, modes, percentiles};
+use super::view::{View, WIDEST, cleaned};
+use crate::render::cycles::{cycles, modes, percentiles};
 use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};

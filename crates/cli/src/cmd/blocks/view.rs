@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use truecount_sample::Recording;
-use truecount_sample::blocks::{Analysis, Block, Histogram, Loop, Mode};
+use truecount_sample::blocks::{Analysis, Block, Loop, PrefetchWindow};
 use truecount_sample::code::{BlockCode, Isa};
 use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::{Location, SearchPath, Symbols};
 
 use crate::failure::Failure;
+use crate::recording::parse_number;
 use crate::render::number::grouped;
+use crate::sampling::names::base_name;
 
 /// More instructions a cycle than any CPU retires: the time of such a block belongs to its neighbours.
 pub(super) const WIDEST: f64 = 8.0;
@@ -186,6 +188,18 @@ impl<'a> View<'a> {
         })
     }
 
+    /// What a prefetch could win in a block, or why nothing. Only executions after a predicted branch tell: after a
+    /// mispredicted one a block takes longer for another reason than a miss of the caches.
+    pub(super) fn prefetch(&mut self, at: usize) -> Result<PrefetchWindow, &'static str> {
+        if self.code(at).is_ok_and(|code| code.data_loads() == 0) {
+            return Err("No load in it");
+        }
+        let cycles = self.block(at).map(|block| &block.predicted.cycles);
+        cycles
+            .and_then(|cycles| PrefetchWindow::of(cycles, false))
+            .ok_or("One mode only after predicted branches")
+    }
+
     /// The loop whose most frequent body is this block alone, or begins with it.
     pub(super) fn loop_of(&self, at: usize) -> Option<&Loop> {
         let at = at as u32;
@@ -203,44 +217,6 @@ fn bad_spec(spec: &str) -> Failure {
         format!("--block {spec}: no address and no SYMBOL+OFFSET"),
     )
     .hint("write 0x1225, main or main+69")
-}
-
-pub(super) fn parse_number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
-pub(super) fn base_name(path: &str) -> &str {
-    path.rsplit('/').find(|p| !p.is_empty()).unwrap_or(path)
-}
-
-/// `11·20% 17·35%`.
-pub(super) fn modes(modes: &[Mode]) -> String {
-    let mut out: Vec<String> = modes
-        .iter()
-        .take(5)
-        .map(|m| format!("{}·{:.0}%", cycles(m.cycles), m.weight * 100.0))
-        .collect();
-    if modes.len() > 5 {
-        out.push("…".to_owned());
-    }
-    out.join(" ")
-}
-
-/// Cycles: whole where they are, one decimal else.
-pub(super) fn cycles(value: f64) -> String {
-    if value.fract().abs() < 0.05 || value >= 100.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.1}")
-    }
-}
-
-/// A row of percentiles: p50, p90, p99.
-pub(super) fn percentiles(h: &Histogram) -> [Option<u16>; 3] {
-    [0.5, 0.9, 0.99].map(|q| h.percentile(q))
 }
 
 /// What was cleaned away, in words; only what occurred.

@@ -7,15 +7,13 @@ use super::document::{Document, Spread};
 use super::svg;
 use super::text::{counted_by, plus_minus, remedy, signed};
 use crate::fixed::Factor;
+use crate::render::charts::Frame;
 use crate::render::markup::escape;
 use crate::render::number::grouped;
+use crate::render::page;
 
-/// The page of `bench`, so that all pages look alike, and what only this one has.
-const STYLE: &str = include_str!("../bench/page.css");
+/// What only this page has.
 const MORE: &str = "\
-.cards{display:flex;gap:12px;flex-wrap:wrap;margin:20px 0 0}\
-.tile{background:var(--card);border-radius:8px;padding:10px 16px;flex:1 1 180px}\
-.tile b{display:block;font-size:20px}.tile span{color:var(--dim);font-size:13px}\
 .remedy{background:var(--card);border-radius:8px;padding:10px 16px;margin:12px 0 0;overflow-x:auto}\
 .bar{display:flex;width:150px}.bar i{flex:1;display:flex;height:11px}.bar i:first-child{justify-content:flex-end;border-right:1px solid var(--dim)}\
 .bar u{display:block;height:100%;background:var(--bad);opacity:.75;min-width:1px}.bar i:first-child u{background:var(--s0)}\
@@ -23,18 +21,14 @@ h3 b{font-weight:600}";
 
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
-    let mut h = String::new();
     let command = crate::runner::command_line(&document.command);
+    let mut h = page::open(&format!("truecount noise: {command}"), MORE);
     let command = escape(&command);
     let environment = &document.environment;
     let _ = write!(
         h,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>truecount noise: {command}</title>\n<style>\n{STYLE}{MORE}{}</style>\n</head>\n<body>\n\
-         <header><h1>What makes identical runs differ</h1>\n<p><code>{command}</code><br>\n\
+        "<header><h1>What makes identical runs differ</h1>\n<p><code>{command}</code><br>\n\
          {} by {}, {} runs of each setting, seed {}<br>{}, Linux {}</p></header>\n",
-        svg::STYLE,
         escape(&document.event),
         counted_by(document),
         document.runs,
@@ -64,13 +58,13 @@ pub(super) fn page(document: &Document) -> String {
          from top to bottom in their order, at its distance from the median of its setting, in \
          instructions; the axis is logarithmic to both sides. ± is half the distance between the least \
          and the largest run.</p>\n<figure>{}</figure></section>\n",
-        svg::picture(document, "")
+        svg::picture(document, Frame::Page)
     );
     functions(&mut h, document);
     regions(&mut h, document);
     not_tested(&mut h, document);
     notes(&mut h, document);
-    h.push_str("</body>\n</html>\n");
+    h.push_str(page::CLOSE);
     h
 }
 
@@ -97,16 +91,10 @@ fn cards(h: &mut String, document: &Document) {
         "as usual: with everything varied".into(),
         "",
     ));
-    h.push_str("<div class=\"cards\">");
-    for (value, name, class) in &tiles {
-        let _ = write!(
-            h,
-            "<div class=\"tile\"><b class=\"{class}\">{}</b><span>{}</span></div>",
-            escape(value),
-            escape(name)
-        );
-    }
-    h.push_str("</div>\n");
+    let tiles = tiles.iter();
+    h.push_str(&page::tiles(tiles.map(|(value, what, class)| {
+        (value.as_str(), what.as_str(), *class)
+    })));
     if let Some(remedy) = remedy(document) {
         let _ = writeln!(
             h,
@@ -214,7 +202,7 @@ fn table(h: &mut String, head: (&str, &str, usize), spread: &Spread, lines: &[Li
     let module = lines.iter().any(|line| line.of.is_some());
     let _ = write!(
         h,
-        "<h3><b>{}</b> {} <span class=\"dim\">{} of {all} {thing}s</span></h3>\n<table><thead><tr><th>{thing}</th>\
+        "<h3><b>{}</b> {} <span class=\"dim\">{} of {all} {thing}s</span></h3>\n<div class=\"wide\"><table><thead><tr><th>{thing}</th>\
          {}<th class=\"r\">min run</th><th class=\"r\">max run</th>\
          <th class=\"r\">difference</th><th></th></tr></thead><tbody>",
         escape(name),
@@ -227,7 +215,7 @@ fn table(h: &mut String, head: (&str, &str, usize), spread: &Spread, lines: &[Li
     for each in lines {
         line(h, each, most);
     }
-    h.push_str("</tbody></table>\n");
+    h.push_str("</tbody></table></div>\n");
 }
 
 fn line(h: &mut String, each: &Line<'_>, most: u64) {
@@ -257,7 +245,7 @@ fn not_tested(h: &mut String, document: &Document) {
     if document.not_tested.is_empty() {
         return;
     }
-    h.push_str("<section><h2>Not tested</h2>\n<table><tbody>");
+    h.push_str("<section><h2>Not tested</h2>\n<div class=\"wide\"><table><tbody>");
     for each in &document.not_tested {
         let _ = write!(
             h,
@@ -266,7 +254,7 @@ fn not_tested(h: &mut String, document: &Document) {
             escape(&each.reason)
         );
     }
-    h.push_str("</tbody></table></section>\n");
+    h.push_str("</tbody></table></div></section>\n");
 }
 
 fn notes(h: &mut String, document: &Document) {

@@ -21,6 +21,7 @@ use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::fixed::{Factor, List, parse_list};
 use crate::output::{Output, Picture};
+use crate::render::charts::Frame;
 use crate::render::json;
 use crate::runner::resolve;
 use crate::session::{Session, fresh_seed, parse_duration};
@@ -205,7 +206,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         stopped.map_or(Ok(()), Err),
         shown.map_err(Failure::from),
         write(page, &|| html::page(&document)),
-        write(picture, &|| svg::alone(&document)),
+        write(picture, &|| svg::picture(&document, Frame::File)),
     ])
     .or_else(|failure| match failure.closed_pipe {
         // Whoever closed a pipe has seen enough.

@@ -2,9 +2,7 @@
 
 mod annotate;
 mod diff;
-mod firefox;
-mod flame;
-mod pprof;
+mod exports;
 mod table;
 mod view;
 
@@ -124,11 +122,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     write(
         &args.flamegraph,
-        &|v| Ok(flame::svg(v).into_bytes()),
+        &|v| Ok(exports::flame_graph(v)),
         &mut view,
     )?;
-    write(&args.firefox, &firefox::json, &mut view)?;
-    write(&args.pprof, &|v| Ok(pprof::encode(v)), &mut view)?;
+    write(&args.firefox, &exports::firefox, &mut view)?;
+    write(&args.pprof, &exports::pprof, &mut view)?;
     let mut out = Output::stdout();
     if let Some(path) = &args.diff {
         let mut other = View::load(path, &search)?;

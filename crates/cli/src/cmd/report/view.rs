@@ -10,8 +10,8 @@ use truecount_sample::symbols::{SearchPath, Symbols};
 use truecount_sample::{Features, Recording};
 
 use super::By;
-use crate::cmd::blocks::unreadable;
 use crate::failure::Failure;
+use crate::recording::unreadable;
 use crate::sampling::kallsyms::Kallsyms;
 use crate::sampling::names;
 pub(super) use crate::sampling::names::{Named, base_name, short};

@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 use truecount_engine::xlate::facts::Event as StaticEvent;
 use truecount_events::Machine;
+use truecount_profile::export::{FlameGraph, Level};
 
 use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::fixed::Fixed;
 use crate::output::{Output, Picture};
-use crate::render::flame::{Flame, Level};
 use crate::render::json;
 use crate::render::number::grouped;
 use crate::runner::{Launch, Signals, resolve};
@@ -191,10 +191,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         text::write(&mut output, &document)
     };
-    let drawn = match (picture, flame(&document)) {
-        (Some(picture), Some(svg)) => picture.write(&svg),
-        _ => Ok(()),
-    };
+    let drawn = picture.map_or(Ok(()), |picture| picture.write(&flame(&document)?));
     Failure::of_all([shown.map_err(Failure::from), drawn])?;
     Ok(Outcome(status))
 }
@@ -232,24 +229,29 @@ pub(in crate::cmd) fn functions_of(_: &Ran, _: &[Wish], _: &mut Names) -> Option
 }
 
 /// The flame graph: program, module, function; as wide as the first event.
-fn flame(document: &Document) -> Option<String> {
-    let (first, functions) = (document.counters.first()?, document.functions.as_ref()?);
-    let mut flame = Flame::default();
+fn flame(document: &Document) -> Result<String, Failure> {
+    let (Some(first), Some(functions)) = (document.counters.first(), document.functions.as_ref())
+    else {
+        return Err(Failure::new(
+            1,
+            "no flame graph: nothing was counted per function",
+        ));
+    };
+    let mut flame = FlameGraph::new("all", &first.event, None);
     for function in functions {
         let chain = [
             &*function.program,
             base_name(&function.module),
             &*function.function,
         ];
-        flame.add(chain.map(Level::new), function.first, function.first);
+        flame.add(chain.map(Level::new), function.first, 0);
     }
-    let title = format!(
-        "{}: {} {} in all",
-        crate::runner::command_line(&document.command),
-        grouped(first.value.unwrap_or(0)),
-        first.event
-    );
-    Some(flame.svg(&title, &first.event))
+    let command = crate::runner::command_line(&document.command);
+    let counted = match first.value {
+        Some(value) => format!("{} {} in all", grouped(value), first.event),
+        None => format!("{}, the sum is not available", first.event),
+    };
+    Ok(flame.svg(&format!("{command}: {counted}")))
 }
 
 #[cfg(test)]

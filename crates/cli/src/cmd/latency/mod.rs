@@ -1,0 +1,91 @@
+//! `truecount latency`: how long each pass through chosen blocks of a program takes, by inline time stamps under the
+//! virtual PMU. For machines without a PMU or branch stacks.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod code;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod html;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod measure;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod result;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod spec;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod step;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod text;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::CmdResult;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  truecount latency look_up -- ./plain            from one execution of look_up to the next
+  truecount latency look_up..+0x15 -- ./plain     from its start to its return
+  truecount latency 0x1300..0x1315 -- ./plain     between addresses (of objdump -d)
+  truecount latency main+48..main+116 look_up -- ./plain   several blocks (up to 4) in one run
+  truecount latency look_up --json -o plain.json -- ./plain
+  truecount latency look_up --compare plain.json --svg chart.svg -- ./prefetched
+                                                  two runs in one chart
+
+WHAT THE NUMBERS MEAN
+  The program runs under the virtual PMU; the chosen blocks get inline time stamps (rdtsc between
+  lfence), whose own cost is measured at the start of each process, subtracted and stated. Units are
+  cycles of the time stamp counter, whose rate is constant: not core clock cycles. Where that
+  counter advances by more than a cycle at a time, modes and bars are spread over its step. Each
+  stamp waits for what came before, so executions do not overlap as they do natively.
+
+EXIT CODES
+  that of CMD; 1: not measured, or a result could not be written; 2: wrong arguments";
+
+/// How long each pass through chosen blocks takes: every execution timed, without a PMU (x86-64 Linux)
+///
+/// The distribution of the time between two executions of an instruction, or from one to another: modes, percentiles,
+/// what a prefetch could win. The result goes to stderr, which stdout of CMD does not disturb, or to FILE.
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES, after_help = "Examples: truecount latency --help")]
+pub(crate) struct Args {
+    /// From an address to the next execution of it, or to END (also +OFFSET from the start); up to 4
+    #[arg(value_name = "ADDR|SYMBOL[+OFF][..END]", required = true)]
+    blocks: Vec<String>,
+    /// The command and its arguments
+    #[arg(value_name = "CMD", last = true, required = true)]
+    command: Vec<OsString>,
+    /// The program with the blocks, where CMD is a wrapper
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Write the result to FILE instead of stderr
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The JSON of an earlier run, to compare with (before and after a change)
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// Write a JSON document (schema truecount.latency/1)
+    #[arg(long)]
+    json: bool,
+    /// Write a page with charts
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+    /// Write the chart of the first block
+    #[arg(long, value_name = "OUT")]
+    svg: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) fn run(args: &Args) -> CmdResult {
+    measure::run(args)
+}
+
+/// Runs the subcommand.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+pub(crate) fn run(_: &Args) -> CmdResult {
+    Err(crate::failure::Failure::new(
+        1,
+        "latency needs the virtual PMU, which works on x86-64 Linux only",
+    )
+    .hint("record branch stacks where the CPU has them: truecount record -b -- CMD"))
+}

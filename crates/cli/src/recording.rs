@@ -1,0 +1,28 @@
+//! What the commands that read recordings share.
+
+use std::path::Path;
+
+use truecount_sample::Error;
+
+use crate::failure::Failure;
+
+/// Turns a reader's error into the command's.
+pub(crate) fn unreadable(path: &Path, error: &Error) -> Failure {
+    let failure = match error {
+        Error::Io { .. } => Failure::new(1, error.to_string()),
+        _ => Failure::new(1, format!("{}: {error}", path.display())),
+    };
+    match error {
+        Error::Io { .. } => failure.hint("record one with `truecount record -b -- CMD`"),
+        Error::Damaged { .. } => failure.hint("record again, or cut the file before that offset"),
+        _ => failure,
+    }
+}
+
+/// A number of an address: decimal, or hexadecimal after 0x.
+pub(crate) fn parse_number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

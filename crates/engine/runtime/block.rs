@@ -1,0 +1,34 @@
+//! What is known of a translated block.
+
+/// No block, no exit.
+pub const NONE: u32 = u32::MAX;
+
+/// A translated block.
+#[derive(Clone, Copy)]
+pub struct Block {
+    pub pc: u64,
+    pub body: u64,
+    pub host_end: u64,
+    pub syscall: u64,
+    /// Its entries for indirect branches.
+    pub first_entry: u32,
+    /// Exits that lead here.
+    pub incoming: u32,
+    pub first_exit: u32,
+    /// Next block on the same page, for the first and the last page.
+    pub page_next: [u32; 2],
+    /// It is in the list of its first, of its last page.
+    pub listed: [bool; 2],
+    pub guest_len: u32,
+    pub records: u32,
+    pub record_count: u16,
+    pub insns: u16,
+    /// With per-block counters: its own.
+    pub counter: u32,
+    pub exit_count: u8,
+    /// Its bytes were copied behind its cold code, to compare (0: they cannot change).
+    pub copy: u64,
+    /// Reachable; else *dormant* until its page is executed again unchanged.
+    pub valid: bool,
+    pub unsupported: bool,
+}

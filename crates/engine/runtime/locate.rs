@@ -1,0 +1,117 @@
+//! From where a signal found a thread to where its program is.
+
+use crate::counts;
+use crate::engine::{self, Engine};
+use crate::entry::{self, address};
+use crate::frames::Ucontext;
+use crate::layout::Context;
+use crate::own_memory::in_code;
+use crate::xlate::block::record;
+use crate::xlate::decode::decode;
+use crate::xlate::emit::SCRATCH;
+
+/// Where a signal found a thread.
+pub enum Found {
+    /// At an instruction boundary (of the program's) or at a fault: the state in
+    /// the frame has been made the program's.
+    Program,
+    /// In an insertion: step on.
+    Between,
+    /// In the runtime.
+    Runtime,
+}
+
+/// Makes the frame's registers the program's, and the count exact, if the
+/// thread was at a place where that is possible.
+pub fn locate(context: &mut Context, frame: &mut Ucontext, fault: bool) -> Found {
+    let rip = frame.rip;
+    if context.native_pc != 0 && rip == context.native_pc {
+        return Found::Program;
+    }
+    if rip == address(entry::rt_unmasked) && !fault {
+        frame.set_registers(&context.regs);
+        frame.eflags = context.rflags;
+        frame.rip = context.pc;
+        if context.resume_counted() {
+            uncount_call(context);
+        }
+        return Found::Program;
+    }
+    if !in_code(rip) {
+        return Found::Runtime;
+    }
+    locate_in_block(context, frame, rip, fault)
+}
+
+/// The call that a thread resumes in front of was counted already.
+fn uncount_call(context: &Context) {
+    let mut engine = engine::lock();
+    let exit = *engine.cache.exits.get(context.exit_id as usize);
+    let block = *engine.cache.blocks.get(exit.block as usize);
+    counts::correct(context, &block, block.insns.saturating_sub(1), true);
+}
+
+fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: bool) -> Found {
+    let mut engine = engine::lock();
+    let Engine { cache, pages, .. } = &mut *engine;
+    let Some(number) = cache.block_at(rip) else {
+        return Found::Between;
+    };
+    let block = *cache.blocks.get(number as usize);
+    if block.syscall != 0 && rip >= block.syscall - 5 {
+        let next = block.pc + u64::from(block.guest_len);
+        if rip > block.syscall {
+            frame.rip = next;
+            frame.regs_rcx(next);
+        } else {
+            // Not made, or made and to be made again: the kernel left its mark.
+            frame.rip = next - 2;
+            if frame.rcx() == block.syscall + 2 {
+                frame.regs_rcx(next);
+            } else {
+                counts::correct(context, &block, block.insns.saturating_sub(1), true);
+            }
+        }
+        return Found::Program;
+    }
+    let (mut at, mut done, mut pc) = (block.body, 0u16, block.pc);
+    let (mut counted, mut spilled) = (false, false);
+    for record in cache.records(&block) {
+        let end = at + u64::from(record.host);
+        let length = record.guest & record::LEN;
+        if rip < end {
+            if rip != at && !fault {
+                return Found::Between;
+            }
+            if spilled {
+                frame.set_register(SCRATCH, context.spill);
+            }
+            if rip != at && record.guest & record::FAR != 0 && length != 0 {
+                let mut bytes = [0u8; 15];
+                pages.fetch(pc, &mut bytes);
+                if let Ok(insn) = decode(&bytes) {
+                    frame.set_register(crate::xlate::block::far_register(&insn), context.spill_2);
+                }
+            }
+            frame.rip = pc;
+            counts::correct(context, &block, done, counted);
+            return Found::Program;
+        }
+        if length != 0 {
+            done += 1;
+            pc += u64::from(length);
+        }
+        counted |= record.guest & record::COUNTS != 0;
+        spilled |= record.guest & record::SPILLS != 0;
+        at = end;
+    }
+    Found::Between
+}
+
+/// Whether the program is stopped in the runtime's service at a call already
+/// counted (it resumes in front of a native `syscall`).
+impl Context {
+    fn resume_counted(&self) -> bool {
+        self.exit_kind == entry::kind::SYSCALL && in_code(self.resume) && self.start[2] == 1
+    }
+}

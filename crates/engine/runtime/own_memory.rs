@@ -1,0 +1,73 @@
+//! The engine's own memory in the program's address space: handed out, never given back, and out of the
+//! program's reach.
+
+use crate::check;
+use crate::layout::{ARENA_BASE, RUNTIME_BASE, TABLES_END, TOTALS_BASE};
+use crate::sys;
+use crate::syscall_table as nr;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// End of what belongs to the runtime's image.
+pub const RUNTIME_END: u64 = RUNTIME_BASE + 0x40_0000;
+/// Bytes of a code area.
+pub const AREA: u64 = 256 << 20;
+/// Code areas there can be.
+pub const MAX_AREAS: usize = 64;
+
+static ARENA_NEXT: AtomicU64 = AtomicU64::new(ARENA_BASE);
+
+/// The code areas' first addresses, for signal handlers, without a lock.
+static AREA_BASES: [AtomicU64; MAX_AREAS] = [const { AtomicU64::new(0) }; MAX_AREAS];
+static AREA_COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Maps zeroed private memory for the runtime, away from the program's.
+pub fn reserve(bytes: u64) -> u64 {
+    let bytes = (bytes + 0xfff) & !0xfff;
+    for _ in 0..64 {
+        let at = ARENA_NEXT.fetch_add(bytes + 0x1000, Relaxed);
+        // PROT_READ|PROT_WRITE; MAP_PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE
+        let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
+        // SAFETY: a fresh mapping at an address nobody has, or an error.
+        let got = unsafe { sys::call(nr::MMAP, [at, bytes, 3, flags, u64::MAX, 0]) };
+        if got == at as i64 {
+            return at;
+        }
+        check!(
+            got == -17 || got >= 0,
+            "no memory for the virtual PMU ({bytes} bytes: errno {})",
+            -got
+        );
+    }
+    crate::report::fail(format_args!("no address space for the virtual PMU"))
+}
+
+/// Code area `number` lies at `base` from now on; those behind it are gone.
+pub fn note_area(number: usize, base: u64) {
+    if let Some(place) = AREA_BASES.get(number) {
+        place.store(base, Relaxed);
+        AREA_COUNT.store(number as u32 + 1, Release);
+    }
+}
+
+/// There are no code areas any more.
+pub fn forget_areas() {
+    AREA_COUNT.store(0, Release);
+}
+
+fn area_bases() -> impl Iterator<Item = u64> {
+    let count = AREA_COUNT.load(Acquire) as usize;
+    AREA_BASES.iter().take(count).map(|base| base.load(Relaxed))
+}
+
+/// Whether a host address lies in translated code.
+pub fn in_code(address: u64) -> bool {
+    area_bases().any(|base| address.wrapping_sub(base) < AREA)
+}
+
+/// Whether a range touches memory of the engine.
+pub fn overlaps_engine(start: u64, end: u64) -> bool {
+    let touches = |low: u64, high: u64| start < high && low < end;
+    touches(RUNTIME_BASE, TABLES_END)
+        || touches(TOTALS_BASE, ARENA_NEXT.load(Relaxed))
+        || area_bases().any(|base| touches(base, base + AREA))
+}

@@ -1,0 +1,39 @@
+//! A thread's context: its fixed fields, and GS at it.
+
+use crate::entry::{self, address};
+use crate::layout::{Context, state as slot_state};
+use crate::slots::{self, SIGNAL_STACK, STACK};
+use crate::syscall_table as nr;
+use crate::{check, counts, own_memory, signal_calls, sys};
+use core::sync::atomic::Ordering::*;
+
+/// Fills the fixed fields of a context, gives it stacks, points GS at it.
+pub fn prepare(context: &mut Context, slot: u32) {
+    context.this = slots::context_at(slot);
+    context.vector_exit = address(entry::rt_exit);
+    context.vector_syscall = address(entry::rt_syscall);
+    context.vector_special = address(entry::rt_special);
+    if context.stack == 0 {
+        context.stack = own_memory::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
+    }
+    context.space = counts::space();
+    identify(context);
+    set_gs(context);
+    signal_calls::set_stack(context);
+    context.state.store(slot_state::LIVE, Release);
+}
+
+/// Notes who runs here.
+fn identify(context: &mut Context) {
+    context.tid = sys::gettid();
+    context.pid = sys::getpid();
+    // SAFETY: no arguments.
+    context.parent = unsafe { sys::call(nr::GETPPID, [0; 6]) as u32 };
+}
+
+/// Points GS at the context (ARCH_SET_GS: works without user FSGSBASE too).
+fn set_gs(context: &Context) {
+    // SAFETY: GS is the engine's.
+    let result = unsafe { sys::call(nr::ARCH_PRCTL, [0x1001, context.this, 0, 0, 0, 0]) };
+    check!(result == 0, "GS cannot be set (errno {})", -result);
+}

@@ -1,0 +1,267 @@
+//! What the tests of all crates share: a skip is said, recorded, and a failure where the machine must have what is
+//! missing.
+//!
+//! A test that needs something a machine may lack calls [`skip`] (or the macro [`skip!`]) and returns.
+//! - The reason is printed as `skipped: …` (`cargo test -- --nocapture` shows it).
+//! - `TRUECOUNT_SKIPPED=FILE`: a line `need<TAB>test<TAB>reason` is added to FILE; `.ci/run` prints them at its end,
+//!   since libtest hides what passing tests print.
+//! - `TRUECOUNT_REQUIRE=virtual,step,cc`: the machine must have these, and a test that would be skipped for the lack of
+//!   one fails instead.
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::process::Command;
+
+/// Names of what a machine may lack, and what each is.
+pub const NEEDS: [(&str, &str); 32] = [
+    (
+        "virtual",
+        "the virtual PMU: x86-64 Linux where ptrace is permitted",
+    ),
+    ("step", "single-stepping: x86-64 where ptrace is permitted"),
+    ("software", "perf software events (perf_event_open)"),
+    ("pmu", "hardware counters"),
+    ("cc", "a C compiler that links"),
+    ("rustc", "rustc and cargo, as the tests were built with"),
+    ("chromium", "Chromium, to look at pages"),
+    ("valgrind", "valgrind"),
+    ("perf", "the command perf"),
+    ("python", "python3"),
+    ("tmux", "tmux, to drive the live screen"),
+    ("setpriv", "setpriv, and root to give up rights with it"),
+    ("bash", "bash"),
+    (
+        "tools",
+        "a program of every Linux system (true, sh, cat, /dev/full …)",
+    ),
+    (
+        "arm64-tools",
+        "rustc's target aarch64-unknown-linux-musl and llvm-objdump",
+    ),
+    ("data", "recordings of other machines (TRUECOUNT_SHARED)"),
+    ("rigs", "virtual machines with a PMU (TRUECOUNT_SHARED)"),
+    (
+        "aslr",
+        "address randomisation that can be switched off and on",
+    ),
+    ("ia32", "a kernel that runs 32-bit programs"),
+    (
+        "idle",
+        "a machine that is not too busy for shares of samples",
+    ),
+    (
+        "known-pmu",
+        "a PMU of which the test knows what it counts (a rig)",
+    ),
+    ("no-pmu", "a machine without a PMU"),
+    ("x86-64", "the architecture x86-64"),
+    ("counters", "hardware counters that this user may open"),
+    ("rdpmc", "counters that programs may read themselves"),
+    (
+        "no-overcount",
+        "a rig whose PMU counts nothing of interrupts",
+    ),
+    ("privilege", "root, or CAP_PERFMON"),
+    (
+        "paranoid",
+        "an ordinary user, at the level of kernel.perf_event_paranoid that the test is about",
+    ),
+    ("breakpoints", "hardware breakpoints"),
+    (
+        "remedies",
+        "all that --deterministic can hold constant: user namespaces, seccomp, real-time scheduling",
+    ),
+    ("cpu-features", "instructions of newer CPUs (AVX …)"),
+    ("profiles", "big region profiles (TRUECOUNT_PROFILES)"),
+];
+
+fn known(need: &str) -> bool {
+    NEEDS.iter().any(|(name, _)| *name == need)
+}
+
+/// Whether the environment says that this machine must have it.
+///
+/// # Panics
+/// Where `TRUECOUNT_REQUIRE` names something that no test asks for: a slip of the pen there would turn every skip green.
+#[must_use]
+pub fn required(need: &str) -> bool {
+    let list = std::env::var("TRUECOUNT_REQUIRE").unwrap_or_default();
+    let names = list.split([',', ' ']).filter(|name| !name.is_empty());
+    let mut found = false;
+    for name in names {
+        assert!(
+            known(name),
+            "TRUECOUNT_REQUIRE: no test knows `{name}`; there are {:?}",
+            NEEDS.map(|(name, _)| name)
+        );
+        found |= name == need;
+    }
+    found
+}
+
+/// Says that the test is skipped because the machine lacks `need` (a name of [`NEEDS`]).
+///
+/// # Panics
+/// Where `TRUECOUNT_REQUIRE` names it, where nobody knows the name, and where the file of `TRUECOUNT_SKIPPED` cannot be
+/// written.
+#[track_caller]
+pub fn skip(need: &str, reason: impl Display) {
+    assert!(known(need), "`{need}` is not in truecount_testing::NEEDS");
+    let reason = reason.to_string();
+    let reason = reason.trim().replace('\n', " / ");
+    assert!(
+        !required(need),
+        "skipped, but TRUECOUNT_REQUIRE says that this machine has `{need}`: {reason}"
+    );
+    println!("skipped: {reason} [{need}]");
+    let Some(path) = std::env::var_os("TRUECOUNT_SKIPPED") else {
+        return;
+    };
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("?");
+    // One write, so that lines of tests that run at the same time do not mix.
+    let line = format!("{need}\t{test}\t{reason}\n");
+    let file = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(&path);
+    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    if let Err(error) = written {
+        panic!("TRUECOUNT_SKIPPED: {}: {error}", path.display());
+    }
+}
+
+/// [`skip`] with a formatted reason: `skip!("cc", "no compiler: {error}")`.
+#[macro_export]
+macro_rules! skip {
+    ($need:expr, $($reason:tt)+) => {
+        $crate::skip($need, format_args!($($reason)+))
+    };
+}
+
+/// Whether `truecount` (the command under test) counts by the source `need` (`virtual` or `step`) here; a skip where it
+/// says why it cannot.
+///
+/// # Panics
+/// Where it says that it can and then does not: that is a failure and no reason to skip.
+#[must_use]
+#[track_caller]
+pub fn counts(truecount: &str, need: &str) -> bool {
+    let output = |arguments: &[&str]| {
+        let mut command = Command::new(truecount);
+        let command = command.args(arguments).env("TRUECOUNT_NO_CACHE", "1");
+        match command.output() {
+            Ok(output) => output,
+            Err(error) => panic!("{truecount}: {error}"),
+        }
+    };
+    let check = output(&["check", "--require", need]);
+    if !check.status.success() {
+        let said = String::from_utf8_lossy(&check.stderr);
+        assert!(
+            check.status.code() == Some(1),
+            "check --require {need}: {} {said}",
+            check.status
+        );
+        skip(need, said);
+        return false;
+    }
+    let run = output(&["stat", "--source", need, "--", "true"]);
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(
+        run.status.success(),
+        "check says that {need} works here, but `stat --source {need} -- true` fails: {} {said}",
+        run.status
+    );
+    true
+}
+
+/// Whether there is a C compiler that makes programs here; a skip where there is none.
+#[must_use]
+#[track_caller]
+pub fn compiler(made: Result<std::process::Output, std::io::Error>) -> bool {
+    match made {
+        Ok(output) if output.status.success() => true,
+        Ok(output) => {
+            skip(
+                "cc",
+                format_args!("cc: {}", String::from_utf8_lossy(&output.stderr)),
+            );
+            false
+        }
+        Err(error) => {
+            skip("cc", format_args!("cc: {error}"));
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Output;
+
+    /// This test program again, with the one test that skips, under these variables.
+    fn child(variables: &[(&str, &str)]) -> Output {
+        let own = std::env::current_exe().unwrap_or_default();
+        let mut command = Command::new(own);
+        command
+            .args(["--exact", "tests::child_that_skips", "--nocapture"])
+            .env_remove("TRUECOUNT_REQUIRE")
+            .env_remove("TRUECOUNT_SKIPPED")
+            .env("TRUECOUNT_TESTING_CHILD", "1")
+            .envs(variables.iter().copied());
+        command.output().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn child_that_skips() {
+        if std::env::var_os("TRUECOUNT_TESTING_CHILD").is_some() {
+            skip!("cc", "made up, {}", "on purpose");
+        }
+    }
+
+    #[test]
+    fn a_skip_passes_and_is_said() {
+        let output = child(&[]);
+        assert!(output.status.success());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("skipped: made up, on purpose [cc]"), "{said}");
+        // Another need is no matter.
+        assert!(
+            child(&[("TRUECOUNT_REQUIRE", "virtual,step")])
+                .status
+                .success()
+        );
+    }
+
+    #[test]
+    fn a_skip_of_what_is_required_fails() {
+        for list in ["cc", "virtual,cc", "virtual cc"] {
+            let output = child(&[("TRUECOUNT_REQUIRE", list)]);
+            assert!(!output.status.success(), "{list}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_nobody_knows_fails() {
+        assert!(!child(&[("TRUECOUNT_REQUIRE", "virtaul")]).status.success());
+    }
+
+    #[test]
+    fn skips_are_recorded() {
+        let file = std::env::temp_dir().join(format!("truecount-skips-{}", std::process::id()));
+        let _ = std::fs::remove_file(&file);
+        let output = child(&[("TRUECOUNT_SKIPPED", file.to_str().unwrap_or_default())]);
+        assert!(output.status.success());
+        let lines = std::fs::read_to_string(&file).unwrap_or_default();
+        let _ = std::fs::remove_file(&file);
+        assert_eq!(lines, "cc\ttests::child_that_skips\tmade up, on purpose\n");
+        // Where the record cannot be kept the skip would be silent.
+        assert!(
+            !child(&[("TRUECOUNT_SKIPPED", "/nonexistent/file")])
+                .status
+                .success()
+        );
+    }
+}
