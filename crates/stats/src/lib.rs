@@ -54,7 +54,7 @@ pub use holm::holm;
 pub use kinds::{Wording, Worse};
 pub use mann_whitney::{MannWhitney, mann_whitney, shift, shift_interval};
 pub use modes::Mode;
-pub use repeat::{Looks, MAX_REPEATS, Repeats};
+pub use repeat::{CONFIRMED, Differ, Looks, MAX_REPEATS, Repeats};
 pub use rng::Rng;
 pub use schedule::{Rotation, Run, Schedule, plan_batches};
 pub use share::Share;

@@ -1,7 +1,8 @@
 //! How often a measurement is repeated before it is judged, so that the repeating itself makes no false verdicts.
 //!
 //! Counts that should not differ are repeated while they do ([`Repeats`]): whether to go on depends on whether the runs
-//! of *one* command differ, never on how two commands compare, so the test afterwards keeps its level. A measurement
+//! of *one* command differ; what looks like an exact change is repeated, never what looks like none, so the test
+//! afterwards keeps its level. A measurement
 //! that goes on until the comparison is decided looks at it only at a few points ([`Looks`]), and every look is paid
 //! for ([`Comparison::looks`](crate::Comparison)).
 
@@ -10,6 +11,39 @@ use crate::summary::EXACT_FROM;
 
 /// Runs at most of a command whose counts differ.
 pub const MAX_REPEATS: usize = 40;
+/// Runs of commands whose counts are equal each and differ between them, before that is called exact: a program that
+/// throws one coin gives such a result by chance once in 2000 comparisons of six runs each, and of ten once in half a
+/// million. Going on where there is something to call cannot make a false verdict more likely.
+pub const CONFIRMED: usize = 10;
+
+/// How the counts of commands differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Differ {
+    /// All are equal.
+    Nowhere,
+    /// Those of each command are equal, and not the same as another's.
+    BetweenCommands,
+    /// Those of one command.
+    WithinCommand,
+}
+
+impl Differ {
+    /// How one count differs, from its values in the runs of each command.
+    #[must_use]
+    pub fn of(commands: &[&[u64]]) -> Self {
+        let mut found = Self::Nowhere;
+        let first = commands.iter().find_map(|values| values.first());
+        for values in commands {
+            if values.iter().any(|value| Some(value) != values.first()) {
+                return Self::WithinCommand;
+            }
+            if values.first().is_some_and(|value| Some(value) != first) {
+                found = Self::BetweenCommands;
+            }
+        }
+        found
+    }
+}
 
 /// How often runs are repeated whose counts should not differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +81,16 @@ impl Repeats {
         }
     }
 
-    /// Whether to stop after so many runs of each command: there are enough, and the counts of each command are all
-    /// equal, or the time is over, or it is the bound.
+    /// Whether to stop after so many runs of each command: it is the bound, or there are enough, and either the time is
+    /// over, or the counts of each command are all equal, and confirmed where they differ between commands.
     #[must_use]
-    pub fn enough(&self, runs: usize, differ: bool, in_time: bool) -> bool {
-        runs >= self.max || runs >= self.min && !(differ && in_time)
+    pub fn enough(&self, runs: usize, differ: Differ, in_time: bool) -> bool {
+        let go_on = match differ {
+            Differ::Nowhere => false,
+            Differ::BetweenCommands => runs < CONFIRMED,
+            Differ::WithinCommand => true,
+        };
+        runs >= self.max || runs >= self.min && !(go_on && in_time)
     }
 }
 
@@ -108,12 +147,23 @@ mod tests {
     #[test]
     fn differing_runs_are_repeated_within_time_and_bound() {
         let repeats = Repeats::for_family(2);
-        assert!(!repeats.enough(5, false, true));
-        assert!(repeats.enough(6, false, true));
-        assert!(!repeats.enough(6, true, true));
-        assert!(repeats.enough(6, true, false));
-        assert!(repeats.enough(MAX_REPEATS, true, true));
-        assert!(Repeats::exactly(2).enough(2, true, true));
+        use Differ::{BetweenCommands, Nowhere, WithinCommand};
+        assert!(!repeats.enough(5, Nowhere, true));
+        assert!(repeats.enough(6, Nowhere, true));
+        assert!(!repeats.enough(6, BetweenCommands, true));
+        assert!(repeats.enough(CONFIRMED, BetweenCommands, true));
+        assert!(!repeats.enough(CONFIRMED, WithinCommand, true));
+        assert!(repeats.enough(6, WithinCommand, false));
+        assert!(repeats.enough(MAX_REPEATS, WithinCommand, true));
+        assert!(Repeats::exactly(2).enough(2, WithinCommand, true));
+    }
+
+    #[test]
+    fn how_counts_differ() {
+        assert_eq!(Differ::of(&[&[1, 1], &[1, 1]]), Differ::Nowhere);
+        assert_eq!(Differ::of(&[&[], &[]]), Differ::Nowhere);
+        assert_eq!(Differ::of(&[&[1, 1], &[2, 2]]), Differ::BetweenCommands);
+        assert_eq!(Differ::of(&[&[1, 1], &[2, 1]]), Differ::WithinCommand);
     }
 
     #[test]

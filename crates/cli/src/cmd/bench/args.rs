@@ -176,6 +176,16 @@ pub(crate) struct Args {
     /// CPUs that commands may use, such as 0,2-3
     #[arg(long, value_name = "CPUS")]
     pub(super) cpu: Option<String>,
+    /// Give programs a clean environment, the same on every machine and in every directory: PATH, LANG and what --env
+    /// names. The default with --save, and with a --baseline that was measured so
+    #[arg(long)]
+    pub(super) clean_env: bool,
+    /// Hand down truecount's own environment, also with --save
+    #[arg(long, conflicts_with = "clean_env")]
+    pub(super) keep_env: bool,
+    /// A variable more in the clean environment: NAME as it is, or NAME=VALUE
+    #[arg(long, value_name = "NAME[=VALUE]", conflicts_with = "keep_env")]
+    pub(super) env: Vec<OsString>,
     /// Leave the randomisation of addresses on
     #[arg(long)]
     pub(super) aslr: bool,

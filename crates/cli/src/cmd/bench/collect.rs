@@ -1,6 +1,7 @@
 //! Samples of one command, gathered run by run.
 
 use truecount_events::metrics::Worse;
+use truecount_stats::Differ;
 
 use super::document::{Map, Metric};
 use crate::model::{Precision, Reading, SourceKind};
@@ -91,15 +92,24 @@ impl Collected {
         }
     }
 
-    /// Whether counts of the engine or of single steps, which nothing from outside changes, differ between runs.
-    pub(super) fn counts_differ(&self) -> bool {
-        self.metrics
-            .iter()
-            .filter(|metric| matches!(metric.source, Some(SourceKind::Virtual | SourceKind::Step)))
-            .any(|metric| {
-                let first = metric.samples.first();
-                metric.samples.iter().any(|sample| Some(sample) != first)
-            })
+    /// How counts of the engine or of single steps, which nothing from outside changes, differ between runs.
+    pub(super) fn differ(all: &[Self]) -> Differ {
+        let counts =
+            |one: &'_ Growing| matches!(one.source, Some(SourceKind::Virtual | SourceKind::Step));
+        let names = all.iter().flat_map(|one| &one.metrics);
+        let names = names.filter(|one| counts(one)).map(|one| &one.name);
+        let mut found = Differ::Nowhere;
+        for name in names {
+            let metrics = all.iter().flat_map(|one| &one.metrics);
+            let same = metrics.filter(|metric| metric.name == *name);
+            let samples: Vec<&[u64]> = same.map(|metric| metric.samples.as_slice()).collect();
+            match Differ::of(&samples) {
+                Differ::Nowhere => {}
+                Differ::BetweenCommands => found = Differ::BetweenCommands,
+                Differ::WithinCommand => return Differ::WithinCommand,
+            }
+        }
+        found
     }
 
     /// The samples of a metric, by its name with or without filter.

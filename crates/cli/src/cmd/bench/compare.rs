@@ -10,7 +10,7 @@ use truecount_stats::{
 
 use super::document::{Command, Compared, Document, Metric};
 use super::gate::{Limit, worse};
-use crate::env_record::Environment;
+use crate::env_record::{Environment, VARIABLE, variables_differ};
 use crate::model::{Precision, SourceKind};
 
 /// One metric of one command against another's.
@@ -140,9 +140,10 @@ fn provenance(
 ) -> Provenance {
     let all = environment.map(Environment::facts).unwrap_or_default();
     let only = |names: &[&str], accepted: bool| -> BTreeMap<String, String> {
-        let wanted = all
-            .iter()
-            .filter(|(name, _)| !accepted && names.contains(&name.as_str()));
+        let wanted = all.iter().filter(|(name, _)| {
+            let variable = names == ENVIRONMENT && name.starts_with(VARIABLE);
+            !accepted && (variable || names.contains(&name.as_str()))
+        });
         wanted.map(|(n, v)| (n.clone(), v.clone())).collect()
     };
     Provenance {
@@ -325,7 +326,21 @@ fn explain(judged: &Judged, pair: &Pair) -> String {
 }
 
 fn refusal(reasons: &[Incomparable]) -> String {
-    let lines: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    let mut variables = Vec::new();
+    let mut lines = Vec::new();
+    for reason in reasons {
+        match reason {
+            Incomparable::Differs { what, .. } if what.starts_with(VARIABLE) => {
+                variables.extend(what.strip_prefix(VARIABLE).map(str::to_owned));
+            }
+            other => lines.push(other.to_string()),
+        }
+    }
+    if let Some(line) = variables_differ(&variables) {
+        lines.push(format!(
+            "{line} (--clean-env makes them the same, --ignore-environment lets them differ)"
+        ));
+    }
     format!("incomparable: {}", lines.join("; "))
 }
 

@@ -65,6 +65,13 @@ impl Judge {
         gate::check(&self.gates, metrics)
     }
 
+    /// Whether programs get a clean environment: asked for, or because the result is to be compared with others.
+    pub(super) fn clean_env(&self, args: &Args) -> bool {
+        let saved = self.baseline.as_ref();
+        let before = saved.is_some_and(|baseline| baseline.environment.clean_env);
+        args.clean_env || !args.env.is_empty() || !args.keep_env && (args.save.is_some() || before)
+    }
+
     fn family(&self) -> Family<'_> {
         Family {
             gates: &self.gates,

@@ -260,7 +260,7 @@ pub(super) fn exact_runs(
             progress.step();
         }
         runs += 1;
-        let differ = collected.iter().any(Collected::counts_differ);
+        let differ = Collected::differ(collected);
         let elapsed = start.elapsed();
         let in_time = elapsed + elapsed / runs <= exact.time;
         if exact.repeats.enough(runs as usize, differ, in_time) {

@@ -32,7 +32,7 @@ use truecount_stats::Repeats;
 use crate::CmdResult;
 use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
-use crate::fixed::Fixed;
+use crate::fixed::{Fixed, clean_environment};
 use crate::output::{Output, cannot_write};
 use crate::render::json;
 use crate::render::number::show_times_in;
@@ -70,7 +70,15 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let written = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
     let setup = Hook::new("--setup", &args.setup, written)?;
     let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
-    let fixed = args.fixed.fixed();
+    let mut fixed = args.fixed.fixed();
+    let clean = match judge.clean_env(args) {
+        true => Some(clean_environment(&args.env)?),
+        false => None,
+    };
+    if let Some(variables) = &clean {
+        let held = fixed.take().unwrap_or_else(|| Fixed::new(&[]));
+        fixed = Some(held.with_environment(variables.clone()));
+    }
     let cpus = match &args.cpu {
         Some(text) => {
             parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
@@ -102,6 +110,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     // Opened before the runs: a wrong path must not cost them. What exists is kept until the end.
     let mut environment = Environment::gather(args.aslr, &setting.cpus);
+    if let Some(variables) = clean {
+        environment.clean_env = true;
+        environment.set_variables(variables);
+    }
     for job in &jobs {
         environment.add_command(&job.argv, Some(&job.program));
     }
@@ -160,6 +172,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
 
     let commands = commands_of(&jobs, collected, measured);
     let mut notes = plan.notes;
+    if environment.clean_env && !args.clean_env && args.env.is_empty() {
+        notes.push(
+            "Programs got a clean environment (PATH, LANG), so that the result can be compared elsewhere; --keep-env \
+             hands down this one, --env NAME a variable of it."
+                .to_owned(),
+        );
+    }
     if let Some(fixed) = &fixed {
         notes.extend(fixed.record(&missing, &mut environment));
     }
