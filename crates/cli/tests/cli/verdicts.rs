@@ -128,7 +128,7 @@ fn tables_and_notes_fit_the_window() {
             "-N",
             "one",
             "-N",
-            "another",
+            "another command with a name of so many words that no line of sixty columns can hold it",
             "true",
             "sleep 0.001",
         ])
@@ -406,4 +406,36 @@ fn a_clean_environment_is_path_lang_and_what_is_named() {
         2,
         &["NO_SUCH_VARIABLE_HERE", "not set"],
     );
+}
+
+/// The change that is shown is not the ratio of the medians beside it: the row says what it is.
+#[test]
+fn a_change_that_is_not_that_of_the_medians_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let metric = |samples: &[u64]| {
+        serde_json::json!({
+            "unit": "count", "source": "software", "precision": "counted", "samples": samples,
+            "distinct": 2, "mad": 0.0, "exact": false,
+        })
+    };
+    let command = |name: &str, samples: &[u64]| {
+        serde_json::json!({
+            "command": [name], "name": name, "runs": samples.len(),
+            "metrics": {"context-switches": metric(samples)},
+        })
+    };
+    // Two and two in the middle; in most rounds one more.
+    let (before, after) = (
+        [2, 1, 2, 1, 2, 1, 2, 2, 2, 1, 2, 2, 2, 1, 2, 1],
+        [2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 3, 2, 3, 2, 2, 2],
+    );
+    let document = serde_json::json!({
+        "schema": "truecount.bench/2", "seed": 1, "rounds": 16,
+        "commands": [command("a", &before), command("b", &after)],
+        "environment": {},
+    });
+    let file = directory.path().join("saved.json");
+    std::fs::write(&file, document.to_string()).unwrap();
+    let text = stdout(&run(&["bench", "--from", file.to_str().unwrap()]));
+    assert!(text.contains("of the medians +0.00 %"), "{text}");
 }

@@ -274,13 +274,17 @@ pub(super) fn conclusion(compared: &Compared) -> String {
     if compared.verdict != "described" {
         words.push(compared.explanation.clone());
     }
-    if let (Some(ratio), Some(medians)) = (compared.ratio, compared.median_ratio)
-        && (ratio / medians - 1.0).abs() > compared.floor
-    {
-        let shown = change(medians);
-        words.push(format!(
-            "middle of the changes run by run; of the medians {shown}"
-        ));
+    if let (Some(ratio), Some(medians)) = (compared.ratio, compared.median_ratio) {
+        let half = match compared.interval {
+            Some((Some(low), Some(high))) => (high - low) / 2.0 / ratio,
+            _ => 0.0,
+        };
+        if (ratio / medians - 1.0).abs() > half.max(compared.floor) {
+            let shown = change(medians);
+            words.push(format!(
+                "middle of the changes run by run; of the medians {shown}"
+            ));
+        }
     }
     words.join("; ")
 }
@@ -296,12 +300,8 @@ fn comparisons(out: &mut dyn Write, document: &Document) -> io::Result<()> {
             }
             heading = Some(pair);
             writeln!(out)?;
-            writeln!(
-                out,
-                "{} against {}",
-                paint(HEAD, &compared.other),
-                paint(HEAD, &compared.base)
-            )?;
+            let heading = format!("{} against {}", compared.other, compared.base);
+            broken(out, HEAD, &heading)?;
             let table = Table::new([
                 ("metric", Align::Left),
                 ("change", Align::Right),
