@@ -31,7 +31,9 @@ use std::rc::Rc;
 /// std::thread::spawn(move || counter.read()); // not on another thread
 /// ```
 ///
-/// After `fork`, the child has no right to the parent's counters: it opens its own.
+/// After `fork`, the same handle is the child's own counter: it is opened anew there, before `fork` returns, and begins
+/// again. A point that was taken before the fork is none of the child's counter. Where the kernel gives the child another
+/// register, [`check`](Self::check) says so.
 pub struct Counter<P: Policy = Fence> {
     pub(crate) core: Rc<Core>,
     policy: PhantomData<P>,
@@ -71,7 +73,7 @@ impl<P: Policy> Counter<P> {
 
     /// Where the counter stands. Never allocates, locks, logs or panics.
     ///
-    /// x86-64: 5 instructions for one counter and 10 for a difference, beside the choice between the two. What cannot
+    /// x86-64: 5 instructions for one counter and 12 for a difference, beside the choice between the two. What cannot
     /// be read returns the last point read; [`check`](Self::check) tells.
     #[inline]
     #[must_use]
@@ -114,7 +116,7 @@ impl<P: Policy> Counter<P> {
     }
 
     /// As [`single`](Self::single), for instructions minus interrupts ([`Method::FastDifference`]): at most 16
-    /// instructions, 10 to be exact.
+    /// instructions, 12 to be exact.
     #[must_use]
     pub fn difference(&self) -> Option<Difference<'_, P>> {
         match &self.core.reader {
@@ -239,7 +241,7 @@ pub struct Difference<'a, P: Policy = Fence> {
 }
 
 impl<P: Policy> Difference<'_, P> {
-    /// Where the counter stands: x86-64 10 instructions (11 with the load of its address), more out of line after an
+    /// Where the counter stands: x86-64 12 instructions (13 with the load of its address), more out of line after an
     /// interrupt.
     #[inline(always)]
     #[must_use]

@@ -203,6 +203,14 @@ impl Error {
             }
             Self::Descheduled {
                 event,
+                running_ns: 0,
+                ..
+            } => write!(
+                f,
+                "{event} is not counted: it got no counter, others hold them all"
+            ),
+            Self::Descheduled {
+                event,
                 enabled_ns,
                 running_ns,
             } => write!(

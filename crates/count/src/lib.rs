@@ -57,7 +57,7 @@ pub use parts::VIRTUAL_MARK;
 pub use policy::{Cpuid, Fence, Policy, PolicyKind, Serialize, Unordered};
 pub use reading::{Precision, Reading, Source};
 pub use recorder::{Label, Recorder, RecorderError, Region};
-pub use set::CounterSet;
+pub use set::{CounterSet, Points};
 pub use stamp::Stamp;
 pub use thread::PerThread;
 

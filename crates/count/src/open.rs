@@ -11,12 +11,12 @@ use crate::lookup::one;
 use crate::parts::{self, Part};
 use crate::policy::{Fence, Policy};
 use crate::reading::Source;
-use crate::verify::{steady, verify};
+use crate::verify::{scheduled, steady, verify, verify_counts};
 use std::cell::{Cell, UnsafeCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use truecount_events::{Encoding, Event as Named, Kind, Machine, Special, generic};
-use truecount_perf::{Event, EventAttr, OpenOptions, SharedKernel, Target, linux};
+use truecount_perf::{Event, EventAttr, OpenOptions, SharedKernel, Target, Times, linux};
 
 /// Which way to read to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -199,24 +199,20 @@ impl Options {
     }
 
     fn perf<P: Policy>(&self, event: &Named, encoding: &Encoding) -> Result<Core, Error> {
-        let hardware = !matches!(
-            encoding.type_,
-            generic::TYPE_SOFTWARE | generic::TYPE_TRACEPOINT
-        );
+        let hardware = is_hardware(encoding);
         if !hardware || self.inherit || self.mode == Mode::Syscall {
             if matches!(self.mode, Mode::Fast | Mode::Safe) {
-                let reason = if hardware {
-                    "inherited counts are sums of several threads"
-                } else {
-                    "the kernel counts it"
-                };
                 return Err(Error::NoUserRead {
                     event: event.name.clone(),
-                    reason,
+                    reason: if hardware {
+                        "inherited counts are sums of several threads"
+                    } else {
+                        "the kernel counts it"
+                    },
                 });
             }
             let part = self.part(event, encoding, encoding.pinned)?;
-            return Ok(self.core(event, Reader::Syscall, Geometry::PLAIN, vec![part]));
+            return self.counting(event, encoding, Reader::Syscall, part);
         }
         let why = if self.mode == Mode::Safe {
             "it was not tried"
@@ -234,20 +230,34 @@ impl Options {
         };
         let part = self.part(event, encoding, encoding.pinned)?;
         if part.page_serves() {
-            return Ok(self.core(event, Reader::Safe, Geometry::PLAIN, vec![part]));
+            return self.counting(event, encoding, Reader::Safe, part);
         }
         if self.mode == Mode::Safe {
-            let reason = if self.user_reads {
-                "the kernel does not allow it for this event"
-            } else {
-                why
-            };
             return Err(Error::NoUserRead {
                 event: event.name.clone(),
-                reason,
+                reason: if self.user_reads {
+                    "the kernel does not allow it for this event"
+                } else {
+                    why
+                },
             });
         }
-        Ok(self.core(event, Reader::Syscall, Geometry::PLAIN, vec![part]))
+        self.counting(event, encoding, Reader::Syscall, part)
+    }
+
+    /// A counter that is read safely or by system call, once it is seen to count.
+    fn counting(
+        &self,
+        event: &Named,
+        encoding: &Encoding,
+        reader: Reader,
+        part: Part,
+    ) -> Result<Core, Error> {
+        let core = self.core(event, reader, Geometry::PLAIN, vec![part]);
+        if self.verify && self.user_reads && is_hardware(encoding) {
+            verify_counts(&core, counts_user_instructions(encoding))?;
+        }
+        Ok(core)
     }
 
     /// `Ok(Err(reason))`: the event can be counted, but not read from a register fixed now.
@@ -259,15 +269,18 @@ impl Options {
         if !self.user_reads || !arch::USER_READS {
             return Ok(Err("user space reads nothing on this architecture"));
         }
-        let part = self.part(event, encoding, true)?;
+        let part = match self.part(event, encoding, true) {
+            Ok(part) => part,
+            Err(Error::Descheduled { .. }) => return Ok(Err("others hold all counters")),
+            Err(error) => return Err(error),
+        };
         let Some((index, geometry)) = steady(&part) else {
-            let reason = if part.allows_user_reads() {
+            return Ok(Err(if part.allows_user_reads() {
                 "it is on no counter that user space may read (others use the PMU, or see rdpmc in \
                  /sys/bus/event_source/devices/*/ and kernel.perf_user_access)"
             } else {
                 "the kernel does not allow it (see rdpmc in /sys/bus/event_source/devices/*/ and kernel.perf_user_access)"
-            };
-            return Ok(Err(reason));
+            }));
         };
         if !geometry.is_roomy() {
             return Ok(Err(
@@ -276,10 +289,7 @@ impl Options {
         }
         let core = self.core(event, Reader::Single { index }, geometry, vec![part]);
         if self.verify {
-            let instructions = encoding.type_ == generic::TYPE_HARDWARE
-                && encoding.config & 0xffff_ffff == 1
-                && !encoding.exclude_user;
-            verify::<P>(&core, instructions)?;
+            verify::<P>(&core, counts_user_instructions(encoding))?;
         }
         Ok(Ok(core))
     }
@@ -320,10 +330,9 @@ impl Options {
         let leader = open(&lead, None).map_err(fail(&instructions.name))?;
         let member =
             open(&EventAttr::from(second).read_group(), Some(&leader)).map_err(fail(&raw.name))?;
-        let parts = vec![
-            Part::new(leader, self.user_reads),
-            Part::new(member, self.user_reads),
-        ];
+        let leader = Part::new(leader, None, self.user_reads, self.user_reads);
+        let member = Part::new(member, Some(&leader), self.user_reads, self.user_reads);
+        let parts = vec![leader, member];
         if let Some(leader) = parts.first() {
             leader
                 .event
@@ -358,6 +367,15 @@ impl Options {
         };
         let mut core = self.core(&named, reader, geometry, parts);
         core.exact = true;
+        if self.verify {
+            scheduled(&core.name, false, || {
+                let reading = core.reading().ok()?;
+                Some(Times {
+                    enabled: reading.enabled_ns,
+                    running: reading.running_ns,
+                })
+            })?;
+        }
         // The state learns the interrupts so far.
         core.read_any::<P>();
         if core.source == Source::Hardware && self.user_reads {
@@ -369,41 +387,47 @@ impl Options {
         Ok(core)
     }
 
+    /// Opens an event and sees that it gets on the PMU. On aarch64 what is asked beside it decides where it can be, so
+    /// an event that opens one way and is then never scheduled is tried the next.
     fn part(&self, event: &Named, encoding: &Encoding, pinned: bool) -> Result<Part, Error> {
-        let fail = |source| parts::refused(&self.kernel, &event.name, source);
         let attr = EventAttr::from(encoding)
             .read_times()
             .disabled(true)
             .pinned(pinned)
             .inherit(self.inherit);
-        let open = |attr: EventAttr| {
-            Event::open_with(
-                &self.kernel,
-                &attr,
-                Target::CallingThread,
-                OpenOptions::default(),
-            )
-        };
-        let opened = self
-            .user_read_requests(encoding)
-            .into_iter()
-            .find_map(|config1| open(attr.config1(config1)).ok())
-            .map_or_else(|| open(attr), Ok)
-            .map_err(fail)?;
+        for config1 in self.user_read_requests(encoding) {
+            if let Ok(part) = self.opened(event, &attr.config1(config1), false) {
+                return Ok(part);
+            }
+        }
+        self.opened(event, &attr, true)
+    }
+
+    fn opened(&self, event: &Named, attr: &EventAttr, patience: bool) -> Result<Part, Error> {
+        let fail = |source| parts::refused(&self.kernel, &event.name, source);
+        let options = OpenOptions::default();
+        let opened =
+            Event::open_with(&self.kernel, attr, Target::CallingThread, options).map_err(fail)?;
         // Mapped before it is enabled and first read (the kernel quirk in `Part::page`).
-        let part = Part::new(opened, self.user_reads && !self.inherit);
+        let part = Part::new(
+            opened,
+            None,
+            self.user_reads && !self.inherit,
+            self.user_reads,
+        );
         part.event.enable().map_err(fail)?;
+        if self.verify {
+            scheduled(&event.name, patience && !attr.get_pinned(), || {
+                part.counted().map(|(_, times)| times)
+            })?;
+        }
         Ok(part)
     }
 
     /// Values of `config1` that ask for user reads, the best first: on aarch64 bit 1 asks, bit 0 wants 64 bits (Linux
     /// `drivers/perf/arm_pmuv3.c`); elsewhere nothing has to be asked.
     pub(crate) fn user_read_requests(&self, encoding: &Encoding) -> Vec<u64> {
-        let core_pmu = !matches!(
-            encoding.type_,
-            generic::TYPE_SOFTWARE | generic::TYPE_TRACEPOINT
-        );
-        if cfg!(target_arch = "aarch64") && core_pmu && self.may_read_registers() {
+        if cfg!(target_arch = "aarch64") && is_hardware(encoding) && self.may_read_registers() {
             vec![encoding.config1 | 3, encoding.config1 | 2]
         } else {
             Vec::new()
@@ -413,6 +437,16 @@ impl Options {
     /// Where names are looked up.
     pub(crate) fn machine_used(&self) -> Machine {
         Machine::at(&self.root)
+    }
+
+    /// Whether opening verifies.
+    pub(crate) fn verifies(&self) -> bool {
+        self.verify
+    }
+
+    /// Whether the kernel is the one that this process runs on.
+    pub(crate) fn is_real(&self) -> bool {
+        self.user_reads
     }
 
     pub(crate) fn mode_asked(&self) -> Mode {
@@ -449,4 +483,21 @@ impl Options {
             last: Cell::new(0),
         }
     }
+}
+
+fn is_hardware(encoding: &Encoding) -> bool {
+    !matches!(
+        encoding.type_,
+        generic::TYPE_SOFTWARE | generic::TYPE_TRACEPOINT
+    )
+}
+
+/// Whether a loop of known length must show in the count.
+fn counts_user_instructions(encoding: &Encoding) -> bool {
+    /// `PERF_COUNT_HW_INSTRUCTIONS`; the upper half is the PMU on hybrid machines.
+    const INSTRUCTIONS: u64 = 1;
+    encoding.type_ == generic::TYPE_HARDWARE
+        && encoding.config & 0xffff_ffff == INSTRUCTIONS
+        && !encoding.exclude_user
+        && !encoding.exclude_host
 }

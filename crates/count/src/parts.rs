@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::policy::{Fence, Policy};
 use crate::reading::Source;
+use truecount_perf::fork::ForkGuard;
 use truecount_perf::page::{Snapshot, sign_extend};
 use truecount_perf::{
     ControlPage, Errno, Event, EventAttr, OpenOptions, SharedKernel, Target, Times,
@@ -41,12 +42,14 @@ fn under_virtual(kernel: &SharedKernel) -> bool {
     .disabled(true);
     let options = OpenOptions::default();
     Event::open_with(kernel, &attr, Target::CallingThread, options)
-        .is_ok_and(|event| Part::new(event, false).source() == Source::Virtual)
+        .is_ok_and(|event| Part::new(event, None, false, false).source() == Source::Virtual)
 }
 
 /// One open event of this thread.
 #[derive(Debug)]
 pub(crate) struct Part {
+    /// Opens the event anew in forked children. First, so that it goes before the event does.
+    _in_children: Option<ForkGuard>,
     pub event: Event,
     /// Mapped before the first read, and never reset: otherwise user reads can be off by 2^width (a kernel quirk).
     pub page: Option<ControlPage>,
@@ -55,13 +58,28 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn new(event: Event, user_reads: bool) -> Self {
+    /// `leader`: the leader of the event's group. `real`: the kernel is the one that this process runs on.
+    pub(crate) fn new(event: Event, leader: Option<&Self>, user_reads: bool, real: bool) -> Self {
         let page = event.control_page().ok();
+        let guard = || {
+            ForkGuard::of(
+                &event,
+                page.as_ref(),
+                leader.map(|leader| leader.event.fd()),
+            )
+        };
         Self {
+            _in_children: real.then(guard).flatten(),
             event,
             page,
             user_reads: user_reads && arch::USER_READS,
         }
+    }
+
+    /// The count and its times by system call, of an event that is read alone; `None` where there is none.
+    pub(crate) fn counted(&self) -> Option<(u64, Times)> {
+        let [value, enabled, running] = self.read_words::<3>()?;
+        Some((value, Times { enabled, running }))
     }
 
     /// Whether the event is the virtual PMU's.

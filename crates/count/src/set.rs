@@ -5,13 +5,13 @@ use crate::geometry::Geometry;
 use crate::open::{Mode, Options};
 use crate::parts::{self, Part};
 use crate::policy::{Fence, Policy, Unordered};
-use crate::reading::{Reading, Source};
-use crate::verify::steady;
+use crate::reading::{Precision, Reading, Source};
+use crate::verify::{scheduled, steady};
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use truecount_events::{Cpus, Event as Named, Kind, Machine};
-use truecount_perf::{Event, EventAttr, GroupReading, OpenOptions, Target};
+use truecount_perf::{Event, EventAttr, GroupReading, OpenOptions, Target, Times};
 
 /// Most events in one group.
 const MAX_MEMBERS: usize = 32;
@@ -25,12 +25,12 @@ const WORDS: usize = 3 + 2 * MAX_MEMBERS;
 /// use truecount::CounterSet;
 /// match CounterSet::<truecount::Fence>::open("{task-clock,page-faults}") {
 ///     Ok(set) => {
-///         let (mut start, mut end) = (vec![0; set.len()], vec![0; set.len()]);
+///         let (mut start, mut end) = (set.points(), set.points());
 ///         set.read(&mut start);
 ///         let data = vec![1u8; 1 << 20];
 ///         set.read(&mut end);
 ///         for i in 0..set.len() {
-///             println!("{}: {:?} ({} bytes)", set.name(i), set.between(i, start[i], end[i]), data.len());
+///             println!("{}: {:?} ({} bytes)", set.name(i), set.between(i, &start, &end), data.len());
 ///         }
 ///     }
 ///     Err(error) => println!("{error}"),
@@ -43,6 +43,15 @@ pub struct CounterSet<P: Policy = Fence> {
     failed: Cell<bool>,
     /// Neither `Send` nor `Sync`: the events are the thread's.
     policy: PhantomData<(P, *const ())>,
+}
+
+/// Where the events of a set stand at one moment: what [`CounterSet::read`] fills. Only differences of two of one set
+/// mean anything.
+#[derive(Debug, Clone)]
+pub struct Points {
+    values: Vec<u64>,
+    /// By group; `None`: could not be read. Registers have no times: what is read from them is on the PMU.
+    times: Vec<Option<Times>>,
 }
 
 /// How the members are read.
@@ -156,6 +165,9 @@ impl<P: Policy> CounterSet<P> {
                 })?;
             }
         }
+        if options.verifies() {
+            set.verify(!pinned)?;
+        }
         if way == Way::Registers {
             for member in &mut set.members {
                 let part = set
@@ -179,22 +191,41 @@ impl<P: Policy> CounterSet<P> {
         Ok(set)
     }
 
-    /// Puts every event's point into `into`, in the order of the expression, and says how many. Never allocates, locks,
-    /// logs or panics; one ordering instruction for all (so a later event also counts the reads before it).
+    /// Whether every group gets on the PMU; with `patience` in a later turn.
+    fn verify(&self, patience: bool) -> Result<(), Error> {
+        for (number, group) in self.groups.iter().enumerate() {
+            let named = self.members.iter().filter(|m| m.group == number);
+            let names: Vec<&str> = named.map(|m| m.event.name.as_str()).collect();
+            let times = || group.read(&mut [0; WORDS]);
+            scheduled(&names.join(" with "), patience, times)?;
+        }
+        Ok(())
+    }
+
+    /// Room for the points of this set, to be read into again and again.
+    #[must_use]
+    pub fn points(&self) -> Points {
+        Points {
+            values: vec![0; self.members.len()],
+            times: vec![None; self.groups.len()],
+        }
+    }
+
+    /// Reads where every event stands. Never allocates, locks, logs or panics; one ordering instruction for all (so a
+    /// later event also counts the reads before it).
     ///
-    /// What cannot be read keeps its old value, and [`check`](Self::check) tells.
-    pub fn read(&self, into: &mut [u64]) -> usize {
+    /// What cannot be read has no count [`between`](Self::between), and [`check`](Self::check) tells.
+    pub fn read(&self, into: &mut Points) {
         match self.way {
             Way::Registers => self.read_registers(into),
             Way::Pages if self.read_pages(into) => {}
-            Way::Pages | Way::Syscall => return self.read_by_syscall(into),
+            Way::Pages | Way::Syscall => self.read_by_syscall(into),
         }
-        self.members.len().min(into.len())
     }
 
-    fn read_registers(&self, into: &mut [u64]) {
+    fn read_registers(&self, into: &mut Points) {
         let mut ordered = false;
-        for (member, into) in self.members.iter().zip(into.iter_mut()) {
+        for (member, into) in self.members.iter().zip(&mut into.values) {
             if let (Some((index, _)), Some(part)) = (member.register, self.part(member)) {
                 *into = if ordered {
                     part.raw::<Unordered>(index)
@@ -207,10 +238,18 @@ impl<P: Policy> CounterSet<P> {
     }
 
     /// `false`: an event is not on a counter that user space may read now; ask the kernel for all.
-    fn read_pages(&self, into: &mut [u64]) -> bool {
-        for (member, into) in self.members.iter().zip(into.iter_mut()) {
+    fn read_pages(&self, into: &mut Points) -> bool {
+        for (member, value) in self.members.iter().zip(&mut into.values) {
             match self.part(member).and_then(Part::snapshot::<P>) {
-                Some(seen) if seen.index != 0 => *into = seen.value,
+                Some(seen) if seen.index != 0 => {
+                    *value = seen.value;
+                    if let Some(times) = into.times.get_mut(member.group) {
+                        *times = Some(Times {
+                            enabled: seen.time_enabled,
+                            running: seen.time_running,
+                        });
+                    }
+                }
                 _ => return false,
             }
         }
@@ -225,40 +264,63 @@ impl<P: Policy> CounterSet<P> {
             .all(Part::allows_user_reads)
     }
 
-    fn read_by_syscall(&self, into: &mut [u64]) -> usize {
-        let mut out = into.iter_mut();
-        let mut done = 0;
-        for group in &self.groups {
+    fn read_by_syscall(&self, into: &mut Points) {
+        let mut values = into.values.iter_mut();
+        for (group, times) in self.groups.iter().zip(&mut into.times) {
             let mut words = [0; WORDS];
-            let read = group.parts.first().is_some_and(|leader| {
-                leader
-                    .event
-                    .kernel()
-                    .read(leader.event.fd(), &mut words)
-                    .is_ok_and(|bytes| bytes >= 40)
-            });
-            for position in 0..group.parts.len() {
-                let Some(slot) = out.next() else { return done };
-                match words.get(3 + 2 * position) {
-                    Some(value) if read => *slot = *value,
-                    _ => self.failed.set(true),
-                }
-                done += 1;
+            *times = group.read(&mut words);
+            if times.is_none() {
+                self.failed.set(true);
+            }
+            let counts = words.iter().skip(3).step_by(2);
+            for (value, count) in values.by_ref().take(group.parts.len()).zip(counts) {
+                *value = *count;
             }
         }
-        done
     }
 
-    /// What event `index` counted between two of its points; `None` where there is no such event.
+    /// What event `index` counted between two points, extrapolated where its group shared the PMU meanwhile (then
+    /// [`precision`](Self::precision) says so). `None` where it was not on the PMU, where it was on it for a part only and
+    /// saw nothing there (which may have been the kernel changing turns), where it could not be read, or where there is no
+    /// such event: a 0 is a count.
     #[inline]
     #[must_use]
-    pub fn between(&self, index: usize, start: u64, end: u64) -> Option<u64> {
+    pub fn between(&self, index: usize, start: &Points, end: &Points) -> Option<u64> {
+        self.reading_between(index, start, end)?.value()
+    }
+
+    /// How the count [`between`](Self::between) two points came about; `None` where there is none.
+    #[must_use]
+    pub fn precision(&self, index: usize, start: &Points, end: &Points) -> Option<Precision> {
+        self.reading_between(index, start, end)?.precision()
+    }
+
+    fn reading_between(&self, index: usize, start: &Points, end: &Points) -> Option<Reading> {
         let member = self.members.get(index)?;
-        let geometry = match (self.way, member.register) {
-            (Way::Registers, Some((_, geometry))) => geometry,
-            _ => Geometry::PLAIN,
+        let (first, last) = (*start.values.get(index)?, *end.values.get(index)?);
+        let reading = |raw, enabled_ns, running_ns| Reading {
+            raw,
+            enabled_ns,
+            running_ns,
+            source: member.source,
+            exact: member.source == Source::Virtual,
         };
-        Some(geometry.elapsed(start, end))
+        if let (Way::Registers, Some((_, geometry))) = (self.way, member.register) {
+            // On the PMU all the time: its event is pinned.
+            return Some(reading(geometry.elapsed(first, last), 1, 1));
+        }
+        let (before, after) = (
+            (*start.times.get(member.group)?)?,
+            (*end.times.get(member.group)?)?,
+        );
+        let mut enabled = after.enabled.saturating_sub(before.enabled);
+        let mut running = after.running.saturating_sub(before.running);
+        if enabled == 0 && first != last {
+            // A region that the clock of the times does not see; it was counted.
+            (enabled, running) = (1, 1);
+        }
+        let raw = last.wrapping_sub(first);
+        (raw > 0 || running == enabled).then(|| reading(raw, enabled, running))
     }
 
     /// Every event's count since opening, with times and provenance. One system call a group.
@@ -357,6 +419,18 @@ impl<P: Policy> CounterSet<P> {
     }
 }
 
+impl Group {
+    /// Reads the group's words (members, times, value and id of each); gives its times, `None` where it cannot be read.
+    /// Does not allocate.
+    fn read(&self, words: &mut [u64; WORDS]) -> Option<Times> {
+        let leader = &self.parts.first()?.event;
+        let bytes = leader.kernel().read(leader.fd(), words).ok()?;
+        let whole = self.parts.len().saturating_mul(2).saturating_add(3) * 8;
+        let [_, enabled, running, ..] = *words;
+        (bytes >= whole).then_some(Times { enabled, running })
+    }
+}
+
 impl<P: Policy> fmt::Debug for CounterSet<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.members.iter().map(|m| m.event.name.as_str()).collect();
@@ -431,5 +505,11 @@ fn open_member(
         .find_map(|config1| open(attr.config1(config1)).ok())
         .map_or_else(|| open(attr), Ok)
         .map_err(|source| parts::refused(options.kernel_used(), &event.name, source))?;
-    Ok(Part::new(opened, options.may_read_registers()))
+    let real = options.is_real();
+    Ok(Part::new(
+        opened,
+        leader,
+        options.may_read_registers(),
+        real,
+    ))
 }

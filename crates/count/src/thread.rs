@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
+use truecount_perf::fork;
 
 /// A handle that is right on every thread: the first use on a thread opens a counter there (its own descriptor, page
 /// and register), later uses find it in thread-local memory without locks or allocation.
@@ -44,6 +45,8 @@ struct Shared {
 struct Local {
     shared: Arc<Shared>,
     core: Rc<Core>,
+    /// In which process, of those made by forks, it was found right.
+    generation: u32,
 }
 
 thread_local! {
@@ -87,6 +90,7 @@ impl<P: Policy> PerThread<P> {
             let local = locals
                 .iter()
                 .find(|l| Arc::ptr_eq(&l.shared, &self.shared))?;
+            (local.generation == fork::generation()).then_some(())?;
             Some(Rc::clone(&local.core))
         });
         match found {
@@ -107,10 +111,12 @@ impl<P: Policy> PerThread<P> {
 
     #[cold]
     fn open_here(&self) -> Result<Counter<P>, Error> {
+        self.forget_if_forked()?;
         let core = Rc::new(self.shared.options.open_core::<P>(&self.shared.event)?);
         let entry = Local {
             shared: Arc::clone(&self.shared),
             core: Rc::clone(&core),
+            generation: fork::generation(),
         };
         let dead = LOCALS.try_with(|locals| {
             let mut locals = locals.try_borrow_mut().ok()?;
@@ -126,5 +132,24 @@ impl<P: Policy> PerThread<P> {
             Ok(_) => Ok(Counter::from_core(core)),
             Err(_) => Err(Error::ThreadEnds),
         }
+    }
+
+    /// In a forked child the counter has been opened anew, under the same handle. Where the kernel gave it another
+    /// register, or none, it is dropped, and a new one is opened.
+    fn forget_if_forked(&self) -> Result<(), Error> {
+        let now = fork::generation();
+        let dropped = LOCALS.try_with(|locals| {
+            let mut locals = locals.try_borrow_mut().ok()?;
+            let at = locals
+                .iter()
+                .position(|l| Arc::ptr_eq(&l.shared, &self.shared))?;
+            Some(locals.remove(at))
+        });
+        drop(
+            dropped
+                .map_err(|_| Error::ThreadEnds)?
+                .filter(|l| l.generation != now),
+        );
+        Ok(())
     }
 }

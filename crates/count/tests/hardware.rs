@@ -3,8 +3,14 @@
 //! `all_of_this_under_the_virtual_pmu` runs the others inside the engine, wherever that works.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "hardware/forks.rs"]
+mod forks;
+#[path = "hardware/opened.rs"]
+mod opened;
 #[path = "support/regions.rs"]
 mod regions;
+#[path = "hardware/signals.rs"]
+mod signals;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -303,13 +309,13 @@ fn groups_count_together() {
     println!("{set:?}");
     let user_reads = Counter::<Fence>::open("instructions:u").unwrap().method() != Method::Syscall;
     assert_eq!(set.is_fast(), user_reads);
-    let (mut start, mut end) = (vec![0; 2], vec![0; 2]);
+    let (mut start, mut end) = (set.points(), set.points());
     for _ in 0..20 {
-        assert_eq!(set.read(&mut start), 2);
+        set.read(&mut start);
         known_loop(100_000);
-        assert_eq!(set.read(&mut end), 2);
+        set.read(&mut end);
         let counts: Vec<u64> = (0..2)
-            .map(|i| set.between(i, start[i], end[i]).unwrap())
+            .map(|i| set.between(i, &start, &end).unwrap())
             .collect();
         assert!((200_000..204_000).contains(&counts[0]), "{counts:?}");
         if branches {

@@ -76,8 +76,8 @@ fn no_read_allocates() {
     assert_eq!(allocations(|| drop(handle.read())), 0);
     match CounterSet::<Fence>::open("task-clock,page-faults") {
         Ok(set) => {
-            let mut points = [0; 2];
-            assert_eq!(allocations(|| assert_eq!(set.read(&mut points), 2)), 0);
+            let mut points = set.points();
+            assert_eq!(allocations(|| set.read(&mut points)), 0);
         }
         Err(error) => truecount_testing::skip!("software", "{error}"),
     }
@@ -133,6 +133,7 @@ impl Kernel for Broken {
 fn no_failing_read_allocates() {
     let counter: Counter = Options::new()
         .kernel(Arc::new(Broken))
+        .verify(false)
         .open("instructions:u")
         .unwrap();
     assert_eq!(allocations(|| assert_eq!(counter.read().raw(), 0)), 0);

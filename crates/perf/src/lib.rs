@@ -10,6 +10,7 @@
 //! | [`event`] | [`Event`]: one open counter and its ioctls |
 //! | [`situation`] | [`Target`]: what an event counts; what was being done when something failed |
 //! | [`scope`] | [`Scope`]: a process or a machine as the threads and CPUs to open events on |
+//! | [`fork`] | events that forked children open anew |
 //! | [`group`] | [`Group`]: counters that are scheduled together and read in one system call |
 //! | [`reading`] | what `read(2)` gave, with its times; scaling is explicit and labelled |
 //! | [`page`] | the mmap control page: seqlock, index, width, offset, times, capability bits |
@@ -47,6 +48,7 @@ pub mod error;
 pub mod event;
 pub mod facts;
 pub mod fake;
+pub mod fork;
 pub mod group;
 pub mod kernel;
 pub mod mapping;

@@ -38,6 +38,11 @@ impl ControlPage {
         unsafe { PageView::from_raw(self.mapping.start().cast()) }
     }
 
+    /// Address and length of the mapping.
+    pub(crate) fn memory(&self) -> (NonNull<u8>, usize) {
+        (self.mapping.start(), self.mapping.len())
+    }
+
     /// The page's address, for readers that are built by hand. Valid as long as `self` lives.
     #[inline(always)]
     #[must_use]

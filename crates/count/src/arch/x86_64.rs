@@ -125,10 +125,14 @@ impl Difference {
 /// Reads a counter minus another (instructions minus interrupts) at one point between two interrupts, modulo 2⁶⁴.
 ///
 /// The counter is read, then the one to subtract. If that one stands where it stood at the last read, no interrupt
-/// fell in since, so none fell between the two reads, and the difference is right: 10 instructions. Otherwise, out of
+/// fell in since, so none fell between the two reads, and the difference is right: 12 instructions. Otherwise, out of
 /// line: interrupts, counter, interrupts again, repeated until no interrupt fell between. What this executes beyond an
 /// undisturbed read is itself counted by the counter; it is known to the instruction, and taken off this reading and
 /// all later ones (`repeated`), so that differences of readings are the same whether a read was disturbed or not.
+///
+/// A signal handler may read the same counter in between. What the last read left is loaded before the counter is read,
+/// so an interrupt after that (no handler runs without one) is always seen; and `last` is stored after what belongs to
+/// it, so a handler in between only makes the next read go the long way.
 ///
 /// One fence is enough, directly before the read of the counter: an interrupt discards everything in flight, so a
 /// `rdpmc` that executed early is executed again after it.
@@ -141,6 +145,8 @@ pub(crate) unsafe fn read_difference<P: Policy>(state: *mut Difference) -> u64 {
     macro_rules! read {
         ($policy:ident) => {
             asm!(
+                "mov {last:e}, [{state} + 8]",
+                "mov {base}, [{state} + 16]",
                 order!($policy),
                 "mov ecx, [{state}]",
                 "rdpmc", // A
@@ -148,14 +154,14 @@ pub(crate) unsafe fn read_difference<P: Policy>(state: *mut Difference) -> u64 {
                 "lea {difference}, [rax + rdx]",
                 "mov ecx, [{state} + 4]",
                 "rdpmc",
-                "cmp eax, [{state} + 8]",
+                "cmp eax, {last:e}",
                 "jne 3f",
-                "sub {difference}, [{state} + 16]",
+                "sub {difference}, {base}",
                 "2:",
                 ".pushsection .text.unlikely.truecount,\"ax\",@progbits",
                 "3:",
                 "add qword ptr [{state} + 24], {way}",
-                "mov {before:e}, eax",
+                "mov {last:e}, eax",
                 order!($policy),
                 "mov ecx, [{state}]",
                 "rdpmc", // B
@@ -163,9 +169,8 @@ pub(crate) unsafe fn read_difference<P: Policy>(state: *mut Difference) -> u64 {
                 "lea {difference}, [rax + rdx]",
                 "mov ecx, [{state} + 4]",
                 "rdpmc",
-                "cmp eax, {before:e}",
+                "cmp eax, {last:e}",
                 "jne 3b",
-                "mov [{state} + 8], eax",
                 "shl rdx, 32",
                 "add rdx, rax",
                 "add rdx, [{state} + 24]",
@@ -173,10 +178,12 @@ pub(crate) unsafe fn read_difference<P: Policy>(state: *mut Difference) -> u64 {
                 "add rdx, {tail}",
                 "mov [{state} + 16], rdx",
                 "add qword ptr [{state} + 24], {tail}",
+                "mov [{state} + 8], {last:e}",
                 "jmp 2b",
                 ".popsection",
                 state = in(reg) state,
-                before = out(reg) _,
+                last = out(reg) _,
+                base = out(reg) _,
                 difference = out(reg) difference,
                 // From A to B, as from B to B: 7 instructions up to `jne`, `add`, `mov`, the order, `mov`.
                 way = const 10 + order_length(PolicyKind::$policy),

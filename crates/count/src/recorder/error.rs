@@ -14,6 +14,8 @@ pub enum RecorderError {
     },
     /// A counter cannot be opened (on the creating thread, or later on another).
     Counter(crate::Error),
+    /// This process is a forked child of the one whose file it is; its regions are not recorded.
+    Forked,
     /// A file cannot be created.
     Create {
         /// The file.
@@ -43,6 +45,9 @@ impl fmt::Display for RecorderError {
                 )
             }
             Self::Counter(error) => error.fmt(f),
+            Self::Forked => f.write_str(
+                "the recorder is the parent's: regions of a forked child are not recorded; make a Recorder of its own in it",
+            ),
             Self::Create { path, source } => {
                 write!(f, "{}: cannot create the profile: {source}", path.display())
             }
@@ -62,7 +67,7 @@ impl fmt::Display for RecorderError {
 impl std::error::Error for RecorderError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Counters { .. } => None,
+            Self::Counters { .. } | Self::Forked => None,
             Self::Counter(error) => Some(error),
             Self::Create { source, .. } | Self::Write { source, .. } => Some(source),
         }

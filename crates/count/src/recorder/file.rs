@@ -46,6 +46,8 @@ pub(crate) struct Output {
     known: HashMap<Vec<u8>, u64>,
     threads: Vec<(u32, Vec<Arc<Buffer>>)>,
     next_thread: u32,
+    /// Whose files they are.
+    process: u32,
     failure: Option<RecorderError>,
     kinds: (u64, u64, u64),
 }
@@ -60,6 +62,7 @@ impl Default for Output {
             threads: Vec::new(),
             next_thread: 1,
             failure: None,
+            process: std::process::id(),
             kinds: (0, 0, 0),
         }
     }
@@ -257,6 +260,10 @@ impl Output {
     }
 
     fn page(&mut self, lane: usize, tag: u8, payload: &[u8]) {
+        if std::process::id() != self.process {
+            // A forked child shares the file's position with its parent: it must not write.
+            return self.failed(RecorderError::Forked);
+        }
         let Some(lane) = self.lanes.get_mut(lane).filter(|lane| !lane.failed) else {
             return;
         };

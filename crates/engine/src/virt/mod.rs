@@ -17,6 +17,8 @@ mod totals;
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
 pub use blocks::{Blocks, Executed, Mapping};
 pub use error::LaunchError;
+#[doc(hidden)] // for the fuzz targets
+pub use store::kept_file_is_valid;
 pub use store::{Cache, CacheError};
 pub use times::{Interval, Timed, Times, Watched};
 pub use totals::{ThreadTotals, Totals};

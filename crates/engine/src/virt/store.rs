@@ -70,6 +70,13 @@ struct Known {
     saves: u32,
 }
 
+/// Whether a file of translations would be used by this engine for this program.
+#[doc(hidden)]
+#[must_use]
+pub fn kept_file_is_valid(file: &File, engine: u64, key: u64) -> bool {
+    file::is_valid(file, Label { engine, key })
+}
+
 /// Open files kept at most.
 const MAX_KNOWN: usize = 256;
 

@@ -197,14 +197,17 @@ impl State {
             .filter(|&(&fd, event)| event.leader == fd && event.enabled)
             .map(|(&fd, _)| fd)
             .collect();
-        let turn = self.turn.checked_rem(leaders.len()).unwrap_or(0);
-        leaders.rotate_left(turn);
         let pinned = |fd: &i32| {
             self.events
                 .get(fd)
                 .is_some_and(|event| event.attr.0.pinned() != 0)
         };
         leaders.sort_by_key(|fd| !pinned(fd));
+        // Pinned ones keep their order: who came first keeps its counter.
+        let first_flexible = leaders.partition_point(pinned);
+        if let Some(flexible) = leaders.get_mut(first_flexible..) {
+            flexible.rotate_left(self.turn.checked_rem(flexible.len()).unwrap_or(0));
+        }
         for event in self.events.values_mut() {
             event.counter = None;
         }

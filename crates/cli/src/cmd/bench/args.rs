@@ -10,10 +10,9 @@ use super::measure::{Ignore, Sink};
 use super::stop::Wish;
 use crate::failure::Failure;
 use crate::output::cannot_write;
-use crate::render::number::TimeUnit;
-use crate::session::{dev_null, open_input, parse_duration};
-use crate::source::Choice;
-use crate::source::virtual_pmu::CacheArgs;
+use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration};
+use truecount_model::number::TimeUnit;
+use truecount_run::session::dev_null;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -88,8 +87,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) only: bool,
     /// Who counts events
-    #[arg(long, value_enum, default_value_t = Choice::Auto)]
-    pub(super) source: Choice,
+    #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
+    pub(super) source: SourceArg,
     /// Runs of each command under --source step or virtual (default: 5 or what the comparisons need, and up to 40 while
     /// the counts of a command differ)
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -190,7 +189,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) aslr: bool,
     #[command(flatten)]
-    pub(super) fixed: crate::fixed::FixedArgs,
+    pub(super) fixed: crate::program_args::FixedArgs,
     #[command(flatten)]
     pub(super) cache: CacheArgs,
 }
@@ -217,7 +216,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_enum, default_value_t = Sort::Command)]
     pub(super) sort: Sort,
     /// Unit of all times (default: the one that fits each)
-    #[arg(short = 'u', long, value_enum, value_name = "UNIT")]
+    #[arg(short = 'u', long, value_name = "UNIT", value_parser = time_unit)]
     pub(super) time_unit: Option<TimeUnit>,
 }
 
@@ -230,6 +229,11 @@ pub(crate) enum Sort {
     /// By the median of the wall time, the fastest first.
     #[value(alias = "mean-time", alias = "median-time")]
     Time,
+}
+
+fn time_unit(text: &str) -> Result<TimeUnit, String> {
+    TimeUnit::parse(text)
+        .ok_or_else(|| "not one of nanosecond, microsecond, millisecond, second".to_owned())
 }
 
 fn positive(text: &str) -> Result<usize, String> {
@@ -297,7 +301,7 @@ impl Args {
     pub(super) fn input(&self) -> Result<OwnedFd, Failure> {
         match &self.input {
             Some(path) => open_input(path),
-            None => dev_null(),
+            None => Ok(dev_null()?),
         }
     }
 }

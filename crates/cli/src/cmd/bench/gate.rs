@@ -9,8 +9,8 @@ use super::compare::Pair;
 use super::document::{Map, Metric};
 use super::stop::percent;
 use crate::failure::Failure;
-use crate::render::number::significant;
 use crate::render::style::{BAD, GOOD, WARN};
+use truecount_model::number::significant;
 
 /// A metric and a share.
 #[derive(Debug, Clone)]

@@ -8,8 +8,8 @@ use super::baseline;
 use super::compare::{self, Accept, Family, Pair, Sides};
 use super::document::{Command, Compared, Document, Map, Metric};
 use super::gate::{self, GateRow, Limit};
-use crate::env_record::Environment;
 use crate::failure::Failure;
+use truecount_run::env_record::Environment;
 
 /// Everything that the options ask of a result.
 pub(super) struct Judge {

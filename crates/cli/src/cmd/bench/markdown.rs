@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::document::{Document, Metric};
 use super::sentence::sentences;
 use super::text::{conclusion, interval, median, missing, p, plural, relative, spread};
-use crate::render::number::change;
+use truecount_model::number::change;
 
 /// How a kind of document writes a table.
 #[derive(Clone, Copy)]

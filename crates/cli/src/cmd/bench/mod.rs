@@ -30,14 +30,10 @@ use std::path::Path;
 use truecount_stats::Repeats;
 
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
-use crate::fixed::{Fixed, clean_environment};
 use crate::output::{Output, cannot_write};
+use crate::program_args::parse_cpus;
 use crate::render::json;
-use crate::render::number::show_times_in;
-use crate::session::{Session, fresh_seed, parse_cpus};
-use crate::source::select;
 pub(crate) use args::Args;
 use args::Sort;
 use capture::Capture;
@@ -46,6 +42,10 @@ use hooks::Hook;
 use jobs::Job;
 use judge::Judge;
 use measure::{ExactRuns, Setting};
+use truecount_model::number::show_times_in;
+use truecount_run::determinism::{Fixed, clean_environment};
+use truecount_run::env_record::Environment;
+use truecount_run::session::{Session, fresh_seed};
 
 /// Runs `truecount bench`.
 pub(crate) fn run(args: &Args) -> CmdResult {
@@ -86,8 +86,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
     args.cache.apply();
-    let mut source = select(args.source)?;
-    let machine = crate::machine::this(args.event_dir.as_deref())?;
+    let mut source = args.source.select()?;
+    let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
     let plan = plan::make(args, &mut *source, &machine)?;
     let planned = plan.collected().finish(0);
     judge.check(jobs.len(), &planned)?;
@@ -319,7 +319,7 @@ fn small_memory(floor: Option<u64>, commands: &[Command]) -> Option<String> {
         format!(
             "max-rss of {} is an upper bound: the process that starts it has {} itself.",
             names.join(", "),
-            crate::render::number::size(floor as f64)
+            truecount_model::number::size(floor as f64)
         )
     })
 }

@@ -8,10 +8,10 @@ use super::args::Args;
 use super::collect::Collected;
 use super::metrics::Metrics;
 use crate::failure::Failure;
-use crate::metrics::Asked;
-use crate::model::{Reading, SourceKind};
-use crate::source::{Native, Source, needs_hardware};
-use crate::wanted::{self, Resource, Wanted, WantedGroup};
+use truecount_model::{Reading, SourceKind};
+use truecount_run::metrics::Asked;
+use truecount_run::request::{self, EventRequest, RequestGroup, Resource};
+use truecount_run::source::{Native, Source, needs_hardware};
 
 /// Resources that every native run tells, in the order shown. CPU time is the sum, which the scheduler accounts for
 /// precisely; user and system time split it by ticks of the kernel's clock.
@@ -34,11 +34,11 @@ const DETAILED_EVENTS: &str = "instructions:u,cycles:u,branches:u,branch-misses:
 /// What is measured and how.
 pub(super) struct Plan {
     /// One list of groups for each batch of native runs.
-    pub(super) batches: Vec<Vec<WantedGroup>>,
+    pub(super) batches: Vec<Vec<RequestGroup>>,
     /// What the engine counts in its own runs.
-    pub(super) engine: Vec<WantedGroup>,
+    pub(super) engine: Vec<RequestGroup>,
     /// Every metric in the order shown.
-    wanted: Vec<Wanted>,
+    wanted: Vec<EventRequest>,
     /// Metrics that nobody can count here.
     missing: Vec<Reading>,
     pub(super) notes: Vec<String>,
@@ -53,7 +53,7 @@ impl Plan {
         let mut collected = Collected::new(&self.wanted);
         collected.add(0, &self.missing);
         let batches = self.batches.iter().map(Vec::as_slice);
-        let runs: Vec<&[WantedGroup]> = batches.chain([self.engine.as_slice()]).collect();
+        let runs: Vec<&[RequestGroup]> = batches.chain([self.engine.as_slice()]).collect();
         self.metrics.announce(&mut collected, &runs);
         collected
     }
@@ -83,14 +83,14 @@ pub(super) fn make(
     let asked = if args.event.is_empty() {
         Vec::new()
     } else {
-        wanted::resolve(&given, machine, true)?
+        request::resolve(&given, machine, true)?
     };
     let default = match kind {
         _ if args.only => Vec::new(),
-        SourceKind::Hardware if args.detailed => wanted::resolve(DETAILED_EVENTS, machine, true)?,
-        SourceKind::Hardware => wanted::resolve(DEFAULT_EVENTS, machine, true)?,
-        _ => wanted::resolve(
-            source.default_events(crate::source::Target::Command),
+        SourceKind::Hardware if args.detailed => request::resolve(DETAILED_EVENTS, machine, true)?,
+        SourceKind::Hardware => request::resolve(DEFAULT_EVENTS, machine, true)?,
+        _ => request::resolve(
+            source.default_events(truecount_run::source::Target::Command),
             machine,
             true,
         )?
@@ -103,7 +103,7 @@ pub(super) fn make(
         })
         .collect(),
     };
-    let mut groups: Vec<WantedGroup> = Vec::new();
+    let mut groups: Vec<RequestGroup> = Vec::new();
     for group in default.into_iter().chain(asked) {
         let known = group.members.iter().all(|new| {
             groups
@@ -120,7 +120,7 @@ pub(super) fn make(
     let (resources, events): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| {
         group.metric.is_none() && group.members.iter().all(|wanted| !wanted.is_event())
     });
-    let mut fixed: Vec<Wanted> = if args.only {
+    let mut fixed: Vec<EventRequest> = if args.only {
         Vec::new()
     } else {
         let more: &[Resource] = if args.detailed {
@@ -129,7 +129,7 @@ pub(super) fn make(
             &[]
         };
         let all = RESOURCES.iter().chain(more).copied();
-        all.map(Wanted::resource).collect()
+        all.map(EventRequest::resource).collect()
     };
     for wanted in resources.into_iter().flat_map(|group| group.members) {
         if !fixed.iter().any(|old| old.name == wanted.name) {
@@ -176,14 +176,14 @@ pub(super) fn make(
             }
         }
     }
-    let fixed = WantedGroup {
+    let fixed = RequestGroup {
         members: fixed,
         metric: None,
     };
     let batches = if args.multiplex || native.is_empty() {
         vec![native]
     } else {
-        let anchor: Vec<WantedGroup> = native
+        let anchor: Vec<RequestGroup> = native
             .iter()
             .filter(|group| {
                 group
@@ -194,7 +194,7 @@ pub(super) fn make(
             .take(1)
             .cloned()
             .collect();
-        let rest: Vec<WantedGroup> = native
+        let rest: Vec<RequestGroup> = native
             .iter()
             .filter(|group| !anchor.iter().any(|anchor| anchor.same(group)))
             .cloned()

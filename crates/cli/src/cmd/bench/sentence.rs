@@ -1,7 +1,7 @@
 //! The result in a sentence: "B ran 1.65 ± 0.02 times faster than A, executing 38 % fewer instructions".
 
 use super::document::{Compared, Document};
-use crate::render::number::{change, significant};
+use truecount_model::number::{change, significant};
 
 /// One sentence for each pair of commands that was compared.
 pub(super) fn sentences(document: &Document) -> Vec<String> {

@@ -6,11 +6,11 @@ use anstyle::Style;
 
 use super::document::{Command, Compared, Document, Metric};
 use super::sentence;
-use crate::model::Precision;
-use crate::render::number::{change, exact, quantity, significant};
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 use crate::render::width::{self, wrap};
+use truecount_model::Precision;
+use truecount_model::number::{change, exact, quantity, significant};
 
 /// Prints everything: what it comes to, then the numbers.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {

@@ -1,0 +1,148 @@
+//! Parsers of binary files.
+
+use std::io::{Cursor, Write as _};
+
+use truecount_engine::snapshot;
+use truecount_profile::export::{ExportOptions, Format, export};
+use truecount_profile::{Profile, drill, noise, summarize};
+use truecount_sample::code::Isa;
+use truecount_sample::{Recording, blocks};
+
+/// `perf.data` and everything behind it: no panic, no hang, no unbounded memory.
+pub(crate) fn perf_data(data: &[u8]) {
+    let Ok(recording) = Recording::from_bytes(data.to_vec()) else {
+        return;
+    };
+    for record in recording.records().flatten() {
+        let _ = recording.decode(&record);
+    }
+    let _ = recording.losses();
+    if let Ok(Ok(analysis)) = blocks::analyze(&recording) {
+        look_at(&analysis);
+    }
+}
+
+/// What `blocks` shows of an analysis.
+pub(crate) fn look_at(analysis: &blocks::Analysis) {
+    for block in &analysis.blocks {
+        let all = block.all_cycles();
+        let _ = (
+            all.modes(),
+            all.percentile(0.9),
+            blocks::PrefetchWindow::of(&all, true),
+        );
+    }
+}
+
+const FORMATS: [Format; 7] = [
+    Format::Chrome,
+    Format::Perfetto,
+    Format::Firefox,
+    Format::Folded,
+    Format::Svg,
+    Format::Pprof,
+    Format::Json,
+];
+
+/// Region profiles and every analysis behind them.
+pub(crate) fn profile_reader(data: &[u8]) {
+    let Ok(profile) = Profile::from_bytes(data.to_vec(), "fuzz") else {
+        return;
+    };
+    let summary = summarize(&profile);
+    if let Some(row) = summary.labels.first() {
+        let _ = drill::drill(&profile, &row.label);
+    }
+    let _ = noise::macro_noise(&[vec![summary]]);
+    let which = data.len() % FORMATS.len();
+    if let Some(format) = FORMATS.get(which) {
+        let _ = export(
+            &profile,
+            *format,
+            &ExportOptions::default(),
+            &mut std::io::sink(),
+        );
+    }
+}
+
+/// ELF files, in memory and as files.
+pub(crate) fn elf(data: &[u8]) {
+    if let Some(elf) = truecount_elf::Elf::parse(data) {
+        for name in [".text", ".eh_frame", ".debug_line"] {
+            if let Some(section) = elf.section(name) {
+                // It may lie outside a damaged file: that is for `get` to say.
+                let _ = data.get(section.range.clone());
+            }
+        }
+        let _ = elf.address_of(u64::from_le_bytes(
+            *data.first_chunk().unwrap_or(&[0xff; 8]),
+        ));
+    }
+    let Ok(mut file) = tempfile::tempfile() else {
+        return;
+    };
+    if file.write_all(data).is_ok() {
+        let _ = truecount_elf::Elf::read(&file);
+        let _ = truecount_elf::build_id(&file);
+        let _ = truecount_elf::interpreter(&file);
+        let _ = truecount_elf::entry(&file);
+    }
+}
+
+/// Instructions: what the virtual PMU translates, and what `blocks` and `report --annotate` list.
+pub(crate) fn code(data: &[u8]) {
+    for isa in [Isa::X86_64, Isa::Aarch64] {
+        let last = 0x1000 + data.len().saturating_sub(1) as u64;
+        let _ = isa.decode(data, 0x1000, last);
+        let _ = isa.listing(data, 0x1000).take(64).count();
+    }
+    let mut rest = data;
+    while let Ok(insn) = truecount_engine::xlate::decode::decode(rest) {
+        let length = usize::from(insn.len);
+        assert!((1..=15).contains(&length), "{insn:?}");
+        rest = rest.get(length..).unwrap_or_default();
+    }
+}
+
+/// What a CPU says of itself: 20 bytes a leaf.
+pub(crate) fn cpuid(data: &[u8]) {
+    use truecount_perf::probe::cpu::{Registers, from_cpuid};
+    let word = |bytes: &[u8], at: usize| {
+        let bytes = bytes.get(4 * at..).and_then(|rest| rest.first_chunk());
+        u32::from_le_bytes(*bytes.unwrap_or(&[0; 4]))
+    };
+    let _ = from_cpuid(|leaf, subleaf| {
+        let said = data
+            .chunks(20)
+            .find(|said| word(said, 0) == leaf ^ (subleaf << 8));
+        let said = said.unwrap_or_default();
+        Registers {
+            eax: word(said, 1),
+            ebx: word(said, 2),
+            ecx: word(said, 3),
+            edx: word(said, 4),
+        }
+    });
+}
+
+/// A file of translations, with a header whose size and checksum are right: otherwise nothing behind it is looked at.
+pub(crate) fn kept_translations(data: &[u8]) {
+    let Ok(mut file) = tempfile::tempfile() else {
+        return;
+    };
+    let mut bytes = data.to_vec();
+    let header = size_of::<snapshot::Prefix>();
+    if data.len().is_multiple_of(2) && bytes.len() >= header {
+        let mut cursor = Cursor::new(bytes.as_mut_slice());
+        for word in [snapshot::MAGIC, 1, 2, data.len() as u64, 0] {
+            let _ = cursor.write_all(&word.to_le_bytes());
+        }
+        let sum = snapshot::hash(0, &bytes);
+        if let Some(place) = bytes.get_mut(32..40) {
+            place.copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+    if file.write_all(&bytes).is_ok() {
+        let _ = truecount_engine::virt::kept_file_is_valid(&file, 1, 2);
+    }
+}

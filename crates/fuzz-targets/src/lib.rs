@@ -1,0 +1,59 @@
+//! Every parser of outside data as a function of bytes: `fuzz/` gives them to libFuzzer, the test `mutate` of this crate
+//! mutates their seeds for some seconds on every change.
+//!
+//! A target panics where the parser does, and where what it says of itself is wrong (an error that points nowhere, a
+//! text that does not parse again).
+
+#![allow(clippy::expect_used)] // a target's way to complain
+
+mod binary;
+mod seeds;
+mod text;
+
+/// A parser.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// The name of its fuzz target and of its directory in `fuzz/corpus`.
+    pub name: &'static str,
+    /// Feeds it.
+    pub run: fn(&[u8]),
+    /// Inputs that reach far into it, made on the spot: binary files need no place in the tree.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All of them.
+pub const TARGETS: [Target; 13] = [
+    target("event_expr", text::event_expr, seeds::event_expr),
+    target("cpu_text", text::cpu_text, seeds::cpu_text),
+    target("metric_expr", text::metric_expr, seeds::metric_expr),
+    target("metrics_file", text::metrics_file, seeds::metrics_file),
+    target("vendor_events", text::vendor_events, seeds::vendor_events),
+    target("proc_text", text::proc_text, seeds::proc_text),
+    target("branch_text", text::branch_text, seeds::branch_text),
+    target("perf_data", binary::perf_data, seeds::perf_data),
+    target("profile_reader", binary::profile_reader, seeds::none),
+    target("elf", binary::elf, seeds::elf),
+    target("code", binary::code, seeds::code),
+    target("cpuid", binary::cpuid, seeds::cpuid),
+    target(
+        "kept_translations",
+        binary::kept_translations,
+        seeds::kept_translations,
+    ),
+];
+
+const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) -> Target {
+    Target { name, run, seeds }
+}
+
+/// The target of this name.
+///
+/// # Panics
+/// Where there is none.
+#[must_use]
+pub fn named(name: &str) -> Target {
+    *TARGETS
+        .iter()
+        .find(|target| target.name == name)
+        .expect("a target of this name")
+}

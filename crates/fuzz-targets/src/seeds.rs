@@ -1,0 +1,230 @@
+//! Inputs that the parsers take, to begin with.
+
+use std::io::Cursor;
+
+use truecount_sample::writer::{PerfDataWriter, SideRecords, WriterEvent, WriterFeatures};
+
+fn texts(all: &[&str]) -> Vec<Vec<u8>> {
+    all.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+pub(crate) fn none() -> Vec<Vec<u8>> {
+    Vec::new()
+}
+
+pub(crate) fn event_expr() -> Vec<Vec<u8>> {
+    texts(&[
+        "{instructions:u,branches:u}:S,cpu/event=0xc4,umask=0x20,name=x/ppH",
+        "echo.event-1.umask-2,r01cb:u,wall-time",
+    ])
+}
+
+pub(crate) fn cpu_text() -> Vec<Vec<u8>> {
+    texts(&[
+        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nstepping\t: 1\n",
+        "CPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n",
+        "0-3,8,10-11:1/2",
+        "config:0-7,32-35",
+        "0xc0..0xcc,0xd0,17",
+        "instrctions",
+    ])
+}
+
+pub(crate) fn metric_expr() -> Vec<Vec<u8>> {
+    texts(&[
+        "if(cycles > 0, 1 - (slots - max(a, b)) / (4 * cycles), min(x.y, 2))",
+        "((a + b) * 1e-3) / -c - `cpu_core/event=0xc4/`",
+        "cpu_core@event\\=0xc4@ / #core_wide",
+    ])
+}
+
+pub(crate) fn metrics_file() -> Vec<Vec<u8>> {
+    vec![
+        include_bytes!("../../events/data/metrics.toml")
+            .iter()
+            .copied()
+            .take(6000)
+            .collect(),
+    ]
+}
+
+pub(crate) fn vendor_events() -> Vec<Vec<u8>> {
+    texts(&[
+        r#"[{"EventName":"INST_RETIRED.ANY","EventCode":"0xC0,0xC1","UMask":"0x1","SampleAfterValue":"2000003",
+"PEBS":"1","Counter":"0,1","CounterMask":"1","Invert":"0","MSRIndex":"0x1A6,0x1A7","MSRValue":"0x10003C0001"}]"#,
+        r#"{"Header":{},"Events":[{"ArchStdEvent":"L1D_CACHE"},{"EventName":"x","ConfigCode":"0x11","Unit":"L3"}]}"#,
+        "Family-model,Version,Filename,EventType\nGenuineIntel-6-9[7A],v1,/events.json,core\n",
+        "GenuineIntel-6-97,v1,/events.json,hybridcore,0x40,0x000001,Core\n",
+    ])
+}
+
+pub(crate) fn proc_text() -> Vec<Vec<u8>> {
+    texts(&[
+        "cpu  9 9\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\nintr 5 1 1\nctxt 77\nprocs_running 1\n",
+        "           CPU0       CPU2\n 24:          1          2  IO-APIC  timer\nLOC:         10         20  Local\nERR: 0\n",
+    ])
+}
+
+pub(crate) fn branch_text() -> Vec<Vec<u8>> {
+    let mut text = String::new();
+    for sample in 0..8 {
+        text.push_str("    401100 ");
+        for entry in 0..8 {
+            let (from, to) = if entry % 2 == 0 {
+                ("0x401130", "0x401110")
+            } else {
+                ("0x401118", "0x401120")
+            };
+            text.push_str(&format!(" {from}/{to}/P/-/-/{}", 10 + (sample * entry) % 5));
+        }
+        text.push('\n');
+    }
+    vec![text.into_bytes()]
+}
+
+/// A recording with a process, a mapping and some samples with a branch stack each.
+pub(crate) fn perf_data() -> Vec<Vec<u8>> {
+    // PERF_SAMPLE_IP | TID | TIME | PERIOD | BRANCH_STACK; PERF_TYPE_HARDWARE, cycles; sample_id_all.
+    let kind: u64 = 1 | 2 | 4 | 1 << 8 | 1 << 11;
+    let mut attr = vec![0_u8; 112];
+    for (at, word) in [
+        (4, 112_u64),
+        (8, 0),
+        (16, 100_000),
+        (24, kind),
+        (40, 1 << 18),
+    ] {
+        let word = word.to_le_bytes();
+        if let Some(place) = attr.get_mut(at..at + 8) {
+            place.copy_from_slice(&word);
+        }
+    }
+    let event = WriterEvent {
+        attr,
+        name: "cycles".to_owned(),
+        ids: vec![1],
+    };
+    let side = SideRecords::new(kind);
+    let mut records = side.comm(7, 7, b"prog");
+    records.extend(side.mmap(7, 0x40_1000..0x40_3000, 0x1000, b"/bin/prog"));
+    for sample in 0..6_u64 {
+        let mut body = Vec::new();
+        for word in [0x40_1110 + sample, 7 | 7 << 32, 1000 + sample, 100_000, 4] {
+            body.extend(word.to_le_bytes());
+        }
+        for entry in 0..4_u64 {
+            let (from, to) = if entry % 2 == 0 {
+                (0x40_1130_u64, 0x40_1110_u64)
+            } else {
+                (0x40_1118, 0x40_1120)
+            };
+            // Predicted, and the cycles in bits 4 to 19.
+            for word in [from, to, 2 | (12 + sample) << 4] {
+                body.extend(word.to_le_bytes());
+            }
+        }
+        records.extend(9_u32.to_le_bytes());
+        records.extend(2_u16.to_le_bytes());
+        records.extend((body.len() as u16 + 8).to_le_bytes());
+        records.extend(body);
+    }
+    let written =
+        PerfDataWriter::new(Cursor::new(Vec::new()), vec![event]).and_then(|mut writer| {
+            writer.records(&records)?;
+            writer.finish(&WriterFeatures {
+                arch: "x86_64".to_owned(),
+                branch_stack: true,
+                command_line: vec!["prog".to_owned()],
+                ..WriterFeatures::default()
+            })
+        });
+    vec![written.expect("memory can be written").into_inner()]
+}
+
+/// A 64-bit file with a segment, an interpreter, a build id and three sections.
+pub(crate) fn elf() -> Vec<Vec<u8>> {
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let half = |file: &mut Vec<u8>, words: &[u16]| {
+        words
+            .iter()
+            .for_each(|word| file.extend(word.to_le_bytes()));
+    };
+    half(&mut file, &[2, 62, 1, 0]);
+    // Entry, program headers, section headers.
+    for word in [0x40_0000_u64, 64, 64 + 3 * 56 + 72] {
+        file.extend(word.to_le_bytes());
+    }
+    half(&mut file, &[0, 0, 64, 56, 3, 64, 3, 2]);
+    let data = 64 + 3 * 56;
+    // PT_LOAD, PT_INTERP, PT_NOTE; the data: 16 bytes of text, the interpreter, the note, names of sections.
+    for (kind, at, size) in [(1_u32, 0_u64, data + 72), (3, data, 8), (4, data + 8, 36)] {
+        file.extend(kind.to_le_bytes());
+        file.extend(5_u32.to_le_bytes());
+        for word in [at, 0x40_0000 + at, 0x40_0000 + at, size, size, 8] {
+            file.extend(word.to_le_bytes());
+        }
+    }
+    file.extend(b"/ld.so\0\0");
+    for word in [4_u32, 20, 3] {
+        file.extend(word.to_le_bytes());
+    }
+    file.extend(b"GNU\0");
+    file.extend([0xab; 20]);
+    file.extend(b"\0.text\0.shstrtab\0\0\0\0\0\0\0\0\0\0\0\0");
+    for (name, kind, at, size) in [
+        (0_u32, 0_u32, 0_u64, 0_u64),
+        (1, 1, data, 8),
+        (7, 3, data + 44, 28),
+    ] {
+        file.extend(name.to_le_bytes());
+        file.extend(kind.to_le_bytes());
+        for word in [0, 0x40_0000 + at, at, size, 0, 1, 0] {
+            file.extend(word.to_le_bytes());
+        }
+    }
+    vec![file]
+}
+
+pub(crate) fn code() -> Vec<Vec<u8>> {
+    vec![
+        vec![
+            0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 0x08, 0xf0, 0x0f, 0xb1, 0x0f, 0x75, 0xf7,
+        ],
+        // A VEX and an EVEX instruction, a repeated one, a call through memory.
+        vec![
+            0xc5, 0xfc, 0x28, 0xc1, 0x62, 0xf1, 0x7c, 0x48, 0x28, 0xc1, 0xf3, 0xa4, 0xff, 0x15, 1,
+            2, 3, 4,
+        ],
+        vec![
+            0xe0, 0x03, 0x00, 0x91, 0x21, 0x00, 0x40, 0xf9, 0xa1, 0xff, 0xff, 0x54,
+        ],
+    ]
+}
+
+pub(crate) fn cpuid() -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    for words in [
+        [0_u32, 0x20, 0x756e_6547, 0x6c65_746e, 0x4965_6e69],
+        [1, 0x0005_06e3, 0x0010_0800, 0x7ffa_fbbf, 0xbfeb_fbff],
+        [0xa, 0x0730_0404, 0, 0, 0x603],
+        [0x8000_0000, 0x8000_0022, 0, 0, 0],
+        [0x8000_0022, 1, 0x0004_0e06, 0, 0],
+        [0x4000_0000, 0x4000_0001, 0x4b4d_564b, 0x564b_4d56, 0x4d],
+    ] {
+        words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+    }
+    vec![out]
+}
+
+pub(crate) fn kept_translations() -> Vec<Vec<u8>> {
+    let mut file = vec![0; 3 * 4096];
+    // Each piece: an offset of whole pages, and a length.
+    for (number, place) in file.chunks_mut(16).skip(3).take(12).enumerate() {
+        let words = [4096_u64, 64 + number as u64];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        if let Some(place) = place.get_mut(..16) {
+            place.copy_from_slice(&bytes);
+        }
+    }
+    vec![file]
+}
