@@ -63,7 +63,8 @@ pub struct Environment {
     pub env_bytes: u64,
     /// FNV-1a of the environment in its order.
     pub env_hash: String,
-    /// The variables by name, with the bytes of their values (the values themselves are nobody's business).
+    /// The variables by name, with the bytes of their values (the values themselves are nobody's business), in results
+    /// that are compared with others.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, usize>,
     /// The program got a clean environment, not truecount's own.
@@ -143,6 +144,8 @@ impl Environment {
             loader: Vec::new(),
         };
         record.set_variables(std::env::vars_os());
+        // Named only where results are compared: a list of variables is long.
+        record.variables.clear();
         record
     }
 
@@ -185,9 +188,10 @@ impl Environment {
             .map(|(name, bytes)| (format!("{VARIABLE}{name}"), format!("{bytes} bytes")));
         all.into_iter()
             // The variables by name say more than their number and size.
-            .filter(|(name, _)| {
-                let sums = matches!(name.as_str(), "env_count" | "env_bytes");
-                name != "variables" && !(sums && !self.variables.is_empty())
+            .filter(|(name, _)| match name.as_str() {
+                "variables" => false,
+                "env_count" | "env_bytes" => self.variables.is_empty(),
+                _ => true,
             })
             .filter_map(|(name, value)| match value {
                 serde_json::Value::Null => None,

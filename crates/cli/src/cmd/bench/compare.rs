@@ -9,7 +9,7 @@ use truecount_stats::{
 };
 
 use super::document::{Command, Compared, Document, Metric};
-use super::gate::{Limit, worse};
+use super::limit::{Limit, worse};
 use truecount_model::{Precision, SourceKind};
 use truecount_run::env_record::{Environment, VARIABLE, variables_differ};
 

@@ -6,8 +6,9 @@ use truecount_stats::{Floors, Verdict};
 use super::args::Args;
 use super::baseline;
 use super::compare::{self, Accept, Family, Pair, Sides};
-use super::document::{Command, Compared, Document, Map, Metric};
-use super::gate::{self, GateRow, Limit};
+use super::document::{Command, Compared, Document, GateRow, Map, Metric};
+use super::gate;
+use super::limit::{self, Limit};
 use crate::failure::Failure;
 use truecount_run::env_record::Environment;
 
@@ -33,7 +34,7 @@ impl Judge {
         let set = Limit::parse_all("--floor", &args.floor)?;
         let names = args.event.iter().chain(&args.metric);
         Ok(Self {
-            floors: gate::floors(&set, &gates),
+            floors: limit::floors(&set, &gates),
             gates,
             asked: names
                 .flat_map(|list| list.split(','))
@@ -62,7 +63,7 @@ impl Judge {
                     .hint("give --baseline FILE or a second command"),
             );
         }
-        gate::check(&self.gates, metrics)
+        limit::check(&self.gates, metrics)
     }
 
     /// Whether programs get a clean environment: asked for, or because the result is to be compared with others.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::document::{Document, Metric};
 use super::sentence::sentences;
-use super::text::{conclusion, interval, median, missing, p, plural, relative, spread};
+use super::text::{conclusion, gate_line, interval, median, missing, p, plural, relative, spread};
 use truecount_model::number::change;
 
 /// How a kind of document writes a table.
@@ -138,7 +138,7 @@ fn all(out: &mut dyn Write, document: &Document, form: Form) -> io::Result<()> {
     form.table(out, &head, &rows)?;
     comparisons(out, document, form)?;
     for gate in &document.gates {
-        writeln!(out, "{}\n", form.cell(&gate.line()))?;
+        writeln!(out, "{}\n", form.cell(&gate_line(gate)))?;
     }
     let environment = &document.environment;
     writeln!(

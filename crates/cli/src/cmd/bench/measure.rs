@@ -11,7 +11,7 @@ use super::hooks::{Hook, shown};
 use super::jobs::Job;
 use super::metrics::Metrics;
 use super::progress::Progress;
-use super::stop::Rule;
+use super::stop::{Decided, Rule};
 use crate::failure::Failure;
 use truecount_run::determinism::{Fixed, Missing};
 use truecount_run::request::RequestGroup;
@@ -88,6 +88,19 @@ pub(super) struct Outcome {
     pub(super) aslr_refused: bool,
     /// What was to be held constant and was not.
     pub(super) missing: Vec<Missing>,
+}
+
+impl Outcome {
+    /// Before the first round.
+    pub(super) fn nothing(collected: Vec<Collected>) -> Self {
+        Self {
+            collected,
+            rounds: 0,
+            stopped: None,
+            aslr_refused: false,
+            missing: Vec::new(),
+        }
+    }
 }
 
 /// One measured run of one job.
@@ -169,7 +182,7 @@ pub(super) fn rounds(
     batches: &[Vec<RequestGroup>],
     mut collected: Vec<Collected>,
     schedule: (u64, usize),
-    (rule, decided): (&Rule, &dyn Fn(&[Collected], usize) -> bool),
+    (rule, decided): (&Rule, &Decided<'_>),
 ) -> Outcome {
     let (seed, warmup) = schedule;
     let mut schedule = Schedule::new(setting.jobs.len(), seed)

@@ -11,6 +11,7 @@ mod hooks;
 mod html;
 mod jobs;
 mod judge;
+mod limit;
 mod markdown;
 mod measure;
 mod metrics;
@@ -23,6 +24,7 @@ mod stop;
 mod svg;
 mod text;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -70,15 +72,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let written = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
     let setup = Hook::new("--setup", &args.setup, written)?;
     let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
-    let mut fixed = args.fixed.fixed();
-    let clean = match judge.clean_env(args) {
-        true => Some(clean_environment(&args.env)?),
-        false => None,
-    };
-    if let Some(variables) = &clean {
-        let held = fixed.take().unwrap_or_else(|| Fixed::new(&[]));
-        fixed = Some(held.with_environment(variables.clone()));
-    }
+    let (fixed, clean) = held(args, &judge)?;
     let cpus = match &args.cpu {
         Some(text) => {
             parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
@@ -110,10 +104,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     // Opened before the runs: a wrong path must not cost them. What exists is kept until the end.
     let mut environment = Environment::gather(args.aslr, &setting.cpus);
-    if let Some(variables) = clean {
-        environment.clean_env = true;
-        environment.set_variables(variables);
-    }
+    environment.clean_env = clean.is_some();
+    environment.set_variables(clean.unwrap_or_else(|| std::env::vars_os().collect()));
     for job in &jobs {
         environment.add_command(&job.argv, Some(&job.program));
     }
@@ -122,33 +114,25 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     for job in &jobs {
         setup.run(&mut session, job)?;
     }
-    let mut collected: Vec<collect::Collected> = jobs.iter().map(|_| plan.collected()).collect();
-    let mut stopped = None;
-    let mut measured = 0;
-    let mut missing = Vec::new();
+    let mut outcome = measure::Outcome::nothing(jobs.iter().map(|_| plan.collected()).collect());
     if plan.engine.is_empty() || args.rounds != Some(0) {
-        let mut native = plan.native();
-        let outcome = measure::rounds(
+        outcome = measure::rounds(
             &setting,
             &mut session,
-            &mut native,
+            &mut plan.native(),
             &plan.batches,
-            collected,
+            outcome.collected,
             (seed, args.warmup),
             (&rule, &|collected, rounds| {
                 let commands = commands_of(&jobs, collected.to_vec(), rounds);
                 judge.decided(&commands, &environment, rounds)
             }),
         );
-        collected = outcome.collected;
-        measured = outcome.rounds;
-        stopped = outcome.stopped;
-        missing = outcome.missing;
         if outcome.aslr_refused {
             environment.aslr = Some(true);
         }
     }
-    if stopped.is_none() && !plan.engine.is_empty() {
+    if outcome.stopped.is_none() && !plan.engine.is_empty() {
         let mut exact = ExactRuns {
             source: &mut *source,
             groups: &plan.engine,
@@ -157,12 +141,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                 .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
             time: rule.exact_time(jobs.len()),
         };
-        stopped = measure::exact_runs(
+        outcome.stopped = measure::exact_runs(
             &setting,
             &mut session,
             &mut exact,
-            &mut collected,
-            &mut missing,
+            &mut outcome.collected,
+            &mut outcome.missing,
         )
         .err();
     }
@@ -170,17 +154,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         cleanup.run(&mut session, job)?;
     }
 
-    let commands = commands_of(&jobs, collected, measured);
+    let (measured, stopped) = (outcome.rounds, outcome.stopped);
+    let commands = commands_of(&jobs, outcome.collected, measured);
     let mut notes = plan.notes;
     if environment.clean_env && !args.clean_env && args.env.is_empty() {
-        notes.push(
-            "Programs got a clean environment (PATH, LANG), so that the result can be compared elsewhere; --keep-env \
-             hands down this one, --env NAME a variable of it."
-                .to_owned(),
-        );
+        notes.push(CLEANED.to_owned());
     }
     if let Some(fixed) = &fixed {
-        notes.extend(fixed.record(&missing, &mut environment));
+        notes.extend(fixed.record(&outcome.missing, &mut environment));
     }
     notes.extend(small_memory(session.launcher.floor(), &commands));
     let document = Document {
@@ -196,6 +177,27 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         environment,
     };
     conclude(args, &judge, document, stopped)
+}
+
+/// The note where nobody asked for a clean environment.
+const CLEANED: &str = "Programs got a clean environment (PATH, LANG), so that the result can be compared elsewhere; \
+    --keep-env hands down this one, --env NAME a variable of it.";
+
+/// Variables of an environment.
+type Variables = Vec<(OsString, OsString)>;
+
+/// What is held constant in the programs, and the clean environment that they get.
+fn held(args: &Args, judge: &Judge) -> Result<(Option<Fixed>, Option<Variables>), Failure> {
+    let fixed = args.fixed.fixed();
+    if !judge.clean_env(args) {
+        return Ok((fixed, None));
+    }
+    let variables = clean_environment(&args.env)?;
+    let fixed = fixed.unwrap_or_else(|| Fixed::new(&[]));
+    Ok((
+        Some(fixed.with_environment(variables.clone())),
+        Some(variables),
+    ))
 }
 
 /// The commands with what was collected of them.

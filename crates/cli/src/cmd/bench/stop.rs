@@ -33,6 +33,9 @@ pub(super) enum Rule {
     Default(usize, usize),
 }
 
+/// Whether what was collected in so many rounds decides the comparisons.
+pub(super) type Decided<'a> = dyn Fn(&[Collected], usize) -> bool + 'a;
+
 /// What the user says about the number of rounds.
 pub(super) struct Wish<'a> {
     pub(super) rounds: Option<usize>,
@@ -140,7 +143,7 @@ impl Rule {
         rounds: usize,
         start: Instant,
         all: &[Collected],
-        decided: &dyn Fn(&[Collected], usize) -> bool,
+        decided: &Decided<'_>,
     ) -> bool {
         let elapsed = start.elapsed();
         let share = u32::try_from(all.len()).unwrap_or(u32::MAX);

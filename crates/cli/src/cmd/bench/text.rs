@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anstyle::Style;
 
-use super::document::{Command, Compared, Document, Metric};
+use super::document::{Command, Compared, Document, GateRow, Metric};
 use super::sentence;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
@@ -20,7 +20,11 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         }
     }
     for gate in &document.gates {
-        broken(out, gate.style(), &gate.line())?;
+        // One line for each gate where scripts read it.
+        match width::columns() {
+            Some(_) => broken(out, gate_style(gate), &gate_line(gate))?,
+            None => writeln!(out, "{}", paint(gate_style(gate), &gate_line(gate)))?,
+        }
     }
     let heading = format!(
         "{} of {}, {} of warm-up, seed {}",
@@ -51,6 +55,29 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         broken(out, DIM, line)?;
     }
     Ok(())
+}
+
+/// What a gate says, in one line.
+pub(super) fn gate_line(gate: &GateRow) -> String {
+    let who = match (&gate.other, &gate.base) {
+        (Some(other), Some(base)) => format!(", {other} against {base}"),
+        _ => String::new(),
+    };
+    format!(
+        "gate {} {} %{who}: {} ({})",
+        gate.metric,
+        significant(gate.limit * 100.0),
+        gate.outcome,
+        gate.explanation
+    )
+}
+
+fn gate_style(gate: &GateRow) -> Style {
+    match gate.outcome.as_str() {
+        "passed" => GOOD,
+        "regressed" => BAD,
+        _ => WARN,
+    }
 }
 
 /// A sentence in lines that fit, broken at words.
