@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                 })?;
             match finished.interrupted {
                 Some(_) => Outcome(130),
-                None => Outcome(finished.exit.shell_code()),
+                None => Outcome(finished.exit().shell_code()),
             }
         }
         None => {
