@@ -85,12 +85,12 @@ impl Repeats {
     /// over, or the counts of each command are all equal, and confirmed where they differ between commands.
     #[must_use]
     pub fn enough(&self, runs: usize, differ: Differ, in_time: bool) -> bool {
-        let go_on = match differ {
+        let wanted = match differ {
             Differ::Nowhere => false,
             Differ::BetweenCommands => runs < CONFIRMED,
             Differ::WithinCommand => true,
         };
-        runs >= self.max || runs >= self.min && !(go_on && in_time)
+        runs >= self.max || runs >= self.min && !(wanted && in_time)
     }
 }
 

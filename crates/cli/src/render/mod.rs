@@ -8,4 +8,5 @@ pub(crate) mod markup;
 pub(crate) mod page;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod waiting;
 pub(crate) mod width;

@@ -354,7 +354,7 @@ fn a_baseline_is_good_in_another_directory_and_environment() {
     let (status, text) = gate(&clean, "1003", &[]);
     assert_eq!(status, 3, "{text}");
     assert!(text.contains("+0.3"), "{text}");
-    // What differs is listed by name, each where it can be let go.
+    // What differs is listed by name, each with the option that ignores it.
     let (status, text) = gate(&kept, "1000", &[]);
     assert_eq!(status, 4, "{text}");
     let text = text.replace('\n', " ");
