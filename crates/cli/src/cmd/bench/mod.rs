@@ -102,13 +102,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         timeout: args.timeout,
         capture: Capture::new()?,
     };
-    // Opened before the runs: a wrong path must not cost them. What exists is kept until the end.
-    let mut environment = Environment::gather(args.aslr, &setting.cpus);
-    environment.clean_env = clean.is_some();
-    environment.set_variables(clean.unwrap_or_else(|| std::env::vars_os().collect()));
-    for job in &jobs {
-        environment.add_command(&job.argv, Some(&job.program));
-    }
+    let mut environment = record(args, &setting, clean);
     let seed = args.seed.unwrap_or_else(fresh_seed);
 
     for job in &jobs {
@@ -198,6 +192,17 @@ fn held(args: &Args, judge: &Judge) -> Result<(Option<Fixed>, Option<Variables>)
         Some(fixed.with_environment(variables.clone())),
         Some(variables),
     ))
+}
+
+/// The record of what the result depends on.
+fn record(args: &Args, setting: &Setting<'_>, clean: Option<Variables>) -> Environment {
+    let mut environment = Environment::gather(args.aslr, &setting.cpus);
+    environment.clean_env = clean.is_some();
+    environment.set_variables(clean.unwrap_or_else(|| std::env::vars_os().collect()));
+    for job in setting.jobs {
+        environment.add_command(&job.argv, Some(&job.program));
+    }
+    environment
 }
 
 /// The commands with what was collected of them.
