@@ -8,7 +8,8 @@ const MAX_LINES: usize = 600;
 
 /// Library crates: they never print and never exit.
 const LIBRARIES: &[&str] = &[
-    "perf", "count", "events", "engine", "sample", "profile", "stats", "lab",
+    "model", "perf", "count", "events", "engine", "sample", "profile", "stats", "system", "run",
+    "lab",
 ];
 
 /// Macros that print.

@@ -20,9 +20,9 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
-use crate::runner::{Launch, Stop};
-use crate::session::dev_null;
-use crate::source::virtual_pmu;
+use truecount_run::runner::{Launch, Stop};
+use truecount_run::session::dev_null;
+use truecount_run::source::virtual_pmu;
 
 /// Pages of the loop of page faults.
 const PAGES: usize = 128;

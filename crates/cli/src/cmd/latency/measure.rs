@@ -8,8 +8,8 @@ use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Picture};
 use crate::render::{self, charts::Frame};
-use crate::runner::{Launch, Signals, resolve};
-use crate::source::virtual_pmu;
+use truecount_run::runner::{Launch, Signals, resolve};
+use truecount_run::source::virtual_pmu;
 
 /// Measures, then writes what was asked for: the result first.
 pub(super) fn run(args: &Args) -> CmdResult {
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
     for row in &mut run.rows {
         row.loads = code::loads(timed, &row.at);
     }
-    run.command = crate::runner::command_line(&args.command);
+    run.command = truecount_run::runner::command_line(&args.command);
     run.program = timed.display().to_string();
     run.exit = ran.ended.exit.shell_code();
     run.notes = notes(&run, ran.notes());

@@ -10,9 +10,9 @@ use super::setup::NotTested;
 use super::who::Who;
 use super::{Args, Released};
 use crate::cmd::run::Names;
-use crate::env_record::Environment;
-use crate::fixed::Factor;
-use crate::model::SourceKind;
+use truecount_model::SourceKind;
+use truecount_run::determinism::Factor;
+use truecount_run::env_record::Environment;
 
 /// The probability that so much of the distances from the median falls to `counts`, if runs of both
 /// kinds vary alike: a permutation test (9,999 shuffles with a fixed seed).

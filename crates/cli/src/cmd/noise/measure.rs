@@ -13,9 +13,9 @@ use super::who::{Numbers, Sample, Who};
 use super::{Args, Count, Released};
 use crate::cmd::run::{Names, Wish, functions_of};
 use crate::failure::Failure;
-use crate::fixed::Factor;
-use crate::session::Session;
-use crate::source::virtual_pmu::Ran;
+use truecount_run::determinism::Factor;
+use truecount_run::session::Session;
+use truecount_run::source::virtual_pmu::Ran;
 
 /// Functions by program, module and name, with their instructions.
 pub(super) type Functions = BTreeMap<(String, String, String), u64>;
@@ -259,9 +259,9 @@ fn tried(args: &Args, first: &Sample, directory: &Path) -> (Vec<Factor>, Vec<Not
         match setup::refusal(factor, directory) {
             None => factors.push(factor),
             Some(reason) => {
-                not_tested.push(NotTested::factor(&crate::fixed::Missing::new(
-                    factor, reason,
-                )));
+                not_tested.push(NotTested::factor(
+                    &truecount_run::determinism::Missing::new(factor, reason),
+                ));
             }
         }
     }

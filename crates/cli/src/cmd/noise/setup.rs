@@ -14,8 +14,8 @@ use truecount_stats::Rng;
 
 use super::Released;
 use crate::failure::Failure;
-use crate::fixed::directory::Directory;
-use crate::fixed::{Factor, Fixed, Loose, Missing, allowed_cpus, pid};
+use truecount_run::determinism::mount_ns::Directory;
+use truecount_run::determinism::{Factor, Fixed, Loose, Missing, allowed_cpus, pid};
 
 /// Largest growth of the environment, bytes.
 const GROWTH: u64 = 4096;

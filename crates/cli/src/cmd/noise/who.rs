@@ -7,13 +7,14 @@ use super::setup::Setup;
 use super::{Args, Count};
 use crate::cmd::run::{Wish, wishes};
 use crate::failure::Failure;
-use crate::fixed::{Factor, Fixed, Missing};
-use crate::model::{Precision, SourceKind};
-use crate::runner::Launch;
-use crate::session::Session;
-use crate::source::virtual_pmu::{self, Ran};
-use crate::source::{Choice, Ended, Native, Reason, Run, Source as _, Target, hardware_available};
-use crate::wanted::{self, WantedGroup};
+use truecount_model::Reason;
+use truecount_model::{Precision, SourceKind};
+use truecount_run::determinism::{Factor, Fixed, Missing};
+use truecount_run::request::{self, RequestGroup};
+use truecount_run::runner::Launch;
+use truecount_run::session::Session;
+use truecount_run::source::virtual_pmu::{self, Ran};
+use truecount_run::source::{Choice, Ended, Native, Run, Source as _, Target, hardware_available};
 
 /// What one run gave.
 pub(super) struct Sample {
@@ -48,7 +49,7 @@ pub(super) enum Who {
         functions: bool,
     },
     Hardware {
-        groups: Vec<WantedGroup>,
+        groups: Vec<RequestGroup>,
     },
 }
 
@@ -87,7 +88,7 @@ impl Who {
 
     fn hardware(event: &str) -> Result<Self, Failure> {
         Ok(Self::Hardware {
-            groups: wanted::resolve(event, &Machine::this(), false)?,
+            groups: request::resolve(event, &Machine::this(), false)?,
         })
     }
 
@@ -181,7 +182,7 @@ impl Who {
         setup: &Setup,
         quiet: bool,
     ) -> Result<Count, Failure> {
-        let null = crate::session::dev_null()?;
+        let null = truecount_run::session::dev_null()?;
         let launch = Launch {
             argv: &setup.argv,
             stdio: [Some(&null), Some(&null), quiet.then_some(&null)],
@@ -290,8 +291,8 @@ impl Numbers {
 mod tests {
     use super::*;
     use crate::cmd::noise::Released;
-    use crate::runner::Exit;
     use std::path::Path;
+    use truecount_run::runner::Exit;
     use truecount_stats::Rng;
 
     fn sample(pid: i32, missing: Vec<Missing>) -> Count {

@@ -10,11 +10,11 @@ use truecount_sample::abi::record as rt;
 use truecount_stats::Schedule;
 
 use crate::failure::Failure;
-use crate::runner::wait::Ticker;
-use crate::runner::{Hook, Launch, Launcher, Stop, resolve};
 use crate::sampling::choose::ChosenEvent;
 use crate::sampling::{Chosen, Opened, Scope};
-use crate::session::{dev_null, launch_failure};
+use truecount_run::runner::wait::Ticker;
+use truecount_run::runner::{Hook, Launch, Launcher, Stop, resolve};
+use truecount_run::session::{dev_null, launch_failure};
 
 /// How often the rings are emptied.
 const DRAIN: Duration = Duration::from_millis(5);
@@ -186,7 +186,7 @@ fn once(
     };
     let opened: RefCell<Option<Opened>> = RefCell::new(None);
     let ran: RefCell<Ran> = RefCell::new(Ran::default());
-    let mut hook = |pid: i32| -> Result<(), Failure> {
+    let mut hook = |pid: i32| -> Result<(), truecount_run::Error> {
         let Some(cell) = cell else { return Ok(()) };
         let per_second = sampling::per_second(cell.event, outcome.cycles_per_second);
         let attr = cell

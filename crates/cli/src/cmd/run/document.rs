@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Args, Wish};
-use crate::env_record::Environment;
-use crate::model::{Reading, SourceKind};
-use crate::runner::Exit;
-use crate::source::virtual_pmu::{Ran, Thread};
+use truecount_model::{Reading, SourceKind};
+use truecount_run::env_record::Environment;
+use truecount_run::runner::Exit;
+use truecount_run::source::virtual_pmu::{Ran, Thread};
 
 /// Everything that one run told.
 #[derive(Serialize)]

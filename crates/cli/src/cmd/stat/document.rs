@@ -4,11 +4,11 @@ use std::ffi::OsString;
 
 use serde::Serialize;
 
-use crate::env_record::Environment;
-use crate::metrics::{SumRow, Values};
-use crate::model::{Reading, SourceKind};
-use crate::runner::Exit;
-use crate::source::{Measurement, Source, Target};
+use truecount_model::{Reading, SourceKind};
+use truecount_run::env_record::Environment;
+use truecount_run::metrics::{SumRow, Values};
+use truecount_run::runner::Exit;
+use truecount_run::source::{Measurement, Source, Target};
 
 /// Everything that one run told.
 #[derive(Serialize)]

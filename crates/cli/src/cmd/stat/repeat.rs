@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::render::number::{compact, exact};
 use crate::render::style::{DIM, GOOD, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
-use crate::session::Session;
-use crate::source::{Measurement, Run, Source};
+use truecount_model::number::{compact, exact};
+use truecount_run::session::Session;
+use truecount_run::source::{Measurement, Run, Source};
 
 /// One event over all runs.
 #[derive(Debug, Serialize)]
@@ -92,7 +92,7 @@ pub(super) fn runs(
             };
             failed = failed.or(Some(code).filter(|&code| code != 0));
         }
-        crate::fixed::merge(&mut missing, std::mem::take(&mut measurement.missing));
+        truecount_run::determinism::merge(&mut missing, std::mem::take(&mut measurement.missing));
     }
     let first = all.first();
     let events = first
@@ -123,7 +123,7 @@ pub(super) fn runs(
         .collect();
     let (shown, made) = (middle(&all), all.len());
     if shown >= made {
-        return Err(trouble.unwrap_or_else(|| Failure::new(125, "there was no run")));
+        return Err(trouble.map_or_else(|| Failure::new(125, "there was no run"), Into::into));
     }
     let mut measurement = all.swap_remove(shown);
     measurement.missing = missing;
@@ -144,7 +144,7 @@ pub(super) fn runs(
             failed,
             events,
         }),
-        trouble,
+        trouble: trouble.map(Into::into),
     })
 }
 
