@@ -73,6 +73,35 @@ impl Verdict {
     }
 }
 
+/// Whether something must be subtracted from instruction counts, and may be: [`subtraction`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Subtraction {
+    /// Each occurrence of the event adds one instruction: subtract it.
+    Right,
+    /// It adds nothing here (a virtual machine's counters, say): instructions are exact by themselves.
+    NotNeeded,
+}
+
+/// Tries on this thread, once a process, whether what a difference subtracts is what was added. Whoever subtracts the
+/// event elsewhere (around a command, on a CPU) must have asked: a table can be wrong for a CPU, and hypervisors count
+/// otherwise.
+///
+/// # Errors
+/// [`Error`]: it is neither, or cannot be tried (no counters, no such event).
+pub fn subtraction(special: Special) -> Result<Subtraction, Error> {
+    match crate::Counter::<crate::Fence>::open(special.name()) {
+        Ok(_) => Ok(Subtraction::Right),
+        Err(error) => {
+            let found = *FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+            match found {
+                Some((_, Verdict::NotCounted)) => Ok(Subtraction::NotNeeded),
+                _ => Err(error),
+            }
+        }
+    }
+}
+
 /// What loops of constant length counted while interrupts came in.
 #[derive(Debug, Default)]
 struct Trial {

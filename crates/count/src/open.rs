@@ -212,7 +212,8 @@ impl Options {
                     },
                 });
             }
-            let part = self.part(event, encoding, encoding.pinned)?;
+            let pinned = encoding.pinned || hardware && !self.inherit;
+            let part = self.part(event, encoding, pinned)?;
             return self.counting(event, encoding, Reader::Syscall, part);
         }
         let why = if self.mode == Mode::Safe {
@@ -229,7 +230,8 @@ impl Options {
                 Err(reason) => reason,
             }
         };
-        let part = self.part(event, encoding, encoding.pinned)?;
+        // Pinned: one that shared its counter would give nothing for the regions in which it was off it.
+        let part = self.part(event, encoding, true)?;
         if part.page_serves() {
             return self.counting(event, encoding, Reader::Safe, part);
         }
