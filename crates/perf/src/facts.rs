@@ -175,7 +175,7 @@ impl PmuFact {
         let names = Pmu::names(root)?;
         let fact = |name: String| {
             let number = |file: &str| {
-                let number = root.number(&format!("{}/{name}/{file}", Pmu::FOLDER))?;
+                let number = root.number(&format!("{}/{name}/{file}", Pmu::DIRECTORY))?;
                 u32::try_from(number).ok()
             };
             let core = Pmu::is_core_directory(root, &name);

@@ -8,7 +8,7 @@ use truecount_events::{Event, Expression, GroupExpr, Head, Kind, Machine, Modifi
 use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use crate::error::{Error, ErrorKind};
-use crate::runner::{Finished, Usage};
+use crate::result::{RunResult, Usage};
 
 /// A quantity of `wait4`, or the wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,8 +76,8 @@ impl Resource {
             .find(|resource| resource.name() == name)
     }
 
-    /// The value of a finished run.
-    pub fn of(self, run: &Finished) -> u64 {
+    /// The value of a run; `None` where the kernel did not tell what the command used.
+    pub fn of(self, run: &RunResult) -> Option<u64> {
         let Usage {
             user_ns,
             system_ns,
@@ -86,8 +86,8 @@ impl Resource {
             major_faults,
             voluntary_switches,
             involuntary_switches,
-        } = run.usage;
-        match self {
+        } = run.usage?;
+        Some(match self {
             Self::Wall => run.wall_ns,
             Self::User => user_ns,
             Self::System => system_ns,
@@ -97,7 +97,7 @@ impl Resource {
             Self::MinorFaults => minor_faults,
             Self::MajorFaults => major_faults,
             Self::ContextSwitches => voluntary_switches.saturating_add(involuntary_switches),
-        }
+        })
     }
 
     /// The resource that tells the same as a software event without filter.

@@ -8,8 +8,9 @@ use truecount_perf::fake::FakeKernel;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::result::RunResult;
 use crate::session::Session;
-use crate::source::{Interval, Measurement, Run, Target, fits_on};
+use crate::source::{Interval, Run, Target, fits_on};
 use truecount_model::Reason;
 use truecount_model::{Precision, SourceKind};
 
@@ -38,7 +39,7 @@ impl Source for Scripted {
         _session: &mut Session,
         _run: &Run<'_>,
         _interval: Option<Interval<'_>>,
-    ) -> Result<Measurement, Error> {
+    ) -> Result<RunResult, Error> {
         Err(Error::new(ErrorKind::Setup, "this source only plans"))
     }
 }

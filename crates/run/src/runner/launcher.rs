@@ -16,9 +16,10 @@ use super::zygote::{
     FLAG_DIRECTORY, FLAG_ENVIRONMENT, FLAG_EXEC, FLAG_FILES, FLAG_GETRANDOM, FLAG_GROUP, FLAG_HOLD,
     FLAG_IN_TURN, FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared,
 };
-use super::{Finished, Launch, LaunchError, Signals};
+use super::{Launch, LaunchError, Signals};
 use crate::determinism::{Answers, Calls, Factor, Fixed, Missing};
 use crate::error::Error;
+use crate::result::{Ended, RunResult};
 
 /// What to do while the new process stands still before `execve`: open counters on its pid.
 pub type Hook<'h> = &'h mut dyn FnMut(i32) -> Result<(), Error>;
@@ -94,7 +95,7 @@ impl Launcher {
         program: &Path,
         hook: Option<Hook<'_>>,
         ticker: Option<Ticker<'_>>,
-    ) -> Result<Finished, LaunchError> {
+    ) -> Result<RunResult, LaunchError> {
         let page = self.shared.page();
         page.exec_errno.store(0, Ordering::Relaxed);
         page.affinity_errno.store(0, Ordering::Relaxed);
@@ -160,20 +161,19 @@ impl Launcher {
             errno => return Err(LaunchError::Exec(errno)),
         }
         let started = page.started_ns.load(Ordering::Acquire);
-        Ok(Finished {
-            pid,
-            exit: waited.exit,
+        Ok(RunResult {
+            ended: Some(Ended {
+                pid: Some(pid),
+                exit: waited.exit,
+                timed_out: waited.timed_out,
+                aslr_refused: page.aslr_errno.load(Ordering::Acquire) != 0,
+            }),
             wall_ns: waited.ended_ns.saturating_sub(started),
-            usage: waited.usage,
-            timed_out: waited.timed_out,
+            usage: Some(waited.usage),
             interrupted: waited.interrupted,
-            aslr_errno: page.aslr_errno.load(Ordering::Acquire),
+            missing: std::mem::take(&mut self.missing),
+            ..RunResult::default()
         })
-    }
-
-    /// What the last run was to hold constant and did not.
-    pub fn missing(&mut self) -> Vec<Missing> {
-        std::mem::take(&mut self.missing)
     }
 
     /// Answers the new process, which has sent the number of its listener; `None`, and why, where it has none.

@@ -7,9 +7,10 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::virtual_pmu::{self, Refusal, VirtualPmu, event_of};
-use super::{Interval, Measurement, Native, Reason, Run, Source, Target};
+use super::{Interval, Native, Reason, Run, Source, Target};
 use crate::error::Error;
 use crate::request::{EventRequest, RequestGroup};
+use crate::result::RunResult;
 use crate::session::Session;
 use truecount_model::SourceKind;
 
@@ -35,7 +36,7 @@ impl Automatic {
         session: &mut Session,
         run: &Run<'_>,
         interval: Option<Interval<'_>>,
-    ) -> Result<Measurement, Error> {
+    ) -> Result<RunResult, Error> {
         self.kind = SourceKind::Software;
         Native::without(reason).run(session, run, interval)
     }
@@ -75,7 +76,7 @@ impl Source for Automatic {
         session: &mut Session,
         run: &Run<'_>,
         interval: Option<Interval<'_>>,
-    ) -> Result<Measurement, Error> {
+    ) -> Result<RunResult, Error> {
         let engine = run.target == Target::Command
             && interval.is_none()
             && run.groups.iter().any(|group| {

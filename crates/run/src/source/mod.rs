@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::request::{EventRequest, RequestGroup};
-use crate::runner::{Exit, Launch};
+use crate::result::RunResult;
+use crate::runner::Launch;
 use crate::session::Session;
 use truecount_model::{Reading, Reason, SourceKind};
 
@@ -81,37 +82,6 @@ pub struct Interval<'i> {
     pub each: &'i mut dyn FnMut(Duration, Vec<Reading>),
 }
 
-/// How the command ended.
-#[derive(Debug, Clone, Copy)]
-pub struct Ended {
-    /// The number of its process, where the source tells.
-    pub pid: Option<i32>,
-    /// Its status.
-    pub exit: Exit,
-    /// truecount ended it because of the time limit.
-    pub timed_out: bool,
-    /// Randomisation of addresses could not be switched off.
-    pub aslr_refused: bool,
-}
-
-/// What one run gave.
-pub struct Measurement {
-    /// The command, if there was one.
-    pub ended: Option<Ended>,
-    /// From `execve` (or from the start of counting) to the end.
-    pub wall_ns: u64,
-    /// One reading for each metric, in the order asked.
-    pub readings: Vec<Reading>,
-    /// Times and memory that come with every run, unless they were asked for as metrics.
-    pub resources: Vec<Reading>,
-    /// The signal by which the user stopped it.
-    pub interrupted: Option<i32>,
-    /// What was to be held constant and was not.
-    pub missing: Vec<crate::determinism::Missing>,
-    /// What the reader should know.
-    pub notes: Vec<String>,
-}
-
 /// Something that runs a command and counts.
 pub trait Source {
     /// Who counts the events.
@@ -132,7 +102,7 @@ pub trait Source {
         session: &mut Session,
         run: &Run<'_>,
         interval: Option<Interval<'_>>,
-    ) -> Result<Measurement, Error>;
+    ) -> Result<RunResult, Error>;
 }
 
 /// The source for `--source`.

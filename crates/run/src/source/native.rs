@@ -7,11 +7,12 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use super::counters::{self, Counters, Place};
-use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
+use super::{Interval, Reason, Run, Source, Target};
 use crate::error::{Error, ErrorKind};
 use crate::request::{EventRequest, RequestGroup, Resource, What};
+use crate::result::RunResult;
+use crate::runner::Hook;
 use crate::runner::wait::{Ticker, now_ns, wait_without_command};
-use crate::runner::{Finished, Hook};
 use crate::session::{Session, launch_failure};
 use truecount_model::{Reading, SourceKind};
 
@@ -76,7 +77,7 @@ impl Source for Native {
         session: &mut Session,
         run: &Run<'_>,
         interval: Option<Interval<'_>>,
-    ) -> Result<Measurement, Error> {
+    ) -> Result<RunResult, Error> {
         let has_events = run
             .groups
             .iter()
@@ -144,19 +145,13 @@ impl Source for Native {
             _ => Vec::new(),
         };
         let of_command = finished.as_ref().filter(|_| run.target == Target::Command);
-        Ok(Measurement {
+        let readings = readings(self, run.groups, open.as_ref(), of_command);
+        Ok(RunResult {
             wall_ns,
-            readings: readings(self, run.groups, open.as_ref(), of_command),
+            readings,
             resources,
-            ended: finished.map(|finished| Ended {
-                pid: Some(finished.pid),
-                exit: finished.exit,
-                timed_out: finished.timed_out,
-                aslr_refused: finished.aslr_errno != 0,
-            }),
             interrupted,
-            missing: session.launcher.missing(),
-            notes: Vec::new(),
+            ..finished.unwrap_or_default()
         })
     }
 }
@@ -167,7 +162,7 @@ fn readings(
     source: &Native,
     groups: &[RequestGroup],
     counters: Option<&Counters>,
-    finished: Option<&Finished>,
+    finished: Option<&RunResult>,
 ) -> Vec<Reading> {
     let mut slots = counters.map(Counters::read).unwrap_or_default().into_iter();
     groups
@@ -194,9 +189,9 @@ fn readings(
         .collect()
 }
 
-fn of_resource(wanted: &EventRequest, resource: Resource, finished: Option<&Finished>) -> Reading {
-    match finished {
-        Some(finished) => Reading::software(&wanted.name, resource.unit(), resource.of(finished)),
+fn of_resource(wanted: &EventRequest, resource: Resource, finished: Option<&RunResult>) -> Reading {
+    match finished.and_then(|finished| resource.of(finished)) {
+        Some(value) => Reading::software(&wanted.name, resource.unit(), value),
         None => Reading::missing(
             &wanted.name,
             resource.unit(),
@@ -206,7 +201,7 @@ fn of_resource(wanted: &EventRequest, resource: Resource, finished: Option<&Fini
 }
 
 /// The resources that were not asked for as metrics.
-fn resources(groups: &[RequestGroup], finished: &Finished) -> Vec<Reading> {
+fn resources(groups: &[RequestGroup], finished: &RunResult) -> Vec<Reading> {
     let asked = |resource: Resource| {
         groups
             .iter()
@@ -221,6 +216,9 @@ fn resources(groups: &[RequestGroup], finished: &Finished) -> Vec<Reading> {
     ]
     .into_iter()
     .filter(|&resource| !asked(resource))
-    .map(|resource| Reading::software(resource.name(), resource.unit(), resource.of(finished)))
+    .filter_map(|resource| {
+        let value = resource.of(finished)?;
+        Some(Reading::software(resource.name(), resource.unit(), value))
+    })
     .collect()
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use truecount_engine::step::{self, StepError, StepOptions, StepTotals};
 use truecount_engine::xlate::facts::Event as StaticEvent;
 
-use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
+use super::{Interval, Reason, Run, Source, Target};
 use crate::determinism::{Answers, Factor, Fixed};
 use crate::error::{Error, ErrorKind};
 use crate::request::{EventRequest, RequestGroup, What};
+use crate::result::{Ended, RunResult};
 use crate::runner::{Exit, exec_failure};
 use crate::session::Session;
 use truecount_model::{Precision, Reading, SourceKind};
@@ -71,7 +72,7 @@ impl Source for Step {
         session: &mut Session,
         run: &Run<'_>,
         interval: Option<Interval<'_>>,
-    ) -> Result<Measurement, Error> {
+    ) -> Result<RunResult, Error> {
         let (program, launch) = super::command::whole(run, interval.as_ref(), "single-stepping")?;
         let (mut command, mut missing) = super::command::prepare(program, launch)?;
         let mask = session.signals.original();
@@ -158,7 +159,7 @@ impl Source for Step {
             aslr_refused: false,
         };
         let whole = totals.is_whole();
-        Ok(Measurement {
+        Ok(RunResult {
             wall_ns: u64::try_from(totals.elapsed.as_nanos()).unwrap_or(u64::MAX),
             readings: run
                 .groups
@@ -166,11 +167,11 @@ impl Source for Step {
                 .flat_map(|group| &group.members)
                 .map(|wanted| self.reading(wanted, totals.instructions(), whole))
                 .collect(),
-            resources: Vec::new(),
             ended: Some(ended),
             interrupted,
             missing,
             notes: vec![note(&totals)],
+            ..RunResult::default()
         })
     }
 }

@@ -1,7 +1,8 @@
 //! The virtual PMU of `truecount-engine`: exact, near native speed, needs no PMU; x86-64 Linux.
 //!
 //! The program runs with its code translated; the translated code counts itself. What may make a
-//! total less than the program's whole is collected in [`Ran`] and decides what is called exact.
+//! total less than the program's whole is collected in [`Executed`](crate::result::Executed) and decides what is
+//! called exact.
 
 mod cache;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -11,154 +12,22 @@ pub use cache::{clear as clear_cache, keep_translations};
 
 use std::path::Path;
 
-use truecount_engine::xlate::facts::{Counts, Event as StaticEvent};
+use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use super::command::{static_event, whole};
 use super::counters::needs_hardware;
-use super::{Ended, Interval, Measurement, Reason, Run, Source, Target};
+use super::{Interval, Reason, Run, Source, Target};
 use crate::error::Error;
 use crate::request::{EventRequest, What};
+use crate::result::RunResult;
 use crate::runner::{Launch, Signals, exec_failure, known_format};
 use crate::session::Session;
+use truecount_model::SourceKind;
 use truecount_model::number::time;
-use truecount_model::{Precision, Reading, SourceKind};
-
-/// One thread of one process image (a program that a process executed).
-#[cfg_attr(
-    not(all(target_os = "linux", target_arch = "x86_64")),
-    allow(dead_code, reason = "only the engine makes one")
-)]
-#[derive(Debug, Clone, serde::Serialize)]
-pub struct Thread {
-    /// Process.
-    pub pid: u32,
-    /// Thread.
-    pub tid: u32,
-    /// Process that started this one.
-    pub parent: u32,
-    /// File name of the program.
-    pub program: String,
-    /// User-mode instructions retired.
-    pub instructions: u64,
-    /// Every event, where the run counted more than instructions.
-    #[serde(skip)]
-    pub counts: Option<Counts>,
-    /// Those that were asked for, by name.
-    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
-    pub events: serde_json::Map<String, serde_json::Value>,
-    /// Identifies the process image within the run: the number of its first thread.
-    #[serde(skip)]
-    pub image: u32,
-}
-
-/// What a run under the virtual PMU gave.
-#[cfg_attr(
-    not(all(target_os = "linux", target_arch = "x86_64")),
-    allow(dead_code, reason = "only the engine makes one")
-)]
-pub struct Ran {
-    /// How the program ended.
-    pub ended: Ended,
-    /// From before the start to the end, engine included.
-    pub wall_ns: u64,
-    /// The signal by which the user stopped it.
-    pub interrupted: Option<i32>,
-    /// Every thread, in order of appearance.
-    pub threads: Vec<Thread>,
-    /// What was to be held constant and was not.
-    pub missing: Vec<crate::determinism::Missing>,
-    /// Programs that ran without being counted.
-    pub uncounted: u32,
-    /// Processes that were still running when the program ended.
-    pub outlived: usize,
-    /// The blocks executed, where the run counted them.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    pub blocks: Option<truecount_engine::virt::Blocks>,
-    /// The time of chosen blocks, where the run took it.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    pub times: Option<truecount_engine::virt::Times>,
-    /// Blocks of code that had to be translated.
-    pub translated_blocks: u64,
-    /// Blocks of code that came from earlier runs.
-    pub cached_blocks: u64,
-    /// Why translations are not kept although they should be.
-    pub cache_problem: Option<String>,
-}
-
-impl Thread {
-    /// One event of this thread, if the run counted it.
-    pub fn event(&self, event: StaticEvent) -> Option<u64> {
-        match (event, &self.counts) {
-            (StaticEvent::Instructions, _) => Some(self.instructions),
-            (event, Some(counts)) => counts.get(event as usize).copied(),
-            (_, None) => None,
-        }
-    }
-}
 
 /// Counted when the user names nothing. Only the running total: translations are kept for it, and
 /// a program that opens counters itself gets them.
 pub(super) const DEFAULT: &str = "instructions:u";
-
-impl Ran {
-    /// The sum over all threads, if the run counted the event.
-    pub fn event(&self, event: StaticEvent) -> Option<u64> {
-        self.threads.iter().try_fold(0u64, |sum, thread| {
-            Some(sum.wrapping_add(thread.event(event)?))
-        })
-    }
-
-    /// Exact when the program and its children ran to their own end and all were counted.
-    pub fn precision(&self) -> Precision {
-        let cut = self.interrupted.is_some()
-            || self.ended.timed_out
-            || self.ended.exit.signal == Some(libc::SIGKILL);
-        if cut || self.uncounted > 0 || self.outlived > 0 {
-            Precision::Counted
-        } else {
-            Precision::Exact
-        }
-    }
-
-    /// A count as a reading.
-    pub fn reading(&self, wanted: &EventRequest, event: StaticEvent) -> Reading {
-        let Some(value) = self.event(event) else {
-            return Reason::new("not counted in this run").missing(&wanted.name, &wanted.unit);
-        };
-        Reading {
-            event: wanted.name.clone(),
-            value: Some(value),
-            unit: wanted.unit.clone(),
-            scale: wanted.scale,
-            source: Some(SourceKind::Virtual),
-            precision: Some(self.precision()),
-            enabled_ns: None,
-            running_ns: None,
-            reason: None,
-            hint: None,
-        }
-    }
-
-    /// What the reader should know about this run.
-    pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.uncounted > 0 {
-            notes.push(format!(
-                "{} program(s) ran without being counted (setuid, 32-bit, or not traceable): the \
-                 count is not the whole.",
-                self.uncounted
-            ));
-        }
-        if self.outlived > 0 {
-            notes.push(format!(
-                "{} process(es) outlived the program; they were counted until its end.",
-                self.outlived
-            ));
-        }
-        notes.extend(self.cache_problem.clone());
-        notes
-    }
-}
 
 /// Whether the engine is in this build and works on this architecture.
 pub fn available() -> Result<(), Reason> {
@@ -214,7 +83,7 @@ pub fn execute(
     program: &Path,
     launch: &Launch<'_>,
     per_block: bool,
-) -> Result<Ran, Refusal> {
+) -> Result<RunResult, Refusal> {
     if !known_format(program) {
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
@@ -240,7 +109,7 @@ pub fn execute_timed(
     program: &Path,
     launch: &Launch<'_>,
     watched: truecount_engine::virt::Watched,
-) -> Result<Ran, Refusal> {
+) -> Result<RunResult, Refusal> {
     engine::execute(signals, program, launch, false, Some(watched))
 }
 
@@ -281,7 +150,7 @@ impl VirtualPmu {
         session: &Session,
         run: &Run<'_>,
         interval: Option<&Interval<'_>>,
-    ) -> Result<Measurement, Refusal> {
+    ) -> Result<RunResult, Refusal> {
         let (program, launch) =
             whole(run, interval, "the virtual PMU").map_err(Refusal::Command)?;
         let wanted = || run.groups.iter().flat_map(|group| &group.members);
@@ -289,7 +158,7 @@ impl VirtualPmu {
             .filter_map(static_event)
             .any(|event| event != StaticEvent::Instructions);
         let ran = execute(&session.signals, program, launch, per_block)?;
-        let mut notes = ran.notes();
+        let mut notes = ran.virtual_notes();
         if !per_block {
             notes.push(
                 "It counts more on demand: -e instructions:u,branches:u,loads:u,stores:u,calls:u …"
@@ -302,19 +171,16 @@ impl VirtualPmu {
              with --source software.",
             time(ran.wall_ns as f64)
         ));
-        Ok(Measurement {
-            wall_ns: ran.wall_ns,
-            readings: wanted()
-                .map(|wanted| match event_of(wanted) {
-                    Ok(event) => ran.reading(wanted, event),
-                    Err(reason) => reason.missing(&wanted.name, &wanted.unit),
-                })
-                .collect(),
-            resources: Vec::new(),
-            ended: Some(ran.ended),
-            interrupted: ran.interrupted,
-            missing: ran.missing,
+        let readings = wanted()
+            .map(|wanted| match event_of(wanted) {
+                Ok(event) => ran.reading(wanted, event),
+                Err(reason) => reason.missing(&wanted.name, &wanted.unit),
+            })
+            .collect();
+        Ok(RunResult {
+            readings,
             notes,
+            ..ran
         })
     }
 }
@@ -341,74 +207,7 @@ impl Source for VirtualPmu {
         session: &mut Session,
         run: &Run<'_>,
         interval: Option<Interval<'_>>,
-    ) -> Result<Measurement, Error> {
+    ) -> Result<RunResult, Error> {
         Ok(Self::try_run(session, run, interval.as_ref())?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runner::Exit;
-
-    fn ran() -> Ran {
-        Ran {
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-            times: None,
-            ended: Ended {
-                pid: None,
-                exit: Exit {
-                    code: Some(0),
-                    signal: None,
-                },
-                timed_out: false,
-                aslr_refused: false,
-            },
-            wall_ns: 1,
-            interrupted: None,
-            threads: vec![
-                Thread {
-                    pid: 1,
-                    tid: 1,
-                    parent: 0,
-                    program: "a".into(),
-                    instructions: 5,
-                    counts: None,
-                    events: serde_json::Map::new(),
-                    image: 1,
-                };
-                2
-            ],
-            missing: Vec::new(),
-            uncounted: 0,
-            outlived: 0,
-            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-            blocks: None,
-            translated_blocks: 0,
-            cached_blocks: 0,
-            cache_problem: None,
-        }
-    }
-
-    #[test]
-    fn only_a_whole_run_is_exact() {
-        let whole = ran();
-        assert_eq!(whole.event(StaticEvent::Loads), None);
-        assert_eq!(
-            (whole.event(StaticEvent::Instructions), whole.precision()),
-            (Some(10), Precision::Exact)
-        );
-        let spoilers: [fn(&mut Ran); 5] = [
-            |ran| ran.interrupted = Some(2),
-            |ran| ran.ended.timed_out = true,
-            |ran| ran.ended.exit.signal = Some(9),
-            |ran| ran.uncounted = 1,
-            |ran| ran.outlived = 1,
-        ];
-        for spoil in spoilers {
-            let mut part = ran();
-            spoil(&mut part);
-            assert_eq!(part.precision(), Precision::Counted);
-        }
     }
 }

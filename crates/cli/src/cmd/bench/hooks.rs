@@ -71,14 +71,14 @@ impl Hook {
                 format!("interrupted during {}", self.option),
             ));
         }
-        if !finished.exit.success() {
+        if !finished.exit().success() {
             let output = capture.text();
             return Err(Failure::new(
                 125,
                 format!(
                     "{} `{line}` ended with {}{}",
                     self.option,
-                    finished.exit,
+                    finished.exit(),
                     shown(&output)
                 ),
             ));

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use truecount_lab::hunt::{Counts, Phase, Problem, Workload, open};
+use truecount_lab::discovery::{Counts, Phase, Problem, Workload, open};
 use truecount_lab::machine::interrupts_of;
 use truecount_perf::{Error, Event, EventAttr, SharedKernel};
 
@@ -134,8 +134,8 @@ impl Workload for Command<'_> {
         if self.stop.told(finished.interrupted) {
             return Err(Problem::Stopped);
         }
-        *self.exits.entry(finished.exit.to_string()).or_default() += 1;
-        self.aslr_refused |= finished.aslr_errno != 0;
+        *self.exits.entry(finished.exit().to_string()).or_default() += 1;
+        self.aslr_refused |= finished.ended.is_some_and(|ended| ended.aslr_refused);
         Ok(vec![Counts {
             events: events.iter().map(open::counted).collect(),
             interrupts: before.zip(after).map(|(b, a)| a.saturating_sub(b)),

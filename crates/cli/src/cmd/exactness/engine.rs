@@ -47,7 +47,7 @@ fn child(
     program: &Path,
     arguments: Vec<OsString>,
     stop: &Stop<'_>,
-) -> Result<(String, virtual_pmu::Ran), Failure> {
+) -> Result<(String, truecount_run::result::RunResult), Failure> {
     let mut argv = vec![OsString::from("truecount"), OsString::from("exactness")];
     argv.extend(arguments);
     let null = dev_null()?;
@@ -225,10 +225,10 @@ fn one_run(
     if ran.interrupted.is_some() {
         return Ok(None);
     }
-    if !ran.ended.exit.success() {
+    if !ran.exit().success() {
         return Err(Failure::new(
             125,
-            format!("the measured child ended with {}", ran.ended.exit),
+            format!("the measured child ended with {}", ran.exit()),
         ));
     }
     Ok(ran.event(StaticEvent::Instructions))

@@ -35,7 +35,7 @@ fn permutation(residual: &[u64], counts: &[u64]) -> f64 {
 /// A p below this calls a factor a cause, where the residual is not 0.
 const SIGNIFICANT: f64 = 0.05;
 
-/// A function in the least and in the largest run of a setting.
+/// A function in the min and in the max run of a setting.
 #[derive(Debug, Serialize)]
 pub(super) struct Divergence {
     pub(super) program: String,
@@ -53,7 +53,7 @@ impl Divergence {
     }
 }
 
-/// A region of the program's own profiles in the least and in the largest run of a setting: its self time.
+/// A region of the program's own profiles in the min and in the max run of a setting: its self time.
 #[derive(Debug, Serialize)]
 pub(super) struct Difference {
     pub(super) region: String,

@@ -56,8 +56,8 @@ pub(super) fn page(document: &Document) -> String {
         h,
         "<section><h2>Every run</h2>\n<p class=\"dim\">One factor varied, all others held constant. One dot a run, \
          from top to bottom in their order, at its distance from the median of its setting, in \
-         instructions; the axis is logarithmic to both sides. ± is half the distance between the least \
-         and the largest run.</p>\n<figure>{}</figure></section>\n",
+         instructions; the axis is logarithmic to both sides. ± is half the distance between the min \
+         and the max run.</p>\n<figure>{}</figure></section>\n",
         svg::picture(document, Frame::Page)
     );
     functions(&mut h, document);

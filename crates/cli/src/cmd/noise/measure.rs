@@ -14,8 +14,8 @@ use super::{Args, Count, Released};
 use crate::cmd::run::{Names, Wish, functions_of};
 use crate::failure::Failure;
 use truecount_run::determinism::Factor;
+use truecount_run::result::RunResult;
 use truecount_run::session::Session;
-use truecount_run::source::virtual_pmu::Ran;
 
 /// Functions by program, module and name, with their instructions.
 pub(super) type Functions = BTreeMap<(String, String, String), u64>;
@@ -24,7 +24,7 @@ pub(super) type Functions = BTreeMap<(String, String, String), u64>;
 struct Kept {
     count: u64,
     /// With the virtual PMU: the functions are in it.
-    ran: Option<Box<Ran>>,
+    ran: Option<Box<RunResult>>,
     regions: Option<Regions>,
 }
 
@@ -98,7 +98,7 @@ impl Setting {
 }
 
 /// All threads' instructions; every run counts them.
-pub(super) fn instructions(ran: &Ran) -> u64 {
+pub(super) fn instructions(ran: &RunResult) -> u64 {
     ran.event(StaticEvent::Instructions).unwrap_or_default()
 }
 

@@ -1,7 +1,7 @@
 //! What is held constant and what is varied in one run, and what cannot be varied here at all.
 //!
 //! Where the machine itself gives identical runs the same (the environment, the path, the working directory, process
-//! numbers after a while), letting go means to change it at random: that is what another user's shell, another directory
+//! numbers after a while), varying means to change it at random: that is what another user's shell, another directory
 //! or another day does.
 
 use std::ffi::{OsStr, OsString};

@@ -11,10 +11,11 @@ use truecount_model::Reason;
 use truecount_model::{Precision, SourceKind};
 use truecount_run::determinism::{Factor, Fixed, Missing};
 use truecount_run::request::{self, RequestGroup};
+use truecount_run::result::{Ended, RunResult};
 use truecount_run::runner::Launch;
 use truecount_run::session::Session;
-use truecount_run::source::virtual_pmu::{self, Ran};
-use truecount_run::source::{Choice, Ended, Native, Run, Source as _, Target, hardware_available};
+use truecount_run::source::virtual_pmu;
+use truecount_run::source::{Choice, Native, Run, Source as _, Target, hardware_available};
 
 /// What one run gave.
 pub(super) struct Sample {
@@ -26,7 +27,7 @@ pub(super) struct Sample {
     pub(super) missing: Vec<Missing>,
     pub(super) notes: Vec<String>,
     /// With the virtual PMU: the functions are in it.
-    pub(super) ran: Option<Box<Ran>>,
+    pub(super) ran: Option<Box<RunResult>>,
 }
 
 impl Sample {
@@ -198,11 +199,11 @@ impl Who {
                     virtual_pmu::execute(&session.signals, &setup.program, &launch, *functions)?;
                 Sample {
                     count: super::measure::instructions(&ran),
-                    ended: ran.ended,
+                    ended: ran.ended.unwrap_or_default(),
                     interrupted: ran.interrupted,
                     whole: ran.precision() == Precision::Exact,
                     missing: ran.missing.clone(),
-                    notes: ran.notes(),
+                    notes: ran.virtual_notes(),
                     ran: Some(Box::new(ran)),
                 }
             }

@@ -22,8 +22,9 @@ use truecount_model::number::grouped;
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
 use truecount_run::request::{self, EventRequest};
+use truecount_run::result::RunResult;
 use truecount_run::runner::{Launch, Signals, resolve};
-use truecount_run::source::virtual_pmu::{self, Ran};
+use truecount_run::source::virtual_pmu;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -179,7 +180,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
     let ran = virtual_pmu::execute(&signals, &program, &launch, per_block)?;
-    let status = ran.ended.exit.shell_code();
+    let status = ran.exit().shell_code();
     let functions = if functions {
         functions_of(&ran, &wishes, &mut Names::default())
     } else {
@@ -208,12 +209,17 @@ pub(in crate::cmd) use functions::Names;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(in crate::cmd) fn functions_of(
-    ran: &Ran,
+    ran: &RunResult,
     wishes: &[Wish],
     names: &mut Names,
 ) -> Option<Vec<Function>> {
-    let blocks = ran.blocks.as_ref()?;
-    Some(functions::functions(blocks, &ran.threads, wishes, names))
+    let blocks = ran.executed.blocks.as_ref()?;
+    Some(functions::functions(
+        blocks,
+        &ran.executed.threads,
+        wishes,
+        names,
+    ))
 }
 
 /// Where the virtual PMU does not work there is nothing to name.
@@ -229,7 +235,11 @@ impl Names {
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub(in crate::cmd) fn functions_of(_: &Ran, _: &[Wish], _: &mut Names) -> Option<Vec<Function>> {
+pub(in crate::cmd) fn functions_of(
+    _: &RunResult,
+    _: &[Wish],
+    _: &mut Names,
+) -> Option<Vec<Function>> {
     None
 }
 

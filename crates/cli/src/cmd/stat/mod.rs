@@ -22,9 +22,10 @@ use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
 use truecount_run::metrics::Asked;
 use truecount_run::request;
+use truecount_run::result::RunResult;
 use truecount_run::runner::{Launch, resolve};
 use truecount_run::session::Session;
-use truecount_run::source::{Interval, Measurement, Run, Source, Target};
+use truecount_run::source::{Interval, Run, Source, Target};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -218,7 +219,7 @@ fn once(
     source: &mut dyn Source,
     run: &Run<'_>,
     form: &mut Form<'_>,
-) -> Result<Measurement, Failure> {
+) -> Result<RunResult, Failure> {
     let Some(every) = interval.map(Duration::from_millis) else {
         return Ok(source.run(session, run, None)?);
     };

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use truecount_engine::virt::{self, LaunchError};
 
-use super::{Ran, Refusal, Thread, cache};
+use super::{Refusal, cache};
 use crate::determinism::{Answers, Factor, Fixed, Missing};
 use crate::error::{Error, ErrorKind};
+use crate::result::{Ended, Executed, RunResult, Thread};
 use crate::runner::wait::has_ended;
 use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
-use crate::source::{Ended, command};
+use crate::source::command;
 use truecount_model::Reason;
 
 /// After a time limit: how long SIGTERM may take before SIGKILL.
@@ -32,7 +33,7 @@ pub(super) fn execute(
     launch: &Launch<'_>,
     per_block: bool,
     watched: Option<virt::Watched>,
-) -> Result<Ran, Refusal> {
+) -> Result<RunResult, Refusal> {
     let (mut command, mut missing) = command::prepare(program, launch).map_err(Refusal::Command)?;
     die_with_us(&mut command);
     before_exec(&mut command, signals, launch);
@@ -85,8 +86,8 @@ pub(super) fn execute(
         .filter(|thread| !thread.ended && is_running(thread.pid))
         .map(|thread| thread.pid)
         .collect();
-    Ok(Ran {
-        ended: Ended {
+    Ok(RunResult {
+        ended: Some(Ended {
             pid: Some(pid),
             exit: Exit {
                 code: outcome.status.code(),
@@ -94,32 +95,35 @@ pub(super) fn execute(
             },
             timed_out: stopped.timed_out,
             aslr_refused,
-        },
+        }),
         wall_ns,
         interrupted: stopped.interrupted,
         missing,
-        uncounted: outcome.totals.uncounted,
-        outlived: alive.len(),
-        blocks: outcome.blocks,
-        times: outcome.times,
-        translated_blocks: sum(&outcome.totals, |thread| thread.translated),
-        cached_blocks: sum(&outcome.totals, |thread| thread.cached),
-        cache_problem: cache::problem(),
-        threads: outcome
-            .totals
-            .threads
-            .into_iter()
-            .map(|thread| Thread {
-                pid: thread.pid,
-                tid: thread.tid,
-                parent: thread.parent,
-                program: thread.name,
-                instructions: thread.instructions,
-                counts: thread.events,
-                events: serde_json::Map::new(),
-                image: thread.leader,
-            })
-            .collect(),
+        executed: Executed {
+            uncounted: outcome.totals.uncounted,
+            outlived: alive.len(),
+            blocks: outcome.blocks,
+            times: outcome.times,
+            translated_blocks: sum(&outcome.totals, |thread| thread.translated),
+            cached_blocks: sum(&outcome.totals, |thread| thread.cached),
+            cache_problem: cache::problem(),
+            threads: outcome
+                .totals
+                .threads
+                .into_iter()
+                .map(|thread| Thread {
+                    pid: thread.pid,
+                    tid: thread.tid,
+                    parent: thread.parent,
+                    program: thread.name,
+                    instructions: thread.instructions,
+                    counts: thread.events,
+                    events: serde_json::Map::new(),
+                    image: thread.leader,
+                })
+                .collect(),
+        },
+        ..RunResult::default()
     })
 }
 
