@@ -5,6 +5,7 @@
 //! - [`request`]: what is to be measured, from event expressions; [`metrics`]: formulas over events;
 //! - [`determinism`]: what makes identical runs differ, and the remedies; [`factor`] names them;
 //! - [`result`]: what a run gave;
+//! - [`functions`]: what each function of a run under the virtual PMU took;
 //! - [`env_record`]: what two results must share to be comparable.
 //!
 //! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
@@ -14,6 +15,7 @@ pub mod determinism;
 pub mod env_record;
 mod error;
 pub mod factor;
+pub mod functions;
 pub mod machine;
 pub mod metrics;
 pub mod request;

@@ -10,9 +10,8 @@ use truecount_engine::virt::{Blocks, Counts, Event, Facts, Mapping};
 use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::{SearchPath, Symbols};
 
-use super::document::Function;
-use super::{Wish, base_name};
-use truecount_run::result::Thread;
+use super::{Function, VirtualEvent};
+use crate::result::Thread;
 
 /// Functions by (program, module, function).
 type Sums = HashMap<(String, String, String), Counts>;
@@ -28,7 +27,7 @@ type Symbol = (String, u64);
 
 /// Names of functions. What is found out for one run serves for others of the same program: its symbol tables are
 /// read once.
-pub(in crate::cmd) struct Names {
+pub struct Names {
     symbols: Symbols,
     modules: HashMap<Mapping, usize>,
     known: Vec<Module>,
@@ -60,7 +59,7 @@ fn outside(path: &Path, below: &Path) -> Option<PathBuf> {
 
 impl Names {
     /// For programs that saw the whole tree in directories of this one, by which nobody else can open a file.
-    pub(in crate::cmd) fn below(directory: &Path) -> Self {
+    pub fn below(directory: &Path) -> Self {
         Self {
             below: Some(directory.to_owned()),
             ..Self::default()
@@ -154,6 +153,11 @@ fn jit_name(map: &[(u64, u64, String)], pc: u64) -> Symbol {
     }
 }
 
+/// The last part of a path.
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 fn add(sums: &mut Counts, facts: &[Facts], times: u64) {
     for facts in facts {
         facts.add(times, sums);
@@ -164,7 +168,7 @@ fn add(sums: &mut Counts, facts: &[Facts], times: u64) {
 pub(super) fn functions(
     blocks: &Blocks,
     threads: &[Thread],
-    wishes: &[Wish],
+    events: &[VirtualEvent],
     names: &mut Names,
 ) -> Vec<Function> {
     // Another run's process may have had the same number.
@@ -241,10 +245,10 @@ pub(super) fn functions(
             program,
             module,
             function,
-            first: wishes.first().map_or(0, |wish| of(&counts, wish.event)),
-            events: wishes
+            first: events.first().map_or(0, |each| of(&counts, each.event)),
+            events: events
                 .iter()
-                .map(|wish| (wish.wanted.name.clone(), of(&counts, wish.event).into()))
+                .map(|each| (each.request.name.clone(), of(&counts, each.event).into()))
                 .collect(),
         })
         .collect();
