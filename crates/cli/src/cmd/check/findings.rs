@@ -233,7 +233,7 @@ fn user_reads(hardware: &Result<(), Reason>) -> Finding {
         instructions()
     };
     match probe::user_read(&linux(), &attr) {
-        Ok(read) if read.allowed => Finding::new(
+        Ok(read) if read.works() => Finding::new(
             "rdpmc",
             Status::Ok,
             format!(
