@@ -8,7 +8,7 @@ use super::{Count, Plan};
 use truecount_model::Reason;
 use truecount_model::{Precision, SourceKind};
 use truecount_run::determinism::{Factor, Fixed, Missing};
-use truecount_run::functions::{VirtualEvent, virtual_events};
+use truecount_run::functions::{AskedEvent, asked_events};
 use truecount_run::request::{self, RequestGroup};
 use truecount_run::result::{Ended, RunResult};
 use truecount_run::runner::Launch;
@@ -47,7 +47,7 @@ pub enum Counting {
     /// The virtual PMU.
     Virtual {
         /// instructions:u.
-        events: Vec<VirtualEvent>,
+        events: Vec<AskedEvent>,
         /// Count functions: then the program cannot read counters of its own by `rdpmc`.
         functions: bool,
     },
@@ -82,7 +82,7 @@ impl Counting {
             Choice::Auto | Choice::Virtual => {
                 virtual_pmu::available().map_err(failed)?;
                 Ok(Self::Virtual {
-                    events: virtual_events(&["instructions:u".to_owned()])?,
+                    events: asked_events(&["instructions:u".to_owned()])?,
                     functions,
                 })
             }

@@ -10,7 +10,7 @@ use super::counting::{Counting, Numbers, Sample};
 use super::regions::{Regions, Watch};
 use super::{Count, Plan, Released};
 use truecount_run::determinism::Factor;
-use truecount_run::functions::{Names, VirtualEvent, functions_of};
+use truecount_run::functions::{AskedEvent, Names, functions_of};
 use truecount_run::result::RunResult;
 use truecount_run::session::Session;
 use truecount_run::{Error, ErrorKind};
@@ -73,7 +73,7 @@ impl Setting {
     /// Functions of the min and of the max run, when they differ.
     pub(super) fn functions(
         &self,
-        events: &[VirtualEvent],
+        events: &[AskedEvent],
         names: &mut Names,
     ) -> Option<(Functions, Functions)> {
         let mut of = |kept: &Kept| {

@@ -1,50 +1,52 @@
-//! Events of every function of a run under the virtual PMU, by name.
+//! Events of every function that ran under the virtual PMU, and the events that can be asked for.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod names;
-
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use names::Names;
+mod blocks;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use truecount_engine::xlate::facts::Event as StaticEvent;
+use truecount_engine::xlate::facts::Event;
 use truecount_events::Machine;
 
 use crate::error::{Error, ErrorKind};
 use crate::request::{self, EventRequest};
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 use crate::result::RunResult;
 use crate::source::virtual_pmu;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use blocks::{Names, functions_of};
 
-/// One event that was asked for, and what the virtual PMU counts for it.
-pub struct VirtualEvent {
+/// One event that was asked for.
+pub struct AskedEvent {
     /// As it was asked for.
-    pub request: EventRequest,
-    /// As the virtual PMU knows it.
-    pub event: StaticEvent,
+    pub wanted: EventRequest,
+    /// What the virtual PMU counts for it.
+    pub event: Event,
 }
 
-/// The events asked for, each once.
-///
-/// # Errors
-/// A name that is no event, or an event that the virtual PMU does not count.
-pub fn virtual_events(given: &[String]) -> Result<Vec<VirtualEvent>, Error> {
+/// The events asked for, each once; refuses what the engine does not count.
+pub fn asked_events(given: &[String]) -> Result<Vec<AskedEvent>, Error> {
     let groups = request::resolve(&given.join(","), &Machine::this(), false)?;
-    let mut events: Vec<VirtualEvent> = Vec::new();
-    for request in groups.into_iter().flat_map(|group| group.members) {
-        let event = virtual_pmu::event_of(&request).map_err(|reason| {
-            let cause = format!("`{}`: {}", request.name, reason.cause);
-            let error = Error::new(ErrorKind::Usage, cause);
+    let mut wishes: Vec<AskedEvent> = Vec::new();
+    for wanted in groups.into_iter().flat_map(|group| group.members) {
+        let event = virtual_pmu::event_of(&wanted).map_err(|reason| {
+            let cause = format!("`{}`: {}", wanted.name, reason.cause);
+            let failure = Error::new(ErrorKind::Usage, cause);
             match reason.hint {
-                Some(hint) => error.hint(hint),
-                None => error,
+                Some(hint) => failure.hint(hint),
+                None => failure,
             }
         })?;
-        if events.iter().all(|each| each.request.name != request.name) {
-            events.push(VirtualEvent { request, event });
+        if wishes.iter().all(|wish| wish.wanted.name != wanted.name) {
+            wishes.push(AskedEvent { wanted, event });
         }
     }
-    Ok(events)
+    Ok(wishes)
+}
+
+/// The last part of a path.
+pub fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// One function of one module in one program.
@@ -66,18 +68,6 @@ pub struct Function {
     pub first: u64,
 }
 
-/// The functions of a run, the one with the largest first count first; `None` where the run did not count blocks.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub fn functions_of(
-    ran: &RunResult,
-    events: &[VirtualEvent],
-    names: &mut Names,
-) -> Option<Vec<Function>> {
-    let blocks = ran.executed.blocks.as_ref()?;
-    let threads = &ran.executed.threads;
-    Some(names::functions(blocks, threads, events, names))
-}
-
 /// Where the virtual PMU does not work there is nothing to name.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 #[derive(Default)]
@@ -85,15 +75,15 @@ pub struct Names;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 impl Names {
-    /// Names of nothing.
+    /// For programs that saw the whole tree in directories of this one.
     pub fn below(_: &std::path::Path) -> Self {
         Self
     }
 }
 
-/// Where the virtual PMU does not work no run counts blocks.
+/// The functions that ran: none where the virtual PMU does not work.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub fn functions_of(_: &RunResult, _: &[VirtualEvent], _: &mut Names) -> Option<Vec<Function>> {
+pub fn functions_of(_: &RunResult, _: &[AskedEvent], _: &mut Names) -> Option<Vec<Function>> {
     None
 }
 
@@ -104,8 +94,8 @@ mod tests {
     #[test]
     fn events_of_the_engine_in_user_mode() {
         let names = |text: &str| -> Result<Vec<String>, Error> {
-            let events = virtual_events(&[text.to_owned()])?;
-            Ok(events.into_iter().map(|each| each.request.name).collect())
+            let wishes = asked_events(&[text.to_owned()])?;
+            Ok(wishes.into_iter().map(|wish| wish.wanted.name).collect())
         };
         assert_eq!(
             names("instructions:u, instructions:u,branches:u,calls:u").unwrap(),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::Args;
 use truecount_model::{Reading, SourceKind};
 use truecount_run::env_record::Environment;
-use truecount_run::functions::{Function, VirtualEvent};
+use truecount_run::functions::{AskedEvent, Function};
 use truecount_run::result::{RunResult, Thread};
 use truecount_run::runner::Exit;
 
@@ -84,17 +84,17 @@ fn processes(threads: &[Thread]) -> Vec<Process> {
 impl Document {
     pub(super) fn new(
         args: &Args,
-        events: &[VirtualEvent],
+        wishes: &[AskedEvent],
         mut ran: RunResult,
         functions: Option<Vec<Function>>,
         mut environment: Environment,
     ) -> Self {
         for thread in &mut ran.executed.threads {
-            thread.events = events
+            thread.events = wishes
                 .iter()
-                .filter_map(|event| {
-                    let count = thread.event(event.event)?;
-                    Some((event.request.name.clone(), count.into()))
+                .filter_map(|wish| {
+                    let count = thread.event(wish.event)?;
+                    Some((wish.wanted.name.clone(), count.into()))
                 })
                 .collect();
         }
@@ -114,9 +114,9 @@ impl Document {
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
             source: SourceKind::Virtual,
-            counters: events
+            counters: wishes
                 .iter()
-                .map(|event| ran.reading(&event.request, event.event))
+                .map(|wish| ran.reading(&wish.wanted, wish.event))
                 .collect(),
             exit: ran.exit(),
             wall_ns: ran.wall_ns,

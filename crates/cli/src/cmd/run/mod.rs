@@ -18,7 +18,7 @@ use document::Document;
 use truecount_model::number::grouped;
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
-use truecount_run::functions::{Names, functions_of, virtual_events};
+use truecount_run::functions::{Names, asked_events, base_name, functions_of};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -105,11 +105,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The last part of a path.
-fn base_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
 /// Runs `truecount run`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     if args.clear_cache {
@@ -120,7 +115,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         return Ok(Outcome::OK);
     }
     args.cache.apply();
-    let events = virtual_events(&args.event)?;
+    let wishes = asked_events(&args.event)?;
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to run")
@@ -146,20 +141,20 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let picture = Picture::create(args.flamegraph.as_deref())?;
     let functions = args.functions || picture.is_some();
     let per_block = functions
-        || events
+        || wishes
             .iter()
-            .any(|each| each.event != StaticEvent::Instructions);
+            .any(|wish| wish.event != StaticEvent::Instructions);
     let ran = virtual_pmu::execute(&signals, &program, &launch, per_block)?;
     let status = ran.exit().shell_code();
     let functions = if functions {
-        functions_of(&ran, &events, &mut Names::default())
+        functions_of(&ran, &wishes, &mut Names::default())
     } else {
         None
     };
     let held = fixed
         .as_ref()
         .map(|fixed| fixed.record(&ran.missing, &mut environment));
-    let mut document = Document::new(args, &events, ran, functions, environment);
+    let mut document = Document::new(args, &wishes, ran, functions, environment);
     document.notes.extend(held.into_iter().flatten());
     // The result first: a picture that fails must not cost it.
     let shown = if args.json {

@@ -4,13 +4,12 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
-use super::base_name;
 use super::document::Document;
 use crate::render::style::{HEAD, WARN, paint};
 use crate::render::table::fitted;
 use crate::render::table::{Align, Cell, Table};
 use truecount_model::number::{exact, grouped};
-use truecount_run::functions::Function;
+use truecount_run::functions::{Function, base_name};
 
 /// Functions that the table shows.
 const SHOWN: usize = 30;

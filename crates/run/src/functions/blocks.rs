@@ -10,8 +10,18 @@ use truecount_engine::virt::{Blocks, Counts, Event, Facts, Mapping};
 use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::{SearchPath, Symbols};
 
-use super::{Function, VirtualEvent};
-use crate::result::Thread;
+use super::{AskedEvent, Function, base_name};
+use crate::result::{RunResult, Thread};
+
+/// The functions that ran, where the run counted blocks, with the asked events; the largest first.
+pub fn functions_of(
+    ran: &RunResult,
+    wishes: &[AskedEvent],
+    names: &mut Names,
+) -> Option<Vec<Function>> {
+    let blocks = ran.executed.blocks.as_ref()?;
+    Some(functions(blocks, &ran.executed.threads, wishes, names))
+}
 
 /// Functions by (program, module, function).
 type Sums = HashMap<(String, String, String), Counts>;
@@ -153,11 +163,6 @@ fn jit_name(map: &[(u64, u64, String)], pc: u64) -> Symbol {
     }
 }
 
-/// The last part of a path.
-fn base_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
 fn add(sums: &mut Counts, facts: &[Facts], times: u64) {
     for facts in facts {
         facts.add(times, sums);
@@ -165,10 +170,10 @@ fn add(sums: &mut Counts, facts: &[Facts], times: u64) {
 }
 
 /// All functions, largest first count first.
-pub(super) fn functions(
+fn functions(
     blocks: &Blocks,
     threads: &[Thread],
-    events: &[VirtualEvent],
+    wishes: &[AskedEvent],
     names: &mut Names,
 ) -> Vec<Function> {
     // Another run's process may have had the same number.
@@ -245,10 +250,10 @@ pub(super) fn functions(
             program,
             module,
             function,
-            first: events.first().map_or(0, |each| of(&counts, each.event)),
-            events: events
+            first: wishes.first().map_or(0, |wish| of(&counts, wish.event)),
+            events: wishes
                 .iter()
-                .map(|each| (each.request.name.clone(), of(&counts, each.event).into()))
+                .map(|wish| (wish.wanted.name.clone(), of(&counts, wish.event).into()))
                 .collect(),
         })
         .collect();
