@@ -5,6 +5,7 @@
 
 mod cmd;
 mod failure;
+mod help;
 mod output;
 mod program_args;
 mod recording;
@@ -12,7 +13,7 @@ mod render;
 mod sampling;
 mod state;
 
-use clap::Parser;
+use clap::{FromArgMatches as _, Parser};
 use failure::Outcome;
 
 /// Tell what code costs in the CPU's own counters: exactly, the same on every run.
@@ -27,7 +28,8 @@ fn main() -> std::process::ExitCode {
     if measures() {
         truecount_run::session::start_early();
     }
-    let cli = Cli::parse();
+    let matches = help::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = cmd::run(&cli.command);
     failure::report(outcome)
 }

@@ -13,6 +13,11 @@ use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration};
 use truecount_run::session::dev_null;
 
 const EXAMPLES: &str = "\
+EXIT STATUS
+  bench exits with 0 when all was measured and no gate failed; with 3 when a metric of --fail-above
+  got worse, with 4 when that is undecided or the baseline does not fit; with 1 when a command fails
+  (--ignore-failure goes on), 124 when one exceeds --timeout, 130 after Ctrl-C, with what it has.
+
 EXAMPLES
   truecount bench -- gzip -k -f file                 one command, its words untouched
   truecount bench 'gzip -1 -kf file' 'gzip -9 -kf file'      compare two
