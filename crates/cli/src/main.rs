@@ -10,7 +10,6 @@ mod output;
 mod program_args;
 mod recording;
 mod render;
-mod sampling;
 mod state;
 
 use clap::{FromArgMatches as _, Parser};

@@ -13,8 +13,9 @@
 //! | `cache_file` | translations on disk: taken over, followed, offered |
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
-//! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
+//! | `syscalls`, `memory_calls`, `memory_limits`, `memory_locks`, `threads`, `images` | system calls with a meaning for us |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
+//! | `code_writes` | system calls that write code |
 //! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `locate`, `frames` | signals in, where they found the program, frames out |
 //! | `signal_calls`, `action` | the program's handlers, masks, alternate stacks |
@@ -27,6 +28,8 @@
 
 #[path = "../src/layout.rs"]
 mod layout;
+#[path = "../src/limits.rs"]
+mod limits;
 #[path = "../src/log.rs"]
 mod log;
 #[path = "../src/pmu/mod.rs"]
@@ -43,6 +46,7 @@ mod block;
 mod cache;
 mod cache_file;
 mod clock;
+mod code_writes;
 mod counts;
 mod dispatch;
 mod engine;
@@ -52,6 +56,8 @@ mod images;
 mod locate;
 mod lock;
 mod memory_calls;
+mod memory_limits;
+mod memory_locks;
 mod own_memory;
 mod pages;
 mod perf;

@@ -48,6 +48,14 @@ pub enum Answer {
     Forward,
     /// The kernel, called by the runtime, which then forgets translations that are stale.
     Mapping,
+    /// The kernel; the runtime calls it where it may write code, and drops what was translated from there.
+    Write,
+    /// The kernel, called by the runtime, which tells the process whose code it may have written.
+    Remote,
+    /// The kernel, called by the runtime, which adds to limits of memory what the engine takes.
+    Limit,
+    /// The runtime, which locks the program's mappings one by one.
+    Lock,
     /// The runtime: actions of signals.
     Action,
     /// The runtime: the mask of signals.
@@ -101,7 +109,7 @@ pub fn answer(number: u64) -> Answer {
 pub fn is_plain(number: u64) -> bool {
     matches!(
         answer(number),
-        Answer::Kernel | Answer::Event | Answer::Clock
+        Answer::Kernel | Answer::Event | Answer::Clock | Answer::Write
     )
 }
 
@@ -128,6 +136,12 @@ pub fn in_words(answer: Answer) -> &'static str {
         Answer::Mapping => {
             "kernel, called by the runtime, which forgets translations that are stale"
         }
+        Answer::Write => "kernel; called by the runtime on a descriptor of executed memory",
+        Answer::Remote => "kernel, called by the runtime, which sees to code that it changes",
+        Answer::Limit => {
+            "kernel, called by the runtime, which adds to limits of memory what the engine takes"
+        }
+        Answer::Lock => "runtime, which locks the program's mappings, not the engine's",
         Answer::Action | Answer::Mask | Answer::Return | Answer::Stack => "runtime",
         Answer::Clone => "kernel, called by the runtime, which gives the child a context",
         Answer::Exec => "launcher, which follows the thread; then the kernel",

@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadTotals {
-    /// Slot number: the order of appearance.
+    /// Slot number: the order of appearance, as long as there are fewer than 65,536. Beyond, slots of
+    /// threads that are gone are taken again, and slot 0 is the sum over those.
     pub slot: u32,
     /// Slot of the first thread of this process image.
     pub leader: u32,
@@ -49,6 +50,9 @@ pub struct Totals {
     /// With [`super::Options::own_clock`]: how often the clock of a process had stood still for
     /// so long that it was set on after the real one. Times in such runs differ.
     pub clock_followed: u32,
+    /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
+    /// run is not what it would be natively, and its count not exact.
+    pub unseen_writes: u32,
     /// The report of a failed internal check.
     pub failure: Option<String>,
 }
@@ -90,6 +94,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
     let mut totals = Totals {
         uncounted: header.uncounted.load(Ordering::Acquire),
         clock_followed: header.clock_followed.load(Ordering::Acquire),
+        unseen_writes: header.unseen_writes.load(Ordering::Acquire),
         ..Totals::default()
     };
     if header.failed.load(Ordering::Acquire) != 0 {
@@ -105,7 +110,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
         };
         let word = |at| u32::from_le_bytes(field(page.as_slice(), at));
         let status = word(offset_of!(Context, state));
-        if status == state::FREE || status == state::LOG {
+        if matches!(status, state::FREE | state::LOG | state::RETIRING) {
             continue;
         }
         let leader = word(offset_of!(Context, leader));
@@ -132,6 +137,23 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             translated: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, translated))),
             cached: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, cached))),
             ended: status != state::LIVE,
+        });
+    }
+    let retired = header.retired.load(Ordering::Acquire);
+    if retired > 0 {
+        totals.threads.push(ThreadTotals {
+            slot: 0,
+            leader: 0,
+            pid: 0,
+            parent: 0,
+            tid: 0,
+            name: format!("{retired} threads and programs that ended earlier"),
+            instructions: header.retired_instructions.load(Ordering::Acquire),
+            events: None,
+            entries: 0,
+            translated: header.retired_blocks[0].load(Ordering::Acquire),
+            cached: header.retired_blocks[1].load(Ordering::Acquire),
+            ended: true,
         });
     }
     (totals, blocks.map(Reader::finish))
