@@ -29,7 +29,7 @@ pub use filter::{Calls, Filter};
 use mount_ns::Directory;
 pub use seccomp_supervisor::{Answers, Supervised};
 
-/// What `noise` lets go, beyond not holding it constant: what would be the same in runs of one machine.
+/// What `noise` varies, beyond not holding it constant: what would be the same in runs of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Loose {
     /// Bytes more of environment.
