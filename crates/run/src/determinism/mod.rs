@@ -22,6 +22,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use crate::env_record::Environment;
+use crate::error::{Error, ErrorKind};
 pub use crate::factor::{Factor, List, Missing, parse_list, parse_remedies};
 use dirents::Order;
 use exec::AtExec;
@@ -56,6 +57,8 @@ pub struct Fixed {
     factors: Vec<Factor>,
     loose: Loose,
     cpus: Vec<usize>,
+    /// What programs get instead of the variables of truecount's own.
+    environment: Option<Vec<(OsString, OsString)>>,
 }
 
 impl Fixed {
@@ -70,7 +73,21 @@ impl Fixed {
             factors: factors.to_vec(),
             loose: Loose::default(),
             cpus,
+            environment: None,
         }
+    }
+
+    /// With these variables instead of truecount's own.
+    #[must_use]
+    pub fn with_environment(mut self, variables: Vec<(OsString, OsString)>) -> Self {
+        self.environment = Some(variables);
+        self
+    }
+
+    /// The variables that programs get, before remedies change them.
+    fn handed_down(&self) -> Vec<(OsString, OsString)> {
+        let own = || std::env::vars_os().collect();
+        self.environment.clone().unwrap_or_else(own)
     }
 
     /// With something varied.
@@ -148,7 +165,7 @@ impl Fixed {
 
     /// Every variable of the program, in the order of their names.
     pub fn environment(&self, program: &Path, argv: &[OsString]) -> Vec<(OsString, OsString)> {
-        let mut all: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        let mut all: BTreeMap<OsString, OsString> = self.handed_down().into_iter().collect();
         all.extend(self.variables(program, argv));
         all.into_iter().collect()
     }
@@ -156,13 +173,17 @@ impl Fixed {
     /// Variables to set, on top of those that are handed down.
     pub fn variables(&self, program: &Path, argv: &[OsString]) -> Vec<(OsString, OsString)> {
         let mut set: Vec<(OsString, OsString)> = Vec::new();
+        let handed_down = self.handed_down();
+        let get = |name: &str| handed_down.iter().find(|(n, _)| n == name).map(|(_, v)| v);
+        let appended =
+            |name: &str, setting: &str, between: &str| appended(name, get(name), setting, between);
         if self.has(Factor::Malloc) {
             let jemalloc = "narenas:1,background_thread:false,dirty_decay_ms:-1,muzzy_decay_ms:-1";
             set.push(appended("GLIBC_TUNABLES", "glibc.malloc.arena_max=1", ":"));
             set.push(appended("MALLOC_CONF", jemalloc, ","));
             set.push(appended("_RJEM_MALLOC_CONF", jemalloc, ","));
         }
-        if let (Some(directory), Some(_)) = (self.directory(), std::env::var_os("PWD")) {
+        if let (Some(directory), Some(_)) = (self.directory(), get("PWD")) {
             let [_, inside] = directory.words();
             set.push(("PWD".into(), OsStr::from_bytes(inside.to_bytes()).into()));
         }
@@ -172,11 +193,11 @@ impl Fixed {
             self.loose.environment,
         );
         if env || path || more > 0 {
-            let kept = std::env::vars_os().filter(|(name, _)| {
+            let kept = handed_down.iter().filter(|(name, _)| {
                 name.as_os_str() != OsStr::new(PAD) && set.iter().all(|(other, _)| other != name)
             });
             let variables: usize = kept
-                .map(|(name, value)| entry(&name, &value))
+                .map(|(name, value)| entry(name, value))
                 .chain(set.iter().map(|(name, value)| entry(name, value)))
                 .sum::<usize>()
                 + entry(OsStr::new(PAD), OsStr::new(""));
@@ -235,14 +256,61 @@ fn entry(name: &OsStr, value: &OsStr) -> usize {
 }
 
 /// A variable with a setting more than it has; the last setting of a name wins.
-fn appended(name: &str, setting: &str, between: &str) -> (OsString, OsString) {
-    let mut value = std::env::var_os(name).unwrap_or_default();
+fn appended(
+    name: &str,
+    value: Option<&OsString>,
+    setting: &str,
+    between: &str,
+) -> (OsString, OsString) {
+    let mut value = value.cloned().unwrap_or_default();
     if !value.is_empty() {
         value.push(between);
     }
     value.push(setting);
     (name.into(), value)
 }
+
+/// What `--clean-env` hands down: enough for programs to be found and to speak plainly, and the same on every machine
+/// and in every directory. More is given by name, from truecount's own environment or with a value (`NAME=VALUE`).
+///
+/// # Errors
+/// [`ErrorKind::Usage`]: a variable that is not set.
+pub fn clean_environment(more: &[OsString]) -> Result<Vec<(OsString, OsString)>, Error> {
+    let mut all: BTreeMap<OsString, OsString> = CLEAN
+        .iter()
+        .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+        .collect();
+    for each in more {
+        let bytes = each.as_bytes();
+        let (name, value) = match bytes.iter().position(|&byte| byte == b'=') {
+            Some(at) => {
+                let (name, rest) = bytes.split_at(at);
+                let value = rest.get(1..).unwrap_or_default();
+                (name, Some(OsStr::from_bytes(value).to_owned()))
+            }
+            None => (bytes, std::env::var_os(each)),
+        };
+        let shown = each.to_string_lossy();
+        let value = value.filter(|_| !name.is_empty()).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Usage,
+                format!("--env {shown}: this variable is not set"),
+            )
+            .hint("write NAME of a variable that is, or NAME=VALUE")
+        })?;
+        all.insert(OsStr::from_bytes(name).to_owned(), value);
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// The path is the one that POSIX systems use where none is set.
+const CLEAN: [(&str, &str); 2] = [
+    ("LANG", "C"),
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
+];
 
 /// The CPUs that truecount may use.
 pub fn allowed_cpus() -> Vec<usize> {
