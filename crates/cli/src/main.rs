@@ -8,9 +8,9 @@ mod failure;
 mod help;
 mod output;
 mod program_args;
+mod progress;
 mod recording;
 mod render;
-mod state;
 
 use clap::{FromArgMatches as _, Parser};
 use failure::Outcome;

@@ -13,6 +13,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use truecount_perf::Facts;
+use truecount_perf::probe::Root;
 
 /// The machine and the settings of a measurement. Unknown facts are `None`, never guessed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -84,6 +86,12 @@ fn read(path: &str) -> Option<String> {
 
 fn read_number(path: &str) -> Option<i64> {
     read(path)?.parse().ok()
+}
+
+/// Whether a program started from here has its addresses randomised.
+pub fn aslr_is_on() -> bool {
+    let facts = Facts::gather(&Root::system());
+    !facts.aslr_off_here && facts.randomize_va_space != Some(0)
 }
 
 impl Environment {

@@ -159,6 +159,18 @@ impl Table {
     }
 }
 
+/// Names of templates can fill pages; the middle is left out.
+pub(crate) fn fitted(name: &str) -> String {
+    const MAX_CHARS: usize = 80;
+    let len = name.chars().count();
+    if len <= MAX_CHARS {
+        return name.to_owned();
+    }
+    let head: String = name.chars().take(MAX_CHARS / 2).collect();
+    let tail: String = name.chars().skip(len - MAX_CHARS / 2 + 1).collect();
+    format!("{head}…{tail}")
+}
+
 /// One line of a table; `last` stands for the text of the last column.
 fn line(row: &[Cell], columns: &[(usize, usize, Align)], last: Option<&str>) -> String {
     let mut line = String::new();

@@ -6,11 +6,13 @@
 //! "Producing wrong data without doing anything obviously wrong", ASPLOS 2009). Allocators:
 //! `GLIBC_TUNABLES` (glibc manual, Memory Allocation Tunables), `MALLOC_CONF` (`jemalloc(3)`).
 
+mod descriptor;
 mod dirents;
 mod exec;
 mod files;
 mod filter;
 pub mod mount_ns;
+mod notification;
 pub mod pid;
 mod random;
 mod seccomp_supervisor;
@@ -21,6 +23,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+pub use crate::affinity::allowed_cpus;
 use crate::env_record::Environment;
 use crate::error::{Error, ErrorKind};
 pub use crate::factor::{Factor, List, Missing, parse_list, parse_remedies};
@@ -32,7 +35,7 @@ pub use seccomp_supervisor::{Answers, Supervised};
 
 /// What `noise` varies, beyond not holding it constant: what would be the same in runs of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Loose {
+pub struct Varied {
     /// Bytes more of environment.
     pub environment: usize,
     /// Another name of the working directory.
@@ -55,7 +58,7 @@ const SEED: u64 = 0x7472_7565;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fixed {
     factors: Vec<Factor>,
-    loose: Loose,
+    varied: Varied,
     cpus: Vec<usize>,
     /// What programs get instead of the variables of truecount's own.
     environment: Option<Vec<(OsString, OsString)>>,
@@ -71,7 +74,7 @@ impl Fixed {
         };
         Self {
             factors: factors.to_vec(),
-            loose: Loose::default(),
+            varied: Varied::default(),
             cpus,
             environment: None,
         }
@@ -91,8 +94,8 @@ impl Fixed {
     }
 
     /// With something varied.
-    pub fn loose(mut self, loose: Loose) -> Self {
-        self.loose = loose;
+    pub fn varied(mut self, varied: Varied) -> Self {
+        self.varied = varied;
         self
     }
 
@@ -108,8 +111,8 @@ impl Fixed {
 
     /// In which order directories are listed.
     fn files(&self) -> Option<Order> {
-        let loose = self.loose.files.map(Order::Shuffled);
-        loose.or(self.has(Factor::Files).then_some(Order::Sorted))
+        let varied = self.varied.files.map(Order::Shuffled);
+        varied.or(self.has(Factor::Files).then_some(Order::Sorted))
     }
 
     /// The random bytes of every program.
@@ -131,7 +134,7 @@ impl Fixed {
 
     /// The working directory's other name.
     pub fn directory(&self) -> Option<&Directory> {
-        self.loose.directory.as_ref()
+        self.varied.directory.as_ref()
     }
 
     /// What only the virtual PMU can hold constant, for the other sources.
@@ -152,7 +155,7 @@ impl Fixed {
     /// The number that the program is to have, if any.
     pub fn pid(&self) -> Option<i32> {
         let held = self.has(Factor::Pid).then(pid::held);
-        self.loose.pid.or(held)
+        self.varied.pid.or(held)
     }
 
     /// Whether threads run in turn, or why that is not available.
@@ -190,7 +193,7 @@ impl Fixed {
         let (env, path, more) = (
             self.has(Factor::Env),
             self.has(Factor::Path),
-            self.loose.environment,
+            self.varied.environment,
         );
         if env || path || more > 0 {
             let kept = handed_down.iter().filter(|(name, _)| {
@@ -312,11 +315,6 @@ const CLEAN: [(&str, &str); 2] = [
     ),
 ];
 
-/// The CPUs that truecount may use.
-pub fn allowed_cpus() -> Vec<usize> {
-    crate::affinity::Affinity::now().map_or_else(|_| Vec::new(), |set| set.cpus().collect())
-}
-
 /// What the user has to know before random numbers stop being random.
 const WARNING: &str = "getrandom and AT_RANDOM are not random in this run: keys, tokens \
     and nonces that the program makes are predictable. Use it for measurements only.";
@@ -327,12 +325,12 @@ mod tests {
 
     /// Bytes of strings and pointers that a program would get.
     fn size(factors: &[Factor], more: usize, argv: &[&str]) -> (usize, usize) {
-        let loose = Loose {
+        let varied = Varied {
             environment: more,
-            ..Loose::default()
+            ..Varied::default()
         };
         let argv: Vec<OsString> = argv.iter().map(Into::into).collect();
-        let fixed = Fixed::new(factors).loose(loose);
+        let fixed = Fixed::new(factors).varied(varied);
         let all = fixed.environment(Path::new("/bin/prog"), &argv);
         let words: usize = argv.iter().map(|word| word.len() + 9).sum();
         (

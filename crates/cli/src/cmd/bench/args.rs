@@ -35,8 +35,8 @@ EXAMPLES
 Every round runs each command once, in an order shuffled from the printed seed. A command counts as
 changed only when the adjusted p is below 0.01 and the whole interval lies beyond the metric's
 floor (Holm's adjustment over what is judged: the gated metrics; without gates instructions, wall
-time and what -e and -M name). Addresses are not randomised unless --aslr is given. Strings are split into words without a
-shell; --shell gives them to one.";
+time and what -e and -M name). Addresses are not randomised unless --aslr is given. Strings are
+split into words without a shell; --shell gives them to one.";
 
 /// Measure and compare commands
 #[derive(clap::Args)]

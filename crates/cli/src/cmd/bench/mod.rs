@@ -61,14 +61,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     }
     // The launcher is forked before anything grows.
     let mut session = Session::start()?;
-    let parameters = params::parse(&args.parameter_range, &args.parameter_list)?;
-    let jobs = jobs::make(
-        &args.commands,
-        &args.words,
-        &args.name,
-        args.shell.as_deref(),
-        &parameters,
-    )?;
+    let jobs = jobs_of(args)?;
     let written = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
     let setup = Hook::new("--setup", &args.setup, written)?;
     let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
@@ -192,6 +185,13 @@ fn held(args: &Args, judge: &Judge) -> Result<(Option<Fixed>, Option<Variables>)
         Some(fixed.with_environment(variables.clone())),
         Some(variables),
     ))
+}
+
+/// The commands to measure, once for each combination of parameters.
+fn jobs_of(args: &Args) -> Result<Vec<Job>, Failure> {
+    let parameters = params::parse(&args.parameter_range, &args.parameter_list)?;
+    let shell = args.shell.as_deref();
+    jobs::make(&args.commands, &args.words, &args.name, shell, &parameters)
 }
 
 /// The record of what the result depends on.
