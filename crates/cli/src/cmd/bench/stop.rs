@@ -252,8 +252,8 @@ mod tests {
             1,
         )
         .unwrap();
-        let start = Instant::now();
-        let done = |rounds, decided: bool| rule.done(rounds, start, &[], &move |_, _| decided);
+        let (start, one) = (Instant::now(), [Collected::default()]);
+        let done = |rounds, decided: bool| rule.done(rounds, start, &one, &move |_, _| decided);
         assert!(done(10, true) && done(16, true) && !done(17, true));
         assert!(!done(10, false) && done(UNDECIDED_ROUNDS, false));
         assert!(rule.looks() > 5 && rule.looks() < 15);
