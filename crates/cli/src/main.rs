@@ -5,13 +5,14 @@
 
 mod cmd;
 mod failure;
+mod help;
 mod output;
 mod program_args;
 mod progress;
 mod recording;
 mod render;
 
-use clap::Parser;
+use clap::{FromArgMatches as _, Parser};
 use failure::Outcome;
 
 /// Tell what code costs in the CPU's own counters: exactly, the same on every run.
@@ -26,7 +27,8 @@ fn main() -> std::process::ExitCode {
     if measures() {
         truecount_run::session::start_early();
     }
-    let cli = Cli::parse();
+    let matches = help::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = cmd::run(&cli.command);
     failure::report(outcome)
 }
