@@ -5,14 +5,11 @@
 
 mod document;
 mod html;
-mod measure;
-mod regions;
-mod setup;
 mod svg;
 mod text;
-mod who;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,11 +20,11 @@ use crate::program_args::{SourceArg, parse_duration};
 use crate::render::charts::Frame;
 use crate::render::json;
 use document::Document;
-use truecount_run::determinism::{Factor, List, parse_list};
+use truecount_lab::noise::{Counting, Findings, Plan, measure};
+use truecount_run::determinism::{List, parse_list};
 use truecount_run::env_record::Environment;
 use truecount_run::runner::resolve;
 use truecount_run::session::{Session, fresh_seed};
-use who::Who;
 
 const HELP: &str = "\
 WHAT THE NUMBERS MEAN
@@ -158,21 +155,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// One setting: everything held constant, or with something varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Released {
-    /// The residual.
-    Nothing,
-    One(Factor),
-    Everything,
-}
-
-/// What a run counted, or why not.
-enum Count {
-    Of(who::Sample),
-    None(String),
-}
-
 /// Runs `truecount noise`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     args.cache.apply();
@@ -181,19 +163,39 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .hint("write it after --, as in: truecount noise -- ls -l"));
     };
     let mut session = Session::start()?;
-    let who = Who::choose(args.source.choice(), args.functions > 0)?;
+    let counting = Counting::choose(args.source.choice(), args.functions > 0)?;
     let program = resolve(first)?;
     // Opened before the runs: a wrong path must not cost them.
     let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), false)?;
     let page = Picture::create(args.html.as_deref())?;
     let picture = Picture::create(args.svg.as_deref())?;
     let seed = args.seed.unwrap_or_else(fresh_seed);
-    let mut outcome = measure::measure(args, &mut session, who, &program, seed)?;
+    let plan = Plan {
+        command: &args.command,
+        runs: args.runs,
+        factors: &args.factors,
+        seed,
+        functions: args.functions,
+        regions: args.regions,
+        profile: &args.profile,
+        timeout: args.timeout,
+    };
+    let bar = if std::io::stderr().is_terminal() {
+        indicatif::ProgressBar::new(0)
+    } else {
+        indicatif::ProgressBar::hidden()
+    };
+    let mut progress = |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    };
+    let mut outcome = measure(&plan, &mut session, counting, &program, &mut progress)?;
+    bar.finish_and_clear();
     let (interrupted, stopped) = (outcome.interrupted, outcome.stopped.take());
     let mut environment = Environment::gather(false, &[]);
     environment.add_command(&args.command, Some(&program));
-    let mut document = Document::new(args, seed, outcome, environment);
-    document.stopped = stopped.as_ref().map(|failure| failure.cause.clone());
+    let mut document = Document::new(args, seed, Findings::new(&plan, outcome), environment);
+    document.stopped = stopped.as_ref().map(|error| error.cause.clone());
     // What was measured is shown first: whatever fails after it costs nothing.
     let shown = if args.json.is_some() {
         json::write(&mut output, &document)
@@ -204,7 +206,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         file.map_or(Ok(()), |file| file.write(&content()))
     };
     Failure::of_all([
-        stopped.map_or(Ok(()), Err),
+        stopped.map_or(Ok(()), |error| Err(Failure::from(error))),
         shown.map_err(Failure::from),
         write(page, &|| html::page(&document)),
         write(picture, &|| svg::picture(&document, Frame::File)),
