@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 use truecount_engine::xlate::facts::{Counts, Event as StaticEvent};
-use truecount_model::{Precision, Reading, Reason, SourceKind};
+use truecount_model::{Precision, Reading};
 
 use crate::factor::Missing;
-use crate::request::EventRequest;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -243,25 +242,6 @@ impl RunResult {
             Precision::Counted
         } else {
             Precision::Exact
-        }
-    }
-
-    /// A count as a reading.
-    pub fn reading(&self, wanted: &EventRequest, event: StaticEvent) -> Reading {
-        let Some(value) = self.event(event) else {
-            return Reason::new("not counted in this run").missing(&wanted.name, &wanted.unit);
-        };
-        Reading {
-            event: wanted.name.clone(),
-            value: Some(value),
-            unit: wanted.unit.clone(),
-            scale: wanted.scale,
-            source: Some(SourceKind::Virtual),
-            precision: Some(self.precision()),
-            enabled_ns: None,
-            running_ns: None,
-            reason: None,
-            hint: None,
         }
     }
 

@@ -22,8 +22,8 @@ use crate::request::{EventRequest, What};
 use crate::result::RunResult;
 use crate::runner::{Launch, Signals, exec_failure, known_format};
 use crate::session::Session;
-use truecount_model::SourceKind;
 use truecount_model::number::time;
+use truecount_model::{Reading, SourceKind};
 
 /// Counted when the user names nothing. Only the running total: translations are kept for it, and
 /// a program that opens counters itself gets them.
@@ -134,6 +134,27 @@ pub fn event_of(wanted: &EventRequest) -> Result<StaticEvent, Reason> {
         _ => Reason::new("it would be that of the program with the virtual PMU in it")
             .hint("times, memory and faults of a native run: truecount bench, or --source software"),
     })
+}
+
+impl RunResult {
+    /// A count as a reading.
+    pub fn reading(&self, wanted: &EventRequest, event: StaticEvent) -> Reading {
+        let Some(value) = self.event(event) else {
+            return Reason::new("not counted in this run").missing(&wanted.name, &wanted.unit);
+        };
+        Reading {
+            event: wanted.name.clone(),
+            value: Some(value),
+            unit: wanted.unit.clone(),
+            scale: wanted.scale,
+            source: Some(SourceKind::Virtual),
+            precision: Some(self.precision()),
+            enabled_ns: None,
+            running_ns: None,
+            reason: None,
+            hint: None,
+        }
+    }
 }
 
 /// The virtual PMU.
