@@ -169,7 +169,7 @@ fn run_follows_its_schema() {
         "--",
     ];
     let output = run(&[&args[..], &["sh", "-c", "/bin/true; exit 3"]].concat());
-    let document: serde_json::Value = serde_json::from_str(&stderr(&output)).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     check("run.json", &document);
     refuses("run.json", &document, |wrong| {
         wrong["source"] = "hardware".into();
