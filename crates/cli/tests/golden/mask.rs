@@ -160,7 +160,11 @@ fn last_column(line: &str) -> String {
 fn rows(text: &str, which: impl Fn(&str) -> String) -> String {
     let mut seen = BTreeSet::new();
     let mut out = String::new();
-    for line in text.lines().filter(|line| line.starts_with("  ")) {
+    let more = |line: &str| line.trim_start().starts_with("and ") && line.ends_with("more (--top)");
+    for line in text
+        .lines()
+        .filter(|line| line.starts_with("  ") && !more(line))
+    {
         let name = which(line);
         if seen.insert(name.clone()) {
             out.push_str(&name);
