@@ -51,13 +51,17 @@ fn events_of_tables_and_directories() {
         let args = [
             subcommand,
             "--event-dir",
-            "/nonexistent",
+            "/no-such-directory-of-truecount",
             "-e",
             "x",
             "--",
             "true",
         ];
-        fails(&args, 1, &["--event-dir", "/nonexistent"]);
+        fails(
+            &args,
+            1,
+            &["--event-dir", "/no-such-directory-of-truecount"],
+        );
         // No CPU has both.
         let names = ["MEM_LOAD_RETIRED.L1_HIT", "ls_int_taken"];
         let lines = names.map(|name| stderr(&run(&[subcommand, "-e", name, "--", "true"])));

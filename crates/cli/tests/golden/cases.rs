@@ -126,6 +126,7 @@ fn mask(name: &str) -> Mask {
         "Rows" => Mask::Rows,
         "SecondColumn" => Mask::SecondColumn,
         "LastColumn" => Mask::LastColumn,
+        "Comments" => Mask::Comments,
         "Headings" => Mask::Headings,
         "Sorted" => Mask::Sorted,
         "FieldNames" => Mask::FieldNames,
