@@ -15,6 +15,7 @@ fn main() {
         "src/pmu",
         "src/syscall_table",
         "src/layout.rs",
+        "src/limits.rs",
         "src/log.rs",
         "src/snapshot.rs",
     ] {

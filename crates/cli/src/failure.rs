@@ -6,6 +6,9 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use truecount_run::source::virtual_pmu::Refusal;
+use truecount_run::{Error, ErrorKind};
+
 /// The exit statuses, shown in `--help` and in the man page.
 pub(crate) const EXIT_CODES: &str = "\
 EXIT STATUS
@@ -95,6 +98,37 @@ impl fmt::Display for Failure {
         match &self.hint {
             Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
+        }
+    }
+}
+
+/// The exit status of an error of the libraries, by its kind.
+fn status(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Unavailable | ErrorKind::ProgramFailed | ErrorKind::Output => 1,
+        ErrorKind::Usage => 2,
+        ErrorKind::EngineCheck => 123,
+        ErrorKind::Timeout => 124,
+        ErrorKind::Setup => 125,
+        ErrorKind::NotExecutable => 126,
+        ErrorKind::NotFound => 127,
+        ErrorKind::Interrupted => 130,
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Error::from(refusal).into()
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self {
+            code: status(error.kind),
+            cause: error.cause,
+            hint: error.hint,
+            closed_pipe: false,
         }
     }
 }

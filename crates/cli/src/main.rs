@@ -4,21 +4,13 @@
 //! outcome into an exit status; every subcommand is one module in [`cmd`].
 
 mod cmd;
-mod env_record;
 mod failure;
-mod fixed;
-mod machine;
-mod metrics;
-mod model;
 mod output;
+mod program_args;
 mod recording;
 mod render;
-mod runner;
 mod sampling;
-mod session;
-mod source;
 mod state;
-mod wanted;
 
 use clap::Parser;
 use failure::Outcome;
@@ -32,10 +24,20 @@ struct Cli {
 }
 
 fn main() -> std::process::ExitCode {
-    session::start_early();
+    if measures() {
+        truecount_run::session::start_early();
+    }
     let cli = Cli::parse();
     let outcome = cmd::run(&cli.command);
     failure::report(outcome)
+}
+
+/// Whether a subcommand is going to measure small programs: its launcher is forked before the command line is parsed,
+/// since parsing grows the memory that the launcher would carry along.
+fn measures() -> bool {
+    std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "bench" || word == "stat" || word == "noise")
 }
 
 /// What every subcommand returns: the exit status on success, or a [`failure::Failure`].

@@ -111,13 +111,7 @@ impl Picture {
 
 /// The failure for a file that cannot be written.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    let failure = Failure::new(1, format!("cannot write {}: {error}", path.display()));
-    match error.kind() {
-        io::ErrorKind::NotFound => failure.hint("make its directory first"),
-        io::ErrorKind::StorageFull => failure.hint("free space on that file system"),
-        io::ErrorKind::PermissionDenied => failure.hint("choose another path"),
-        _ => failure,
-    }
+    truecount_run::Error::cannot_write(path, error).into()
 }
 
 impl Write for Output {

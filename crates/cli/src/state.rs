@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::env_record::{Environment, fnv1a};
+use truecount_run::env_record::{Environment, fnv1a};
 
 /// A file of this size is none of ours.
 const MAX_BYTES: u64 = 1 << 20;

@@ -114,7 +114,7 @@ fn a_system_call_reads_what_the_kernel_counts() {
 }
 
 #[test]
-fn user_reads_that_cannot_be_had_are_refused_with_the_reason() {
+fn user_reads_that_are_not_available_are_refused_with_the_reason() {
     let fake = FakeKernel::new();
     for mode in [Mode::Fast, Mode::Safe] {
         let error = open(&on(&fake).mode(mode), "instructions:u").unwrap_err();

@@ -188,6 +188,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context.exit_kind = kind::GOTO;
     context.target = args.pc;
     goto(&mut engine, context, args.pc, None, NONE);
+    report::started();
     context
 }
 

@@ -2,7 +2,7 @@
 
 use crate::layout::{Context, exec, state as slot_state};
 use crate::syscall_table as nr;
-use crate::{cache_file, signal_calls, slots, sys};
+use crate::{cache_file, check, signal_calls, slots, sys};
 use core::sync::atomic::Ordering::*;
 
 /// execve and execveat.
@@ -93,22 +93,41 @@ fn launcher_was_killed() -> bool {
     }
 }
 
+/// How long one waits for a launcher that is there and does not answer, in tenths of a second. Then
+/// the run ends with a report: it would be stuck for ever.
+const PATIENCE: u32 = 3000;
+
 /// Asks the launcher to watch this thread; true once it does.
 fn ask(context: &mut Context) -> bool {
     let header = slots::header();
     if launcher_listens() {
+        slots::provide();
         context.exec.store(exec::WANTED, Release);
         announce(context);
-        loop {
-            match context.exec.load(Acquire) {
-                exec::WANTED => sys::futex_wait(&context.exec, exec::WANTED, 100),
+        for turn in 1.. {
+            let now = context.exec.load(Acquire);
+            match now {
+                exec::WANTED | exec::SEEN => sys::futex_wait(&context.exec, now, 100),
                 exec::WATCHED => return true,
                 _ => break,
             }
-            let waits = context.exec.load(Acquire) == exec::WANTED;
-            if waits && (!launcher_listens() || launcher_was_killed()) {
+            // One that is about to end brings those home that it has seen.
+            let alone = match context.exec.load(Acquire) {
+                exec::WANTED => !launcher_listens() || launcher_was_killed(),
+                exec::SEEN => launcher_was_killed(),
+                _ => false,
+            };
+            if alone && abandon(context) {
                 break;
             }
+            if turn % 10 == 0 {
+                announce(context);
+            }
+            check!(
+                turn < PATIENCE,
+                "the launcher has not answered for {} seconds",
+                PATIENCE / 10
+            );
         }
         context.exec.store(exec::NONE, Release);
     }
@@ -116,7 +135,17 @@ fn ask(context: &mut Context) -> bool {
     false
 }
 
-/// Puts this thread's slot into the launcher's queue.
+/// Takes the request back, unless the launcher has just answered it.
+fn abandon(context: &Context) -> bool {
+    let now = context.exec.load(Acquire);
+    matches!(now, exec::WANTED | exec::SEEN)
+        && context
+            .exec
+            .compare_exchange(now, exec::NONE, AcqRel, Acquire)
+            .is_ok()
+}
+
+/// Tells the launcher to look at this thread's slot.
 pub fn announce(context: &mut Context) {
     let header = slots::header();
     // Where the kernel asks for it (Yama): this process lets the launcher trace it.
@@ -128,9 +157,7 @@ pub fn announce(context: &mut Context) {
         )
     };
     context.tid = sys::gettid();
-    let place = header.next_request.fetch_add(1, AcqRel);
-    header.ring[place as usize % header.ring.len()].store(slots::slot_of(context), Release);
-    header.doorbell.fetch_add(1, AcqRel);
+    header.request(slots::slot_of(context));
     sys::futex_wake(&header.doorbell);
 }
 
@@ -139,7 +166,7 @@ fn withdraw(context: &mut Context) {
     context.exec.store(exec::FAILED, Release);
     let (pid, tid) = (u64::from(sys::getpid()), u64::from(sys::gettid()));
     let old = sys::set_mask(!(1 << 4));
-    while context.exec.load(Acquire) == exec::FAILED {
+    while context.exec.load(Acquire) == exec::FAILED && !launcher_was_killed() {
         // SAFETY: SIGTRAP to ourselves; the launcher swallows it.
         unsafe { sys::call(nr::TGKILL, [pid, tid, 5, 0, 0, 0]) };
         sys::futex_wait(&context.exec, exec::FAILED, 10);

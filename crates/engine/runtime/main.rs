@@ -13,7 +13,7 @@
 //! | `cache_file` | translations on disk: taken over, followed, offered |
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
-//! | `syscalls`, `memory_calls`, `threads`, `images` | system calls with a meaning for us |
+//! | `syscalls`, `memory_calls`, `memory_limits`, `memory_locks`, `threads`, `images` | system calls with a meaning for us |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
 //! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `locate`, `frames` | signals in, where they found the program, frames out |
@@ -27,6 +27,8 @@
 
 #[path = "../src/layout.rs"]
 mod layout;
+#[path = "../src/limits.rs"]
+mod limits;
 #[path = "../src/log.rs"]
 mod log;
 #[path = "../src/pmu/mod.rs"]
@@ -52,6 +54,8 @@ mod images;
 mod locate;
 mod lock;
 mod memory_calls;
+mod memory_limits;
+mod memory_locks;
 mod own_memory;
 mod pages;
 mod perf;

@@ -6,7 +6,7 @@ use crate::layout::Context;
 use crate::own_memory::overlaps_engine;
 use crate::pages::{EXEC, WRITE};
 use crate::syscall_table as nr;
-use crate::{cache_file, perf, sys};
+use crate::{cache_file, memory_locks, perf, sys};
 
 const EINVAL: i64 = 22;
 const ENOMEM: i64 = 12;
@@ -66,6 +66,14 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         }
         nr::SHMAT | nr::SHMDT if !failed => pages.forget(cache, 0, 1 << 47),
         _ => {}
+    }
+    if !failed {
+        match number {
+            nr::MMAP => memory_locks::mapped(number, result as u64, page_up(a[1])),
+            nr::MREMAP => memory_locks::mapped(number, result as u64, page_up(a[2])),
+            nr::BRK => memory_locks::mapped(number, result as u64, 0),
+            _ => {}
+        }
     }
     if !failed || number == nr::MPROTECT {
         cache_file::after(&mut engine, context, number, a, result);

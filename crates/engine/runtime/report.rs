@@ -5,7 +5,7 @@ use crate::layout::{self, Context, Header};
 use crate::sys;
 use crate::syscall_table as nr;
 use core::fmt::Write;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A small text buffer.
 pub struct Text {
@@ -37,8 +37,31 @@ impl Write for Text {
     }
 }
 
+/// Until nothing more is needed to start: what fails then is the launcher's to tell, and the program can
+/// still run without us.
+static STARTING: AtomicBool = AtomicBool::new(true);
+
+/// The program's first block can run.
+pub fn started() {
+    STARTING.store(false, Relaxed);
+}
+
+/// Stops for the launcher, which reads the text and runs the program natively.
+fn cannot_start(text: &[u8]) {
+    // SAFETY: a breakpoint with registers as the launcher expects them (`virt::inject`).
+    unsafe {
+        core::arch::asm!("int3", in("rax") layout::CANNOT_START,
+            in("rdi") text.as_ptr(), in("rsi") text.len());
+    }
+}
+
 /// Ends the run.
 pub fn fail(arguments: core::fmt::Arguments<'_>) -> ! {
+    if STARTING.load(Relaxed) {
+        let mut text = Text::new();
+        let _ = text.write_fmt(arguments);
+        cannot_start(text.bytes());
+    }
     let mut text = Text::new();
     let _ = text.write_str("truecount: internal check failed: ");
     let _ = text.write_fmt(arguments);

@@ -2,8 +2,10 @@
 //! others see what is atomic or was written before they learned of it.
 
 use crate::check;
-use crate::layout::{Context, Header, MAX_SLOTS, REGION, TOTALS_BASE};
-use core::mem::offset_of;
+use crate::layout::{Context, Header, MAX_SLOTS, REGION, TOTALS_BASE, state as slot_state};
+use crate::sys;
+use crate::syscall_table as nr;
+use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Memory of a thread: signal stack below, then the runtime's stack.
@@ -16,14 +18,92 @@ pub fn header() -> &'static Header {
     unsafe { &*(TOTALS_BASE as *const Header) }
 }
 
-/// A slot nobody used yet.
+/// A slot that nobody has.
 pub fn new_slot() -> u32 {
-    let slot = header().next_slot.fetch_add(1, Relaxed);
+    for turn in 0..250 {
+        if let Some(slot) = header().take_slot() {
+            return slot;
+        }
+        if header().reuse == 0 {
+            break;
+        }
+        retire_the_gone();
+        if turn > 3 {
+            // Others were quicker to take what was found, or threads are about to be gone.
+            let word = AtomicU32::new(0);
+            sys::futex_wait(&word, 0, 10);
+        }
+    }
     check!(
-        slot < MAX_SLOTS,
-        "more than {MAX_SLOTS} threads and processes in one run"
+        false,
+        "more than {} threads and processes {}",
+        header().slot_limit,
+        if header().reuse != 0 {
+            "at the same time"
+        } else {
+            "in a run with a counter for each block"
+        }
     );
-    slot
+    0
+}
+
+/// Sees to it that the launcher finds a slot.
+pub fn provide() {
+    if !header().has_slot() {
+        retire_the_gone();
+    }
+}
+
+/// Gives back a slot in which nothing has run.
+pub fn give_back(slot: u32) {
+    clear(slot);
+    header().give_slot(slot);
+}
+
+fn clear(slot: u32) {
+    let words = context_at(slot) as *mut u64;
+    for at in 0..size_of::<Context>() / 8 {
+        // SAFETY: inside the context, which no thread has any more (or yet).
+        unsafe { words.add(at).write_volatile(0) };
+    }
+}
+
+/// Adds what threads that are gone have executed to the sums in the header, and gives their slots back.
+fn retire_the_gone() {
+    let header = header();
+    // An event may still ask for the count of a thread that is gone.
+    if header.reuse == 0 || header.events_open.load(Acquire) != 0 {
+        return;
+    }
+    let end = header.next_slot.load(Acquire).min(MAX_SLOTS);
+    for slot in (1..end).map(slot) {
+        let state = slot.state().load(Acquire);
+        if matches!(
+            state,
+            slot_state::FREE | slot_state::LOG | slot_state::RETIRING
+        ) || header.strangers.load(Acquire) != 0
+        {
+            continue;
+        }
+        let thread = [u64::from(slot.pid()), u64::from(slot.tid()), 0, 0, 0, 0];
+        // SAFETY: signal 0 only asks whether the thread exists.
+        let gone = thread[1] != 0 && unsafe { sys::call(nr::TGKILL, thread) } == -3;
+        // (One that dies here takes its count with it: it was killed, or all were.)
+        if gone
+            && slot
+                .state()
+                .compare_exchange(state, slot_state::RETIRING, AcqRel, Relaxed)
+                .is_ok()
+        {
+            let lanes = slot.lanes().iter().map(|lane| lane.load(Relaxed));
+            let sum = lanes.fold(slot.count().load(Relaxed), u64::wrapping_add);
+            header.retired_instructions.fetch_add(sum, AcqRel);
+            header.retired_blocks[0].fetch_add(slot.translated(), AcqRel);
+            header.retired_blocks[1].fetch_add(slot.cached(), AcqRel);
+            header.retired.fetch_add(1, AcqRel);
+            give_back(slot.number());
+        }
+    }
 }
 
 /// Address of a slot's context.
@@ -84,6 +164,8 @@ fields! {
     plain tid: u32;
     plain pid: u32;
     plain space: u32;
+    plain translated: u64;
+    plain cached: u64;
 }
 
 /// The view of a slot.

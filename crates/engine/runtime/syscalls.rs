@@ -3,8 +3,8 @@
 use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
-    cache_file, clock, images, memory_calls, perf, proc_maps, program_memory, signal_calls, slots,
-    sys, threads,
+    cache_file, clock, images, memory_calls, memory_limits, memory_locks, perf, proc_maps,
+    program_memory, signal_calls, slots, sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -16,6 +16,8 @@ pub fn special(context: &mut Context, next: u64) {
     context.pc = next;
     let result = match nr::answer(number) {
         Answer::Mapping => memory_calls::run(context, number, a),
+        Answer::Limit => memory_limits::call(number, a),
+        Answer::Lock => memory_locks::call(number, a),
         Answer::Action => signal_calls::sigaction(context, a),
         Answer::Mask => signal_calls::sigprocmask(context, a),
         Answer::Return => signal_calls::sigreturn(context),

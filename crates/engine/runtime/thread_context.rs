@@ -29,6 +29,10 @@ fn identify(context: &mut Context) {
     context.pid = sys::getpid();
     // SAFETY: no arguments.
     context.parent = unsafe { sys::call(nr::GETPPID, [0; 6]) as u32 };
+    if context.parent == 0 {
+        // The parent is in another namespace of process ids.
+        slots::header().strangers.store(1, Release);
+    }
 }
 
 /// Points GS at the context (ARCH_SET_GS: works without user FSGSBASE too).

@@ -1,14 +1,13 @@
 //! New threads and processes. A child that shares memory starts on its own
 //! context and runtime stack; a forked one takes over a new counting slot.
 
-use crate::layout::{Context, state as slot_state};
+use crate::layout::Context;
 use crate::program_memory;
 use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
 use crate::thread_context::prepare;
-use crate::{action, counts, dispatch, engine, entry, perf, signal_calls, sys};
+use crate::{action, counts, dispatch, engine, entry, memory_locks, perf, signal_calls, sys};
 use core::mem::size_of;
-use core::sync::atomic::Ordering::*;
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
@@ -170,7 +169,6 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     }
     if result < 0 {
         perf::not_cloned(slot);
-        child.state.store(slot_state::FREE, Relaxed);
     }
     if call.shares_memory() {
         let mut engine = engine::lock();
@@ -186,6 +184,9 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
             let process = result as u32;
             engine.stacks.leave(child.stack, process, process);
         }
+    }
+    if result < 0 {
+        slots::give_back(slot);
     }
     sys::set_mask(old_mask);
     result
@@ -247,6 +248,7 @@ extern "C" fn rt_child(context: *mut Context) {
             engine::free_in_child();
         }
         counts::forked(slot);
+        memory_locks::forget();
     }
     prepare(context, slot);
     if context.start[1] != 0 {

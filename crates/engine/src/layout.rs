@@ -7,6 +7,7 @@
 //! regions it uses at `TOTALS_BASE + k * REGION`. `GS` of a translated thread
 //! points at its context.
 
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Where the runtime is linked and mapped in every target.
@@ -22,8 +23,9 @@ pub const TABLES_END: u64 = TABLES + 5 * TABLE_BYTES;
 pub const TOTALS_BASE: u64 = 0x4000_0000_0000;
 /// Address and file distance of two regions.
 pub const REGION: u64 = 64 << 20;
-/// Slots a run can use (threads and processes together).
+/// Slots a run can use at the same time (threads and processes together).
 pub const MAX_SLOTS: u32 = 65_536;
+const _: () = assert!(size_of::<Header>() as u64 <= EVENT_TABLE - TOTALS_BASE);
 /// Table of the events that programs opened (`pmu::table`), in region 0.
 pub const EVENT_TABLE: u64 = TOTALS_BASE + (1 << 20);
 /// Their pages, up to the end of region 0.
@@ -56,6 +58,8 @@ pub const ARENA_BASE: u64 = 0x4500_0000_0000;
 pub const BOOT_STACK: u64 = RUNTIME_BASE + 0x3f_0000;
 /// The first word of [`Header`].
 pub const MAGIC: u64 = 0x3150_4d56_5543_5254;
+/// In RAX at a breakpoint of the runtime: it cannot start, RDI and RSI say why (address and length).
+pub const CANNOT_START: u64 = 0x7472_6174_735f_6f6e;
 /// Exit status of a run that an internal check ended.
 pub const INTERNAL_EXIT: i32 = 123;
 
@@ -64,9 +68,9 @@ pub const INTERNAL_EXIT: i32 = 123;
 pub struct Header {
     /// [`MAGIC`].
     pub magic: u64,
-    /// Next unused slot; slots start at 1.
+    /// Next slot that nobody had yet; slots start at 1.
     pub next_slot: AtomicU32,
-    /// Incremented, and woken as a futex, for every request in `ring`.
+    /// Incremented, and woken as a futex, for every request in `requests`.
     pub doorbell: AtomicU32,
     /// Process id of the launcher.
     pub launcher: u32,
@@ -82,10 +86,23 @@ pub struct Header {
     pub options: u32,
     /// The launcher takes translations to be saved.
     pub saving: AtomicU32,
-    /// Requests written so far.
-    pub next_request: AtomicU32,
-    /// Slots whose thread wants to `execve`; entry `n % 256` for doorbell `n`.
-    pub ring: [AtomicU32; 256],
+    /// Slots whose thread asks the launcher for something: a bit a slot, so that no request is in the
+    /// way of another, however many there are.
+    pub requests: [AtomicU32; MAX_SLOTS as usize / 32],
+    /// Slots that can be taken again: a bit a slot.
+    pub reusable: [AtomicU32; MAX_SLOTS as usize / 32],
+    /// Slots of this run, at most [`MAX_SLOTS`].
+    pub slot_limit: u32,
+    /// Slots of threads that are gone may be taken again (where nothing but the count is in them).
+    pub reuse: u32,
+    /// Not 0 once processes of several namespaces take part: thread ids say nothing any more.
+    pub strangers: AtomicU32,
+    /// Slots taken again so far …
+    pub retired: AtomicU32,
+    /// … what their threads had executed …
+    pub retired_instructions: AtomicU64,
+    /// … and had translated, and taken over from disk.
+    pub retired_blocks: [AtomicU64; 2],
     /// Text of the first failure, zero-terminated.
     pub report: [u8; 1024],
     /// Lock over the events that programs opened: thread id of who holds it.
@@ -104,6 +121,45 @@ pub struct Header {
     pub clock_behind: u64,
     /// When the run began, `CLOCK_MONOTONIC` in nanoseconds.
     pub started: u64,
+}
+
+impl Header {
+    /// A slot that nobody has: a new one, else one given back. `None`: all are in use.
+    pub fn take_slot(&self) -> Option<u32> {
+        let fresh = |next: u32| (next < self.slot_limit.min(MAX_SLOTS)).then(|| next + 1);
+        if let Ok(slot) = self.next_slot.fetch_update(Relaxed, Relaxed, fresh) {
+            return Some(slot);
+        }
+        self.reusable.iter().enumerate().find_map(|(at, word)| {
+            let without_lowest = |bits: u32| (bits != 0).then(|| bits & (bits - 1));
+            let before = word.fetch_update(Acquire, Relaxed, without_lowest).ok()?;
+            Some(at as u32 * 32 + before.trailing_zeros())
+        })
+    }
+
+    /// Whether [`Header::take_slot`] would find one now.
+    pub fn has_slot(&self) -> bool {
+        self.next_slot.load(Relaxed) < self.slot_limit.min(MAX_SLOTS)
+            || self.reusable.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
+    /// Gives a slot back whose context is zero.
+    pub fn give_slot(&self, slot: u32) {
+        mark(&self.reusable, slot);
+    }
+
+    /// Asks the launcher to look at a slot, also if it has been asked already.
+    pub fn request(&self, slot: u32) {
+        mark(&self.requests, slot);
+        self.doorbell.fetch_add(1, AcqRel);
+    }
+}
+
+/// Sets a slot's bit.
+fn mark(bits: &[AtomicU32], slot: u32) {
+    if let Some(word) = bits.get(slot as usize / 32) {
+        word.fetch_or(1 << (slot % 32), AcqRel);
+    }
 }
 
 /// Bits of [`Header::options`].
@@ -147,6 +203,8 @@ pub mod exec {
     pub const FAILED: u32 = 3;
     /// The launcher cannot watch it.
     pub const REFUSED: u32 = 4;
+    /// The launcher has seen the request.
+    pub const SEEN: u32 = 5;
 }
 
 /// States of [`Context::save`].
@@ -169,10 +227,12 @@ pub mod state {
     pub const LIVE: u32 = 1;
     /// The thread ended by `exit` or `exit_group`.
     pub const ENDED: u32 = 2;
-    /// The process image was replaced by `execve`.
+    /// The process image was replaced by `execve`, or is about to be.
     pub const REPLACED: u32 = 3;
     /// No thread: the region continues a log.
     pub const LOG: u32 = 4;
+    /// The thread is gone; what it executed is being added to the sums in the header.
+    pub const RETIRING: u32 = 5;
 }
 
 /// XMM0 to XMM15, aligned for MOVAPS.

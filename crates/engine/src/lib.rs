@@ -2,6 +2,7 @@
 
 pub mod auxv;
 pub mod layout;
+pub mod limits;
 pub mod log;
 pub mod pmu;
 pub mod snapshot;

@@ -86,3 +86,120 @@ fn threads_after_vfork_children_that_ended_by_exit_have_stacks_of_their_own() {
 fn a_child_that_shares_memory_keeps_its_stack_while_it_runs() {
     good("shared_child", include_str!("trust/shared_child.c"), &[], 2);
 }
+
+#[test]
+fn children_that_execute_all_at_once_are_all_followed() {
+    let arguments = ["-static"];
+    good(
+        "exec_at_once",
+        include_str!("trust/exec_at_once.c"),
+        &arguments,
+        1,
+    );
+}
+
+/// Places to count in are taken again once their threads are gone, and nothing that they counted is lost.
+#[test]
+fn more_threads_and_processes_than_places_are_counted() {
+    let source = include_str!("trust/many.c");
+    let Some(program) = built("trust-many.c", source, &["-O1", "-pthread", "-static"]) else {
+        return;
+    };
+    let run = |options: &Options, rounds: &str| {
+        let mut command = Command::new(&program);
+        command.arg(rounds);
+        let (under, outcome) = under_virtual_pmu(command, options)?;
+        assert_eq!(
+            (under.code, under.output.as_str()),
+            (Some(0), "good\n"),
+            "{rounds} rounds"
+        );
+        assert_eq!(outcome.totals.uncounted, 0);
+        Some(outcome.totals)
+    };
+    let all = Options::default();
+    let few = all.clone().slot_limit(40);
+    for rounds in ["60", "+60"] {
+        let Some(plain) = run(&all, rounds) else {
+            return;
+        };
+        let reused = run(&few, rounds).expect("it ran before");
+        let retired = reused.threads.iter().find(|thread| thread.slot == 0);
+        assert!(retired.is_some(), "no place was taken again");
+        assert!(plain.threads.len() > 70 && reused.threads.len() <= 40);
+        if rounds.starts_with('+') {
+            assert_eq!(reused.instructions(), plain.instructions());
+        }
+    }
+}
+
+/// At the bound itself there is a report.
+#[test]
+fn too_many_at_the_same_time_end_with_a_report() {
+    let source = "#include <unistd.h>\n#include <sys/wait.h>\n\
+        int main(void) { for (int i = 0; i < 100; i++) if (!fork()) { sleep(1); _exit(0); }\n\
+        while (wait(0) > 0); return 0; }";
+    let Some(program) = built("trust-too-many.c", source, &["-O1"]) else {
+        return;
+    };
+    let mut command = Command::new(program);
+    let Some(running) = launch(&mut command, &Options::default().slot_limit(30)) else {
+        return;
+    };
+    let error = running.wait().expect_err("no place is left");
+    let text = error.to_string();
+    assert!(
+        text.contains("more than 30 threads and processes"),
+        "{text}"
+    );
+}
+
+#[test]
+fn limits_that_a_program_sets_are_its_own_and_all_its_memory_can_be_locked() {
+    good("limits", include_str!("trust/limits.c"), &[], 1);
+}
+
+/// Where the engine finds no memory the program does not run under it, and nothing of it has been executed.
+#[test]
+fn without_memory_for_the_engine_nothing_of_the_program_runs() {
+    use std::os::unix::process::CommandExt as _;
+    use truecount_engine::virt::{LaunchError, launch};
+    for (resource, bytes) in [
+        (libc::RLIMIT_AS, 4_000_000 << 10),
+        (libc::RLIMIT_AS, 100 << 20),
+        (libc::RLIMIT_DATA, 100 << 20),
+    ] {
+        let mark = std::env::temp_dir().join(format!("truecount-limit-{}", std::process::id()));
+        let mut command = Command::new("touch");
+        command.arg(&mark);
+        // SAFETY: one async-signal-safe call on a local.
+        unsafe {
+            command.pre_exec(move || {
+                let limit = libc::rlimit {
+                    rlim_cur: bytes,
+                    rlim_max: bytes,
+                };
+                match libc::setrlimit(resource, &raw const limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+        match launch(&mut command, &Options::default()) {
+            // Who may raise limits (root) finds memory.
+            Ok(running) => {
+                let outcome = running.wait().expect("the engine ends well");
+                assert!(outcome.status.success() && outcome.totals.instructions() > 10_000);
+                std::fs::remove_file(&mark).expect("the program has made it");
+            }
+            Err(LaunchError::Start { reason }) => {
+                assert!(reason.contains("errno 12"), "{reason}");
+                assert!(!mark.exists(), "something of the program ran");
+            }
+            Err(LaunchError::PtraceForbidden { error }) => {
+                truecount_testing::skip!("virtual", "ptrace is not permitted: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

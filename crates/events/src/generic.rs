@@ -79,6 +79,28 @@ const ROWS: &[Row] = &[
     sw(&["cgroup-switches"], 11, "count"),
 ];
 
+/// What Arm's PMUs call the events that the generic hardware ones mean there: the first that a PMU has. Sources:
+/// `armv8_pmuv3_perf_map` and `armv8_pmuv3_event_attrs` in drivers/perf/arm_pmuv3.c; `m1_pmu_event_attrs` in
+/// drivers/perf/apple_m1_cpu_pmu.c.
+const ON_ARM: &[(u64, &[&str])] = &[
+    (0, &["cpu_cycles", "cycles"]),
+    (1, &["inst_retired", "instructions"]),
+    (2, &["l1d_cache"]),
+    (3, &["l1d_cache_refill"]),
+    (4, &["br_retired", "pc_write_retired"]),
+    (5, &["br_mis_pred"]),
+    (6, &["bus_cycles"]),
+    (7, &["stall_frontend"]),
+    (8, &["stall_backend"]),
+];
+
+/// The names that an Arm PMU may have for a generic hardware event in sysfs.
+pub(crate) fn names_on_arm(generic: &Generic) -> Option<&'static [&'static str]> {
+    let row = ON_ARM.iter().find(|(config, _)| *config == generic.config);
+    row.filter(|_| generic.type_ == TYPE_HARDWARE)
+        .map(|(_, names)| *names)
+}
+
 /// `perf_hw_cache_id` with spellings and the operations that exist (`evsel__hw_cache_stat`): read, write, prefetch.
 const CACHES: &[(&[&str], [bool; 3])] = &[
     (&["L1-dcache", "l1-d", "l1d", "L1-data"], [true, true, true]),

@@ -216,22 +216,43 @@ impl Resolver<'_> {
         }]
     }
 
-    /// A generic event of one PMU among several.
+    /// A generic event of one PMU among several. The kernel takes the generic number with the PMU's in its upper half
+    /// (`PERF_PMU_CAP_EXTENDED_HW_TYPE`), on Arm since 6.6 only; Arm's PMUs name their own events in sysfs on all kernels,
+    /// and those are what the generic numbers mean there (`armv8_pmuv3_perf_map`).
     fn generic_of(&self, generic: &Generic, pmu: &Pmu) -> Event {
+        let name = format!("{}/{}/{}", pmu.name, generic.name, self.modifiers.filter());
+        if let Some(own) = self.of_arm(generic, pmu) {
+            return Event {
+                name,
+                unit: generic.unit.to_owned(),
+                origin: Origin::Generic,
+                ..own
+            };
+        }
         let config = u64::from(pmu.type_) << PMU_TYPE_SHIFT | generic.config;
-        let filter = self.modifiers.filter();
         let encoding = Encoding::new(generic.type_, [config, 0, 0, 0], self.modifiers);
-        let event = self.event_of(
-            format!("{}/{}/{filter}", pmu.name, generic.name),
-            encoding,
-            Origin::Generic,
-        );
+        let event = self.event_of(name, encoding, Origin::Generic);
         Event {
             unit: generic.unit.to_owned(),
             cpus: self.cpus(pmu),
             pmu: Some(pmu.name.clone()),
             ..event
         }
+    }
+
+    /// The event of an Arm PMU's own that a generic one means; `None` on other CPUs, or where sysfs does not name it.
+    fn of_arm(&self, generic: &Generic, pmu: &Pmu) -> Option<Event> {
+        let arm = matches!(self.machine.cpu()?.vendor, crate::Vendor::Arm(_));
+        let names = generic::names_on_arm(generic).filter(|_| arm)?;
+        let own = names
+            .iter()
+            .find(|name| matches!(pmu.event(name), Ok(Some(_))))?;
+        let term = [Term {
+            name: (*own).to_owned(),
+            value: None,
+            span: self.event.head_span,
+        }];
+        self.with_terms(pmu, &term, Origin::Sysfs).ok()
     }
 
     fn raw(&self, config: u64) -> Vec<Event> {

@@ -2,6 +2,8 @@
 
 use std::io;
 
+pub use truecount_run::affinity::Affinity;
+
 /// Timer interrupts a second (the kernel's `CONFIG_HZ`): the resolution of the coarse clock is one of its ticks
 /// (clock_getres(2); `KTIME_LOW_RES` in `kernel/time/posix-timers.c`).
 #[must_use]
@@ -54,80 +56,6 @@ pub fn interrupt_lines(words: &[&str]) -> Vec<u32> {
         .filter(|line| words.iter().any(|word| line.contains(word)))
         .filter_map(|line| line.split_once(':')?.0.trim().parse().ok())
         .collect()
-}
-
-/// The CPUs that the calling thread may run on.
-#[derive(Clone, Copy)]
-pub struct Affinity(libc::cpu_set_t);
-
-impl std::fmt::Debug for Affinity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.cpus()).finish()
-    }
-}
-
-impl Affinity {
-    /// As it is now.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn now() -> io::Result<Self> {
-        // SAFETY: an array of integers, for which zeros are valid.
-        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        let size = size_of::<libc::cpu_set_t>();
-        // SAFETY: the set is live and its size is given.
-        if unsafe { libc::sched_getaffinity(0, size, &raw mut set) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self(set))
-    }
-
-    /// The CPUs in it.
-    pub fn cpus(&self) -> impl Iterator<Item = usize> + '_ {
-        // SAFETY: CPU_ISSET checks its index against the set's size.
-        (0..1024).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &self.0) })
-    }
-
-    /// One CPU only.
-    #[must_use]
-    pub fn only(cpu: usize) -> Self {
-        // SAFETY: an array of integers, for which zeros are valid.
-        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        if cpu < 1024 {
-            // SAFETY: inside the set.
-            unsafe { libc::CPU_SET(cpu, &mut set) };
-        }
-        Self(set)
-    }
-
-    /// All of these but one CPU; all where nothing would be left.
-    #[must_use]
-    pub fn without(&self, cpu: usize) -> Self {
-        let mut other = *self;
-        if cpu < 1024 {
-            // SAFETY: inside the set.
-            unsafe { libc::CPU_CLR(cpu, &mut other.0) };
-        }
-        if other.cpus().next().is_some() {
-            other
-        } else {
-            *self
-        }
-    }
-
-    /// Moves the calling thread.
-    ///
-    /// # Errors
-    /// The kernel's: none of these CPUs may be used.
-    pub fn apply(&self) -> io::Result<()> {
-        // SAFETY: the set is live and its size is given.
-        if unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const self.0) }
-            != 0
-        {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
 }
 
 /// The CPU that the calling thread is on, and what it was allowed before it was kept there.

@@ -7,6 +7,7 @@
 
 use perf_event_open_sys::bindings as abi;
 
+use crate::errno::Errno;
 use crate::kernel::RawAttr;
 
 /// What to count or sample: the kernel's `perf_event_attr`.
@@ -286,6 +287,27 @@ impl EventAttr {
     #[must_use]
     pub fn read_lost(self) -> Self {
         self.read_also(abi::PERF_FORMAT_LOST)
+    }
+
+    /// The attributes to try next where a PMU refused these with `errno`; `None` where nothing is left to give up. What is
+    /// given up says nothing about what is wanted:
+    ///
+    /// * PMUs that cannot leave guests apart from the host refuse whoever does not exclude one of them: Apple's
+    ///   (`m1_pmu_set_event_filter` in drivers/perf/apple_m1_cpu_pmu.c), and all PMUs while a guest has them to itself
+    ///   (mediated vPMU). `perf` then excludes guests, too (`evsel__fallback` in tools/perf/util/evsel.c).
+    /// * Arm's refuse `exclude_idle` with `EPERM` or `EOPNOTSUPP` (`armv8pmu_set_event_filter`): idle time is counted.
+    #[must_use]
+    pub fn relaxed(&self, errno: Errno) -> Option<Self> {
+        let refused = [Errno::EPERM, Errno::EOPNOTSUPP, Errno::EINVAL].contains(&errno);
+        if refused && self.get_exclude_idle() {
+            return Some(self.exclude_idle(false));
+        }
+        let of_pmu = !matches!(
+            self.get_type(),
+            abi::PERF_TYPE_SOFTWARE | abi::PERF_TYPE_TRACEPOINT | abi::PERF_TYPE_BREAKPOINT
+        );
+        let guests = !self.get_exclude_guest() && !self.get_exclude_host();
+        (errno == Errno::EOPNOTSUPP && of_pmu && guests).then(|| self.exclude_guest(true))
     }
 
     /// Whether the event samples (has a period or a frequency).

@@ -81,9 +81,38 @@ impl Event {
 
     /// As [`Event::open_with`], with nothing but the errno: for probing, where explaining would be waste.
     ///
+    /// Where a PMU refuses an option that says nothing about what is wanted (see [`EventAttr::relaxed`]), the event is
+    /// opened without it; [`Event::attr`] has what was accepted.
+    ///
     /// # Errors
     /// The errno of the system call.
     pub fn try_open(
+        kernel: &SharedKernel,
+        attr: &EventAttr,
+        target: Target,
+        options: OpenOptions<'_>,
+    ) -> Result<Self, Errno> {
+        if attr.get_precise_ip() > 0 && !attr.is_sampling() {
+            // As x86 kernels say (`x86_pmu_hw_config`); others would count as if the level were not there.
+            return Err(Errno::EINVAL);
+        }
+        let mut errno = match Self::open_once(kernel, attr, target, options) {
+            Ok(event) => return Ok(event),
+            Err(errno) => errno,
+        };
+        let first = errno;
+        let mut asked = *attr;
+        while let Some(less) = asked.relaxed(errno) {
+            match Self::open_once(kernel, &less, target, options) {
+                Ok(event) => return Ok(event),
+                Err(next) => (asked, errno) = (less, next),
+            }
+        }
+        // What was asked for is explained, not what was tried instead.
+        Err(first)
+    }
+
+    fn open_once(
         kernel: &SharedKernel,
         attr: &EventAttr,
         target: Target,

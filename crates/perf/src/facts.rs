@@ -57,6 +57,8 @@ pub struct Facts {
     pub lockdown: Option<String>,
     /// The CPU says that it runs under a hypervisor; its name where it tells.
     pub hypervisor: Option<String>,
+    /// Who made the (virtual) machine, as its DMI table says: `Amazon EC2`, `Google`, `Microsoft Corporation`, …
+    pub machine_vendor: Option<String>,
     /// The PMUs in `/sys/bus/event_source/devices`; `None`: the directory cannot be read.
     pub pmus: Option<Vec<PmuFact>>,
     /// CPUs that are online.
@@ -125,6 +127,9 @@ impl Facts {
                 .text("sys/kernel/security/lockdown")
                 .and_then(|text| chosen(&text)),
             hypervisor: crate::probe::cpu::hypervisor(root),
+            machine_vendor: root
+                .text("sys/class/dmi/id/sys_vendor")
+                .filter(|vendor| !vendor.is_empty()),
             pmus: PmuFact::all(root),
             online_cpus: root.online_cpus(),
             open_files: open_files(root),
@@ -170,7 +175,7 @@ impl PmuFact {
         let names = Pmu::names(root)?;
         let fact = |name: String| {
             let number = |file: &str| {
-                let number = root.number(&format!("{}/{name}/{file}", Pmu::FOLDER))?;
+                let number = root.number(&format!("{}/{name}/{file}", Pmu::DIRECTORY))?;
                 u32::try_from(number).ok()
             };
             let core = Pmu::is_core_directory(root, &name);

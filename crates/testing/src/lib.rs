@@ -8,6 +8,8 @@
 //! - `TRUECOUNT_REQUIRE=virtual,step,cc`: the machine must have these, and a test that would be skipped for the lack of
 //!   one fails instead.
 
+#![forbid(unsafe_code)]
+
 use std::fmt::Display;
 use std::io::Write as _;
 use std::process::Command;

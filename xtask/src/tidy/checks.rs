@@ -1,18 +1,7 @@
 //! The checks of single files.
 
 use super::Finding;
-use super::source::Source;
-
-/// More lines than this is more than one idea.
-const MAX_LINES: usize = 600;
-
-/// Library crates: they never print and never exit.
-const LIBRARIES: &[&str] = &[
-    "perf", "count", "events", "engine", "sample", "profile", "stats", "lab",
-];
-
-/// Macros that print.
-const PRINTING: &[&str] = &["println", "eprintln", "print", "eprint", "dbg"];
+use super::source::{Source, words_of};
 
 /// What must not appear anywhere: paths of one machine. Put together, so that this file passes.
 const WORDS: &[&str] = &[
@@ -22,21 +11,8 @@ const WORDS: &[&str] = &[
     concat!("/home/us", "er/"),
 ];
 
-fn words_of(code: &str) -> impl Iterator<Item = (usize, &str)> {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut rest = 0;
-    std::iter::from_fn(move || {
-        let tail = code.get(rest..)?;
-        let begin = rest + tail.find(is_word)?;
-        let tail = code.get(begin..)?;
-        let end = begin + tail.find(|c| !is_word(c)).unwrap_or(tail.len());
-        rest = end;
-        Some((begin, code.get(begin..end)?))
-    })
-}
-
 /// Whether a macro of this name is called in the line.
-fn calls_macro(code: &str, names: &[&str]) -> Option<String> {
+pub(super) fn calls_macro(code: &str, names: &[&str]) -> Option<String> {
     words_of(code).find_map(|(at, word)| {
         let after = code.get(at + word.len()..)?.trim_start();
         let called = after.starts_with('!') && !after.starts_with("!=");
@@ -47,11 +23,10 @@ fn calls_macro(code: &str, names: &[&str]) -> Option<String> {
 /// All checks of a Rust file.
 pub fn rust(source: &Source<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(size(source));
     findings.extend(assembly(source));
     findings.extend(system_calls(source));
     findings.extend(unfinished(source));
-    findings.extend(printing(source));
+    findings.extend(raw_numbers(source));
     findings.extend(unsafe_comments(source));
     findings
 }
@@ -66,22 +41,6 @@ pub fn words(path: &str, text: &str) -> Vec<Finding> {
             .map(move |word| Finding::new(path, i + 1, format!("a path of one machine: {word}")))
     });
     found.collect()
-}
-
-fn size(source: &Source<'_>) -> Option<Finding> {
-    let lines = source.lines.len();
-    let generated = source
-        .lines
-        .iter()
-        .take(5)
-        .any(|line| line.contains("@generated"));
-    (lines > MAX_LINES && !generated).then(|| {
-        Finding::new(
-            source.path,
-            0,
-            format!("{lines} lines; a file is one idea, under {MAX_LINES} lines"),
-        )
-    })
 }
 
 /// Tests may hold assembly: loops of a known number of instructions can be written in nothing else.
@@ -139,31 +98,21 @@ fn unfinished(source: &Source<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// The library crate that a file's product code belongs to.
-fn library_of(path: &str) -> Option<&str> {
-    let (name, rest) = path.strip_prefix("crates/")?.split_once('/')?;
-    (LIBRARIES.contains(&name) && rest.starts_with("src/") && !rest.starts_with("src/bin/"))
-        .then_some(name)
-}
-
-fn printing(source: &Source<'_>) -> Vec<Finding> {
-    if library_of(source.path).is_none() {
-        return Vec::new();
-    }
-    let found = source.product_lines().filter_map(|(line, code)| {
-        let what = calls_macro(code, PRINTING)
-            .map(|name| format!("{name}!"))
-            .or_else(|| {
-                let packed: String = code.split_whitespace().collect();
-                let exits = packed.contains("process::exit(") || packed.contains("process::abort(");
-                exits.then(|| "process::exit".to_owned())
-            })?;
-        Some(Finding::new(
-            source.path,
-            line,
-            format!("{what}: libraries never print and never exit"),
-        ))
-    });
+/// System calls by name: a number says nothing to whoever reads it.
+fn raw_numbers(source: &Source<'_>) -> Vec<Finding> {
+    let lines: Vec<&str> = source.code.iter().map(String::as_str).collect();
+    let all = lines.join("\n");
+    let found = ["sys::call(", "libc::syscall(", "syscall6("]
+        .iter()
+        .flat_map(|call| {
+            all.match_indices(call).filter_map(|(at, call)| {
+                let after = all.get(at + call.len()..)?.trim_start();
+                let line = all.get(..at)?.matches('\n').count() + 1;
+                let digit = after.chars().next().is_some_and(|c| c.is_ascii_digit());
+                let message = format!("{call}…): a system call by its number; use its name");
+                digit.then(|| Finding::new(source.path, line, message))
+            })
+        });
     found.collect()
 }
 
@@ -300,12 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn libraries_do_not_print_or_exit() {
-        let text = "fn f() { println!(\"x\"); }\nfn g() { std::process::exit(1) }\nfn h() { write!(f, \"println!\") }\n#[cfg(test)]\nmod tests { fn t() { println!(\"skipped: x\") } }\n";
-        assert_eq!(lines("crates/stats/src/lib.rs", text), [1, 2]);
-        assert_eq!(lines("crates/cli/src/main.rs", text), [0usize; 0]);
-        assert_eq!(lines("crates/stats/tests/x.rs", text), [0usize; 0]);
-        assert_eq!(lines("crates/stats/src/deep/tests.rs", text), [0usize; 0]);
+    fn system_calls_have_names() {
+        let text = "sys::call(12, []);\nsys::call(\n    3,\n    x);\nsys::call(sys::MMAP, [1]);\nlibc::syscall(186);\n// sys::call(9\n";
+        assert_eq!(lines("crates/engine/runtime/x.rs", text), [1, 2, 6]);
     }
 
     #[test]
@@ -363,20 +309,6 @@ unsafe impl Send for X {}
         ];
         let found: Vec<String> = forbid_unsafe(&texts).into_iter().map(|f| f.path).collect();
         assert_eq!(found, ["crates/b/src/lib.rs"]);
-    }
-
-    #[test]
-    fn long_files_are_reported_unless_generated() {
-        let long = "//\n".repeat(MAX_LINES + 1);
-        assert_eq!(lines("crates/a/src/x.rs", &long), [0]);
-        assert_eq!(
-            lines("crates/a/src/x.rs", &format!("// @generated\n{long}")),
-            [0usize; 0]
-        );
-        assert_eq!(
-            lines("crates/a/src/x.rs", &"//\n".repeat(MAX_LINES)),
-            [0usize; 0]
-        );
     }
 
     #[test]

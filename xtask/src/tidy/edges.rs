@@ -55,6 +55,17 @@ pub fn check(root: &Path) -> Result<Vec<Finding>> {
     Ok(compare(&table, &packages(&metadata)))
 }
 
+/// The library crates, by the same table: all but those that may use everything.
+pub fn libraries(root: &Path) -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(root.join(DOCUMENT))
+        .with_context(|| format!("cannot read {DOCUMENT}"))?;
+    let table = parse_table(&text);
+    Ok(table
+        .into_iter()
+        .filter_map(|(name, uses)| uses.map(|_| name))
+        .collect())
+}
+
 /// Rows `| `crates/X` | … | … | uses |` of the document.
 fn parse_table(text: &str) -> Table {
     let mut table = Table::new();

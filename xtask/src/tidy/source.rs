@@ -41,6 +41,25 @@ impl<'a> Source<'a> {
             .map(|(i, (code, _))| (i + 1, code.as_str()))
     }
 
+    /// Whether the file as a whole is a test, a bench or an example.
+    pub fn is_test_file(&self) -> bool {
+        is_test_file(self.path)
+    }
+
+    /// The product code as one text, with the lines as they are beside it.
+    pub fn product(&self) -> super::paths::Code {
+        let masked: Vec<&str> = self
+            .code
+            .iter()
+            .zip(&self.test)
+            .map(|(code, test)| if *test { "" } else { code.as_str() })
+            .collect();
+        super::paths::Code {
+            masked: masked.join("\n"),
+            raw: self.lines.join("\n"),
+        }
+    }
+
     /// Lines (from 1) and code of all.
     pub fn all_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.code
@@ -48,6 +67,20 @@ impl<'a> Source<'a> {
             .enumerate()
             .map(|(i, code)| (i + 1, code.as_str()))
     }
+}
+
+/// The words of a line of code, each with its place.
+pub fn words_of(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut rest = 0;
+    std::iter::from_fn(move || {
+        let tail = code.get(rest..)?;
+        let begin = rest + tail.find(is_word)?;
+        let tail = code.get(begin..)?;
+        let end = begin + tail.find(|c| !is_word(c)).unwrap_or(tail.len());
+        rest = end;
+        Some((begin, code.get(begin..end)?))
+    })
 }
 
 /// Integration tests, benches, fuzz targets, and modules called `tests`.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use truecount_sample::blocks::{Histogram, Mode};
 
 use super::charts::histogram::bins;
-use super::number::grouped;
+use truecount_model::number::grouped;
 
 /// `11·20% 17·35%`.
 pub(crate) fn modes(modes: &[Mode]) -> String {

@@ -5,7 +5,6 @@ pub(crate) mod csv;
 pub(crate) mod cycles;
 pub(crate) mod json;
 pub(crate) mod markup;
-pub(crate) mod number;
 pub(crate) mod page;
 pub(crate) mod style;
 pub(crate) mod table;

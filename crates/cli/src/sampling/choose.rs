@@ -7,8 +7,8 @@ use truecount_perf::{
 };
 use truecount_sample::abi::{branch as br, sample as st};
 
-use crate::failure::Failure;
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
+use truecount_run::{Error, ErrorKind};
 
 /// A prime near two million: 1,500 samples a second at 3 GHz, and no loop's period divides it.
 const CYCLES: u64 = 2_000_003;
@@ -67,24 +67,24 @@ pub(crate) struct Chosen {
     pub(crate) branches: bool,
 }
 
-fn failure(error: &truecount_perf::Error) -> Failure {
-    Failure::new(125, error.reason().to_owned()).hint(error.hint().to_owned())
+fn failure(error: &truecount_perf::Error) -> Error {
+    Error::new(ErrorKind::Setup, error.reason().to_owned()).hint(error.hint().to_owned())
 }
 
 /// Resolves and tries the events on this thread.
-pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Failure> {
+pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
     let kernel = linux();
     let mut notes = Vec::new();
     let mut events = Vec::new();
     match request.event {
         Some(expression) => {
-            let machine = crate::machine::this(request.event_dir)?;
+            let machine = truecount_run::machine::this(request.event_dir)?;
             let resolved = truecount_events::resolve(expression, &machine)
-                .map_err(|error| Failure::new(2, error.to_string()))?;
+                .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
             for event in resolved.events() {
                 let Some(encoding) = event.encoding() else {
-                    return Err(Failure::new(
-                        2,
+                    return Err(Error::new(
+                        ErrorKind::Usage,
                         format!(
                             "{} cannot be sampled: it is made of several counters",
                             event.name
@@ -133,7 +133,7 @@ fn default_event(
     request: &Request<'_>,
     kernel: &SharedKernel,
     notes: &mut Vec<String>,
-) -> Result<ChosenEvent, Failure> {
+) -> Result<ChosenEvent, Error> {
     let cycles = EventAttr::new(
         abi::PERF_TYPE_HARDWARE,
         u64::from(abi::PERF_COUNT_HW_CPU_CYCLES),

@@ -7,7 +7,7 @@ use truecount_perf::probe::Root;
 use truecount_perf::{Errno, Event as Counter, OpenOptions, Ring, Target, linux};
 
 use super::choose::Chosen;
-use crate::failure::Failure;
+use truecount_run::{Error, ErrorKind};
 
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,13 +31,13 @@ pub(crate) struct Opened {
     pub(crate) ids: Vec<Vec<u64>>,
 }
 
-pub(crate) fn refused(error: &truecount_perf::Error) -> Failure {
-    Failure::new(125, error.reason().to_owned()).hint(error.hint().to_owned())
+pub(crate) fn refused(error: &truecount_perf::Error) -> Error {
+    Error::new(ErrorKind::Setup, error.reason().to_owned()).hint(error.hint().to_owned())
 }
 
 impl Opened {
     /// Opens all events on all CPUs of the scope.
-    pub(crate) fn open(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Failure> {
+    pub(crate) fn open(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Error> {
         let kernel = linux();
         let root = Root::system();
         let cpus = match scope {
@@ -53,7 +53,7 @@ impl Opened {
                 root.threads_of(*pid)
                     .filter(|t| !t.is_empty())
                     .ok_or_else(|| {
-                        Failure::new(125, format!("there is no process {pid}"))
+                        Error::new(ErrorKind::Setup, format!("there is no process {pid}"))
                             .hint("look for it with `pgrep NAME`")
                     })?
             }
@@ -102,8 +102,8 @@ impl Opened {
             }
         }
         if counters.is_empty() {
-            return Err(Failure::new(
-                125,
+            return Err(Error::new(
+                ErrorKind::Setup,
                 "the process has ended before it could be sampled",
             ));
         }
@@ -114,14 +114,14 @@ impl Opened {
         })
     }
 
-    pub(crate) fn enable(&self) -> Result<(), Failure> {
+    pub(crate) fn enable(&self) -> Result<(), Error> {
         self.counters
             .iter()
             .try_for_each(Counter::enable)
             .map_err(|e| refused(&e))
     }
 
-    pub(crate) fn disable(&self) -> Result<(), Failure> {
+    pub(crate) fn disable(&self) -> Result<(), Error> {
         self.counters
             .iter()
             .try_for_each(Counter::disable)
@@ -146,7 +146,7 @@ impl Opened {
 }
 
 /// A ring of the wished size, or of less where the limit of locked memory is lower.
-fn ring(counter: &Counter, mib: u32) -> Result<Ring, Failure> {
+fn ring(counter: &Counter, mib: u32) -> Result<Ring, Error> {
     let mut pages = (mib as usize * (1 << 20) / 4096).next_power_of_two();
     loop {
         match counter.ring(pages) {

@@ -16,7 +16,7 @@
 //! sequences (rseq(2) gives ENOSYS, or none would ever end); a set-user-id program runs without its
 //! privileges unless the tracer has CAP_SYS_PTRACE; `r11` shows the trap flag after a system call
 //! (`pushf` does not: it is repaired). `int1` is not supported. A child made with
-//! `CLONE_UNTRACED` is not followed.
+//! `CLONE_UNTRACED` is not followed ([`StepTotals::unfollowed`] says so).
 
 #[cfg(target_arch = "x86_64")]
 mod decode;

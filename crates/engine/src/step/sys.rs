@@ -83,8 +83,10 @@ pub(super) enum Register {
     ProgramCounter,
     /// The stack pointer.
     StackPointer,
-    /// What a system call returned.
+    /// What a system call returned, or the number of the one about to be made.
     Result,
+    /// The first argument of a system call.
+    Argument,
     /// The number of the system call that the thread is in; −1 for none.
     SystemCall,
     /// The code segment, which tells 64-bit code from 32-bit code.
@@ -99,6 +101,7 @@ pub(super) fn register(tid: i32, which: Register) -> io::Result<u64> {
         Register::ProgramCounter => std::mem::offset_of!(R, rip),
         Register::StackPointer => std::mem::offset_of!(R, rsp),
         Register::Result => std::mem::offset_of!(R, rax),
+        Register::Argument => std::mem::offset_of!(R, rdi),
         Register::SystemCall => std::mem::offset_of!(R, orig_rax),
         Register::CodeSegment => std::mem::offset_of!(R, cs),
     };
@@ -107,13 +110,10 @@ pub(super) fn register(tid: i32, which: Register) -> io::Result<u64> {
     Ok(value)
 }
 
-/// Where a thread is about to execute `syscall` with number `from`, it asks for `to` instead.
-pub(super) fn exchange_call(tid: i32, from: u64, to: u64) -> io::Result<()> {
-    if register(tid, Register::Result)? == from {
-        let offset = std::mem::offset_of!(libc::user_regs_struct, rax) as u64;
-        ptrace(Request::POKEUSER, tid, offset, to)?;
-    }
-    Ok(())
+/// A thread that is about to execute `syscall` asks for a call that no kernel has: `ENOSYS`.
+pub(super) fn make_unknown_call(tid: i32) -> io::Result<()> {
+    let offset = std::mem::offset_of!(libc::user_regs_struct, rax) as u64;
+    ptrace(Request::POKEUSER, tid, offset, u64::MAX)
 }
 
 /// `si_code` of the signal that a thread is stopped for; none for a group stop.

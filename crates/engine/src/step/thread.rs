@@ -2,7 +2,6 @@
 
 use super::decode::{Kind, classify};
 use super::sys::{self, Register};
-use super::tracer::is_ignored;
 use super::{Exit, ProcessTotals, ThreadTotals};
 use std::collections::HashMap;
 
@@ -45,6 +44,8 @@ pub(super) struct Threads<'a> {
     /// For each process, addresses whose instructions are plain.
     plain: Vec<Vec<u64>>,
     pub(super) counted: u64,
+    /// Children that were made so that nobody may trace them.
+    pub(super) unfollowed: u32,
     observer: Observer<'a>,
 }
 
@@ -57,6 +58,7 @@ impl<'a> Threads<'a> {
             processes: vec![],
             plain: vec![],
             counted: 0,
+            unfollowed: 0,
             observer,
         }
     }
@@ -145,19 +147,32 @@ impl<'a> Threads<'a> {
             _ => {}
         }
         self.count(tid, next);
-        self.decline_rseq(tid, next);
+        self.before_call(tid, next);
     }
 
-    /// A restartable sequence would be aborted at every step (`rseq_handle_notify_resume` in
-    /// `kernel/rseq.c`) and never end: programs find a kernel without, as under the virtual PMU.
-    fn decline_rseq(&mut self, tid: i32, next: u64) {
-        /// No call has this number: `ENOSYS`.
-        const NONE: u64 = u64::MAX;
-        if self.live.get(&tid).is_some_and(|thread| thread.counting)
-            && self.kind(tid, next, true) == Kind::SystemCall
+    /// The system calls that stepping must know beforehand; a thread killed meanwhile makes none.
+    fn before_call(&mut self, tid: i32, next: u64) {
+        if self.live.get(&tid).is_none_or(|thread| !thread.counting)
+            || self.kind(tid, next, true) != Kind::SystemCall
         {
-            // A thread killed meanwhile makes no call.
-            let _ = sys::exchange_call(tid, libc::SYS_rseq.cast_unsigned(), NONE);
+            return;
+        }
+        let Ok(number) = sys::register(tid, Register::Result) else {
+            return;
+        };
+        match i64::try_from(number) {
+            // A restartable sequence would be aborted at every step (`rseq_handle_notify_resume` in
+            // `kernel/rseq.c`) and never end: programs find a kernel without, as under the virtual PMU.
+            Ok(libc::SYS_rseq) => drop(sys::make_unknown_call(tid)),
+            Ok(call @ (libc::SYS_clone | libc::SYS_clone3)) => {
+                let flags = sys::register(tid, Register::Argument).and_then(|first| match call {
+                    libc::SYS_clone => Ok(first),
+                    _ => sys::peek(tid, first), // struct clone_args begins with them
+                });
+                let untraced = u64::from(libc::CLONE_UNTRACED.cast_unsigned());
+                self.unfollowed += u32::from(flags.is_ok_and(|flags| flags & untraced != 0));
+            }
+            _ => {}
         }
     }
 
@@ -332,4 +347,25 @@ fn will_restart(tid: i32) -> bool {
     let read = |r| sys::register(tid, r).map(u64::cast_signed);
     matches!(read(Register::Result), Ok(-516 | -514 | -513 | -512))
         && read(Register::SystemCall).is_ok_and(|n| n >= 0)
+}
+
+/// Whether a signal would have been thrown away if nobody were tracing: it is ignored, or its
+/// default is to do nothing (`sig_kernel_ignore` in `linux/signal.h`).
+fn is_ignored(thread: &Thread, tid: i32, signal: i32) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{}/task/{tid}/status", thread.pid))
+    else {
+        return false;
+    };
+    let bit = 1u64
+        .checked_shl(signal.wrapping_sub(1).cast_unsigned())
+        .unwrap_or(0);
+    let has = |name: &str| {
+        let mask = status.lines().find_map(|l| l.strip_prefix(name))?;
+        Some(u64::from_str_radix(mask.trim(), 16).ok()? & bit != 0)
+    };
+    let by_default = matches!(
+        signal,
+        libc::SIGCONT | libc::SIGCHLD | libc::SIGWINCH | libc::SIGURG
+    );
+    has("SigIgn:").unwrap_or(false) || by_default && has("SigCgt:") == Some(false)
 }

@@ -44,6 +44,8 @@ pub struct StepTotals {
     pub threads: Vec<ThreadTotals>,
     /// From the start of the program to the end of the last process.
     pub elapsed: Duration,
+    /// Children that were made with `CLONE_UNTRACED` (clone(2)): they ran, and were not counted.
+    pub unfollowed: u32,
     /// The run was ended early by [`super::StepOptions::cancel`].
     pub cancelled: bool,
     /// The run was ended early by [`super::StepOptions::timeout`].
@@ -51,10 +53,22 @@ pub struct StepTotals {
 }
 
 impl StepTotals {
-    /// User-mode instructions retired by the program and all its children: exact.
+    /// User-mode instructions retired by the program and all its children; of the whole run where
+    /// [`StepTotals::is_whole`].
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.threads.iter().map(|t| t.instructions).sum()
+    }
+
+    /// Whether everything was counted to its own end: nobody ended the run early, the program was not
+    /// killed from outside (SIGKILL), every process was followed and seen to end.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        !self.cancelled
+            && !self.timed_out
+            && self.unfollowed == 0
+            && self.exit != Exit::Signal(libc::SIGKILL)
+            && self.processes.iter().all(|process| process.exit.is_some())
     }
 }
 

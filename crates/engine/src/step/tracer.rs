@@ -5,7 +5,7 @@
 
 use super::launch::Tracee;
 use super::sys::{self, Register, Request, Wait};
-use super::thread::{Thread, Threads};
+use super::thread::Threads;
 use super::watch::Watched;
 use super::{Exit, Progress, StepError, StepOptions, StepTotals};
 use std::io;
@@ -74,6 +74,7 @@ impl<'a, 'w> Tracer<'a, 'w> {
             processes: self.threads.processes,
             threads: self.threads.totals,
             elapsed: self.started.elapsed(),
+            unfollowed: self.threads.unfollowed,
             cancelled: self.watched.cancelled.load(Ordering::Relaxed),
             timed_out: self.watched.timed_out.load(Ordering::Relaxed),
         })
@@ -167,9 +168,13 @@ impl<'a, 'w> Tracer<'a, 'w> {
     fn stopped(&mut self, tid: i32, signal: i32, event: i32) -> Result<(), StepError> {
         let trace = |call| move |source| StepError::Trace { call, source };
         let pc = sys::register(tid, Register::ProgramCounter).map_err(trace("PTRACE_PEEKUSER"))?;
+        let code = sys::signal_code(tid);
+        if is_over(code, event) {
+            return Ok(());
+        }
         let mut deliver = 0;
         match event {
-            0 if signal == libc::SIGTRAP => match sys::signal_code(tid) {
+            0 if signal == libc::SIGTRAP => match code {
                 Some(TRAP_TRACE) => self.threads.stepped(tid, pc),
                 Some(TRAP_BRKPT) => self.threads.system_call_done(tid, pc),
                 // `ptrace_notify`: the first instruction of a signal handler comes next.
@@ -276,6 +281,19 @@ impl<'a, 'w> Tracer<'a, 'w> {
     }
 }
 
+/// Whether the stop that was waited for is over already: the thread was killed meanwhile (SIGKILL,
+/// `exit_group` or `execve` of another thread) and is in its last stop, which will be reported. To go
+/// on from here would lose that one, and with it the last instruction. The kernel describes a stop for
+/// an event by `signal | event << 8`, one for a signal by the signal's code (ptrace(2)); a group stop
+/// has no description.
+fn is_over(code: Option<i32>, event: i32) -> bool {
+    match code {
+        Some(code) if code > 0xff => code >> 8 != event,
+        Some(_) => event != 0,
+        None => event != libc::PTRACE_EVENT_STOP,
+    }
+}
+
 /// The process that a thread belongs to.
 fn thread_group(tid: i32) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
@@ -284,23 +302,22 @@ fn thread_group(tid: i32) -> Option<i32> {
         .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
-/// Whether a signal would have been thrown away if nobody were tracing: it is ignored, or its
-/// default is to do nothing (`sig_kernel_ignore` in `linux/signal.h`).
-pub(super) fn is_ignored(thread: &Thread, tid: i32, signal: i32) -> bool {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{}/task/{tid}/status", thread.pid))
-    else {
-        return false;
-    };
-    let bit = 1u64
-        .checked_shl(signal.wrapping_sub(1).cast_unsigned())
-        .unwrap_or(0);
-    let has = |name: &str| {
-        let mask = status.lines().find_map(|l| l.strip_prefix(name))?;
-        Some(u64::from_str_radix(mask.trim(), 16).ok()? & bit != 0)
-    };
-    let by_default = matches!(
-        signal,
-        libc::SIGCONT | libc::SIGCHLD | libc::SIGWINCH | libc::SIGURG
-    );
-    has("SigIgn:").unwrap_or(false) || by_default && has("SigCgt:") == Some(false)
+#[cfg(test)]
+mod tests {
+    use super::is_over;
+
+    #[test]
+    fn a_stop_that_another_one_has_replaced_is_over() {
+        let exit = libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8;
+        let exec = libc::SIGTRAP | libc::PTRACE_EVENT_EXEC << 8;
+        assert!(is_over(Some(exit), 0) && is_over(Some(exit), libc::PTRACE_EVENT_CLONE));
+        assert!(is_over(Some(exec), libc::PTRACE_EVENT_EXIT) && is_over(None, 0));
+        assert!(!is_over(Some(exit), libc::PTRACE_EVENT_EXIT));
+        assert!(!is_over(Some(exec), libc::PTRACE_EVENT_EXEC));
+        // Signals: stepped, `tgkill`, of the kernel; group stops, with and without description.
+        assert!(!is_over(Some(2), 0) && !is_over(Some(-6), 0) && !is_over(Some(0x80), 0));
+        assert!(!is_over(None, libc::PTRACE_EVENT_STOP));
+        let stop = libc::SIGTRAP | libc::PTRACE_EVENT_STOP << 8;
+        assert!(!is_over(Some(stop), libc::PTRACE_EVENT_STOP));
+    }
 }

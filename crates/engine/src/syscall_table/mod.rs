@@ -48,6 +48,10 @@ pub enum Answer {
     Forward,
     /// The kernel, called by the runtime, which then forgets translations that are stale.
     Mapping,
+    /// The kernel, called by the runtime, which adds to limits of memory what the engine takes.
+    Limit,
+    /// The runtime, which locks the program's mappings one by one.
+    Lock,
     /// The runtime: actions of signals.
     Action,
     /// The runtime: the mask of signals.
@@ -128,6 +132,10 @@ pub fn in_words(answer: Answer) -> &'static str {
         Answer::Mapping => {
             "kernel, called by the runtime, which forgets translations that are stale"
         }
+        Answer::Limit => {
+            "kernel, called by the runtime, which adds to limits of memory what the engine takes"
+        }
+        Answer::Lock => "runtime, which locks the program's mappings, not the engine's",
         Answer::Action | Answer::Mask | Answer::Return | Answer::Stack => "runtime",
         Answer::Clone => "kernel, called by the runtime, which gives the child a context",
         Answer::Exec => "launcher, which follows the thread; then the kernel",

@@ -100,7 +100,7 @@ calls! {
     LCHOWN = 94: File, Kernel;
     UMASK = 95: Plain, Kernel;
     GETTIMEOFDAY = 96: Clock, Clock;
-    GETRLIMIT = 97: Plain, Kernel;
+    GETRLIMIT = 97: Memory, Limit;
     GETRUSAGE = 98: Clock, Clock;
     SYSINFO = 99: Plain, Kernel;
     TIMES = 100: Clock, Clock;
@@ -154,8 +154,8 @@ calls! {
     SCHED_RR_GET_INTERVAL = 148: Plain, Kernel;
     MLOCK = 149: Memory, Kernel;
     MUNLOCK = 150: Memory, Kernel;
-    MLOCKALL = 151: Memory, Kernel;
-    MUNLOCKALL = 152: Memory, Kernel;
+    MLOCKALL = 151: Memory, Lock;
+    MUNLOCKALL = 152: Memory, Lock;
     VHANGUP = 153: Plain, Kernel;
     MODIFY_LDT = 154: Memory, Kernel;
     PIVOT_ROOT = 155: File, Kernel;
@@ -163,7 +163,7 @@ calls! {
     PRCTL = 157: Process, Forward;
     ARCH_PRCTL = 158: Process, Segments;
     ADJTIMEX = 159: Clock, Kernel;
-    SETRLIMIT = 160: Plain, Kernel;
+    SETRLIMIT = 160: Memory, Limit;
     CHROOT = 161: File, Kernel;
     SYNC = 162: Descriptor, Kernel;
     ACCT = 163: Plain, Kernel;
@@ -305,7 +305,7 @@ calls! {
     RECVMMSG = 299: Descriptor, Kernel;
     FANOTIFY_INIT = 300: Descriptor, Kernel;
     FANOTIFY_MARK = 301: File, Kernel;
-    PRLIMIT64 = 302: Plain, Kernel;
+    PRLIMIT64 = 302: Memory, Limit;
     NAME_TO_HANDLE_AT = 303: File, Kernel;
     OPEN_BY_HANDLE_AT = 304: File, Kernel;
     CLOCK_ADJTIME = 305: Clock, Kernel;

@@ -47,6 +47,25 @@ pub enum LaunchError {
         /// The program's name.
         program: String,
     },
+    /// The runtime cannot set itself up in the program, of which nothing has been executed.
+    #[error(
+        "the virtual PMU cannot start in the program: {reason} (limits of memory, ulimit -v and -d, \
+         must leave 5 GB beside what the program uses, or be such that they can be raised)"
+    )]
+    Start {
+        /// What it needs and does not get.
+        reason: String,
+    },
+    /// A limit of the system's is in the way.
+    #[error("the virtual PMU needs {what}: the limit is {limit} ({how})")]
+    Limit {
+        /// What is needed.
+        what: &'static str,
+        /// The limit that there is.
+        limit: u64,
+        /// How it is set.
+        how: &'static str,
+    },
     /// A step of putting the runtime into the program failed.
     #[error("the virtual PMU cannot be put into the program: {what}: {error}")]
     Inject {

@@ -54,7 +54,7 @@ pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child
         });
     }
     let for_tracer = Arc::clone(shared);
-    let tracer = thread::spawn(move || -> Result<(), LaunchErrorKind> {
+    let tracer = thread::Builder::new().spawn(move || -> Result<(), LaunchErrorKind> {
         let mut pid = [0u8; 4];
         pid_in
             .read_exact(&mut pid)
@@ -77,12 +77,25 @@ pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child
             }
         }
     });
+    let tracer = tracer.map_err(no_thread)?;
     let spawned = command.spawn();
     drop((pid_out, go_in));
     let traced = tracer.join().unwrap_or(Err(LaunchErrorKind::Spawn));
     match (spawned, traced) {
         (Ok(child), Ok(())) => Ok(child),
         (_, Err(LaunchErrorKind::Ptrace(error))) => Err(LaunchError::PtraceForbidden { error }),
+        // Ours to lack, not the program's.
+        (Err(error), _)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM)
+            ) =>
+        {
+            Err(LaunchError::Io {
+                what: "starting the program",
+                error,
+            })
+        }
         (Err(error), _) => Err(LaunchError::Spawn { program, error }),
         (Ok(mut child), Err(error)) => {
             let _ = child.kill();
@@ -94,9 +107,19 @@ pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child
                 LaunchErrorKind::Inject(InjectError::Step(what, error)) => {
                     LaunchError::Inject { what, error }
                 }
+                LaunchErrorKind::Inject(InjectError::Start(reason)) => {
+                    LaunchError::Start { reason }
+                }
                 _ => LaunchError::Vanished { program },
             })
         }
+    }
+}
+
+fn no_thread(error: io::Error) -> LaunchError {
+    LaunchError::Io {
+        what: "starting a thread of the launcher",
+        error,
     }
 }
 
@@ -146,17 +169,19 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) fn start(shared: &Arc<Shared>, child: u32) -> Self {
+    pub(super) fn start(shared: &Arc<Shared>, child: u32) -> Result<Self, LaunchError> {
         let stop = Arc::new(AtomicBool::new(false));
         let active = Arc::new(AtomicU32::new(0));
         let (theirs, stopped, busy) = (Arc::clone(shared), Arc::clone(&stop), Arc::clone(&active));
-        let thread = thread::spawn(move || serve(&theirs, &stopped, &busy, child));
-        Self {
+        let thread = thread::Builder::new()
+            .spawn(move || serve(&theirs, &stopped, &busy, child))
+            .map_err(no_thread)?;
+        Ok(Self {
             stop,
             active,
             shared: Arc::clone(shared),
             thread: Some(thread),
-        }
+        })
     }
 
     /// Ends the service. Processes that outlive the program go on: those that are being followed come
@@ -187,36 +212,53 @@ impl Drop for Service {
 
 fn serve(shared: &Arc<Shared>, stop: &AtomicBool, active: &Arc<AtomicU32>, child: u32) {
     let header = shared.header();
-    let mut served = 0u32;
     loop {
         let ending = stop.load(Ordering::Acquire);
         if ending {
             header.closed.store(1, Ordering::Release);
         }
         let bell = header.doorbell.load(Ordering::Acquire);
-        while served != header.next_request.load(Ordering::Acquire) {
-            let place = header.ring.get(served as usize % header.ring.len());
-            let slot = place.map_or(0, |p| p.swap(0, Ordering::AcqRel));
-            if slot == 0 {
-                break; // reserved, not written yet: its bell will ring
+        for (at, word) in header.requests.iter().enumerate() {
+            let mut bits = word.swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                let slot = at as u32 * 32 + bits.trailing_zeros();
+                bits &= bits - 1;
+                if ending || !follow_apart(shared, active, slot, child) {
+                    refuse(shared, slot);
+                }
             }
-            served = served.wrapping_add(1);
-            if ending {
-                refuse(shared, slot);
-                continue;
-            }
-            let (shared, active) = (Arc::clone(shared), Arc::clone(active));
-            active.fetch_add(1, Ordering::AcqRel);
-            thread::spawn(move || {
-                follow(&shared, slot, child);
-                active.fetch_sub(1, Ordering::AcqRel);
-            });
         }
         if ending {
             return;
         }
+        // At the latest after a second it is looked again: a process may be killed before it rings.
         futex_wait(&header.doorbell, bell);
     }
+}
+
+/// Answers a request on a thread of its own, because ptrace binds a tracee to one; false where there
+/// can be none.
+fn follow_apart(shared: &Arc<Shared>, active: &Arc<AtomicU32>, slot: u32, child: u32) -> bool {
+    /// They use a few pages.
+    const STACK: usize = 1 << 20;
+    const PAUSE: Duration = Duration::from_millis(20);
+    // A limit of threads (RLIMIT_NPROC, pids cgroup): those that are there end before long.
+    for _ in 0..250 {
+        let (shared, busy) = (Arc::clone(shared), Arc::clone(active));
+        active.fetch_add(1, Ordering::AcqRel);
+        let started = thread::Builder::new().stack_size(STACK).spawn(move || {
+            follow(&shared, slot, child);
+            busy.fetch_sub(1, Ordering::AcqRel);
+        });
+        if started.is_ok() {
+            return true;
+        }
+        if active.fetch_sub(1, Ordering::AcqRel) == 1 {
+            return false;
+        }
+        thread::sleep(PAUSE);
+    }
+    false
 }
 
 /// Tells a thread that nobody will follow it, or keep its translations.
@@ -246,6 +288,15 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     let (Ok(tid), Ok(pid)) = (i32::try_from(context.tid()), i32::try_from(context.pid())) else {
         return;
     };
+    let seen = context.exec().compare_exchange(
+        exec::WANTED,
+        exec::SEEN,
+        Ordering::AcqRel,
+        Ordering::Relaxed,
+    );
+    if seen.is_err() {
+        return; // asked twice, answered once
+    }
     let answer = |value| {
         context.exec().store(value, Ordering::Release);
         futex_wake(context.exec());

@@ -5,11 +5,14 @@
 use super::ptrace::{self, Event, Regs};
 use super::shared::{FLAT, Shared};
 use super::store::Plan;
-use crate::layout::{BOOT_STACK, Context, RUNTIME_BASE, StartArgs, TABLES, TABLES_END};
+use crate::layout::{
+    ARENA_BASE, BOOT_STACK, CANNOT_START, Context, RUNTIME_BASE, StartArgs, TABLES, TABLES_END,
+    TOTALS_BASE,
+};
+use crate::limits;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
 
 /// What went wrong, and where.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) enum InjectError {
     NotX86_64,
     /// The process is gone.
     Gone,
+    /// The runtime cannot set itself up in it.
+    Start(String),
     /// A step failed.
     Step(&'static str, io::Error),
 }
@@ -98,10 +103,15 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     // it by running into the breakpoint first.
     let mut leave = regs;
     leave.rip = regs.rip + 2;
+    for resource in [limits::DATA, limits::ADDRESS_SPACE] {
+        // Where that is not allowed, the runtime finds out whether it can do with what there is.
+        let _ = ptrace::change_limit(tid, resource, |l| limits::enlarged(resource, l));
+    }
     let plan = shared.store.plan(tid, shared.header().options);
     let outcome = remote
         .run("leaving execve", &leave)
-        .and_then(|()| map_all(shared, &remote, &plan));
+        .and_then(|()| map_all(shared, &remote, &plan))
+        .inspect_err(|_| remove(&remote, None));
     step("restoring code", ptrace::poke(tid, regs.rip, original))?;
     let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
     let (totals_fd, cache_fd) = match outcome {
@@ -112,7 +122,10 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         }
     };
     restored?;
-    let slot = shared.header().next_slot.fetch_add(1, Ordering::AcqRel);
+    let slot = shared.header().take_slot().ok_or_else(|| {
+        let error = io::Error::other("too many threads and processes");
+        InjectError::Step("finding a place to count in", error)
+    })?;
     let name = program_name(tid);
     let mut bytes = [0u8; 63];
     for (to, from) in bytes.iter_mut().zip(name.bytes()) {
@@ -182,49 +195,113 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     start.orig_rax = u64::MAX;
     step("setting registers", ptrace::set_regs(tid, &start))?;
     step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
+    if let Err(reason) = start_runtime(tid)? {
+        // Nothing of the program has been executed: it can run natively.
+        step("writing code", ptrace::poke(tid, regs.rip, patched))?;
+        step("setting the signal mask", ptrace::set_mask(tid, !(1 << 4)))?;
+        remove(&remote, Some(totals_fd));
+        step("restoring code", ptrace::poke(tid, regs.rip, original))?;
+        step("restoring registers", ptrace::set_regs(tid, &regs))?;
+        step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
+        shared.forget(slot);
+        return Err(InjectError::Start(reason));
+    }
     step("letting go", ptrace::detach(tid, 0))
 }
 
+/// Lets the runtime set itself up until its breakpoint; the reason if it cannot.
+fn start_runtime(tid: i32) -> Result<Result<(), String>, InjectError> {
+    step("starting the engine", ptrace::resume(tid, 0))?;
+    loop {
+        match step("starting the engine", ptrace::wait())? {
+            Event::Signal(_, libc::SIGTRAP) => {
+                let regs = step("reading registers", ptrace::regs(tid))?;
+                if !(RUNTIME_BASE..RUNTIME_BASE + FLAT).contains(&regs.rip) {
+                    // Sent by somebody.
+                    step("passing a signal on", ptrace::resume(tid, libc::SIGTRAP))?;
+                    continue;
+                }
+                if regs.rax != CANNOT_START {
+                    return Ok(Ok(()));
+                }
+                let text = ptrace::read(tid, regs.rdi, regs.rsi.min(1000) as usize);
+                return Ok(Err(text.map_or_else(
+                    |error| error.to_string(),
+                    |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+                )));
+            }
+            Event::Gone(_) => {
+                return Err(InjectError::Start("it was killed in there".to_owned()));
+            }
+            Event::Group(tid) => step("waiting while stopped", ptrace::listen(tid))?,
+            Event::Exec(tid) => step("passing a signal on", ptrace::resume(tid, 0))?,
+            Event::Signal(tid, signal) => {
+                step("passing a signal on", ptrace::resume(tid, signal))?;
+            }
+        }
+    }
+}
+
+/// Takes the runtime out of a program that it could not start in. What cannot be undone is the
+/// engine's, not the program's.
+fn remove(remote: &Remote, totals_fd: Option<u64>) {
+    let call =
+        |number: i64, a: [u64; 6]| drop(remote.call("removing the engine", number as u64, a));
+    for (at, bytes) in [
+        (RUNTIME_BASE, FLAT),
+        (TABLES, TABLES_END - TABLES),
+        (TOTALS_BASE, ARENA_BASE - TOTALS_BASE + (1 << 40)),
+    ] {
+        call(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]);
+    }
+    if let Some(fd) = totals_fd {
+        call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+    }
+    call(libc::SYS_arch_prctl, [ARCH_SET_GS, 0, 0, 0, 0, 0]);
+    // The engine's handlers, and the stack they run on: as after every `execve`.
+    let scratch = (remote.regs.rsp - 1024) & !15;
+    if ptrace::write(remote.tid, scratch, &[0u8; 64]).is_ok() {
+        for signal in [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGILL,
+            libc::SIGFPE,
+            libc::SIGTRAP,
+        ] {
+            let signal = signal.unsigned_abs().into();
+            call(libc::SYS_rt_sigaction, [signal, scratch, 0, 8, 0, 0]);
+        }
+        let disabled = [0u64, 2, 0].map(u64::to_ne_bytes).concat();
+        if ptrace::write(remote.tid, scratch, &disabled).is_ok() {
+            call(libc::SYS_sigaltstack, [scratch, 0, 0, 0, 0, 0]);
+        }
+        let _ = ptrace::write(remote.tid, scratch, &[0u8; 64]);
+    }
+    // Its limits are its own again.
+    for resource in [limits::DATA, limits::ADDRESS_SPACE] {
+        let _ = ptrace::change_limit(remote.tid, resource, |l| limits::own_limit(resource, l));
+    }
+}
+
+/// `arch_prctl(2)`.
+const ARCH_SET_GS: u64 = 0x1001;
+
 /// Maps image and tables; returns the descriptors in the target of the totals
-/// file and of translations to use (`u64::MAX`: none).
+/// file and of translations to use (`u64::MAX`: none). One descriptor at a time, as far as can be:
+/// a program may be limited to few.
 fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), InjectError> {
     let [totals, image] = shared.paths();
     let scratch = (remote.regs.rsp - 1024) & !15;
-    let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
-    let mut fds = [0u64; 2];
-    for (fd, path) in fds.iter_mut().zip([&totals, &image]) {
+    let open = |what: &'static str, path: &str, flags: i32| {
         step(
             "writing a path",
             ptrace::write(remote.tid, scratch, path.as_bytes()),
         )?;
-        *fd = remote.call(
-            "opening the engine's files through /proc",
-            libc::SYS_open as u64,
-            [scratch, flags, 0, 0, 0, 0],
-        )?;
-    }
-    let mut cache_fd = u64::MAX;
-    if let Some(file) = &plan.file {
-        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
-        step(
-            "writing a path",
-            ptrace::write(remote.tid, scratch, path.as_bytes()),
-        )?;
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
-        // Refused (another user's process): it runs without.
-        cache_fd = remote
-            .call(
-                "opening translations",
-                libc::SYS_open as u64,
-                [scratch, flags, 0, 0, 0, 0],
-            )
-            .unwrap_or(u64::MAX);
-    }
-    step(
-        "clearing a path",
-        ptrace::write(remote.tid, scratch, &[0u8; 64]),
-    )?;
-    let [totals_fd, image_fd] = fds;
+        let flags = (flags | libc::O_CLOEXEC).unsigned_abs().into();
+        remote.call(what, libc::SYS_open as u64, [scratch, flags, 0, 0, 0, 0])
+    };
+    let what = "opening the engine's files through /proc";
+    let image_fd = open(what, &image, libc::O_RDWR)?;
     let private = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
     let writable = (libc::PROT_READ | libc::PROT_WRITE) as u64;
     let map = |at: u64, len: u64, offset: u64| {
@@ -234,24 +311,32 @@ fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), 
             [at, len, writable, private, image_fd, offset],
         )
     };
-    map(RUNTIME_BASE, FLAT, 0)?;
-    map(TABLES, TABLES_END - TABLES, FLAT)?;
-    remote.call(
-        "making the engine executable",
-        libc::SYS_mprotect as u64,
-        [
-            RUNTIME_BASE,
-            shared.text,
-            (libc::PROT_READ | libc::PROT_EXEC) as u64,
-            0,
-            0,
-            0,
-        ],
-    )?;
+    let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+    let mapped = map(RUNTIME_BASE, FLAT, 0)
+        .and_then(|_| map(TABLES, TABLES_END - TABLES, FLAT))
+        .and_then(|_| {
+            remote.call(
+                "making the engine executable",
+                libc::SYS_mprotect as u64,
+                [RUNTIME_BASE, shared.text, executable, 0, 0, 0],
+            )
+        });
     remote.call(
         "closing a file",
         libc::SYS_close as u64,
         [image_fd, 0, 0, 0, 0, 0],
+    )?;
+    mapped?;
+    let totals_fd = open(what, &totals, libc::O_RDWR)?;
+    let mut cache_fd = u64::MAX;
+    if let Some(file) = &plan.file {
+        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+        // Refused (another user's process): it runs without.
+        cache_fd = open("opening translations", &path, libc::O_RDONLY).unwrap_or(u64::MAX);
+    }
+    step(
+        "clearing a path",
+        ptrace::write(remote.tid, scratch, &[0u8; 64]),
     )?;
     Ok((totals_fd, cache_fd))
 }

@@ -6,6 +6,7 @@
 
 mod blocks;
 mod error;
+mod file_size;
 mod follow;
 mod inject;
 mod ptrace;
@@ -59,6 +60,9 @@ pub struct Options {
     /// For tests of a full code cache: bytes used of each of its areas (0: all).
     #[doc(hidden)]
     pub area_limit: u64,
+    /// For tests of many threads and processes: how many there can be at the same time (0: all).
+    #[doc(hidden)]
+    pub slot_limit: u32,
 }
 
 impl Options {
@@ -98,6 +102,13 @@ impl Options {
     #[must_use]
     pub fn area_limit(mut self, bytes: u64) -> Self {
         self.area_limit = bytes;
+        self
+    }
+    /// With `slot_limit` set.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn slot_limit(mut self, slots: u32) -> Self {
+        self.slot_limit = slots;
         self
     }
     /// With `own_clock` set.
@@ -159,9 +170,18 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
             program: command.get_program().to_string_lossy().into_owned(),
         });
     }
+    let raised = file_size::raise()?;
+    raised.lower_in(command);
     let shared = Arc::new(shared::Shared::new(options)?);
-    let child = follow::first(command, &shared)?;
-    let service = follow::Service::start(&shared, child.id());
+    let mut child = follow::first(command, &shared)?;
+    let service = match follow::Service::start(&shared, child.id()) {
+        Ok(service) => service,
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
+    };
     Ok(Running {
         child,
         shared,

@@ -116,6 +116,39 @@ pub(super) fn write(tid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Reads the tracee's memory.
+pub(super) fn read(tid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0u8; len];
+    let local = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: len,
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: len,
+    };
+    // SAFETY: fills our vector, reads the tracee.
+    let done = unsafe { libc::process_vm_readv(tid, &raw const local, 1, &raw const remote, 1, 0) };
+    let done = usize::try_from(done).map_err(|_| io::Error::last_os_error())?;
+    bytes.truncate(done);
+    Ok(bytes)
+}
+
+/// Changes soft and hard limit of another process.
+pub(super) fn change_limit(pid: i32, resource: u64, by: impl Fn(u64) -> u64) -> io::Result<()> {
+    let mut limit = [0u64; 2];
+    let call = |new: *const [u64; 2], old: *mut [u64; 2]| {
+        // SAFETY: each is null or two words of ours (struct rlimit64).
+        check(unsafe { libc::syscall(libc::SYS_prlimit64, pid, resource, new, old) })
+    };
+    call(std::ptr::null(), &raw mut limit)?;
+    let new = limit.map(by);
+    if new == limit {
+        return Ok(());
+    }
+    call(&raw const new, std::ptr::null_mut())
+}
+
 /// What a wait saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {

@@ -108,6 +108,11 @@ impl Shared {
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).area_limit = options.area_limit;
             let blocks = options.per_block && plain;
+            (*h).slot_limit = match options.slot_limit {
+                0 => MAX_SLOTS,
+                some => some,
+            };
+            (*h).reuse = u32::from(plain && !blocks);
             (*h).options = if blocks { option::BLOCKS } else { 0 }
                 | if options.own_clock { option::CLOCK } else { 0 };
             (*h).started = monotonic();
@@ -158,10 +163,26 @@ impl Shared {
             .collect())
     }
 
-    /// Writes into a slot's context.
+    /// Writes into a slot's context. Through memory: a limit of the size of files (`RLIMIT_FSIZE`)
+    /// concerns `write`, whatever the file is.
     pub(super) fn write(&self, slot: u32, offset: usize, bytes: &[u8]) -> io::Result<()> {
-        self.totals
-            .write_all_at(bytes, u64::from(slot) * REGION + offset as u64)
+        let context = self.map(slot)?;
+        if offset + bytes.len() > size_of::<Context>() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: inside the mapped context, which no thread has yet.
+        unsafe {
+            let to = context.at.as_ptr().cast::<u8>().add(offset);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        Ok(())
+    }
+
+    /// Nothing has been counted in this slot, nor will be.
+    pub(super) fn forget(&self, slot: u32) {
+        if self.write(slot, 0, &[0; size_of::<Context>()]).is_ok() {
+            self.header().give_slot(slot);
+        }
     }
 
     /// Maps a slot's context page for futex calls.

@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadTotals {
-    /// Slot number: the order of appearance.
+    /// Slot number: the order of appearance, as long as there are fewer than 65,536. Beyond, slots of
+    /// threads that are gone are taken again, and slot 0 is the sum over those.
     pub slot: u32,
     /// Slot of the first thread of this process image.
     pub leader: u32,
@@ -105,7 +106,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
         };
         let word = |at| u32::from_le_bytes(field(page.as_slice(), at));
         let status = word(offset_of!(Context, state));
-        if status == state::FREE || status == state::LOG {
+        if matches!(status, state::FREE | state::LOG | state::RETIRING) {
             continue;
         }
         let leader = word(offset_of!(Context, leader));
@@ -132,6 +133,23 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             translated: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, translated))),
             cached: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, cached))),
             ended: status != state::LIVE,
+        });
+    }
+    let retired = header.retired.load(Ordering::Acquire);
+    if retired > 0 {
+        totals.threads.push(ThreadTotals {
+            slot: 0,
+            leader: 0,
+            pid: 0,
+            parent: 0,
+            tid: 0,
+            name: format!("{retired} threads and programs that ended earlier"),
+            instructions: header.retired_instructions.load(Ordering::Acquire),
+            events: None,
+            entries: 0,
+            translated: header.retired_blocks[0].load(Ordering::Acquire),
+            cached: header.retired_blocks[1].load(Ordering::Acquire),
+            ended: true,
         });
     }
     (totals, blocks.map(Reader::finish))

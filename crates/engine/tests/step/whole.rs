@@ -144,6 +144,7 @@ fn cancellation_ends_everything_and_keeps_the_count() {
     };
     let totals = endless().step(options);
     assert!(totals.cancelled && !totals.timed_out && reports > 0);
+    assert!(!totals.is_whole());
     assert_eq!(totals.exit, Exit::Signal(libc::SIGKILL));
     assert_eq!(totals.processes.len(), 2);
     assert!(

@@ -15,7 +15,7 @@ use truecount_perf::{Facts, probe::Root};
 /// `SpecLockMapCommit`.
 const EVENT: &str = "r0825:u";
 
-const MEND: &str = "set bit 54 of MSR 0xc0011020 on every CPU as root (modprobe msr; for each CPU N read it with \
+const HINT: &str = "set bit 54 of MSR 0xc0011020 on every CPU as root (modprobe msr; for each CPU N read it with \
                     rdmsr -p N 0xc0011020, write it back with 1<<54 set by wrmsr -p N), after every boot and resume; on Zen 1 boot with \
                     nospec_store_bypass_disable or spec_store_bypass_disable=on, or the kernel undoes it";
 
@@ -111,7 +111,7 @@ fn judge(zen: bool, counted: Option<Result<(u64, u64), String>>) -> SpecLockMap 
             format!(
                 "SpecLockMap is on: r0825:u counted {counted} commits in {locked} locked instructions, so counts around locks may be too high"
             ),
-            Some(MEND),
+            Some(HINT),
         ),
     }
 }

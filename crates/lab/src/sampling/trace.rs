@@ -12,7 +12,7 @@ use truecount_sample::abi::{record as rt, sample as st};
 use truecount_sample::{Body, RawRecord, SampleLayout};
 
 /// Where tracefs may be mounted.
-const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const DIRECTORIES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 const FIELDS: u64 = st::IDENTIFIER | st::TIME | st::RAW;
 
@@ -57,7 +57,7 @@ pub(super) struct Trace {
 
 /// The tracefs that is mounted.
 fn directory() -> Result<PathBuf, String> {
-    FOLDERS
+    DIRECTORIES
         .into_iter()
         .map(PathBuf::from)
         .find(|directory| directory.join("events/irq").is_dir())

@@ -119,18 +119,7 @@ pub static ROWS: &[Row] = &[
         },
         hint: |s| lower_paranoid(s, 2),
     },
-    Row {
-        errnos: DENIED,
-        applies: |s| opening(s) && paranoid_at_least(s, 2) && !s.attr.get_exclude_kernel(),
-        cause: Cause::ParanoidForbidsKernel,
-        reason: |s| {
-            format!(
-                "kernel.perf_event_paranoid is {}: without privilege the kernel's part cannot be counted",
-                paranoid(s)
-            )
-        },
-        hint: |s| format!("count user mode only (:u), or {}", lower_paranoid(s, 1)),
-    },
+    // Before the kernel's part: what whole CPUs need allows that, too.
     Row {
         errnos: DENIED,
         applies: |s| opening(s) && paranoid_at_least(s, 1) && s.target.is_cpu_wide(),
@@ -147,6 +136,18 @@ pub static ROWS: &[Row] = &[
                 lower_paranoid(s, 0)
             )
         },
+    },
+    Row {
+        errnos: DENIED,
+        applies: |s| opening(s) && paranoid_at_least(s, 2) && !s.attr.get_exclude_kernel(),
+        cause: Cause::ParanoidForbidsKernel,
+        reason: |s| {
+            format!(
+                "kernel.perf_event_paranoid is {}: without privilege the kernel's part cannot be counted",
+                paranoid(s)
+            )
+        },
+        hint: |s| format!("count user mode only (:u), or {}", lower_paranoid(s, 1)),
     },
     Row {
         errnos: DENIED,
@@ -276,6 +277,13 @@ pub static ROWS: &[Row] = &[
         },
     },
     // ---------------------------------------------------------- EINVAL
+    Row {
+        errnos: &[Errno::EINVAL],
+        applies: |s| opening(s) && s.attr.get_precise_ip() > 0 && !s.attr.is_sampling(),
+        cause: Cause::NotPrecise,
+        reason: |_| text("a precise level is about where samples fall: a count has none"),
+        hint: |_| text("leave the p out, or sample (record, top)"),
+    },
     Row {
         errnos: &[Errno::EINVAL],
         applies: |s| opening(s) && contradiction(s).is_some(),

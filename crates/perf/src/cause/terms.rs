@@ -2,6 +2,7 @@
 
 use perf_event_open_sys::bindings as abi;
 
+use crate::facts::Facts;
 use crate::situation::{Operation, Situation, Target};
 
 // ---------------------------------------------------------------- conditions
@@ -106,14 +107,46 @@ pub(super) fn lower_paranoid(s: &Situation, level: i32) -> String {
     format!("as root: sysctl kernel.perf_event_paranoid={level}; {capability}")
 }
 
+/// How a virtual machine gets a PMU, by what its CPU calls the hypervisor (leaf 0x4000_0000), the vendor in its DMI table
+/// and its kernel's release. Sources: xen-command-line(7); VMware, "Virtual CPU Performance Counters"; Microsoft,
+/// "Enable hardware performance counters (Hyper-V)"; AWS, "PMU access by instance type"; Google, "Enable the PMU in VMs".
+fn of_hypervisor(facts: &Facts, name: &str) -> &'static str {
+    let release = facts.release.as_deref().unwrap_or_default();
+    let vendor = facts.machine_vendor.as_deref().unwrap_or_default();
+    if release.contains("WSL") || release.contains("microsoft-standard") {
+        return "WSL 2 has a PMU only where Windows passes it on to its virtual machines; a Linux of its own has it";
+    }
+    if vendor.starts_with("Amazon") {
+        return "EC2 passes the PMU on in metal and full-socket sizes (and in part in some others)";
+    }
+    if vendor.starts_with("Google") {
+        return "on Compute Engine create the machine with --performance-monitoring-unit=standard (C4 and newer), or use a \
+                bare-metal type";
+    }
+    match name {
+        "Microsoft Hv" if vendor.starts_with("Microsoft") => {
+            "on your own Hyper-V host: Set-VMProcessor NAME -Perfmon @(\"pmu\",\"lbr\",\"pebs\"); Azure and hosted CI \
+             runners on it do not offer it (a self-hosted runner can)"
+        }
+        "Microsoft Hv" => "on the host: Set-VMProcessor NAME -Perfmon @(\"pmu\",\"lbr\",\"pebs\")",
+        "XenVMMXenVMM" | "xen" => "boot the Xen host with vpmu=on",
+        "VMwareVMware" => {
+            "switch on \"Virtualize CPU performance counters\" for this machine (vpmc.enable = TRUE)"
+        }
+        "VBoxVBoxVBox" => "VirtualBox has no virtual PMU: use another hypervisor",
+        "TCGTCGTCGTCG" => "QEMU's emulation (TCG) has no PMU on x86: use KVM",
+        _ => {
+            "switch on a virtual PMU for this machine (QEMU/KVM: -cpu host,pmu=on; libvirt: <pmu state='on'/>; \
+             clouds: a bare-metal or full-socket size)"
+        }
+    }
+}
+
 pub(super) fn no_pmu_hint(s: &Situation) -> String {
     let way_out = "else use a source without a PMU (software, step, virtual)";
-    match (&s.facts.hypervisor, &s.facts.container) {
-        (Some(_), _) => format!(
-            "switch on a virtual PMU for this machine (QEMU/KVM: -cpu host,pmu=on; libvirt: <pmu state='on'/>; \
-             clouds: a bare-metal or full-socket size), {way_out}"
-        ),
-        _ => format!(
+    match &s.facts.hypervisor {
+        Some(name) => format!("{}, {way_out}", of_hypervisor(&s.facts, name)),
+        None => format!(
             "check that the firmware leaves the PMU on and that the kernel drives it (dmesg | grep -i pmu), {way_out}"
         ),
     }

@@ -29,7 +29,7 @@ pub struct Pmu {
 }
 
 impl Pmu {
-    pub(crate) const FOLDER: &'static str = "sys/bus/event_source/devices";
+    pub(crate) const DIRECTORY: &'static str = "sys/bus/event_source/devices";
 
     /// All PMUs below `root`, by name; `None` where the directory cannot be read.
     #[must_use]
@@ -40,19 +40,22 @@ impl Pmu {
 
     /// Names of the PMUs, sorted.
     pub(crate) fn names(root: &Root) -> Option<Vec<String>> {
-        let mut names = root.names(Self::FOLDER)?;
+        let mut names = root.names(Self::DIRECTORY)?;
         names.retain(|name| !name.starts_with('.'));
         Some(names)
     }
 
     /// [`Pmu::is_core`] without reading the PMU.
     pub(crate) fn is_core_directory(root: &Root, name: &str) -> bool {
-        let cpus = || root.path(&format!("{}/{name}/cpus", Self::FOLDER)).exists();
+        let cpus = || {
+            root.path(&format!("{}/{name}/cpus", Self::DIRECTORY))
+                .exists()
+        };
         is_core_name(name) || cpus()
     }
 
     fn read(root: &Root, name: &str) -> Self {
-        let directory = format!("{}/{name}", Self::FOLDER);
+        let directory = format!("{}/{name}", Self::DIRECTORY);
         let file = |file: &str| root.text(&format!("{directory}/{file}"));
         let table = |sub: &str| -> BTreeMap<String, String> {
             let directory = format!("{directory}/{sub}");

@@ -9,9 +9,8 @@ use std::time::Duration;
 use super::measure::{Ignore, Sink};
 use crate::failure::Failure;
 use crate::output::cannot_write;
-use crate::session::{dev_null, open_input, parse_duration};
-use crate::source::Choice;
-use crate::source::virtual_pmu::CacheArgs;
+use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration};
+use truecount_run::session::dev_null;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -74,8 +73,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) only: bool,
     /// Who counts events
-    #[arg(long, value_enum, default_value_t = Choice::Auto)]
-    pub(super) source: Choice,
+    #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
+    pub(super) source: SourceArg,
     /// Runs of each command under --source step or virtual
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = positive)]
     pub(super) exact_runs: usize,
@@ -162,7 +161,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) aslr: bool,
     #[command(flatten)]
-    pub(super) fixed: crate::fixed::FixedArgs,
+    pub(super) fixed: crate::program_args::FixedArgs,
     #[command(flatten)]
     pub(super) cache: CacheArgs,
 }
@@ -221,7 +220,7 @@ impl Args {
     pub(super) fn input(&self) -> Result<OwnedFd, Failure> {
         match &self.input {
             Some(path) => open_input(path),
-            None => dev_null(),
+            None => Ok(dev_null()?),
         }
     }
 }

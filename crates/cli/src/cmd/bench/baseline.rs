@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::document::{Document, SCHEMA};
-use crate::env_record::Environment;
 use crate::failure::Failure;
+use truecount_run::env_record::Environment;
 
 /// Reads a result of `--save` or `--json`.
 pub(super) fn read(path: &Path) -> Result<Document, Failure> {

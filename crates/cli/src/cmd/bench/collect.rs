@@ -3,8 +3,8 @@
 use truecount_events::metrics::Worse;
 
 use super::document::{Map, Metric};
-use crate::model::{Precision, Reading, SourceKind};
-use crate::wanted::Wanted;
+use truecount_model::{Precision, Reading, SourceKind};
+use truecount_run::request::EventRequest;
 
 /// One metric while it grows.
 struct Growing {
@@ -32,7 +32,7 @@ pub(super) struct Collected {
 
 impl Collected {
     /// Room for these metrics, in the order in which they are shown.
-    pub(super) fn new<'w>(wanted: impl IntoIterator<Item = &'w Wanted>) -> Self {
+    pub(super) fn new<'w>(wanted: impl IntoIterator<Item = &'w EventRequest>) -> Self {
         let mut all = Self::default();
         for wanted in wanted {
             all.room_for(&wanted.name, &wanted.unit, wanted.scale, None);
@@ -139,13 +139,13 @@ impl Collected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wanted::Resource;
+    use truecount_run::request::Resource;
 
     #[test]
     fn a_missing_value_is_no_sample() {
         let wanted = [
-            Wanted::resource(Resource::Wall),
-            Wanted::resource(Resource::MaxRss),
+            EventRequest::resource(Resource::Wall),
+            EventRequest::resource(Resource::MaxRss),
         ];
         let mut collected = Collected::new(&wanted);
         collected.add(0, &[Reading::software("wall-time", "ns", 5)]);

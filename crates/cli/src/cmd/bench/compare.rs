@@ -10,8 +10,8 @@ use truecount_stats::{
 
 use super::document::{Command, Compared, Document, Metric};
 use super::gate::{Limit, worse};
-use crate::env_record::Environment;
-use crate::model::{Precision, SourceKind};
+use truecount_model::{Precision, SourceKind};
+use truecount_run::env_record::Environment;
 
 /// One metric of one command against another's.
 pub(super) struct Pair {

@@ -6,8 +6,8 @@ use truecount_events::metrics::Worse;
 use truecount_stats::{Number, Summary};
 
 use super::gate::GateRow;
-use crate::env_record::Environment;
-use crate::model::{Precision, SourceKind};
+use truecount_model::{Precision, SourceKind};
+use truecount_run::env_record::Environment;
 
 /// The schema's name.
 pub(super) const SCHEMA: &str = "truecount.bench/2";
@@ -61,7 +61,7 @@ pub(crate) struct Command {
 pub(crate) struct Metric {
     /// What `sample * scale` is in.
     pub(crate) unit: String,
-    #[serde(default = "one", skip_serializing_if = "crate::model::is_one")]
+    #[serde(default = "one", skip_serializing_if = "truecount_model::is_one")]
     pub(crate) scale: f64,
     /// Who counted; null when nobody did.
     pub(crate) source: Option<SourceKind>,

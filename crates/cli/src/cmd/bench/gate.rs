@@ -8,7 +8,7 @@ use super::compare::Pair;
 use super::document::{Map, Metric};
 use super::stop::percent;
 use crate::failure::Failure;
-use crate::render::number::significant;
+use truecount_model::number::significant;
 
 /// A metric and a share.
 #[derive(Debug, Clone)]

@@ -8,8 +8,8 @@ use super::capture::Capture;
 use super::jobs::Job;
 use super::params::substitute;
 use crate::failure::Failure;
-use crate::runner::{Launch, resolve};
-use crate::session::{Session, dev_null, launch_failure};
+use truecount_run::runner::{Launch, resolve};
+use truecount_run::session::{Session, dev_null, launch_failure};
 
 /// Hooks of one kind: none, one for all commands, or one for each command as written.
 pub(super) struct Hook {
@@ -71,14 +71,14 @@ impl Hook {
                 format!("interrupted during {}", self.option),
             ));
         }
-        if !finished.exit.success() {
+        if !finished.exit().success() {
             let output = capture.text();
             return Err(Failure::new(
                 125,
                 format!(
                     "{} `{line}` ended with {}{}",
                     self.option,
-                    finished.exit,
+                    finished.exit(),
                     shown(&output)
                 ),
             ));

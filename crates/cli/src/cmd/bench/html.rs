@@ -9,7 +9,8 @@ use super::text::{
     extent, good, interval, median, missing, of_instructions, p, plural, remarks, spread,
 };
 use crate::render::markup::escape;
-use crate::render::{number, page};
+use crate::render::page;
+use truecount_model::number;
 
 /// Writes the page.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
@@ -224,7 +225,7 @@ fn raw(out: &mut dyn Write, document: &Document) -> io::Result<()> {
             .filter(|(_, metric)| !metric.samples.is_empty())
         {
             let values: Vec<String> = metric.samples.iter().map(ToString::to_string).collect();
-            let scale = if crate::model::is_one(&metric.scale) {
+            let scale = if truecount_model::is_one(&metric.scale) {
                 String::new()
             } else {
                 format!(" × {}", metric.scale)

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::params::{Parameter, combinations, substitute};
 use crate::failure::Failure;
-use crate::runner::command_line;
-use crate::runner::{resolve, split};
+use truecount_run::runner::command_line;
+use truecount_run::runner::{resolve, split};
 
 /// One command.
 pub(super) struct Job {

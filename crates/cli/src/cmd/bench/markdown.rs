@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::document::Document;
 use super::text::{extent, interval, median, missing, p, plural, remarks, spread};
-use crate::render::number::change;
+use truecount_model::number::change;
 
 /// Text inside a table cell.
 fn cell(text: &str) -> String {

@@ -13,11 +13,11 @@ use super::metrics::Metrics;
 use super::progress::Progress;
 use super::stop::Rule;
 use crate::failure::Failure;
-use crate::fixed::{Fixed, Missing};
-use crate::runner::{Exit, Launch};
-use crate::session::Session;
-use crate::source::{Run, Source, Target};
-use crate::wanted::WantedGroup;
+use truecount_run::determinism::{Fixed, Missing};
+use truecount_run::request::RequestGroup;
+use truecount_run::runner::{Exit, Launch};
+use truecount_run::session::Session;
+use truecount_run::source::{Run, Source, Target};
 
 /// Failures that do not end the bench.
 pub(super) enum Ignore {
@@ -70,7 +70,7 @@ pub(super) struct Setting<'a> {
 /// Counters that are read in other runs than the times: by the engine or by single-stepping.
 pub(super) struct ExactRuns<'a> {
     pub(super) source: &'a mut dyn Source,
-    pub(super) groups: &'a [WantedGroup],
+    pub(super) groups: &'a [RequestGroup],
     /// Runs of each command.
     pub(super) runs: usize,
 }
@@ -93,10 +93,10 @@ fn one(
     setting: &Setting<'_>,
     session: &mut Session,
     source: &mut dyn Source,
-    groups: &[WantedGroup],
+    groups: &[RequestGroup],
     job: &Job,
     missing: &mut Vec<Missing>,
-) -> Result<(Vec<crate::model::Reading>, bool, bool), Failure> {
+) -> Result<(Vec<truecount_model::Reading>, bool, bool), Failure> {
     setting.prepare.run(session, job)?;
     setting.capture.clear_if_used();
     let capture = Some(setting.capture.fd());
@@ -123,7 +123,7 @@ fn one(
         target: Target::Command,
     };
     let mut measurement = source.run(session, &run, None)?;
-    crate::fixed::merge(missing, std::mem::take(&mut measurement.missing));
+    truecount_run::determinism::merge(missing, std::mem::take(&mut measurement.missing));
     let Some(finished) = measurement.ended else {
         return Err(Failure::new(125, "the run gave no result"));
     };
@@ -164,7 +164,7 @@ pub(super) fn rounds(
     setting: &Setting<'_>,
     session: &mut Session,
     source: &mut dyn Source,
-    batches: &[Vec<WantedGroup>],
+    batches: &[Vec<RequestGroup>],
     mut collected: Vec<Collected>,
     schedule: (u64, usize),
     rule: &Rule,

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use truecount_events::metrics::Worse;
 
 use super::collect::Collected;
-use crate::metrics::{Asked, MetricRow};
-use crate::model::{Precision, Reading};
-use crate::wanted::WantedGroup;
+use truecount_model::{Precision, Reading};
+use truecount_run::metrics::{Asked, MetricRow};
+use truecount_run::request::RequestGroup;
 
 /// A sample is the value times this.
 const PARTS: f64 = 1e6;
@@ -30,7 +30,7 @@ impl Metrics {
         }
     }
 
-    pub(super) fn groups(&self) -> Vec<WantedGroup> {
+    pub(super) fn groups(&self) -> Vec<RequestGroup> {
         self.asked.groups()
     }
 
@@ -39,7 +39,7 @@ impl Metrics {
     }
 
     /// Makes room for every metric; those whose groups are never counted in one run say so.
-    pub(super) fn announce(&self, collected: &mut Collected, runs: &[&[WantedGroup]]) {
+    pub(super) fn announce(&self, collected: &mut Collected, runs: &[&[RequestGroup]]) {
         for (name, metric, groups) in self.asked.metrics() {
             let unit = metric.map_or("", |metric| metric.unit.as_str());
             // Without a word in its row a direction would be a guess.
@@ -47,7 +47,7 @@ impl Metrics {
                 .and_then(|metric| metric.worse)
                 .unwrap_or(Worse::Neither);
             collected.room_for(&name, unit, 1.0 / PARTS, Some(worse));
-            let has = |run: &[WantedGroup]| {
+            let has = |run: &[RequestGroup]| {
                 groups.iter().all(|&number| {
                     self.refused.contains_key(&number)
                         || run.iter().any(|group| group.metric == Some(number))
@@ -63,7 +63,7 @@ impl Metrics {
     }
 
     /// The readings of a run, with values of metrics in place of the counts behind them.
-    pub(super) fn of_run(&self, groups: &[WantedGroup], readings: Vec<Reading>) -> Vec<Reading> {
+    pub(super) fn of_run(&self, groups: &[RequestGroup], readings: Vec<Reading>) -> Vec<Reading> {
         if self.asked.is_empty() {
             return readings;
         }

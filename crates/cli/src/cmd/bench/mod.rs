@@ -27,19 +27,19 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
-use crate::fixed::Fixed;
 use crate::output::{Output, cannot_write};
+use crate::program_args::parse_cpus;
 use crate::render::json;
-use crate::session::{Session, fresh_seed, parse_cpus};
-use crate::source::select;
 pub(crate) use args::Args;
 use capture::Capture;
 use document::{Command, Document, Map, SCHEMA};
 use hooks::Hook;
 use judge::Judge;
 use measure::{ExactRuns, Setting};
+use truecount_run::determinism::Fixed;
+use truecount_run::env_record::Environment;
+use truecount_run::session::{Session, fresh_seed};
 
 /// Runs `truecount bench`.
 pub(crate) fn run(args: &Args) -> CmdResult {
@@ -73,8 +73,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
     args.cache.apply();
-    let mut source = select(args.source)?;
-    let machine = crate::machine::this(args.event_dir.as_deref())?;
+    let mut source = args.source.select()?;
+    let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
     let plan = plan::make(args, &mut *source, &machine)?;
     judge.check(jobs.len(), &plan.collected().finish(0))?;
     let setting = Setting {
@@ -265,7 +265,7 @@ fn small_memory(floor: Option<u64>, commands: &[Command]) -> Option<String> {
         format!(
             "max-rss of {} is an upper bound: the process that starts it has {} itself.",
             names.join(", "),
-            crate::render::number::size(floor as f64)
+            truecount_model::number::size(floor as f64)
         )
     })
 }

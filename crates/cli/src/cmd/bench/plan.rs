@@ -8,10 +8,10 @@ use super::args::Args;
 use super::collect::Collected;
 use super::metrics::Metrics;
 use crate::failure::Failure;
-use crate::metrics::Asked;
-use crate::model::{Reading, SourceKind};
-use crate::source::{Native, Source, needs_hardware};
-use crate::wanted::{self, Resource, Wanted, WantedGroup};
+use truecount_model::{Reading, SourceKind};
+use truecount_run::metrics::Asked;
+use truecount_run::request::{self, EventRequest, RequestGroup, Resource};
+use truecount_run::source::{Native, Source, needs_hardware};
 
 /// Resources that every native run tells, in the order shown.
 const RESOURCES: [Resource; 6] = [
@@ -29,11 +29,11 @@ const DEFAULT_EVENTS: &str = "instructions:u,cycles:u,branches:u,branch-misses:u
 /// What is measured and how.
 pub(super) struct Plan {
     /// One list of groups for each batch of native runs.
-    pub(super) batches: Vec<Vec<WantedGroup>>,
+    pub(super) batches: Vec<Vec<RequestGroup>>,
     /// What the engine counts in its own runs.
-    pub(super) engine: Vec<WantedGroup>,
+    pub(super) engine: Vec<RequestGroup>,
     /// Every metric in the order shown.
-    wanted: Vec<Wanted>,
+    wanted: Vec<EventRequest>,
     /// Metrics that nobody can count here.
     missing: Vec<Reading>,
     pub(super) notes: Vec<String>,
@@ -48,7 +48,7 @@ impl Plan {
         let mut collected = Collected::new(&self.wanted);
         collected.add(0, &self.missing);
         let batches = self.batches.iter().map(Vec::as_slice);
-        let runs: Vec<&[WantedGroup]> = batches.chain([self.engine.as_slice()]).collect();
+        let runs: Vec<&[RequestGroup]> = batches.chain([self.engine.as_slice()]).collect();
         self.metrics.announce(&mut collected, &runs);
         collected
     }
@@ -78,13 +78,13 @@ pub(super) fn make(
     let asked = if args.event.is_empty() {
         Vec::new()
     } else {
-        wanted::resolve(&given, machine, true)?
+        request::resolve(&given, machine, true)?
     };
     let default = match kind {
         _ if args.only => Vec::new(),
-        SourceKind::Hardware => wanted::resolve(DEFAULT_EVENTS, machine, true)?,
-        _ => wanted::resolve(
-            source.default_events(crate::source::Target::Command),
+        SourceKind::Hardware => request::resolve(DEFAULT_EVENTS, machine, true)?,
+        _ => request::resolve(
+            source.default_events(truecount_run::source::Target::Command),
             machine,
             true,
         )?
@@ -97,7 +97,7 @@ pub(super) fn make(
         })
         .collect(),
     };
-    let mut groups: Vec<WantedGroup> = Vec::new();
+    let mut groups: Vec<RequestGroup> = Vec::new();
     for group in default.into_iter().chain(asked) {
         let known = group.members.iter().all(|new| {
             groups
@@ -114,10 +114,10 @@ pub(super) fn make(
     let (resources, events): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| {
         group.metric.is_none() && group.members.iter().all(|wanted| !wanted.is_event())
     });
-    let mut fixed: Vec<Wanted> = if args.only {
+    let mut fixed: Vec<EventRequest> = if args.only {
         Vec::new()
     } else {
-        RESOURCES.into_iter().map(Wanted::resource).collect()
+        RESOURCES.into_iter().map(EventRequest::resource).collect()
     };
     for wanted in resources.into_iter().flat_map(|group| group.members) {
         if !fixed.iter().any(|old| old.name == wanted.name) {
@@ -164,14 +164,14 @@ pub(super) fn make(
             }
         }
     }
-    let fixed = WantedGroup {
+    let fixed = RequestGroup {
         members: fixed,
         metric: None,
     };
     let batches = if args.multiplex || native.is_empty() {
         vec![native]
     } else {
-        let anchor: Vec<WantedGroup> = native
+        let anchor: Vec<RequestGroup> = native
             .iter()
             .filter(|group| {
                 group
@@ -182,7 +182,7 @@ pub(super) fn make(
             .take(1)
             .cloned()
             .collect();
-        let rest: Vec<WantedGroup> = native
+        let rest: Vec<RequestGroup> = native
             .iter()
             .filter(|group| !anchor.iter().any(|anchor| anchor.same(group)))
             .cloned()

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::document::{Command, Compared, Document, Metric};
-use crate::model::Precision;
-use crate::render::number::{change, exact, quantity, significant};
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::Precision;
+use truecount_model::number::{change, exact, quantity, significant};
 
 /// Prints everything.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {

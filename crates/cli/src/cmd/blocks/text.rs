@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use super::view::{View, WIDEST, cleaned};
 use crate::render::cycles::{cycles, modes, percentiles};
-use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::grouped;
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View<'_>, top: usize) -> io::Result<()> {
     summary(out, view)?;

@@ -9,8 +9,9 @@ use truecount_perf::{Event, EventAttr, Facts, OpenOptions, Target, linux};
 use truecount_lab::exact::Status as LockStatus;
 
 use crate::cmd::exactness::profile::Profile;
-use crate::env_record::Environment;
-use crate::source::{Reason, hardware_available, step_available, virtual_available};
+use truecount_model::Reason;
+use truecount_run::env_record::Environment;
+use truecount_run::source::{hardware_available, step_available, virtual_available};
 
 /// How it stands with one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

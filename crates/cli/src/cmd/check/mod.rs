@@ -8,7 +8,6 @@ use std::io::Write as _;
 use serde::Serialize;
 
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::render::json;
@@ -16,6 +15,7 @@ use crate::render::style::{BAD, DIM, GOOD, WARN};
 use crate::render::table::{Align, Cell, Table};
 pub(super) use findings::aslr_is_on;
 use findings::{Finding, Status};
+use truecount_run::env_record::Environment;
 
 const EXAMPLES: &str = "\
 EXAMPLES

@@ -11,8 +11,9 @@ use truecount_lab::machine::interrupts_of;
 use truecount_perf::{Error, Event, EventAttr, SharedKernel};
 
 use crate::failure::Failure;
-use crate::runner::{Hook, Launch, LaunchError, Launcher, Stop, resolve};
-use crate::session::{dev_null, launch_failure};
+use truecount_run::ErrorKind;
+use truecount_run::runner::{Hook, Launch, LaunchError, Launcher, Stop, resolve};
+use truecount_run::session::{dev_null, launch_failure};
 
 pub(super) struct Command<'a> {
     launcher: &'a mut Launcher,
@@ -90,11 +91,13 @@ impl Workload for Command<'_> {
     ) -> Result<Vec<Counts>, Problem<Failure>> {
         let opened: RefCell<Result<Vec<Event>, Option<Error>>> = RefCell::new(Err(None));
         let kernel = self.kernel;
-        let mut hook = |pid: i32| -> Result<(), Failure> {
+        let mut hook = |pid: i32| -> Result<(), truecount_run::Error> {
             let result = open::on_exec(kernel, events, pid);
             let failed = result.as_ref().err().map(ToString::to_string);
             *opened.borrow_mut() = result.map_err(Some);
-            failed.map_or(Ok(()), |text| Err(Failure::new(1, text)))
+            failed.map_or(Ok(()), |text| {
+                Err(truecount_run::Error::new(ErrorKind::Unavailable, text))
+            })
         };
         let hook: Hook<'_> = &mut hook;
         let cpus = [self.cpu];
@@ -118,11 +121,9 @@ impl Workload for Command<'_> {
             (Ok(finished), Ok(events)) => (finished, events),
             (Err(LaunchError::Hook(_)), Err(Some(error))) => return Err(Problem::Counters(error)),
             (Err(error), _) => {
-                return Err(Problem::Broken(launch_failure(
-                    error,
-                    &self.program,
-                    self.argv,
-                )));
+                return Err(Problem::Broken(
+                    launch_failure(error, &self.program, self.argv).into(),
+                ));
             }
             (Ok(_), Err(_)) => {
                 let failure = Failure::new(125, "the command ran without its counters");
@@ -133,8 +134,8 @@ impl Workload for Command<'_> {
         if self.stop.told(finished.interrupted) {
             return Err(Problem::Stopped);
         }
-        *self.exits.entry(finished.exit.to_string()).or_default() += 1;
-        self.aslr_refused |= finished.aslr_errno != 0;
+        *self.exits.entry(finished.exit().to_string()).or_default() += 1;
+        self.aslr_refused |= finished.ended.is_some_and(|ended| ended.aslr_refused);
         Ok(vec![Counts {
             events: events.iter().map(open::counted).collect(),
             interrupts: before.zip(after).map(|(b, a)| a.saturating_sub(b)),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use truecount_lab::hunt::{Outcome, Phase, Plan, Range, State, condense, outcome};
 
 use super::{Args, Told};
-use crate::env_record::Environment;
+use truecount_run::env_record::Environment;
 
 /// A reference, over all runs.
 #[derive(Serialize)]

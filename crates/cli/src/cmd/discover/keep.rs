@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use truecount_lab::hunt::{Plan, State};
 
 use super::Args;
-use crate::env_record::Environment;
 use crate::failure::Failure;
 use crate::output::cannot_write;
-use crate::runner::command_line;
 use crate::state;
+use truecount_run::env_record::Environment;
+use truecount_run::runner::command_line;
 
 const SCHEMA: &str = "truecount.discover-state/1";
 

@@ -20,16 +20,16 @@ use truecount_lab::machine::Pinned;
 use truecount_perf::{EventAttr, SharedKernel, linux};
 
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
 use crate::render::json;
-use crate::runner::Stop;
-use crate::session::Session;
-use crate::source::{hardware_available, kernel_mode_allowed};
 use command::Command;
 use document::Document;
 use keep::Keeper;
+use truecount_run::env_record::Environment;
+use truecount_run::runner::Stop;
+use truecount_run::session::Session;
+use truecount_run::source::{hardware_available, kernel_mode_allowed};
 
 const HELP: &str = "\
 WHAT IS TRIED
@@ -173,7 +173,7 @@ fn codes(args: &Args, layout: Layout) -> Result<Vec<u16>, Failure> {
 }
 
 fn plan(args: &Args, kernel: &SharedKernel, cpu: usize) -> Result<(Plan, Told), Failure> {
-    let machine = crate::machine::this(None)?;
+    let machine = truecount_run::machine::this(None)?;
     let layout = Layout::of(machine.cpu());
     let codes = codes(args, layout)?;
     let (type_, pmu) = raw_type(&machine, cpu);

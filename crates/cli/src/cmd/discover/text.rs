@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use truecount_lab::hunt::{Found, InPhase, Kind, Range, Relation, Sum, Unavailable, condense};
 
 use super::document::Document;
-use crate::render::number::grouped;
 use crate::render::style::{DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::grouped;
 
 /// Names and phases that are shown of an event.
 const FEW: usize = 2;

@@ -184,7 +184,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::metrics::load;
+    use truecount_run::metrics::load;
 
     #[test]
     fn a_cpu_has_its_metrics() {

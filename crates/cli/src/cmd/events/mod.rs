@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let tables = match &args.event_dir {
         None => Tables::embedded(),
         Some(dir) => {
-            own = crate::machine::read_event_dir(dir)?;
+            own = truecount_run::machine::read_event_dir(dir)?;
             &own
         }
     };
@@ -114,7 +114,7 @@ fn list_metrics(
     machine: &Machine,
     out: &mut Output,
 ) -> CmdResult {
-    let metrics = crate::metrics::load(&args.metrics_file)?;
+    let metrics = truecount_run::metrics::load(&args.metrics_file)?;
     let mut names = match (&args.cpu, machine.cpu()) {
         (None, Some(cpu)) => truecount_events::metrics::names_of(cpu),
         (Some(asked), _) => vec![asked.to_ascii_lowercase()],

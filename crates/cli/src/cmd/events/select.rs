@@ -6,7 +6,7 @@ use truecount_events::{Kind, Machine, Pmu, Special, did_you_mean, generic, resol
 
 use super::document::Row;
 use crate::failure::Failure;
-use crate::source::virtual_available;
+use truecount_run::source::virtual_available;
 
 /// The events of one model, core events first.
 pub(super) fn of_model(model: Model<'_>) -> Vec<Row> {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use truecount_lab::exact::Outcome;
 
 use super::Args;
-use crate::env_record::Environment;
+use truecount_run::env_record::Environment;
 
 /// Everything that was found.
 #[derive(Serialize)]

@@ -20,9 +20,9 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
-use crate::runner::{Launch, Stop};
-use crate::session::dev_null;
-use crate::source::virtual_pmu;
+use truecount_run::runner::{Launch, Stop};
+use truecount_run::session::dev_null;
+use truecount_run::source::virtual_pmu;
 
 /// Pages of the loop of page faults.
 const PAGES: usize = 128;
@@ -47,7 +47,7 @@ fn child(
     program: &Path,
     arguments: Vec<OsString>,
     stop: &Stop<'_>,
-) -> Result<(String, virtual_pmu::Ran), Failure> {
+) -> Result<(String, truecount_run::result::RunResult), Failure> {
     let mut argv = vec![OsString::from("truecount"), OsString::from("exactness")];
     argv.extend(arguments);
     let null = dev_null()?;
@@ -225,10 +225,10 @@ fn one_run(
     if ran.interrupted.is_some() {
         return Ok(None);
     }
-    if !ran.ended.exit.success() {
+    if !ran.exit().success() {
         return Err(Failure::new(
             125,
-            format!("the measured child ended with {}", ran.ended.exit),
+            format!("the measured child ended with {}", ran.exit()),
         ));
     }
     Ok(ran.event(StaticEvent::Instructions))

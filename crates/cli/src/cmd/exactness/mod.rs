@@ -11,14 +11,16 @@ use std::time::Duration;
 use truecount_lab::exact::{self, Outcome, Plan, Target};
 
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
+use crate::program_args::parse_duration;
 use crate::render::json;
-use crate::runner::{Signals, Stop};
-use crate::session::{fresh_seed, parse_duration};
-use crate::source::{Reason, hardware_available, virtual_available};
 use document::Document;
+use truecount_model::Reason;
+use truecount_run::env_record::Environment;
+use truecount_run::runner::{Signals, Stop};
+use truecount_run::session::fresh_seed;
+use truecount_run::source::{hardware_available, virtual_available};
 
 const HELP: &str = "\
 WHAT THE NUMBERS MEAN

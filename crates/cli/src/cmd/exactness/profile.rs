@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use truecount_lab::exact::{Kind, Outcome, SpecLockMap, Verdict};
 
-use crate::env_record::Environment;
 use crate::state;
+use truecount_run::env_record::Environment;
 
 const SCHEMA: &str = "truecount.exactness-profile/1";
 

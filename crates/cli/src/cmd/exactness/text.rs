@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use truecount_lab::exact::{Kind, OnCounter, OnLoop, Ordering, Status};
 
 use super::document::Document;
-use crate::render::number::{grouped, significant};
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::{grouped, significant};
 
 /// Prints everything.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {

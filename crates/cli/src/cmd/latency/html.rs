@@ -8,8 +8,8 @@ use crate::render::charts::Frame;
 use crate::render::charts::histogram::{Series, chart};
 use crate::render::cycles::{modes, percentiles};
 use crate::render::markup::escape;
-use crate::render::number::grouped;
 use crate::render::page;
+use truecount_model::number::grouped;
 
 /// The chart of a row: the earlier run first, as in a story.
 pub(super) fn draw(

@@ -8,8 +8,8 @@ use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Picture};
 use crate::render::{self, charts::Frame};
-use crate::runner::{Launch, Signals, resolve};
-use crate::source::virtual_pmu;
+use truecount_run::runner::{Launch, Signals, resolve};
+use truecount_run::source::virtual_pmu;
 
 /// Measures, then writes what was asked for: the result first.
 pub(super) fn run(args: &Args) -> CmdResult {
@@ -60,15 +60,15 @@ pub(super) fn run(args: &Args) -> CmdResult {
         fixed: None,
     };
     let ran = virtual_pmu::execute_timed(&signals, &program, &launch, watched)?;
-    let times = ran.times.clone().unwrap_or_default();
+    let times = ran.executed.times.clone().unwrap_or_default();
     let mut run = Timed::new(&args.blocks, &intervals, &times);
     for row in &mut run.rows {
         row.loads = code::loads(timed, &row.at);
     }
-    run.command = crate::runner::command_line(&args.command);
+    run.command = truecount_run::runner::command_line(&args.command);
     run.program = timed.display().to_string();
-    run.exit = ran.ended.exit.shell_code();
-    run.notes = notes(&run, ran.notes());
+    run.exit = ran.exit().shell_code();
+    run.notes = notes(&run, ran.virtual_notes());
     let other = other.as_ref();
     // The result first: a picture that fails must not cost it.
     let shown = if args.json {

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use super::result::{Row, Timed};
 use crate::render::cycles::{bars, compared, cycles, modes, percentiles};
-use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, paint};
 use crate::sampling::names::base_name;
+use truecount_model::number::grouped;
 
 /// The command, short enough for a legend.
 pub(super) fn label(run: &Timed) -> String {

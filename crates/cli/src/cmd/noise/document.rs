@@ -10,9 +10,9 @@ use super::setup::NotTested;
 use super::who::Who;
 use super::{Args, Released};
 use crate::cmd::run::Names;
-use crate::env_record::Environment;
-use crate::fixed::Factor;
-use crate::model::SourceKind;
+use truecount_model::SourceKind;
+use truecount_run::determinism::Factor;
+use truecount_run::env_record::Environment;
 
 /// The probability that so much of the distances from the median falls to `counts`, if runs of both
 /// kinds vary alike: a permutation test (9,999 shuffles with a fixed seed).
@@ -35,7 +35,7 @@ fn permutation(residual: &[u64], counts: &[u64]) -> f64 {
 /// A p below this calls a factor a cause, where the residual is not 0.
 const SIGNIFICANT: f64 = 0.05;
 
-/// A function in the least and in the largest run of a setting.
+/// A function in the min and in the max run of a setting.
 #[derive(Debug, Serialize)]
 pub(super) struct Divergence {
     pub(super) program: String,
@@ -53,7 +53,7 @@ impl Divergence {
     }
 }
 
-/// A region of the program's own profiles in the least and in the largest run of a setting: its self time.
+/// A region of the program's own profiles in the min and in the max run of a setting: its self time.
 #[derive(Debug, Serialize)]
 pub(super) struct Difference {
     pub(super) region: String,

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use super::document::{Document, Spread};
 use super::svg;
 use super::text::{counted_by, plus_minus, remedy, signed};
-use crate::fixed::Factor;
 use crate::render::charts::Frame;
 use crate::render::markup::escape;
-use crate::render::number::grouped;
 use crate::render::page;
+use truecount_model::number::grouped;
+use truecount_run::determinism::Factor;
 
 /// What only this page has.
 const MORE: &str = "\
@@ -21,7 +21,7 @@ h3 b{font-weight:600}";
 
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
-    let command = crate::runner::command_line(&document.command);
+    let command = truecount_run::runner::command_line(&document.command);
     let mut h = page::open(&format!("truecount noise: {command}"), MORE);
     let command = escape(&command);
     let environment = &document.environment;
@@ -56,8 +56,8 @@ pub(super) fn page(document: &Document) -> String {
         h,
         "<section><h2>Every run</h2>\n<p class=\"dim\">One factor varied, all others held constant. One dot a run, \
          from top to bottom in their order, at its distance from the median of its setting, in \
-         instructions; the axis is logarithmic to both sides. ± is half the distance between the least \
-         and the largest run.</p>\n<figure>{}</figure></section>\n",
+         instructions; the axis is logarithmic to both sides. ± is half the distance between the min \
+         and the max run.</p>\n<figure>{}</figure></section>\n",
         svg::picture(document, Frame::Page)
     );
     functions(&mut h, document);

@@ -13,9 +13,9 @@ use super::who::{Numbers, Sample, Who};
 use super::{Args, Count, Released};
 use crate::cmd::run::{Names, Wish, functions_of};
 use crate::failure::Failure;
-use crate::fixed::Factor;
-use crate::session::Session;
-use crate::source::virtual_pmu::Ran;
+use truecount_run::determinism::Factor;
+use truecount_run::result::RunResult;
+use truecount_run::session::Session;
 
 /// Functions by program, module and name, with their instructions.
 pub(super) type Functions = BTreeMap<(String, String, String), u64>;
@@ -24,7 +24,7 @@ pub(super) type Functions = BTreeMap<(String, String, String), u64>;
 struct Kept {
     count: u64,
     /// With the virtual PMU: the functions are in it.
-    ran: Option<Box<Ran>>,
+    ran: Option<Box<RunResult>>,
     regions: Option<Regions>,
 }
 
@@ -98,7 +98,7 @@ impl Setting {
 }
 
 /// All threads' instructions; every run counts them.
-pub(super) fn instructions(ran: &Ran) -> u64 {
+pub(super) fn instructions(ran: &RunResult) -> u64 {
     ran.event(StaticEvent::Instructions).unwrap_or_default()
 }
 
@@ -259,9 +259,9 @@ fn tried(args: &Args, first: &Sample, directory: &Path) -> (Vec<Factor>, Vec<Not
         match setup::refusal(factor, directory) {
             None => factors.push(factor),
             Some(reason) => {
-                not_tested.push(NotTested::factor(&crate::fixed::Missing::new(
-                    factor, reason,
-                )));
+                not_tested.push(NotTested::factor(
+                    &truecount_run::determinism::Missing::new(factor, reason),
+                ));
             }
         }
     }

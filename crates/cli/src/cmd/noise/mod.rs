@@ -17,16 +17,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
-use crate::fixed::{Factor, List, parse_list};
 use crate::output::{Output, Picture};
+use crate::program_args::{SourceArg, parse_duration};
 use crate::render::charts::Frame;
 use crate::render::json;
-use crate::runner::resolve;
-use crate::session::{Session, fresh_seed, parse_duration};
-use crate::source::{Choice, virtual_pmu};
 use document::Document;
+use truecount_run::determinism::{Factor, List, parse_list};
+use truecount_run::env_record::Environment;
+use truecount_run::runner::resolve;
+use truecount_run::session::{Session, fresh_seed};
 use who::Who;
 
 const HELP: &str = "\
@@ -131,8 +131,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// Who counts: auto (hardware if there is any), hardware or virtual
-    #[arg(long, value_enum, default_value_t = Choice::Auto, hide_possible_values = true)]
-    source: Choice,
+    #[arg(long, value_enum, default_value_t = SourceArg::Auto, hide_possible_values = true)]
+    source: SourceArg,
     /// Write a page with every run drawn, and the functions and regions in which they differ
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -146,7 +146,7 @@ pub(crate) struct Args {
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    cache: virtual_pmu::CacheArgs,
+    cache: crate::program_args::CacheArgs,
     /// The command and its arguments
     #[arg(
         value_name = "CMD",
@@ -180,7 +180,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .hint("write it after --, as in: truecount noise -- ls -l"));
     };
     let mut session = Session::start()?;
-    let who = Who::choose(args.source, args.functions > 0)?;
+    let who = Who::choose(args.source.choice(), args.functions > 0)?;
     let program = resolve(first)?;
     // Opened before the runs: a wrong path must not cost them.
     let mut output = Output::open(args.output.as_deref(), false)?;

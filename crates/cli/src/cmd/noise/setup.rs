@@ -1,7 +1,7 @@
 //! What is held constant and what is varied in one run, and what cannot be varied here at all.
 //!
 //! Where the machine itself gives identical runs the same (the environment, the path, the working directory, process
-//! numbers after a while), letting go means to change it at random: that is what another user's shell, another directory
+//! numbers after a while), varying means to change it at random: that is what another user's shell, another directory
 //! or another day does.
 
 use std::ffi::{OsStr, OsString};
@@ -14,8 +14,8 @@ use truecount_stats::Rng;
 
 use super::Released;
 use crate::failure::Failure;
-use crate::fixed::directory::Directory;
-use crate::fixed::{Factor, Fixed, Loose, Missing, allowed_cpus, pid};
+use truecount_run::determinism::mount_ns::Directory;
+use truecount_run::determinism::{Factor, Fixed, Loose, Missing, allowed_cpus, pid};
 
 /// Largest growth of the environment, bytes.
 const GROWTH: u64 = 4096;

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use super::document::{Document, Spread, median};
 use super::text::{plus_minus, said};
-use crate::fixed::Factor;
 use crate::render::charts::{Axis, Frame, Scale, columns};
 use crate::render::markup::escape;
+use truecount_run::determinism::Factor;
 
 /// Width of the picture, in its own units.
 const WIDTH: f64 = 980.0;

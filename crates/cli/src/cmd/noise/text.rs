@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use super::document::{Document, Spread};
 use crate::cmd::run::fitted;
-use crate::fixed::Factor;
-use crate::model::SourceKind;
-use crate::render::number::{compact, grouped};
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::SourceKind;
+use truecount_model::number::{compact, grouped};
+use truecount_run::determinism::Factor;
 
 pub(super) fn plus_minus(spread: &Spread) -> String {
     match spread.plus_minus {
@@ -151,7 +151,7 @@ pub(super) fn remedy(document: &Document) -> Option<String> {
         .filter_map(|spread| spread.factor.filter(|f| f.has_remedy()))
         .map(Factor::name)
         .collect();
-    let command = crate::runner::command_line(&document.command);
+    let command = truecount_run::runner::command_line(&document.command);
     let stat = "truecount stat --deterministic";
     (!list.is_empty()).then(|| format!("{stat}={} -- {command}", list.join(",")))
 }
@@ -161,7 +161,10 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     writeln!(
         out,
         "{}",
-        paint(HEAD, &crate::runner::command_line(&document.command))
+        paint(
+            HEAD,
+            &truecount_run::runner::command_line(&document.command)
+        )
     )?;
     writeln!(
         out,

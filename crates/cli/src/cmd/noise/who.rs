@@ -7,13 +7,15 @@ use super::setup::Setup;
 use super::{Args, Count};
 use crate::cmd::run::{Wish, wishes};
 use crate::failure::Failure;
-use crate::fixed::{Factor, Fixed, Missing};
-use crate::model::{Precision, SourceKind};
-use crate::runner::Launch;
-use crate::session::Session;
-use crate::source::virtual_pmu::{self, Ran};
-use crate::source::{Choice, Ended, Native, Reason, Run, Source as _, Target, hardware_available};
-use crate::wanted::{self, WantedGroup};
+use truecount_model::Reason;
+use truecount_model::{Precision, SourceKind};
+use truecount_run::determinism::{Factor, Fixed, Missing};
+use truecount_run::request::{self, RequestGroup};
+use truecount_run::result::{Ended, RunResult};
+use truecount_run::runner::Launch;
+use truecount_run::session::Session;
+use truecount_run::source::virtual_pmu;
+use truecount_run::source::{Choice, Native, Run, Source as _, Target, hardware_available};
 
 /// What one run gave.
 pub(super) struct Sample {
@@ -25,7 +27,7 @@ pub(super) struct Sample {
     pub(super) missing: Vec<Missing>,
     pub(super) notes: Vec<String>,
     /// With the virtual PMU: the functions are in it.
-    pub(super) ran: Option<Box<Ran>>,
+    pub(super) ran: Option<Box<RunResult>>,
 }
 
 impl Sample {
@@ -48,7 +50,7 @@ pub(super) enum Who {
         functions: bool,
     },
     Hardware {
-        groups: Vec<WantedGroup>,
+        groups: Vec<RequestGroup>,
     },
 }
 
@@ -87,7 +89,7 @@ impl Who {
 
     fn hardware(event: &str) -> Result<Self, Failure> {
         Ok(Self::Hardware {
-            groups: wanted::resolve(event, &Machine::this(), false)?,
+            groups: request::resolve(event, &Machine::this(), false)?,
         })
     }
 
@@ -181,7 +183,7 @@ impl Who {
         setup: &Setup,
         quiet: bool,
     ) -> Result<Count, Failure> {
-        let null = crate::session::dev_null()?;
+        let null = truecount_run::session::dev_null()?;
         let launch = Launch {
             argv: &setup.argv,
             stdio: [Some(&null), Some(&null), quiet.then_some(&null)],
@@ -197,11 +199,11 @@ impl Who {
                     virtual_pmu::execute(&session.signals, &setup.program, &launch, *functions)?;
                 Sample {
                     count: super::measure::instructions(&ran),
-                    ended: ran.ended,
+                    ended: ran.ended.unwrap_or_default(),
                     interrupted: ran.interrupted,
                     whole: ran.precision() == Precision::Exact,
                     missing: ran.missing.clone(),
-                    notes: ran.notes(),
+                    notes: ran.virtual_notes(),
                     ran: Some(Box::new(ran)),
                 }
             }
@@ -290,8 +292,8 @@ impl Numbers {
 mod tests {
     use super::*;
     use crate::cmd::noise::Released;
-    use crate::runner::Exit;
     use std::path::Path;
+    use truecount_run::runner::Exit;
     use truecount_stats::Rng;
 
     fn sample(pid: i32, missing: Vec<Missing>) -> Count {

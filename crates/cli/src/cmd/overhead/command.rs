@@ -10,11 +10,12 @@ use truecount_sample::abi::record as rt;
 use truecount_stats::Schedule;
 
 use crate::failure::Failure;
-use crate::runner::wait::Ticker;
-use crate::runner::{Hook, Launch, Launcher, Stop, resolve};
 use crate::sampling::choose::ChosenEvent;
 use crate::sampling::{Chosen, Opened, Scope};
-use crate::session::{dev_null, launch_failure};
+use truecount_run::request::Resource;
+use truecount_run::runner::wait::Ticker;
+use truecount_run::runner::{Hook, Launch, Launcher, Stop, resolve};
+use truecount_run::session::{dev_null, launch_failure};
 
 /// How often the rings are emptied.
 const DRAIN: Duration = Duration::from_millis(5);
@@ -23,7 +24,7 @@ const RING: u32 = 4;
 
 /// One run of the command.
 #[derive(Default)]
-struct Ran {
+struct Sampled {
     cpu_ns: f64,
     samples: u64,
     throttled: u64,
@@ -179,14 +180,14 @@ fn once(
     argv: &[OsString],
     cell: Option<Cell>,
     outcome: &Outcome,
-) -> Result<Ran, Failure> {
+) -> Result<Sampled, Failure> {
     let program = match argv.first() {
         Some(name) => resolve(name)?,
         None => return Err(Failure::new(2, "no command")),
     };
     let opened: RefCell<Option<Opened>> = RefCell::new(None);
-    let ran: RefCell<Ran> = RefCell::new(Ran::default());
-    let mut hook = |pid: i32| -> Result<(), Failure> {
+    let ran: RefCell<Sampled> = RefCell::new(Sampled::default());
+    let mut hook = |pid: i32| -> Result<(), truecount_run::Error> {
         let Some(cell) = cell else { return Ok(()) };
         let per_second = sampling::per_second(cell.event, outcome.cycles_per_second);
         let attr = cell
@@ -251,10 +252,11 @@ fn once(
     let mut ran = ran.into_inner();
     ran.lost = lost;
     ran.seconds = begun.elapsed().as_secs_f64();
-    ran.cpu_ns = finished
-        .usage
-        .user_ns
-        .saturating_add(finished.usage.system_ns) as f64;
+    let Some(cpu_ns) = Resource::CpuTime.of(&finished) else {
+        let cause = "the kernel does not tell what CPU time the command used";
+        return Err(Failure::new(125, cause));
+    };
+    ran.cpu_ns = cpu_ns as f64;
     ran.interrupted = finished.interrupted;
     Ok(ran)
 }

@@ -8,9 +8,9 @@ use truecount_lab::sampling::Outcome;
 use super::Args;
 use super::advice::{Advice, advise};
 use super::model::{Model, run};
-use crate::env_record::Environment;
 use crate::failure::Failure;
-use crate::runner::command_line;
+use truecount_run::env_record::Environment;
+use truecount_run::runner::command_line;
 
 /// Everything that was found.
 #[derive(Serialize)]

@@ -13,13 +13,14 @@ use truecount_lab::reads;
 use truecount_lab::sampling::{self, Cell, Event, Method, Outcome, Payload, Plan};
 
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
+use crate::program_args::parse_duration;
 use crate::render::json;
-use crate::runner::Stop;
-use crate::session::{Session, fresh_seed, parse_duration};
 use document::Document;
+use truecount_run::env_record::Environment;
+use truecount_run::runner::Stop;
+use truecount_run::session::{Session, fresh_seed};
 
 const HELP: &str = "\
 WHAT THE NUMBERS MEAN

@@ -9,9 +9,9 @@ use truecount_lab::sampling::{Cost, Estimate, NotHere, Spread};
 use super::advice::Advice;
 use super::document::Document;
 use super::model::Model;
-use crate::render::number::{grouped, significant, time};
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Table};
+use truecount_model::number::{grouped, significant, time};
 
 /// Prints everything.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {

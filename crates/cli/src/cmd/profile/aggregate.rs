@@ -10,8 +10,8 @@ use super::{amount, counted, files, say_losses, unreadable};
 use crate::CmdResult;
 use crate::failure::Outcome;
 use crate::output::Output;
-use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, WARN, paint};
+use truecount_model::number::grouped;
 
 const EXAMPLES: &str = "\
 EXAMPLES

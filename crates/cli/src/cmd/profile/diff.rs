@@ -11,9 +11,9 @@ use super::{amount, counted, files, percent, summaries, unreadable};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::render::number::grouped;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::grouped;
 
 const EXAMPLES: &str = "\
 EXAMPLES

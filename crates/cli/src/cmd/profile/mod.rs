@@ -16,7 +16,7 @@ use truecount_profile::{Loss, Profile, ProfileError, Summary, Unit};
 
 use crate::CmdResult;
 use crate::failure::Failure;
-use crate::render::number::{grouped, time};
+use truecount_model::number::{grouped, time};
 
 const EXAMPLES: &str = "\
 EXAMPLES

@@ -12,9 +12,9 @@ use super::{amount, counted, files, percent, say_losses, summaries, unreadable};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::render::number::{grouped, size};
 use crate::render::style::{DIM, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::{grouped, size};
 
 const EXAMPLES: &str = "\
 EXAMPLES

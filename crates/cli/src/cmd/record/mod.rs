@@ -13,12 +13,12 @@ use std::time::Duration;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::cannot_write;
-use crate::render::number::grouped;
-use crate::runner::wait::{Ticker, wait_without_command};
-use crate::runner::{Hook, Launch, exec_failure, resolve};
 use crate::sampling::{Chains, Chosen, Request, Scope, choose};
-use crate::session::{Session, launch_failure};
 use recorder::Recorder;
+use truecount_model::number::grouped;
+use truecount_run::runner::wait::{Ticker, wait_without_command};
+use truecount_run::runner::{Hook, Launch, exec_failure, resolve};
+use truecount_run::session::{Session, launch_failure};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     // Before anything is opened, moved or said.
     if let Some(program) = program.as_deref().filter(|p| !p.exists()) {
-        return Err(exec_failure(program, libc::ENOENT));
+        return Err(exec_failure(program, libc::ENOENT).into());
     }
     let chosen = choose(&Request {
         event: args.event.as_deref(),
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     }
     let kept = keep_old(&args.output)?;
     let recorder: RefCell<Option<Recorder>> = RefCell::new(None);
-    let start = |scope: Scope| -> Result<(), Failure> {
+    let start = |scope: Scope| -> Result<(), truecount_run::Error> {
         let new = Recorder::open(&chosen, &scope, args.ring, &args.output)?;
         recorder.replace(Some(new));
         Ok(())
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         (None, true) => start(Scope::Machine)?,
         (None, false) => {}
     }
-    let mut trouble: Option<Failure> = None;
+    let mut trouble: Option<truecount_run::Error> = None;
     let mut tick = |_| {
         if let Some(recorder) = recorder.borrow_mut().as_mut()
             && trouble.is_none()
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                 })?;
             match finished.interrupted {
                 Some(_) => Outcome(130),
-                None => Outcome(finished.exit.shell_code()),
+                None => Outcome(finished.exit().shell_code()),
             }
         }
         None => {
@@ -166,7 +166,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
     };
     if let Some(trouble) = trouble {
-        return Err(trouble);
+        return Err(trouble.into());
     }
     let Some(recorder) = recorder.into_inner() else {
         return Err(Failure::new(125, "nothing was recorded"));
@@ -225,7 +225,7 @@ fn report(
         grouped(s.samples),
         names.join(", "),
         args.output.display(),
-        crate::render::number::size(s.bytes as f64)
+        truecount_model::number::size(s.bytes as f64)
     )?;
     if s.lost > 0 {
         writeln!(

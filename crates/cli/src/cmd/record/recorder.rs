@@ -8,9 +8,8 @@ use truecount_sample::abi::record as rt;
 use truecount_sample::writer::{PerfDataWriter, SideRecords, WriterEvent, WriterFeatures};
 
 use super::existing;
-use crate::failure::Failure;
-use crate::output::cannot_write;
 use crate::sampling::{Chosen, Opened, Scope};
+use truecount_run::{Error, ErrorKind};
 
 /// How the recording went.
 #[derive(Debug, Default)]
@@ -36,7 +35,7 @@ impl Recorder {
         scope: &Scope,
         ring_mib: u32,
         path: &Path,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let opened = Opened::open(chosen, scope, ring_mib)?;
         let sample_type = opened
             .counters
@@ -55,7 +54,7 @@ impl Recorder {
                 ids: ids.clone(),
             })
             .collect();
-        let cannot = |e: std::io::Error| cannot_write(path, &e);
+        let cannot = |e: std::io::Error| Error::cannot_write(path, &e);
         let file = File::create(path).map_err(cannot)?;
         let out = PerfDataWriter::new(BufWriter::with_capacity(1 << 20, file), written)
             .map_err(cannot)?;
@@ -83,7 +82,7 @@ impl Recorder {
     }
 
     /// Empties all rings into the file.
-    pub(super) fn drain(&mut self) -> Result<(), Failure> {
+    pub(super) fn drain(&mut self) -> Result<(), Error> {
         let mut any = false;
         for ring in &mut self.opened.rings {
             // Not more than was there at the beginning: a busy CPU would keep the others waiting.
@@ -92,7 +91,7 @@ impl Recorder {
                 let record = match ring.next_record() {
                     Ok(Some(record)) => record,
                     Ok(None) => break,
-                    Err(error) => return Err(Failure::new(125, error.to_string())),
+                    Err(error) => return Err(Error::new(ErrorKind::Setup, error.to_string())),
                 };
                 any = true;
                 left = left.saturating_sub(record.bytes.len() as u64);
@@ -100,27 +99,27 @@ impl Recorder {
                 self.throttled += u64::from(record.kind == rt::THROTTLE);
                 self.out
                     .records(record.bytes)
-                    .map_err(|e| cannot_write(&self.path, &e))?;
+                    .map_err(|e| Error::cannot_write(&self.path, &e))?;
             }
             ring.release();
         }
         if any {
             self.out
                 .finished_round()
-                .map_err(|e| cannot_write(&self.path, &e))?;
+                .map_err(|e| Error::cannot_write(&self.path, &e))?;
         }
         Ok(())
     }
 
     /// Stops, empties the rings a last time, and completes the file.
-    pub(super) fn finish(mut self, features: &WriterFeatures) -> Result<Summary, Failure> {
+    pub(super) fn finish(mut self, features: &WriterFeatures) -> Result<Summary, Error> {
         self.opened.disable()?;
         self.drain()?;
         let lost = self.opened.lost();
         let bytes = self.out.data_len();
         self.out
             .finish(features)
-            .map_err(|e| cannot_write(&self.path, &e))?;
+            .map_err(|e| Error::cannot_write(&self.path, &e))?;
         Ok(Summary {
             samples: self.samples,
             lost,

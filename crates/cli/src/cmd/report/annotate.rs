@@ -5,9 +5,9 @@ use std::io::Write;
 
 use super::view::View;
 use crate::failure::Failure;
-use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::sampling::listing::{self, CodeLine, Function, is_it};
+use truecount_model::number::grouped;
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View, function: &str) -> Result<(), Failure> {
     let entries: Vec<_> = view

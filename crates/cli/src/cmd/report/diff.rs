@@ -13,9 +13,9 @@ use truecount_stats::Share;
 use super::By;
 use super::view::{View, short};
 use crate::render;
-use crate::render::number::grouped;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::grouped;
 
 /// A row's interval leaves out the true change this often.
 const LEVEL: f64 = 0.05;

@@ -8,7 +8,7 @@ use truecount_sample::profile::{CodePlace, Context};
 
 use super::view::{Named, View, base_name, short};
 use crate::failure::Failure;
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
 
 /// The flame graph of the first event: process, then callers to callees.
 pub(super) fn flame_graph(view: &mut View) -> Vec<u8> {

@@ -7,9 +7,9 @@ use serde_json::json;
 use super::By;
 use super::view::{View, short};
 use crate::render;
-use crate::render::number::grouped;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::grouped;
 
 fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64

@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Args, Wish};
-use crate::env_record::Environment;
-use crate::model::{Reading, SourceKind};
-use crate::runner::Exit;
-use crate::source::virtual_pmu::{Ran, Thread};
+use truecount_model::{Reading, SourceKind};
+use truecount_run::env_record::Environment;
+use truecount_run::result::{RunResult, Thread};
+use truecount_run::runner::Exit;
 
 /// Everything that one run told.
 #[derive(Serialize)]
@@ -103,11 +103,11 @@ impl Document {
     pub(super) fn new(
         args: &Args,
         wishes: &[Wish],
-        mut ran: Ran,
+        mut ran: RunResult,
         functions: Option<Vec<Function>>,
         mut environment: Environment,
     ) -> Self {
-        for thread in &mut ran.threads {
+        for thread in &mut ran.executed.threads {
             thread.events = wishes
                 .iter()
                 .filter_map(|wish| {
@@ -116,8 +116,8 @@ impl Document {
                 })
                 .collect();
         }
-        let mut notes = ran.notes();
-        if ran.ended.aslr_refused {
+        let mut notes = ran.virtual_notes();
+        if ran.ended.is_some_and(|ended| ended.aslr_refused) {
             environment.aslr = Some(true);
             notes.push(
                 "The kernel refused to switch randomisation of addresses off: counts may vary."
@@ -136,14 +136,14 @@ impl Document {
                 .iter()
                 .map(|wish| ran.reading(&wish.wanted, wish.event))
                 .collect(),
-            exit: ran.ended.exit,
+            exit: ran.exit(),
             wall_ns: ran.wall_ns,
             interrupted: ran.interrupted,
-            uncounted_programs: ran.uncounted,
-            translated_blocks: ran.translated_blocks,
-            cached_blocks: ran.cached_blocks,
-            processes: args.per_process.then(|| processes(&ran.threads)),
-            threads: args.per_thread.then_some(ran.threads),
+            uncounted_programs: ran.executed.uncounted,
+            translated_blocks: ran.executed.translated_blocks,
+            cached_blocks: ran.executed.cached_blocks,
+            processes: args.per_process.then(|| processes(&ran.executed.threads)),
+            threads: args.per_thread.then_some(ran.executed.threads),
             functions,
             notes,
             environment,

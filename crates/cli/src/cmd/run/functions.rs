@@ -12,7 +12,7 @@ use truecount_sample::symbols::{SearchPath, Symbols};
 
 use super::document::Function;
 use super::{Wish, base_name};
-use crate::source::virtual_pmu::Thread;
+use truecount_run::result::Thread;
 
 /// Functions by (program, module, function).
 type Sums = HashMap<(String, String, String), Counts>;

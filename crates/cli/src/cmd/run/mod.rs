@@ -6,6 +6,7 @@ mod functions;
 mod text;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use truecount_engine::xlate::facts::Event as StaticEvent;
@@ -13,16 +14,17 @@ use truecount_events::Machine;
 use truecount_profile::export::{FlameGraph, Level};
 
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
-use crate::fixed::Fixed;
 use crate::output::{Output, Picture};
 use crate::render::json;
-use crate::render::number::grouped;
-use crate::runner::{Launch, Signals, resolve};
-use crate::source::virtual_pmu::{self, Ran};
-use crate::wanted::{self, Wanted};
 use document::{Document, Function};
+use truecount_model::number::grouped;
+use truecount_run::determinism::Fixed;
+use truecount_run::env_record::Environment;
+use truecount_run::request::{self, EventRequest};
+use truecount_run::result::RunResult;
+use truecount_run::runner::{Launch, Signals, resolve};
+use truecount_run::source::virtual_pmu;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -91,9 +93,9 @@ pub(crate) struct Args {
     #[arg(long)]
     aslr: bool,
     #[command(flatten)]
-    fixed: crate::fixed::FixedArgs,
+    fixed: crate::program_args::FixedArgs,
     #[command(flatten)]
-    cache: virtual_pmu::CacheArgs,
+    cache: crate::program_args::CacheArgs,
     /// Remove the translations kept from earlier runs, and do nothing else
     #[arg(long)]
     clear_cache: bool,
@@ -109,13 +111,13 @@ pub(crate) struct Args {
 
 /// One event that was asked for.
 pub(in crate::cmd) struct Wish {
-    wanted: Wanted,
+    wanted: EventRequest,
     event: StaticEvent,
 }
 
 /// The events asked for, each once; refuses what the engine does not count.
 pub(in crate::cmd) fn wishes(given: &[String]) -> Result<Vec<Wish>, Failure> {
-    let groups = wanted::resolve(&given.join(","), &Machine::this(), false)?;
+    let groups = request::resolve(&given.join(","), &Machine::this(), false)?;
     let mut wishes: Vec<Wish> = Vec::new();
     for wanted in groups.into_iter().flat_map(|group| group.members) {
         let event = virtual_pmu::event_of(&wanted).map_err(|reason| {
@@ -141,7 +143,11 @@ fn base_name(path: &str) -> &str {
 /// Runs `truecount run`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     if args.clear_cache {
-        return virtual_pmu::clear_cache();
+        let (count, directory) = virtual_pmu::clear_cache()?;
+        let mut out = Output::open(None, true)?;
+        writeln!(out, "{count} file(s) removed from {}", directory.display())?;
+        out.flush()?;
+        return Ok(Outcome::OK);
     }
     args.cache.apply();
     let wishes = wishes(&args.event)?;
@@ -174,7 +180,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
     let ran = virtual_pmu::execute(&signals, &program, &launch, per_block)?;
-    let status = ran.ended.exit.shell_code();
+    let status = ran.exit().shell_code();
     let functions = if functions {
         functions_of(&ran, &wishes, &mut Names::default())
     } else {
@@ -203,12 +209,17 @@ pub(in crate::cmd) use functions::Names;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(in crate::cmd) fn functions_of(
-    ran: &Ran,
+    ran: &RunResult,
     wishes: &[Wish],
     names: &mut Names,
 ) -> Option<Vec<Function>> {
-    let blocks = ran.blocks.as_ref()?;
-    Some(functions::functions(blocks, &ran.threads, wishes, names))
+    let blocks = ran.executed.blocks.as_ref()?;
+    Some(functions::functions(
+        blocks,
+        &ran.executed.threads,
+        wishes,
+        names,
+    ))
 }
 
 /// Where the virtual PMU does not work there is nothing to name.
@@ -224,7 +235,11 @@ impl Names {
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub(in crate::cmd) fn functions_of(_: &Ran, _: &[Wish], _: &mut Names) -> Option<Vec<Function>> {
+pub(in crate::cmd) fn functions_of(
+    _: &RunResult,
+    _: &[Wish],
+    _: &mut Names,
+) -> Option<Vec<Function>> {
     None
 }
 
@@ -246,7 +261,7 @@ fn flame(document: &Document) -> Result<String, Failure> {
         ];
         flame.add(chain.map(Level::new), function.first, 0);
     }
-    let command = crate::runner::command_line(&document.command);
+    let command = truecount_run::runner::command_line(&document.command);
     let counted = match first.value {
         Some(value) => format!("{} {} in all", grouped(value), first.event),
         None => format!("{}, the sum is not available", first.event),

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::base_name;
 use super::document::{Document, Function};
-use crate::render::number::{exact, grouped};
 use crate::render::style::{HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::{exact, grouped};
 
 /// Functions that the table shows.
 const SHOWN: usize = 30;
@@ -19,7 +19,10 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     writeln!(
         out,
         "{}",
-        paint(HEAD, &crate::runner::command_line(&document.command))
+        paint(
+            HEAD,
+            &truecount_run::runner::command_line(&document.command)
+        )
     )?;
     writeln!(out)?;
     let mut table = Table::new([

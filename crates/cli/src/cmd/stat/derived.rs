@@ -1,7 +1,7 @@
 //! Ratios shown beside a count: instructions per cycle, frequency, shares. One row a ratio.
 //! Definitions: perf-stat(1) and the field's common use.
 
-use crate::model::Reading;
+use truecount_model::Reading;
 
 /// How a ratio is shown.
 enum Form {

@@ -4,11 +4,12 @@ use std::ffi::OsString;
 
 use serde::Serialize;
 
-use crate::env_record::Environment;
-use crate::metrics::{SumRow, Values};
-use crate::model::{Reading, SourceKind};
-use crate::runner::Exit;
-use crate::source::{Measurement, Source, Target};
+use truecount_model::{Reading, SourceKind};
+use truecount_run::env_record::Environment;
+use truecount_run::metrics::{SumRow, Values};
+use truecount_run::result::RunResult;
+use truecount_run::runner::Exit;
+use truecount_run::source::{Source, Target};
 
 /// Everything that one run told.
 #[derive(Serialize)]
@@ -50,7 +51,7 @@ impl Document {
         command: &[OsString],
         target: Target,
         source: &dyn Source,
-        measurement: Measurement,
+        measurement: RunResult,
         mut environment: Environment,
     ) -> Self {
         let ended = measurement.ended;

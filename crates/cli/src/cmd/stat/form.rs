@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::document::Document;
-use crate::metrics::{Asked, MetricRow, Values};
-use crate::model::Reading;
 use crate::output::Output;
 use crate::render::{csv, json};
-use crate::wanted::WantedGroup;
+use truecount_model::Reading;
+use truecount_run::metrics::{Asked, MetricRow, Values};
+use truecount_run::request::RequestGroup;
 
 /// Writes in one of the forms.
 pub(super) struct Form<'o> {
@@ -31,7 +31,7 @@ pub(super) struct Metrics<'a> {
 }
 
 impl<'a> Metrics<'a> {
-    pub(super) fn new(asked: &'a Asked, groups: &[WantedGroup]) -> Self {
+    pub(super) fn new(asked: &'a Asked, groups: &[RequestGroup]) -> Self {
         let mut places = Vec::new();
         let mut start: usize = 0;
         for group in groups {

@@ -11,20 +11,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::CmdResult;
-use crate::env_record::Environment;
 use crate::failure::{Failure, Outcome};
-use crate::fixed::{Fixed, FixedArgs};
-use crate::metrics::Asked;
-use crate::model::Reading;
 use crate::output::Output;
-use crate::runner::{Launch, resolve};
-use crate::session::{Session, open_input, parse_cpus, parse_duration};
-use crate::source::virtual_pmu::CacheArgs;
-use crate::source::{Choice, Interval, Measurement, Run, Source, Target, select};
-use crate::wanted;
+use crate::program_args::{CacheArgs, SourceArg, open_input, parse_cpus, parse_duration};
 use document::Document;
 use form::{Form, Metrics};
 use repeat::Runs;
+use truecount_model::Reading;
+use truecount_run::determinism::Fixed;
+use truecount_run::env_record::Environment;
+use truecount_run::metrics::Asked;
+use truecount_run::request;
+use truecount_run::result::RunResult;
+use truecount_run::runner::{Launch, resolve};
+use truecount_run::session::Session;
+use truecount_run::source::{Interval, Run, Source, Target};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -74,8 +75,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N", conflicts_with_all = ["all", "pid", "interval"], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: Option<u32>,
     /// Who counts
-    #[arg(long, value_enum, default_value_t = Choice::Auto)]
-    source: Choice,
+    #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
+    source: SourceArg,
     /// Print one JSON document (schema truecount.stat/2); with --interval one line each interval
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -98,7 +99,7 @@ pub(crate) struct Args {
     #[arg(long)]
     aslr: bool,
     #[command(flatten)]
-    fixed: FixedArgs,
+    fixed: crate::program_args::FixedArgs,
     #[command(flatten)]
     cache: CacheArgs,
     /// The command and its arguments
@@ -137,8 +138,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
-    let mut source = select(args.source)?;
-    let machine = crate::machine::this(args.event_dir.as_deref())?;
+    let mut source = args.source.select()?;
+    let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
     let given = args.event.join(",");
     let expression = if args.event.is_empty() {
         source.default_events(target)
@@ -150,7 +151,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut groups = if args.event.is_empty() && !asked.is_empty() {
         Vec::new()
     } else {
-        wanted::resolve(expression, &machine, false)?
+        request::resolve(expression, &machine, false)?
     };
     groups.extend(asked.groups());
     let program = match args.command.first() {
@@ -218,9 +219,9 @@ fn once(
     source: &mut dyn Source,
     run: &Run<'_>,
     form: &mut Form<'_>,
-) -> Result<Measurement, Failure> {
+) -> Result<RunResult, Failure> {
     let Some(every) = interval.map(Duration::from_millis) else {
-        return source.run(session, run, None);
+        return Ok(source.run(session, run, None)?);
     };
     let mut written = Ok(());
     let mut each = |since: Duration, readings: Vec<Reading>| {

@@ -7,11 +7,12 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::render::number::{compact, exact};
 use crate::render::style::{DIM, GOOD, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
-use crate::session::Session;
-use crate::source::{Measurement, Run, Source};
+use truecount_model::number::{compact, exact};
+use truecount_run::result::RunResult;
+use truecount_run::session::Session;
+use truecount_run::source::{Run, Source};
 
 /// One event over all runs.
 #[derive(Debug, Serialize)]
@@ -45,7 +46,7 @@ pub(crate) struct Repeats {
 /// What a number of runs came to.
 pub(super) struct Runs {
     /// The run that is shown.
-    pub(super) measurement: Measurement,
+    pub(super) measurement: RunResult,
     /// Where several were asked for.
     pub(super) repeats: Option<Repeats>,
     /// Why there were not as many as asked for, where that is a failure: to be reported after the result.
@@ -59,7 +60,7 @@ pub(super) fn runs(
     source: &mut dyn Source,
     run: &Run<'_>,
 ) -> Result<Runs, Failure> {
-    let mut all: Vec<Measurement> = Vec::new();
+    let mut all: Vec<RunResult> = Vec::new();
     let (mut stopped, mut trouble) = (None, None);
     for _ in 0..runs {
         let measurement = match source.run(session, run, None) {
@@ -92,14 +93,14 @@ pub(super) fn runs(
             };
             failed = failed.or(Some(code).filter(|&code| code != 0));
         }
-        crate::fixed::merge(&mut missing, std::mem::take(&mut measurement.missing));
+        truecount_run::determinism::merge(&mut missing, std::mem::take(&mut measurement.missing));
     }
     let first = all.first();
     let events = first
         .iter()
         .flat_map(|first| first.readings.iter().chain(&first.resources).enumerate())
         .map(|(place, reading)| {
-            let of = |measurement: &Measurement| {
+            let of = |measurement: &RunResult| {
                 let mut readings = measurement.readings.iter().chain(&measurement.resources);
                 readings.nth(place).and_then(|reading| reading.value)
             };
@@ -123,7 +124,7 @@ pub(super) fn runs(
         .collect();
     let (shown, made) = (middle(&all), all.len());
     if shown >= made {
-        return Err(trouble.unwrap_or_else(|| Failure::new(125, "there was no run")));
+        return Err(trouble.map_or_else(|| Failure::new(125, "there was no run"), Into::into));
     }
     let mut measurement = all.swap_remove(shown);
     measurement.missing = missing;
@@ -144,13 +145,13 @@ pub(super) fn runs(
             failed,
             events,
         }),
-        trouble,
+        trouble: trouble.map(Into::into),
     })
 }
 
 /// The run with the median of the first event that was counted, else of the time.
-fn middle(all: &[Measurement]) -> usize {
-    let key = |measurement: &Measurement| {
+fn middle(all: &[RunResult]) -> usize {
+    let key = |measurement: &RunResult| {
         let mut counted = measurement
             .readings
             .iter()

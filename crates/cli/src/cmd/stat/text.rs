@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::derived;
 use super::document::Document;
-use crate::metrics::{MetricRow, SumRow, Values};
-use crate::model::{Precision, Reading};
-use crate::render::number::{exact, significant, time};
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::number::{exact, significant, time};
+use truecount_model::{Precision, Reading};
+use truecount_run::metrics::{MetricRow, SumRow, Values};
 
 /// `exact`, `counted`, or `scaled 49.8 %`: the part of the time that the counter ran.
 fn precision(reading: &Reading) -> Cell {
@@ -105,11 +105,11 @@ fn past(row: &MetricRow) -> String {
 /// Prints the whole run.
 pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     let subject = match document.target {
-        "command" => crate::runner::command_line(&document.command),
+        "command" => truecount_run::runner::command_line(&document.command),
         target if document.command.is_empty() => format!("the {target}"),
         target => format!(
             "the {target}, during {}",
-            crate::runner::command_line(&document.command)
+            truecount_run::runner::command_line(&document.command)
         ),
     };
     writeln!(out)?;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 use truecount_system::{Cell, Scope, Source, Topology, View};
 
-use crate::model::{Precision, SourceKind};
 use crate::render::{csv, json};
+use truecount_model::{Precision, SourceKind};
 
 #[derive(Serialize)]
 struct Document<'a> {

@@ -15,7 +15,7 @@ use truecount_system::{Monitor, Scope};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::runner::Signals;
+use truecount_run::runner::Signals;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -131,8 +131,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let text = !args.json && !args.csv && args.prometheus.is_none();
     let live = text && std::io::stdout().is_terminal();
     raise_descriptors();
-    let machine = crate::machine::this(None)?;
-    let asked = crate::metrics::packs(&args.metric, &args.metrics_file, &machine)?;
+    let machine = truecount_run::machine::this(None)?;
+    let asked = truecount_run::metrics::packs(&args.metric, &args.metrics_file, &machine)?;
     let mut monitor = Monitor::with_metrics(&machine, &asked);
     let every = Duration::from_millis(args.interval);
     let mut next = Instant::now() + every;

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use truecount_system::{Cell, Row, Scope, Topology, View};
 
-use crate::render::number::{grouped, time};
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{self, Align, Table};
+use truecount_model::number::{grouped, time};
 
 /// Where tables go.
 pub(super) struct Screen {

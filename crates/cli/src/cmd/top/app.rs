@@ -19,9 +19,9 @@ use super::work::{Ask, Ready, Work, Worker};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::runner::Signals;
 use crate::sampling::kallsyms::Kallsyms;
 use crate::sampling::{Chosen, Scope};
+use truecount_run::runner::Signals;
 
 /// What both forms need to know.
 pub(super) struct Settings {

@@ -8,8 +8,8 @@ use ratatui::widgets::{Clear, Paragraph};
 
 use super::collect::Weight;
 use super::model::{Detail, EventInfo, Model, Row, Tab};
-use crate::render::number::{compact, grouped, size, time};
 use crate::sampling::names::short;
+use truecount_model::number::{compact, grouped, size, time};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);

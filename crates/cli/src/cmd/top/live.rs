@@ -8,8 +8,8 @@ use std::time::Duration;
 use truecount_sample::{EventAttr, SampleLayout};
 
 use super::collect::{Collector, Interval};
-use crate::failure::Failure;
 use crate::sampling::{Chosen, Opened, Scope};
+use truecount_run::{Error, ErrorKind};
 
 /// How often the rings are emptied. Two MiB hold more than a second of 4,000 samples a second with call chains.
 const DRAIN: Duration = Duration::from_millis(50);
@@ -34,13 +34,13 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl Live {
     /// Opens and enables the events, and begins to empty their rings.
-    pub(super) fn start(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Failure> {
+    pub(super) fn start(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Error> {
         let opened = Opened::open(chosen, scope, ring_mib)?;
         let attr = opened
             .counters
             .first()
             .and_then(|c| EventAttr::parse(c.attr().raw().as_bytes()))
-            .ok_or_else(|| Failure::new(125, "nothing could be opened"))?;
+            .ok_or_else(|| Error::new(ErrorKind::Setup, "nothing could be opened"))?;
         let periods = chosen.events.iter().map(|e| {
             if e.attr.get_freq() {
                 1
@@ -65,8 +65,8 @@ impl Live {
                 }
             }
         });
-        let thread =
-            thread.map_err(|e| Failure::new(125, format!("cannot start a thread: {e}")))?;
+        let thread = thread
+            .map_err(|e| Error::new(ErrorKind::Setup, format!("cannot start a thread: {e}")))?;
         Ok(Self {
             state,
             stop,
@@ -76,7 +76,7 @@ impl Live {
     }
 
     /// What was sampled since the last call.
-    pub(super) fn take(&mut self) -> Result<Interval, Failure> {
+    pub(super) fn take(&mut self) -> Result<Interval, Error> {
         let mut state = lock(&self.state);
         state.drain();
         let interval = checked(state)?;
@@ -85,7 +85,7 @@ impl Live {
     }
 
     /// Stops, and gives the rest.
-    pub(super) fn finish(mut self) -> Result<Interval, Failure> {
+    pub(super) fn finish(mut self) -> Result<Interval, Error> {
         self.stop_thread();
         let mut state = lock(&self.state);
         state.opened.disable()?;
@@ -109,9 +109,9 @@ impl Live {
     }
 }
 
-fn checked(mut state: MutexGuard<'_, State>) -> Result<Interval, Failure> {
+fn checked(mut state: MutexGuard<'_, State>) -> Result<Interval, Error> {
     match state.trouble.take() {
-        Some(trouble) => Err(Failure::new(125, trouble)),
+        Some(trouble) => Err(Error::new(ErrorKind::Setup, trouble)),
         None => Ok(state.collector.take()),
     }
 }

@@ -26,10 +26,10 @@ use std::time::Duration;
 
 use crate::CmdResult;
 use crate::failure::Failure;
-use crate::render::number::{grouped, time};
+use crate::program_args::{parse_cpus, parse_duration};
 use crate::sampling::{Chains, Chosen, Request, Scope, choose, procfs};
-use crate::session::{parse_cpus, parse_duration};
 use model::{About, EventInfo};
+use truecount_model::number::{grouped, time};
 
 const EXAMPLES: &str = "\
 EXAMPLES

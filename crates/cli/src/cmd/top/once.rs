@@ -8,10 +8,10 @@ use super::collect::Weight;
 use super::draw::{amount, ratio};
 use super::model::Model;
 use crate::render;
-use crate::render::number::{grouped, size};
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 use crate::sampling::names::short;
+use truecount_model::number::{grouped, size};
 
 /// What only the end knows.
 #[derive(Debug, Clone, Copy)]

@@ -217,7 +217,7 @@ impl Thread {
                 match self.live.take() {
                     Ok(interval) => self.work.add(&interval),
                     Err(trouble) => {
-                        self.desk.put(|ready| ready.trouble = Some(trouble));
+                        self.desk.put(|ready| ready.trouble = Some(trouble.into()));
                         self.bell.ring();
                         return;
                     }

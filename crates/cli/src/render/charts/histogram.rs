@@ -8,7 +8,7 @@ use truecount_sample::blocks::{Histogram, PrefetchWindow};
 use super::{Axis, Frame, Scale, plain};
 use crate::render::cycles::cycles as number;
 use crate::render::markup::escape;
-use crate::render::number::grouped;
+use truecount_model::number::grouped;
 
 /// Width of a picture, in its own units, and where its plot stands.
 const WIDTH: f64 = 960.0;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// What the directory may hold before the files unused for longest go.
-const MAX_FOLDER: u64 = 2 << 30;
+const MAX_BYTES_KEPT: u64 = 2 << 30;
 /// When a temporary file is surely nobody's any more.
 const STALE: Duration = Duration::from_secs(3600);
 /// How the names of our files begin, complete and not.
@@ -185,7 +185,7 @@ impl Directory {
     /// Removes what is left over, and the files unused for longest while the
     /// directory is too large. `keep` stays.
     pub(super) fn prune(&self, keep: &OsStr) -> io::Result<()> {
-        self.prune_to(keep, MAX_FOLDER)
+        self.prune_to(keep, MAX_BYTES_KEPT)
     }
 
     fn prune_to(&self, keep: &OsStr, limit: u64) -> io::Result<()> {

@@ -1,0 +1,219 @@
+//! What the commands that run a program have in common on the command line: `--source`, `--deterministic`, `--cpu`,
+//! `--input`, `--timeout`, `--no-cache`; and the progress of single-stepping, on a terminal.
+
+use std::fs::File;
+use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use truecount_engine::step;
+use truecount_model::number::grouped;
+use truecount_run::determinism::Fixed;
+use truecount_run::factor::{List, parse_remedies};
+use truecount_run::source::{self, Choice, Source};
+
+use crate::failure::Failure;
+
+/// `--source`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SourceArg {
+    /// Hardware if there is one, else the virtual PMU, else software
+    Auto,
+    /// The CPU's counters
+    Hardware,
+    /// The virtual PMU: exact user-mode counts without hardware
+    Virtual,
+    /// Single-stepping: exact and slow
+    Step,
+    /// Clocks, faults and switches that the kernel accounts
+    Software,
+}
+
+impl SourceArg {
+    /// The source, where it works here.
+    pub(crate) fn select(self) -> Result<Box<dyn Source>, Failure> {
+        Ok(source::select(self.choice(), Some(meter()))?)
+    }
+
+    /// What was chosen.
+    pub(crate) fn choice(self) -> Choice {
+        match self {
+            Self::Auto => Choice::Auto,
+            Self::Hardware => Choice::Hardware,
+            Self::Virtual => Choice::Virtual,
+            Self::Step => Choice::Step,
+            Self::Software => Choice::Software,
+        }
+    }
+}
+
+/// The flag of the commands that run programs.
+#[derive(clap::Args, Debug)]
+pub(crate) struct FixedArgs {
+    /// Hold constant what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads: time (virtual PMU only: clocks go on with the instructions) and threads (real-time scheduling on one CPU). Random numbers become predictable with at-random and getrandom: for measurements only
+    #[arg(
+        long,
+        value_name = "FACTORS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = parse_remedies,
+        conflicts_with = "aslr"
+    )]
+    deterministic: Option<List>,
+}
+
+impl FixedArgs {
+    /// What was asked for.
+    pub(crate) fn fixed(&self) -> Option<Fixed> {
+        let list = self.deterministic.as_ref()?;
+        Some(Fixed::new(&list.factors))
+    }
+}
+
+/// Set (and neither empty nor 0): as `--no-cache`.
+const VARIABLE: &str = "TRUECOUNT_NO_CACHE";
+
+/// Flags of every command that can use the virtual PMU.
+#[derive(clap::Args, Debug, Default)]
+pub(crate) struct CacheArgs {
+    /// Virtual PMU: use no translations of earlier runs, and keep none (also: TRUECOUNT_NO_CACHE=1)
+    #[arg(long)]
+    no_cache: bool,
+}
+
+impl CacheArgs {
+    /// Holds for the whole process from here on.
+    pub(crate) fn apply(&self) {
+        let variable = std::env::var_os(VARIABLE);
+        let off = self.no_cache || is_set(variable.as_deref());
+        source::virtual_pmu::keep_translations(!off);
+    }
+}
+
+fn is_set(value: Option<&std::ffi::OsStr>) -> bool {
+    value.is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+/// A file for the standard input of the program.
+pub(crate) fn open_input(path: &Path) -> Result<OwnedFd, Failure> {
+    File::open(path).map(OwnedFd::from).map_err(|error| {
+        Failure::new(
+            125,
+            format!("cannot open --input {}: {error}", path.display()),
+        )
+    })
+}
+
+/// Progress of single-stepping on stderr, on a terminal, after a second.
+fn meter() -> source::Meter {
+    let terminal = std::io::stderr().is_terminal();
+    let mut shown = false;
+    Box::new(move |progress, before| match progress {
+        Some(progress) if terminal && progress.elapsed >= Duration::from_secs(1) => {
+            shown = true;
+            show(progress, before);
+        }
+        None if shown => {
+            shown = false;
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+        _ => {}
+    })
+}
+
+fn show(progress: &step::Progress, before: Option<u64>) {
+    let estimate = match before {
+        Some(before) if before > progress.instructions && progress.per_second > 0.0 => {
+            let left = (before - progress.instructions) as f64 / progress.per_second;
+            format!(", about {left:.0} s left")
+        }
+        Some(_) => String::new(),
+        None => ", the end is unknown (a program that runs 1 s natively takes hours)".to_owned(),
+    };
+    let _ = write!(
+        std::io::stderr(),
+        "\r\x1b[Kstepping: {} instructions, {} a second{estimate}",
+        grouped(progress.instructions),
+        grouped(progress.per_second as u64)
+    );
+}
+
+/// Parses `0`, `0,2`, `0-3`.
+pub(crate) fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
+    let mut cpus = Vec::new();
+    let number = |text: &str| -> Result<usize, String> {
+        text.trim()
+            .parse()
+            .map_err(|_| format!("`{text}` is not a CPU number; write 0, 0,2 or 0-3"))
+    };
+    for part in text.split(',') {
+        let (first, last) = match part.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(part)?, number(part)?),
+        };
+        if first > last || last >= 1024 {
+            return Err(format!("`{part}` is not a range of CPUs below 1024"));
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(cpus)
+}
+
+/// Parses a time such as `10`, `1.5s`, `250ms`, `2m`; a bare number is seconds.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let factor = match unit.trim() {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" | "µs" => 1e-6,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("unknown unit `{other}`; use ms, s, m or h")),
+    };
+    let value: f64 = digits
+        .parse()
+        .map_err(|_| format!("`{text}` is not a time; write 10s, 250ms or 2m"))?;
+    Duration::try_from_secs_f64(value * factor)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| format!("`{text}` is not a time above 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(parse_cpus("0,2-4").unwrap(), [0, 2, 3, 4]);
+        for bad in ["", "a", "3-1", "0-99999999999999999999", "1024"] {
+            assert!(parse_cpus(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("250ms").unwrap(), Duration::from_millis(250));
+        assert_eq!(parse_duration("2").unwrap(), Duration::from_secs(2));
+        assert_eq!(parse_duration("1.5 m").unwrap(), Duration::from_secs(90));
+        for bad in ["", "0", "-1", "5x", "1e400h", "."] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_variable_counts_when_it_says_something() {
+        for (value, set) in [("", false), ("0", false), ("1", true), ("yes", true)] {
+            assert_eq!(is_set(Some(OsStr::new(value))), set, "{value}");
+        }
+        assert!(!is_set(None));
+    }
+}

@@ -1,0 +1,75 @@
+//! Limits of the address space (`RLIMIT_AS`) and of private memory (`RLIMIT_DATA`) count the engine's
+//! memory, too: so the kernel is given the program's limit and what the engine takes, and the program
+//! is told its own. `core` only; launcher and runtime compile this same source.
+//!
+//! A limit that has been enlarged carries a mark in its low bits, which the kernel ignores (it compares
+//! pages), so that it is known after `fork`, after `execve`, and by the launcher.
+
+/// `RLIMIT_DATA` of getrlimit(2).
+pub const DATA: u64 = 2;
+/// `RLIMIT_AS` of getrlimit(2).
+pub const ADDRESS_SPACE: u64 = 9;
+/// No limit.
+pub const INFINITY: u64 = u64::MAX;
+
+const MARK_BITS: u64 = 0x3ff;
+const MARK: u64 = 0x2a7;
+
+/// What the engine takes at most: the totals file, which is not memory, and 5 GiB of reserved address
+/// space (tables and code areas, 3.9 GiB at first; what is not used of it the program may use).
+fn own(resource: u64) -> Option<u64> {
+    let reserved = 5 << 30;
+    match resource {
+        DATA => Some(reserved),
+        ADDRESS_SPACE => {
+            Some(u64::from(crate::layout::MAX_SLOTS) * crate::layout::REGION + reserved)
+        }
+        _ => None,
+    }
+}
+
+/// What the kernel is given for a limit of the program's.
+pub fn enlarged(resource: u64, limit: u64) -> u64 {
+    match own(resource) {
+        Some(own) if limit != INFINITY && !is_enlarged(limit) => {
+            (limit & !MARK_BITS).saturating_add(own).min(1 << 62) | MARK
+        }
+        _ => limit,
+    }
+}
+
+/// The program's limit behind what the kernel says.
+pub fn own_limit(resource: u64, limit: u64) -> u64 {
+    match own(resource) {
+        Some(own) if is_enlarged(limit) => (limit & !MARK_BITS).saturating_sub(own),
+        _ => limit,
+    }
+}
+
+/// Whether the kernel's limit counts the engine.
+pub fn is_enlarged(limit: u64) -> bool {
+    limit != INFINITY && limit & MARK_BITS == MARK
+}
+
+/// Whether limits of this resource are exchanged.
+pub fn concerns(resource: u64) -> bool {
+    own(resource).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ADDRESS_SPACE, DATA, INFINITY, enlarged, own_limit};
+
+    #[test]
+    fn a_limit_comes_back() {
+        for resource in [DATA, ADDRESS_SPACE] {
+            for limit in [0, 1 << 10, 4_000_000 << 10, 3 << 40, INFINITY] {
+                let kernel = enlarged(resource, limit);
+                assert_eq!(own_limit(resource, kernel), limit);
+                assert_eq!(enlarged(resource, kernel), kernel, "once only");
+                assert_eq!(own_limit(resource, limit), limit, "not enlarged");
+            }
+        }
+        assert_eq!(enlarged(7, 20), 20); // descriptors
+    }
+}

@@ -1,0 +1,49 @@
+//! Why something is not available, and what to do.
+
+use std::fmt;
+
+use crate::Reading;
+
+/// Why a source or an event is not available, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// What failed and why, in one line.
+    pub cause: String,
+    /// What to do about it, where something can be done.
+    pub hint: Option<String>,
+}
+
+impl Reason {
+    /// A cause without anything to do about it.
+    pub fn new(cause: impl Into<String>) -> Self {
+        Self {
+            cause: cause.into(),
+            hint: None,
+        }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The reading of a metric that was not counted for this reason.
+    #[must_use]
+    pub fn missing(&self, name: &str, unit: &str) -> Reading {
+        let mut reading = Reading::missing(name, unit, &self.cause);
+        reading.hint.clone_from(&self.hint);
+        reading
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause)?;
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! PIDs: the next one of this namespace is chosen before the program starts (`kernel.ns_last_pid`,
+//! kernel `Documentation/admin-guide/sysctl/kernel.rst`), so that it and its children have the same number of digits
+//! every time, and mostly the same numbers. The kernel moves that place on with every process; moving it disturbs
+//! nobody, and nothing needs to be put back.
+
+use std::fs;
+use std::io;
+
+const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+
+/// Numbers below are given at boot only (`RESERVED_PIDS` in kernel/pid.c).
+const RESERVED: i32 = 300;
+
+/// The first number with as many digits as leave room for many processes, for numbers below `limit`.
+fn base(limit: i32) -> i32 {
+    let mut base = 1000;
+    while base < i32::MAX / 20 && base * 20 <= limit {
+        base *= 10;
+    }
+    base
+}
+
+fn limit() -> i32 {
+    fs::read_to_string("/proc/sys/kernel/pid_max")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(32768)
+}
+
+/// The number that programs get with numbers held constant.
+pub fn held() -> i32 {
+    base(limit())
+}
+
+/// A number whose digits differ from one `draw` to the next: `draw` gives a number below its argument.
+pub fn any(mut draw: impl FnMut(u64) -> u64) -> i32 {
+    let limit = limit().max(RESERVED * 4);
+    let digits = limit.checked_ilog10().unwrap_or(3);
+    let exponent = u32::try_from(draw(u64::from(digits) - 1)).unwrap_or(0) + 2;
+    let low = 10i32.saturating_pow(exponent).max(RESERVED);
+    let high = 10i32.saturating_pow(exponent + 1).min(limit - RESERVED);
+    let width = u64::try_from(high.saturating_sub(low)).unwrap_or(1).max(1);
+    low.saturating_add(i32::try_from(draw(width)).unwrap_or(0))
+}
+
+/// Makes `pid` the next number, if it is free.
+///
+/// # Errors
+/// EPERM without CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN, ENOENT in kernels without it, EROFS in containers.
+pub fn choose(pid: i32) -> io::Result<()> {
+    fs::write(LAST, pid.saturating_sub(1).to_string())
+}
+
+/// [`choose`]'s error in words.
+pub fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => format!("this kernel has no {LAST} (CONFIG_CHECKPOINT_RESTORE)"),
+        _ => format!("{LAST}: {error}; it needs root (CAP_CHECKPOINT_RESTORE)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_room_below_the_limit() {
+        assert_eq!(base(32_768), 10_000);
+        assert_eq!(base(4_194_304), 1_000_000);
+        assert_eq!(base(4_000), 1_000);
+    }
+
+    #[test]
+    fn varied_numbers_have_different_lengths() {
+        let mut state = 1u64;
+        let mut draw = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % below
+        };
+        let drawn: Vec<i32> = (0..200).map(|_| any(&mut draw)).collect();
+        let digits = |n: &i32| n.to_string().len();
+        assert!(drawn.iter().all(|&n| n >= RESERVED && n < limit()));
+        let least = drawn.iter().map(digits).min();
+        assert!(least < drawn.iter().map(digits).max());
+        assert_eq!(least, Some(3));
+    }
+}

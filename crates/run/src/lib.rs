@@ -1,0 +1,25 @@
+//! Starts a program and says who counts it.
+//!
+//! - [`runner`]: a launcher forked early, so that starting is cheap and memory figures are the program's own;
+//! - [`source`]: who counts: the CPU's counters, the virtual PMU, single-stepping, the kernel's bookkeeping;
+//! - [`request`]: what is to be measured, from event expressions; [`metrics`]: formulas over events;
+//! - [`determinism`]: what makes identical runs differ, and the remedies; [`factor`] names them;
+//! - [`result`]: what a run gave;
+//! - [`env_record`]: what two results must share to be comparable.
+//!
+//! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
+
+pub mod affinity;
+pub mod determinism;
+pub mod env_record;
+mod error;
+pub mod factor;
+pub mod machine;
+pub mod metrics;
+pub mod request;
+pub mod result;
+pub mod runner;
+pub mod session;
+pub mod source;
+
+pub use error::{Error, ErrorKind};

@@ -1,0 +1,324 @@
+//! What a run of a command gave, whoever counted.
+
+use serde::Serialize;
+use truecount_engine::xlate::facts::{Counts, Event as StaticEvent};
+use truecount_model::{Precision, Reading, Reason, SourceKind};
+
+use crate::factor::Missing;
+use crate::request::EventRequest;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Exit {
+    /// Exit status, when it ended by itself.
+    pub code: Option<i32>,
+    /// Number of the signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Exit {
+    /// From the status of `wait4`.
+    pub fn from_wait(status: i32) -> Self {
+        if libc::WIFSIGNALED(status) {
+            Self {
+                code: None,
+                signal: Some(libc::WTERMSIG(status)),
+            }
+        } else {
+            Self {
+                code: Some(libc::WEXITSTATUS(status)),
+                signal: None,
+            }
+        }
+    }
+
+    /// True when the program ended by itself with status 0.
+    pub fn success(self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// The status a shell would report: the code, or 128 + the signal.
+    pub fn shell_code(self) -> u8 {
+        let code = match (self.code, self.signal) {
+            (Some(code), _) => code,
+            (None, Some(signal)) => 128 + signal,
+            (None, None) => 125,
+        };
+        u8::try_from(code & 0xff).unwrap_or(125)
+    }
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.code, self.signal) {
+            (Some(code), _) => write!(f, "exit status {code}"),
+            (None, Some(signal)) => write!(
+                f,
+                "signal {signal} ({})",
+                crate::runner::signal_name(signal)
+            ),
+            (None, None) => f.write_str("an unknown end"),
+        }
+    }
+}
+
+/// Resources of the command and of the children that it waited for, as `wait4` reports them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in user mode, nanoseconds (the kernel's granularity: see `docs`).
+    pub user_ns: u64,
+    /// CPU time in the kernel, nanoseconds.
+    pub system_ns: u64,
+    /// Peak resident memory of the largest process, bytes.
+    pub max_rss: u64,
+    /// Page faults served without input or output.
+    pub minor_faults: u64,
+    /// Page faults that read from a device.
+    pub major_faults: u64,
+    /// Times it gave up the CPU by itself.
+    pub voluntary_switches: u64,
+    /// Times the CPU was taken away.
+    pub involuntary_switches: u64,
+}
+
+impl Usage {
+    pub(crate) fn from_rusage(usage: &libc::rusage) -> Self {
+        let time = |t: libc::timeval| {
+            let seconds = u64::try_from(t.tv_sec).unwrap_or(0);
+            let micros = u64::try_from(t.tv_usec).unwrap_or(0);
+            seconds
+                .saturating_mul(1_000_000_000)
+                .saturating_add(micros.saturating_mul(1000))
+        };
+        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
+        Self {
+            user_ns: time(usage.ru_utime),
+            system_ns: time(usage.ru_stime),
+            max_rss: count(usage.ru_maxrss).saturating_mul(1024),
+            minor_faults: count(usage.ru_minflt),
+            major_faults: count(usage.ru_majflt),
+            voluntary_switches: count(usage.ru_nvcsw),
+            involuntary_switches: count(usage.ru_nivcsw),
+        }
+    }
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ended {
+    /// The number of its process, where the source tells.
+    pub pid: Option<i32>,
+    /// Its status.
+    pub exit: Exit,
+    /// truecount ended it because of the time limit.
+    pub timed_out: bool,
+    /// Randomisation of addresses could not be switched off.
+    pub aslr_refused: bool,
+}
+
+/// What one run gave.
+#[derive(Default)]
+pub struct RunResult {
+    /// The command, if there was one.
+    pub ended: Option<Ended>,
+    /// From just before `execve` (or from the start of counting) to the end, nanoseconds of `CLOCK_MONOTONIC`; the
+    /// virtual PMU's own work is in it.
+    pub wall_ns: u64,
+    /// What it used, where it ran natively to its end.
+    pub usage: Option<Usage>,
+    /// One reading for each metric, in the order asked.
+    pub readings: Vec<Reading>,
+    /// Times and memory that come with every run, unless they were asked for as metrics.
+    pub resources: Vec<Reading>,
+    /// The signal by which the user stopped it.
+    pub interrupted: Option<i32>,
+    /// What was to be held constant and was not.
+    pub missing: Vec<Missing>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+    /// What the virtual PMU tells beside the readings; empty under every other source.
+    pub executed: Executed,
+}
+
+/// One thread of one process image (a program that a process executed).
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64")),
+    allow(dead_code, reason = "only the engine makes one")
+)]
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Thread {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Process that started this one.
+    pub parent: u32,
+    /// File name of the program.
+    pub program: String,
+    /// User-mode instructions retired.
+    pub instructions: u64,
+    /// Every event, where the run counted more than instructions.
+    #[serde(skip)]
+    pub counts: Option<Counts>,
+    /// Those that were asked for, by name.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub events: serde_json::Map<String, serde_json::Value>,
+    /// Identifies the process image within the run: the number of its first thread.
+    #[serde(skip)]
+    pub image: u32,
+}
+
+/// What ran under the virtual PMU.
+#[derive(Default)]
+pub struct Executed {
+    /// Every thread, in order of appearance.
+    pub threads: Vec<Thread>,
+    /// Programs that ran without being counted.
+    pub uncounted: u32,
+    /// Processes that were still running when the program ended.
+    pub outlived: usize,
+    /// The blocks executed, where the run counted them.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    pub blocks: Option<truecount_engine::virt::Blocks>,
+    /// The time of chosen blocks, where the run took it.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    pub times: Option<truecount_engine::virt::Times>,
+    /// Blocks of code that had to be translated.
+    pub translated_blocks: u64,
+    /// Blocks of code that came from earlier runs.
+    pub cached_blocks: u64,
+    /// Why translations are not kept although they should be.
+    pub cache_problem: Option<String>,
+}
+
+impl Thread {
+    /// One event of this thread, if the run counted it.
+    pub fn event(&self, event: StaticEvent) -> Option<u64> {
+        match (event, &self.counts) {
+            (StaticEvent::Instructions, _) => Some(self.instructions),
+            (event, Some(counts)) => counts.get(event as usize).copied(),
+            (_, None) => None,
+        }
+    }
+}
+
+impl RunResult {
+    /// The sum over all threads under the virtual PMU, if the run counted the event.
+    pub fn event(&self, event: StaticEvent) -> Option<u64> {
+        self.executed.threads.iter().try_fold(0u64, |sum, thread| {
+            Some(sum.wrapping_add(thread.event(event)?))
+        })
+    }
+
+    /// How the command ended; unknown where there was none.
+    pub fn exit(&self) -> Exit {
+        self.ended.map(|ended| ended.exit).unwrap_or_default()
+    }
+
+    /// Whether truecount ended the command because of the time limit.
+    pub fn timed_out(&self) -> bool {
+        self.ended.is_some_and(|ended| ended.timed_out)
+    }
+
+    /// How sure the virtual PMU's counts are: exact when the program and its children ran to their own end and all were counted.
+    pub fn precision(&self) -> Precision {
+        let cut = self.interrupted.is_some()
+            || self.timed_out()
+            || self.exit().signal == Some(libc::SIGKILL);
+        if cut || self.executed.uncounted > 0 || self.executed.outlived > 0 {
+            Precision::Counted
+        } else {
+            Precision::Exact
+        }
+    }
+
+    /// A count as a reading.
+    pub fn reading(&self, wanted: &EventRequest, event: StaticEvent) -> Reading {
+        let Some(value) = self.event(event) else {
+            return Reason::new("not counted in this run").missing(&wanted.name, &wanted.unit);
+        };
+        Reading {
+            event: wanted.name.clone(),
+            value: Some(value),
+            unit: wanted.unit.clone(),
+            scale: wanted.scale,
+            source: Some(SourceKind::Virtual),
+            precision: Some(self.precision()),
+            enabled_ns: None,
+            running_ns: None,
+            reason: None,
+            hint: None,
+        }
+    }
+
+    /// What the reader should know about a run under the virtual PMU.
+    pub fn virtual_notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.executed.uncounted > 0 {
+            notes.push(format!(
+                "{} program(s) ran without being counted (setuid, 32-bit, or not traceable): the \
+                 count is not the whole.",
+                self.executed.uncounted
+            ));
+        }
+        if self.executed.outlived > 0 {
+            notes.push(format!(
+                "{} process(es) outlived the program; they were counted until its end.",
+                self.executed.outlived
+            ));
+        }
+        notes.extend(self.executed.cache_problem.clone());
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran() -> RunResult {
+        let thread = Thread {
+            pid: 1,
+            tid: 1,
+            parent: 0,
+            program: "a".into(),
+            instructions: 5,
+            counts: None,
+            events: serde_json::Map::new(),
+            image: 1,
+        };
+        RunResult {
+            ended: Some(Ended {
+                exit: Exit::from_wait(0),
+                ..Ended::default()
+            }),
+            executed: Executed {
+                threads: vec![thread; 2],
+                ..Executed::default()
+            },
+            ..RunResult::default()
+        }
+    }
+
+    #[test]
+    fn only_a_whole_run_is_exact() {
+        let whole = ran();
+        assert_eq!(whole.event(StaticEvent::Loads), None);
+        assert_eq!(
+            (whole.event(StaticEvent::Instructions), whole.precision()),
+            (Some(10), Precision::Exact)
+        );
+        let spoilers: [fn(&mut RunResult); 5] = [
+            |ran| ran.interrupted = Some(2),
+            |ran| ran.ended.as_mut().unwrap().timed_out = true,
+            |ran| ran.ended.as_mut().unwrap().exit = Exit::from_wait(9),
+            |ran| ran.executed.uncounted = 1,
+            |ran| ran.executed.outlived = 1,
+        ];
+        for spoil in spoilers {
+            let mut part = ran();
+            spoil(&mut part);
+            assert_eq!(part.precision(), Precision::Counted);
+        }
+    }
+}

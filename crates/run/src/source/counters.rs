@@ -1,0 +1,438 @@
+//! Kernel counters on a process, a new process or the whole machine.
+//!
+//! Every event has a descriptor of its own, also inside a group: reading a group at once is not
+//! allowed together with `inherit` on kernels before 6.13 (`perf_event_alloc` in
+//! `kernel/events/core.c`), and a group is scheduled as one whichever way it is read.
+
+use std::hint::black_box;
+
+use truecount_events::{Cpus, Encoding, Event, Kind, Machine, generic, irq};
+use truecount_perf::probe::Root;
+use truecount_perf::{
+    Count, Errno, Event as Counter, EventAttr, GroupReading, OpenOptions, SharedKernel,
+    Target as Where, linux,
+};
+
+use super::{Reason, Source, Target};
+use crate::error::{Error, ErrorKind};
+use crate::request::{EventRequest, RequestGroup, What};
+use truecount_model::{Precision, Reading, SourceKind};
+
+/// What the counters watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A process that waits before `execve`: counting starts there, children included.
+    NewProcess(i32),
+    /// A running process with all its threads: counting starts at once.
+    Process(i32),
+    /// Every CPU: counting starts at once.
+    Machine,
+}
+
+impl Place {
+    pub fn of(target: Target) -> Self {
+        match target {
+            Target::Process(pid) => Self::Process(pid),
+            Target::Machine | Target::Command => Self::Machine,
+        }
+    }
+
+    /// Where to open each event.
+    fn targets(self) -> Result<Vec<Where>, Error> {
+        let root = Root::system();
+        match self {
+            Self::NewProcess(pid) => Ok(vec![Where::Thread(pid)]),
+            Self::Process(pid) => match root.threads_of(pid) {
+                Some(threads) if !threads.is_empty() => {
+                    Ok(threads.into_iter().map(Where::Thread).collect())
+                }
+                _ => Err(
+                    Error::new(ErrorKind::Unavailable, format!("there is no process {pid}"))
+                        .hint("look it up with: pgrep -l NAME"),
+                ),
+            },
+            Self::Machine => {
+                let cpus = root.online_cpus().ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::Unavailable,
+                        "cannot read /sys/devices/system/cpu/online",
+                    )
+                })?;
+                Ok(cpus.into_iter().map(Where::Cpu).collect())
+            }
+        }
+    }
+}
+
+/// Whether the metric needs the CPU's counters (or an uncore PMU's, or the virtual one).
+pub fn needs_hardware(wanted: &EventRequest) -> bool {
+    match &wanted.what {
+        What::Event(event) => match &event.kind {
+            Kind::Perf(encoding) => !is_software(encoding),
+            Kind::Special(special) => special.needs_pmu(),
+        },
+        What::Static(_) => true,
+        What::Resource(_) => false,
+    }
+}
+
+fn is_software(encoding: &Encoding) -> bool {
+    matches!(
+        encoding.type_,
+        generic::TYPE_SOFTWARE | generic::TYPE_TRACEPOINT
+    )
+}
+
+/// Whether the CPU's counters can be used: by opening one.
+pub fn hardware_available() -> Result<(), Reason> {
+    let kernel = linux();
+    let mut first = None;
+    // Instructions, cycles: a PMU without either is of no use here.
+    for config in [1, 0] {
+        let attr = EventAttr::new(generic::TYPE_HARDWARE, config)
+            .exclude_kernel(true)
+            .exclude_hv(true);
+        match Counter::open_with(&kernel, &attr, Where::CallingThread, OpenOptions::default()) {
+            Ok(_) => return Ok(()),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.map_or_else(|| Reason::new("no PMU"), |error| reason(&error)))
+}
+
+/// Whether this user may count the kernel's part of a program too (perf_event_paranoid, capabilities): by trying.
+pub fn kernel_mode_allowed() -> bool {
+    // PERF_COUNT_SW_DUMMY: every kernel has it, and asks for the same right as for any event.
+    let attr = EventAttr::new(generic::TYPE_SOFTWARE, 9);
+    Counter::open_with(
+        &linux(),
+        &attr,
+        Where::CallingThread,
+        OpenOptions::default(),
+    )
+    .is_ok()
+}
+
+fn reason(error: &truecount_perf::Error) -> Reason {
+    Reason::new(error.reason()).hint(error.hint())
+}
+
+/// The attribute for an encoding, counting only. A precise level is about where samples fall: the kernel refuses it
+/// for counts (`x86_pmu_hw_config`), which are the same without it.
+fn attribute(encoding: &Encoding) -> EventAttr {
+    EventAttr::from(encoding).precise_ip(0).read_times()
+}
+
+/// The perf events of which a metric is made: the first counts, the second is subtracted.
+fn parts(event: &Event) -> Result<(Encoding, Option<Encoding>), Reason> {
+    let special = match &event.kind {
+        Kind::Perf(encoding) => return Ok((encoding.clone(), None)),
+        Kind::Special(special) => *special,
+    };
+    if !special.needs_pmu() {
+        return Err(Reason::new(format!(
+            "{} cannot be counted around a whole command",
+            special.name()
+        )));
+    }
+    let interrupts = irq::subtracted(special, &Machine::this())
+        .map_err(|cause| Reason::new(cause).hint("use instructions:u"))?;
+    let user = |type_, config| Encoding {
+        type_,
+        config,
+        exclude_kernel: true,
+        exclude_hv: true,
+        ..Encoding::default()
+    };
+    Ok((
+        user(generic::TYPE_HARDWARE, 1),
+        Some(user(generic::TYPE_RAW, interrupts.config)),
+    ))
+}
+
+/// One metric and its descriptors, one for each thread or CPU.
+struct Slot {
+    name: String,
+    unit: String,
+    scale: f64,
+    source: SourceKind,
+    plus: Vec<Counter>,
+    minus: Vec<Counter>,
+    reason: Option<Reason>,
+}
+
+/// Opened counters, one slot for each event in the order asked.
+pub struct Counters {
+    slots: Vec<Slot>,
+}
+
+impl Counters {
+    /// Opens what can be opened; each event that cannot keeps its reason.
+    pub fn open(source: &dyn Source, groups: &[RequestGroup], place: Place) -> Result<Self, Error> {
+        let kernel = linux();
+        let targets = place.targets()?;
+        let mut slots = Vec::new();
+        for group in groups {
+            let first = slots.len();
+            for (wanted, event) in events(group) {
+                let software = matches!(&event.kind, Kind::Perf(encoding) if is_software(encoding));
+                slots.push(Slot {
+                    name: wanted.name.clone(),
+                    unit: wanted.unit.clone(),
+                    scale: wanted.scale,
+                    source: if software {
+                        SourceKind::Software
+                    } else {
+                        SourceKind::Hardware
+                    },
+                    plus: Vec::new(),
+                    minus: Vec::new(),
+                    reason: source.counts(wanted).err(),
+                });
+            }
+            let opened = slots.get_mut(first..).unwrap_or_default();
+            for &target in &targets {
+                open_group(&kernel, group, opened, place, target);
+            }
+        }
+        let counters = Self { slots };
+        if !matches!(place, Place::NewProcess(_)) {
+            counters.enable();
+        }
+        Ok(counters)
+    }
+
+    fn enable(&self) {
+        for slot in &self.slots {
+            for counter in slot.plus.iter().chain(&slot.minus) {
+                // An event that cannot be enabled reads as never having run, which is reported.
+                let _ = counter.enable();
+            }
+        }
+    }
+
+    /// What was counted so far.
+    pub fn read(&self) -> Vec<Reading> {
+        self.slots.iter().map(Slot::read).collect()
+    }
+}
+
+fn events(group: &RequestGroup) -> impl Iterator<Item = (&EventRequest, &Event)> {
+    group
+        .members
+        .iter()
+        .filter_map(|wanted| wanted.as_event().map(|event| (wanted, event)))
+}
+
+/// Opens the events of one group at one place, the first that opens leading the others.
+fn open_group(
+    kernel: &SharedKernel,
+    group: &RequestGroup,
+    slots: &mut [Slot],
+    place: Place,
+    target: Where,
+) {
+    // The leader's slot: its descriptor is the last one opened in `plus`.
+    let mut leader: Option<usize> = None;
+    for (index, (_, event)) in events(group).enumerate() {
+        let allowed = slots.get(index).is_some_and(|slot| slot.reason.is_none());
+        if !allowed || !belongs(event, target) {
+            if allowed
+                && !matches!(target, Where::Cpu(_))
+                && let (Cpus::Package(_), Some(slot)) = (&event.cpus, slots.get_mut(index))
+            {
+                slot.reason = Some(
+                    Reason::new("this PMU counts for a whole package, not for one process")
+                        .hint("add -a to count the machine"),
+                );
+            }
+            continue;
+        }
+        let (plus, minus) = match parts(event) {
+            Ok(parts) => parts,
+            Err(reason) => {
+                if let Some(slot) = slots.get_mut(index) {
+                    slot.reason = Some(reason);
+                }
+                continue;
+            }
+        };
+        for (encoding, subtract) in [(Some(plus), false), (minus, true)] {
+            let Some(encoding) = encoding else { continue };
+            let opened = {
+                let lead = leader.and_then(|at| slots.get(at)?.plus.last());
+                open_one(kernel, &encoding, place, target, lead)
+            };
+            let Some(slot) = slots.get_mut(index) else {
+                continue;
+            };
+            match opened {
+                Ok(counter) if subtract => slot.minus.push(counter),
+                Ok(counter) => {
+                    slot.plus.push(counter);
+                    leader = leader.or(Some(index));
+                }
+                // A thread that ended since it was listed is not a failure.
+                Err(error) if error.errno() == Some(Errno::ESRCH) && place_is_process(place) => {}
+                Err(error) => {
+                    slot.reason = Some(reason(&error));
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn place_is_process(place: Place) -> bool {
+    matches!(place, Place::Process(_))
+}
+
+/// Whether an event is to be opened there: an uncore PMU names its CPUs.
+fn belongs(event: &Event, target: Where) -> bool {
+    match (&event.cpus, target) {
+        (Cpus::Any, _) | (Cpus::Core(_), Where::Thread(_)) => true,
+        (Cpus::Core(cpus) | Cpus::Package(cpus), Where::Cpu(cpu)) => cpus.contains(&cpu),
+        _ => false,
+    }
+}
+
+fn open_one(
+    kernel: &SharedKernel,
+    encoding: &Encoding,
+    place: Place,
+    target: Where,
+    leader: Option<&Counter>,
+) -> Result<Counter, truecount_perf::Error> {
+    let attr = attribute(encoding)
+        .inherit(!matches!(place, Place::Machine))
+        .disabled(leader.is_none())
+        .enable_on_exec(leader.is_none() && matches!(place, Place::NewProcess(_)));
+    let options = OpenOptions {
+        leader,
+        ..OpenOptions::default()
+    };
+    let opened = Counter::open_with(kernel, &attr, target, options);
+    // The clocks of a task tell the same whatever is excluded, and paranoid kernels let ordinary
+    // users open them only without the kernel.
+    let clock = encoding.type_ == generic::TYPE_SOFTWARE && encoding.config <= 1;
+    match opened {
+        Err(_) if clock && !encoding.exclude_kernel => {
+            let attr = attr.exclude_kernel(true).exclude_hv(true);
+            Counter::open_with(kernel, &attr, target, options)
+        }
+        opened => opened,
+    }
+}
+
+/// The sum over descriptors; `None` when one cannot be read.
+struct Sum {
+    value: u64,
+    enabled: u64,
+    running: u64,
+    scaled: bool,
+}
+
+fn sum(counters: &[Counter]) -> Result<Sum, Reason> {
+    let mut total = Sum {
+        value: 0,
+        enabled: 0,
+        running: 0,
+        scaled: false,
+    };
+    for counter in counters {
+        let reading = counter.read().map_err(|error| reason(&error))?;
+        let times = reading.times.unwrap_or_default();
+        total.enabled = total.enabled.saturating_add(times.enabled);
+        total.running = total.running.saturating_add(times.running);
+        let count = Count::new(reading.value, times);
+        if times.enabled > 0 && count == Count::None {
+            return Err(never_ran());
+        }
+        total.scaled |= count.is_scaled();
+        total.value = total.value.saturating_add(count.value().unwrap_or(0));
+    }
+    Ok(total)
+}
+
+fn never_ran() -> Reason {
+    Reason::new("the event never got onto a counter: others hold them all")
+        .hint("ask for fewer events at once, or free one (sysctl kernel.nmi_watchdog=0)")
+}
+
+impl Slot {
+    fn read(&self) -> Reading {
+        let missing = |reason: &Reason| {
+            let mut reading = reason.missing(&self.name, &self.unit);
+            reading.scale = self.scale;
+            reading
+        };
+        if let Some(reason) = &self.reason {
+            return missing(reason);
+        }
+        let (plus, minus) = match (sum(&self.plus), sum(&self.minus)) {
+            (Ok(plus), Ok(minus)) => (plus, minus),
+            (Err(reason), _) | (_, Err(reason)) => return missing(&reason),
+        };
+        if plus.enabled == 0 {
+            return missing(&Reason::new("nothing ran while it was watched"));
+        }
+        Reading {
+            event: self.name.clone(),
+            value: Some(plus.value.saturating_sub(minus.value)),
+            unit: self.unit.clone(),
+            scale: self.scale,
+            source: Some(self.source),
+            precision: Some(if plus.scaled || minus.scaled {
+                Precision::Scaled
+            } else {
+                Precision::Counted
+            }),
+            enabled_ns: Some(plus.enabled),
+            running_ns: Some(plus.running),
+            reason: None,
+            hint: None,
+        }
+    }
+}
+
+/// Whether these events can be on the PMU at the same time: by trying on this thread.
+pub fn fits(groups: &[RequestGroup]) -> bool {
+    fits_on(&linux(), groups)
+}
+
+/// As [`fits`], on any kernel.
+pub fn fits_on(kernel: &SharedKernel, groups: &[RequestGroup]) -> bool {
+    let mut counters: Vec<Counter> = Vec::new();
+    for (_, event) in groups.iter().flat_map(events) {
+        let Ok((plus, minus)) = parts(event) else {
+            continue;
+        };
+        for encoding in std::iter::once(plus).chain(minus) {
+            let attr = attribute(&encoding)
+                .read_group()
+                .disabled(counters.is_empty());
+            let options = OpenOptions {
+                leader: counters.first(),
+                ..OpenOptions::default()
+            };
+            match Counter::try_open(kernel, &attr, Where::CallingThread, options) {
+                Ok(counter) => counters.push(counter),
+                // Unknown alone is not a question of room; the run will say why.
+                Err(_) if counters.is_empty() => {}
+                Err(_) => return false,
+            }
+        }
+    }
+    let Some(leader) = counters.first() else {
+        return true;
+    };
+    let mut reading = GroupReading::with_room_for(counters.len());
+    let ran = leader.enable_group().is_ok() && {
+        // Long enough for a schedule-in, short enough not to be noticed.
+        for i in 0..20_000u32 {
+            black_box(i);
+        }
+        leader.read_group(&mut reading).is_ok()
+    };
+    ran && reading.times().is_some_and(|times| times.running > 0)
+}

@@ -1,0 +1,213 @@
+//! The virtual PMU of `truecount-engine`: exact, near native speed, needs no PMU; x86-64 Linux.
+//!
+//! The program runs with its code translated; the translated code counts itself. What may make a
+//! total less than the program's whole is collected in [`Executed`](crate::result::Executed) and decides what is
+//! called exact.
+
+mod cache;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod engine;
+
+pub use cache::{clear as clear_cache, keep_translations};
+
+use std::path::Path;
+
+use truecount_engine::xlate::facts::Event as StaticEvent;
+
+use super::command::{static_event, whole};
+use super::counters::needs_hardware;
+use super::{Interval, Reason, Run, Source, Target};
+use crate::error::Error;
+use crate::request::{EventRequest, What};
+use crate::result::RunResult;
+use crate::runner::{Launch, Signals, exec_failure, known_format};
+use crate::session::Session;
+use truecount_model::SourceKind;
+use truecount_model::number::time;
+
+/// Counted when the user names nothing. Only the running total: translations are kept for it, and
+/// a program that opens counters itself gets them.
+pub(super) const DEFAULT: &str = "instructions:u";
+
+/// Whether the engine is in this build and works on this architecture.
+pub fn available() -> Result<(), Reason> {
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    {
+        engine::available()
+    }
+    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+    {
+        Err(Reason::new("the virtual PMU works on x86-64 Linux only")
+            .hint("use --source hardware where the CPU's counters answer, else --source software"))
+    }
+}
+
+/// What is asked for where there is no engine.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn not_here() -> Error {
+    let cause = "the virtual PMU is not in this build";
+    Error::unavailable(available().err().unwrap_or_else(|| Reason::new(cause)))
+}
+
+/// Why a run under the virtual PMU gave nothing.
+pub enum Refusal {
+    /// The command itself cannot be run, under the virtual PMU or without.
+    Command(Error),
+    /// The engine cannot run it; nothing of the program has been executed.
+    Engine(Error),
+    /// A check inside the engine failed: the program was ended half-way.
+    #[cfg_attr(
+        not(all(target_os = "linux", target_arch = "x86_64")),
+        allow(dead_code)
+    )]
+    Half(Error),
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Command(failure) | Refusal::Engine(failure) | Refusal::Half(failure) => {
+                failure
+            }
+        }
+    }
+}
+
+/// Runs the command under the virtual PMU to its end; `per_block` for events other than instructions.
+///
+/// # Errors
+/// 123 when an internal check of the engine failed, 126 and 127 when the program cannot be
+/// executed or found, 125 when the engine cannot start it, 1 when there is no engine here.
+pub fn execute(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+    per_block: bool,
+) -> Result<RunResult, Refusal> {
+    if !known_format(program) {
+        let failure = exec_failure(program, libc::ENOEXEC);
+        return Err(Refusal::Engine(failure));
+    }
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    {
+        engine::execute(signals, program, launch, per_block, None)
+    }
+    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+    {
+        let _ = (signals, program, launch, per_block);
+        Err(Refusal::Engine(not_here()))
+    }
+}
+
+/// As [`execute`], timing chosen blocks.
+///
+/// # Errors
+/// As [`execute`].
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub fn execute_timed(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+    watched: truecount_engine::virt::Watched,
+) -> Result<RunResult, Refusal> {
+    engine::execute(signals, program, launch, false, Some(watched))
+}
+
+/// The engine's event that a metric names.
+///
+/// # Errors
+/// What the engine cannot tell, with the reason.
+pub fn event_of(wanted: &EventRequest) -> Result<StaticEvent, Reason> {
+    if let Some(event) = static_event(wanted) {
+        return Ok(event);
+    }
+    Err(match &wanted.what {
+        What::Resource(_) => Reason::new("it would be that of the program with the virtual PMU in it")
+            .hint("times, memory and faults of a native run: truecount bench, or --source software"),
+        _ if needs_hardware(wanted) => Reason::new(
+            "the virtual PMU counts what the program's instructions say, in user mode; this needs a PMU",
+        )
+        .hint(
+            "it has instructions, branches, conditional-branches, indirect-branches, calls, returns, \
+             loads, stores, locked, vector-instructions, each with :u",
+        ),
+        _ => Reason::new("it would be that of the program with the virtual PMU in it")
+            .hint("times, memory and faults of a native run: truecount bench, or --source software"),
+    })
+}
+
+/// The virtual PMU.
+pub struct VirtualPmu;
+
+impl VirtualPmu {
+    /// When it works here.
+    pub fn new() -> Result<Self, Reason> {
+        available().map(|()| Self)
+    }
+
+    /// Runs and counts; a refusal says whether another source may try.
+    pub(super) fn try_run(
+        session: &Session,
+        run: &Run<'_>,
+        interval: Option<&Interval<'_>>,
+    ) -> Result<RunResult, Refusal> {
+        let (program, launch) =
+            whole(run, interval, "the virtual PMU").map_err(Refusal::Command)?;
+        let wanted = || run.groups.iter().flat_map(|group| &group.members);
+        let per_block = wanted()
+            .filter_map(static_event)
+            .any(|event| event != StaticEvent::Instructions);
+        let ran = execute(&session.signals, program, launch, per_block)?;
+        let mut notes = ran.virtual_notes();
+        if !per_block {
+            notes.push(
+                "It counts more on demand: -e instructions:u,branches:u,loads:u,stores:u,calls:u …"
+                    .to_owned(),
+            );
+        }
+        notes.push(format!(
+            "Counted by the virtual PMU inside the program. The run took {} with it, which is not the \
+             program's own time: times and memory are those of native runs, in truecount bench or \
+             with --source software.",
+            time(ran.wall_ns as f64)
+        ));
+        let readings = wanted()
+            .map(|wanted| match event_of(wanted) {
+                Ok(event) => ran.reading(wanted, event),
+                Err(reason) => reason.missing(&wanted.name, &wanted.unit),
+            })
+            .collect();
+        Ok(RunResult {
+            readings,
+            notes,
+            ..ran
+        })
+    }
+}
+
+impl Source for VirtualPmu {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Virtual
+    }
+
+    fn default_events(&self, _target: Target) -> &'static str {
+        DEFAULT
+    }
+
+    fn counts(&self, wanted: &EventRequest) -> Result<(), Reason> {
+        event_of(wanted).map(drop)
+    }
+
+    fn fits(&self, _groups: &[crate::request::RequestGroup]) -> bool {
+        true
+    }
+
+    fn run(
+        &mut self,
+        session: &mut Session,
+        run: &Run<'_>,
+        interval: Option<Interval<'_>>,
+    ) -> Result<RunResult, Error> {
+        Ok(Self::try_run(session, run, interval.as_ref())?)
+    }
+}

@@ -1,0 +1,274 @@
+//! Runs a command by `truecount_engine::virt`, with the user's signals and the time limit.
+//!
+//! The end is looked for with `waitid(WNOWAIT)`: the process stays a zombie until the engine
+//! itself waits for it, so a signal never goes to a number that another process has got.
+
+use std::collections::BTreeSet;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use truecount_engine::virt::{self, LaunchError};
+
+use super::{Refusal, cache};
+use crate::determinism::{Answers, Factor, Fixed, Missing};
+use crate::error::{Error, ErrorKind};
+use crate::result::{Ended, Executed, RunResult, Thread};
+use crate::runner::wait::has_ended;
+use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
+use crate::source::command;
+use truecount_model::Reason;
+
+/// After a time limit: how long SIGTERM may take before SIGKILL.
+const GRACE: Duration = Duration::from_millis(500);
+
+pub(super) fn available() -> Result<(), Reason> {
+    virt::available().map_err(|error| Reason::new(error.to_string()))
+}
+
+pub(super) fn execute(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+    per_block: bool,
+    watched: Option<virt::Watched>,
+) -> Result<RunResult, Refusal> {
+    let (mut command, mut missing) = command::prepare(program, launch).map_err(Refusal::Command)?;
+    die_with_us(&mut command);
+    before_exec(&mut command, signals, launch);
+    let answers = match launch.fixed {
+        Some(fixed) => Answers::prepare(&mut command, fixed.wanted()).map_err(Refusal::Command)?,
+        None => None,
+    };
+    // The engine's own thread starts the program.
+    missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
+    let start = Instant::now();
+    let running = virt::launch(
+        &mut command,
+        &virt::Options::default()
+            .per_block(per_block)
+            .times(watched)
+            .at_random(launch.fixed.and_then(Fixed::at_random))
+            .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
+            .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
+            .cache(cache::directory()),
+    )
+    .map_err(|error| match answers.as_ref().and_then(Answers::problem) {
+        Some(problem) => Refusal::Command(problem),
+        None => failure(&error, program),
+    })?;
+    if let Some(answers) = &answers {
+        answers.started();
+    }
+    let pid = i32::try_from(running.id())
+        .map_err(|_| Refusal::Command(Error::new(ErrorKind::Setup, "the PID is out of range")))?;
+    let aslr_refused = !launch.keep_aslr && randomised(pid);
+    let stopped = until_end(pid, signals, launch).map_err(|error| {
+        let cause = format!("cannot wait for the program: {error}");
+        Refusal::Command(Error::new(ErrorKind::Setup, cause))
+    })?;
+    let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let outcome = running.wait().map_err(|error| failure(&error, program))?;
+    let followed = outcome.totals.clock_followed;
+    if followed > 0 {
+        let reason = format!(
+            "the program waited for a time that its clock did not reach by itself; it was set on after the real one \
+             {followed} times"
+        );
+        missing.push(Missing::new(Factor::Time, reason));
+    }
+    missing.extend(answers.map(Answers::finish).unwrap_or_default());
+    let alive: BTreeSet<u32> = outcome
+        .totals
+        .threads
+        .iter()
+        .filter(|thread| !thread.ended && is_running(thread.pid))
+        .map(|thread| thread.pid)
+        .collect();
+    Ok(RunResult {
+        ended: Some(Ended {
+            pid: Some(pid),
+            exit: Exit {
+                code: outcome.status.code(),
+                signal: outcome.status.signal(),
+            },
+            timed_out: stopped.timed_out,
+            aslr_refused,
+        }),
+        wall_ns,
+        interrupted: stopped.interrupted,
+        missing,
+        executed: Executed {
+            uncounted: outcome.totals.uncounted,
+            outlived: alive.len(),
+            blocks: outcome.blocks,
+            times: outcome.times,
+            translated_blocks: sum(&outcome.totals, |thread| thread.translated),
+            cached_blocks: sum(&outcome.totals, |thread| thread.cached),
+            cache_problem: cache::problem(),
+            threads: outcome
+                .totals
+                .threads
+                .into_iter()
+                .map(|thread| Thread {
+                    pid: thread.pid,
+                    tid: thread.tid,
+                    parent: thread.parent,
+                    program: thread.name,
+                    instructions: thread.instructions,
+                    counts: thread.events,
+                    events: serde_json::Map::new(),
+                    image: thread.leader,
+                })
+                .collect(),
+        },
+        ..RunResult::default()
+    })
+}
+
+fn sum(totals: &virt::Totals, of: impl Fn(&virt::ThreadTotals) -> u64) -> u64 {
+    totals.threads.iter().map(of).sum()
+}
+
+/// Addresses that are the same every time, and the signal mask that truecount was started with.
+fn before_exec(command: &mut Command, signals: &Signals, launch: &Launch<'_>) {
+    let mask = signals.original();
+    let keep_aslr = launch.keep_aslr;
+    // SAFETY: system calls on values that the closure owns; all are async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            if !keep_aslr {
+                let now = libc::personality(0xffff_ffff);
+                // A kernel that refuses leaves randomisation on; the parent sees that.
+                if now >= 0 {
+                    libc::personality(
+                        now as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
+                    );
+                }
+            }
+            if libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut()) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
+
+/// The program does not go on unbeknown when truecount is killed by a signal that it cannot pass on:
+/// the kernel kills it then. Its own children, and what it becomes by a set-user-id `execve`, are not
+/// reached (`PR_SET_PDEATHSIG` in prctl(2)). To be called on the main thread, whose end it is about.
+fn die_with_us(command: &mut Command) {
+    let us = std::process::id();
+    // SAFETY: prctl and getppid without memory arguments, async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            // It ended before the call: nobody will send the signal.
+            if u32::try_from(libc::getppid()).is_ok_and(|parent| parent != us) {
+                return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Whether the kernel says that the addresses of this process are randomised.
+fn randomised(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/personality"))
+        .ok()
+        .and_then(|text| i64::from_str_radix(text.trim(), 16).ok())
+        .is_some_and(|bits| bits & i64::from(libc::ADDR_NO_RANDOMIZE) == 0)
+}
+
+/// Whether a process is there and no zombie.
+fn is_running(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']))
+    })
+}
+
+/// Who ended the program, other than itself.
+struct Stopped {
+    interrupted: Option<i32>,
+    timed_out: bool,
+}
+
+/// Waits until `pid` is a zombie. A first stopping signal is passed on to it, a second one kills.
+fn until_end(pid: i32, signals: &Signals, launch: &Launch<'_>) -> std::io::Result<Stopped> {
+    /// SIGCHLD wakes at once; this is for one that another wait has used up.
+    const LOOK: Duration = Duration::from_millis(100);
+    let start = Instant::now();
+    let target = if launch.own_group { -pid } else { pid };
+    let mut stopped = Stopped {
+        interrupted: None,
+        timed_out: false,
+    };
+    let mut stopping = Stopping::default();
+    let mut killed = false;
+    loop {
+        if has_ended(pid)? {
+            return Ok(stopped);
+        }
+        let limit = launch.timeout.filter(|_| !killed).map(|limit| {
+            let at = if stopped.timed_out {
+                limit.saturating_add(GRACE)
+            } else {
+                limit
+            };
+            at.saturating_sub(start.elapsed())
+        });
+        let arrived = signals.arrival(Some(limit.map_or(LOOK, |limit| limit.min(LOOK))))?;
+        if let Some(arrived) = arrived.filter(|arrived| arrived.signal != libc::SIGCHLD) {
+            let signal = stopping.pass_on(arrived, launch.own_group);
+            stopped.interrupted = stopping.interrupted;
+            if let Some(signal) = signal {
+                send(target, signal);
+            }
+        }
+        if limit.is_some_and(|limit| limit.is_zero()) {
+            killed = stopped.timed_out;
+            stopped.timed_out = true;
+            send(target, if killed { libc::SIGKILL } else { libc::SIGTERM });
+        }
+    }
+}
+
+fn send(target: i32, signal: i32) {
+    // SAFETY: `target` is our child that has not been waited for, or its group.
+    unsafe { libc::kill(target, signal) };
+}
+
+fn failure(error: &LaunchError, program: &Path) -> Refusal {
+    let plain = |kind| Error::new(kind, error.to_string());
+    match error {
+        LaunchError::Spawn { error: source, .. } => Refusal::Command(match source.raw_os_error() {
+            Some(errno) => exec_failure(program, errno),
+            None => plain(ErrorKind::Setup),
+        }),
+        LaunchError::Vanished { .. } => Refusal::Command(plain(ErrorKind::Setup)),
+        LaunchError::NotX86_64 { .. } => Refusal::Engine(
+            plain(ErrorKind::NotExecutable)
+                .hint("count it with --source hardware where the CPU's counters answer"),
+        ),
+        LaunchError::Internal { report } => Refusal::Half(
+            Error::new(
+                ErrorKind::EngineCheck,
+                format!(
+                    "the virtual PMU ended the run, {}",
+                    report
+                        .lines()
+                        .map(|line| line.trim_start_matches("truecount: "))
+                        .collect::<Vec<_>>()
+                        .join(" | ")
+                ),
+            )
+            .hint("its counts and effects are void; use --source step or hardware, and report it"),
+        ),
+        _ => Refusal::Engine(plain(ErrorKind::Setup)),
+    }
+}
