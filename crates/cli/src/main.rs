@@ -11,6 +11,7 @@ mod recording;
 mod render;
 mod sampling;
 mod state;
+mod usage;
 
 use clap::Parser;
 use failure::Outcome;
@@ -27,8 +28,10 @@ fn main() -> std::process::ExitCode {
     if measures() {
         truecount_run::session::start_early();
     }
-    let cli = Cli::parse();
-    let outcome = cmd::run(&cli.command);
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => cmd::run(&cli.command),
+        Err(error) => usage::outcome(&error),
+    };
     failure::report(outcome)
 }
 

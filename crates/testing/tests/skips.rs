@@ -18,9 +18,9 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 
 #[test]
 fn every_skip_is_recorded() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = Vec::new();
-    sources(&crates, &mut files);
+    sources(crates, &mut files);
     assert!(files.len() > 300, "{}", files.len());
     let mut wrong = Vec::new();
     for file in files {

@@ -75,11 +75,13 @@ pub(super) fn make(
     let asked = Asked::new(&args.metric, &args.metrics_file, machine, &*source)?;
     let metrics = Metrics::new(asked);
     let given = args.event.join(",");
-    let asked = if args.event.is_empty() {
+    let mut asked = if args.event.is_empty() {
         Vec::new()
     } else {
         request::resolve(&given, machine, true)?
     };
+    let in_user_mode =
+        request::in_user_mode(&mut asked, machine, |wanted| source.counts(wanted).is_ok())?;
     let default = match kind {
         _ if args.only => Vec::new(),
         SourceKind::Hardware => request::resolve(DEFAULT_EVENTS, machine, true)?,
@@ -135,7 +137,7 @@ pub(super) fn make(
             .chain(fixed.iter().cloned())
             .collect(),
         missing: Vec::new(),
-        notes: Vec::new(),
+        notes: in_user_mode.into_iter().collect(),
         kind,
         metrics,
     };

@@ -103,8 +103,7 @@ pub(crate) struct Args {
     #[arg(
         value_name = "CMD",
         required_unless_present = "clear_cache",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
+        trailing_var_arg = true
     )]
     command: Vec<OsString>,
 }
@@ -117,7 +116,12 @@ pub(in crate::cmd) struct Wish {
 
 /// The events asked for, each once; refuses what the engine does not count.
 pub(in crate::cmd) fn wishes(given: &[String]) -> Result<Vec<Wish>, Failure> {
-    let groups = request::resolve(&given.join(","), &Machine::this(), false)?;
+    let machine = Machine::this();
+    let mut groups = request::resolve(&given.join(","), &machine, false)?;
+    // The heading of each count says `:u`.
+    let _ = request::in_user_mode(&mut groups, &machine, |wanted| {
+        virtual_pmu::event_of(wanted).is_ok()
+    })?;
     let mut wishes: Vec<Wish> = Vec::new();
     for wanted in groups.into_iter().flat_map(|group| group.members) {
         let event = virtual_pmu::event_of(&wanted).map_err(|reason| {

@@ -103,11 +103,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     cache: CacheArgs,
     /// The command and its arguments
-    #[arg(
-        value_name = "CMD",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "CMD", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -153,6 +149,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         request::resolve(expression, &machine, false)?
     };
+    let in_user_mode = request::in_user_mode(&mut groups, &machine, |wanted| {
+        source.counts(wanted).is_ok()
+    })?;
     groups.extend(asked.groups());
     let program = match args.command.first() {
         Some(program) => Some(resolve(program)?),
@@ -205,6 +204,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let values = metrics.of(&measurement.readings, measurement.wall_ns);
     let mut document = Document::new(&args.command, target, &*source, measurement, environment);
     document.notes.extend(held.into_iter().flatten());
+    document.notes.extend(in_user_mode);
     document.set_metrics(values);
     document.repeats = repeats;
     let written = form.finish(&document, args.interval.is_some());
