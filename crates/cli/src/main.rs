@@ -9,7 +9,6 @@ mod output;
 mod program_args;
 mod recording;
 mod render;
-mod sampling;
 mod state;
 mod usage;
 

@@ -31,4 +31,6 @@ pub struct Block {
     /// Reachable; else *dormant* until its page is executed again unchanged.
     pub valid: bool,
     pub unsupported: bool,
+    /// Its bytes are compared whenever it is entered, so nothing leads to it directly.
+    pub compared: bool,
 }

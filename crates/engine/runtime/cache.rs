@@ -13,7 +13,7 @@ mod saved;
 
 use crate::block::{Block, NONE};
 use crate::layout::{Context, MAX_WATCHES, TABLES, Watch};
-use crate::own_memory::{self, AREA, MAX_AREAS};
+use crate::own_memory::{self, MAX_AREAS};
 use crate::pages::{self, Pages};
 use crate::sys;
 use crate::table::Table;
@@ -101,7 +101,13 @@ pub struct Cache {
     once: [(u64, u32); 256],
     /// Program addresses with a time stamp.
     watches: [Watch; MAX_WATCHES],
+    /// For each area its blocks, in order, as far as they have been noted.
+    order: [Table<u32>; MAX_AREAS],
+    ordered: usize,
 }
+
+/// Blocks that a process can translate.
+const MAX_BLOCKS: usize = 8 << 20;
 
 fn once_slot(pc: u64) -> usize {
     (pc ^ pc >> 8) as usize & 255
@@ -124,11 +130,13 @@ impl Cache {
             live: [(u64::MAX, 0); 512],
             once: [(0, NONE); 256],
             watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
+            order: [const { Table::new() }; MAX_AREAS],
+            ordered: 0,
         }
     }
 
     pub fn init(&mut self) {
-        self.blocks.init(8 << 20);
+        self.blocks.init(MAX_BLOCKS);
         self.exits.init(24 << 20);
         self.records.init(192 << 20);
         self.entries.init(8 << 20);
@@ -214,7 +222,19 @@ impl Cache {
         if let Some(side) = side {
             block::count_keeping(&mut hot, &OFFSETS, side.added, side.live);
         }
-        let built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
+        let mut built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
+        let compared = !once && pages.is_compared(pc, u64::from(built.guest_len));
+        if compared && let Some(limit) = ahead::first_store(pages, pc, built.insns) {
+            // What the store changes may be what comes next.
+            config.limit = limit;
+            (hot, cold) = (code(area.hot, 0x4000), code(area.cold, 0x4000));
+            entry = None;
+            let mut reader = Reader {
+                live: &mut self.live,
+                pages,
+            };
+            built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
+        }
         check!(
             !hot.overflowed() && !cold.overflowed(),
             "a block at {pc:#x} is too large"
@@ -275,8 +295,9 @@ impl Cache {
             copy,
             valid: true,
             unsupported: built.end == End::Unsupported,
+            compared,
         });
-        if side.is_some() {
+        if side.is_some() && !compared {
             self.link_directly(exit, number, correction);
         }
         if let Some((via, at, patch)) = entry {
@@ -307,10 +328,24 @@ impl Cache {
     /// The block for `pc`, if it was translated and its bytes are still the same.
     pub fn find(&mut self, pages: &mut Pages, pc: u64) -> Option<u32> {
         let number = self.look_up(pc)?;
-        if self.blocks.get(number as usize).valid {
+        let block = *self.blocks.get(number as usize);
+        if block.valid && !block.compared {
             return Some(number);
         }
-        if !self.is_unchanged(pages, number) {
+        let same = self.is_unchanged(pages, number);
+        if block.compared {
+            pages.compared(self, pc, same);
+        }
+        if !same {
+            self.invalidate(number);
+            self.forget(pc);
+            return None;
+        }
+        if block.valid && self.blocks.get(number as usize).valid {
+            return Some(number);
+        }
+        // One that is compared ends where it writes memory; so another is needed where that has changed.
+        if block.compared != pages.is_compared(pc, u64::from(block.guest_len)) {
             self.forget(pc);
             return None;
         }
@@ -338,38 +373,37 @@ impl Cache {
         self.live = [(u64::MAX, 0); 512];
     }
 
+    /// Whether `find` needs no look at the program's bytes.
+    pub fn is_ready(&mut self, pc: u64) -> bool {
+        self.look_up(pc).is_some_and(|number| {
+            let block = self.blocks.get(number as usize);
+            block.valid && !block.compared
+        })
+    }
+
     /// The block whose body (entries excluded) holds a host address.
     pub fn block_at(&mut self, host: u64) -> Option<u32> {
-        // Blocks of one area are in address order, areas interleave: search the
-        // blocks of this area by bisection over the ordered numbers is not
-        // possible, so each area keeps its own order through `area_blocks`.
-        let len = self.blocks.len();
-        let blocks = self.blocks.slice();
-        let area = self.area_of(host);
-        let base = self.areas.get(area).copied().flatten()?.base;
-        let inside = |b: &Block| b.body.wrapping_sub(base) < AREA;
-        // Bisect, skipping to the nearest block of this area.
-        let (mut low, mut high) = (0usize, len);
-        while low < high {
-            let mut middle = (low + high) / 2;
-            let start = middle;
-            while middle < high && !blocks.get(middle).is_some_and(inside) {
-                middle += 1;
-            }
-            if middle == high {
-                high = start;
-                continue;
-            }
-            let block = blocks.get(middle)?;
-            if host < block.body {
-                high = start;
-            } else if host >= block.host_end {
-                low = middle + 1;
-            } else {
-                return Some(middle as u32);
+        // Blocks of an area are in address order; which they are is noted when it is first asked for.
+        for number in self.ordered..self.blocks.len() {
+            let body = self.blocks.get(number).body;
+            let area = self.area_of(body);
+            if let Some(order) = self.order.get_mut(area) {
+                if order.capacity() == 0 {
+                    order.init(MAX_BLOCKS);
+                }
+                order.push(number as u32);
             }
         }
-        None
+        self.ordered = self.blocks.len();
+        let order = self.order.get(self.area_of(host))?.slice();
+        let blocks = self.blocks.slice();
+        let after = order.partition_point(|&number| {
+            blocks
+                .get(number as usize)
+                .is_some_and(|block| block.body <= host)
+        });
+        let number = *order.get(after.checked_sub(1)?)?;
+        (host < blocks.get(number as usize)?.host_end).then_some(number)
     }
 
     pub fn records(&self, block: &Block) -> &[Record] {

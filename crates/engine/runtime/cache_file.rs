@@ -136,6 +136,11 @@ pub fn after(engine: &mut Engine, context: &mut Context, number: u64, a: [u64; 6
     }
 }
 
+/// Bytes there are no longer the file's; the engine's lock is held.
+pub fn wrote(start: u64, end: u64) {
+    STORE.lock().wrote(start, end);
+}
+
 fn pages_of<'a>(pages: &'a [SavedPage], image: &Image) -> &'a [SavedPage] {
     let from = image.first_page as usize;
     pages

@@ -10,7 +10,8 @@ use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
 use crate::xlate::entry::Via;
 use crate::{
-    cache_file, check, clock, counts, perf, proc_maps, report, signal_calls, slots, sys, syscalls,
+    cache_file, check, clock, code_writes, counts, perf, proc_maps, program_memory, report,
+    signal_calls, slots, sys, syscalls,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -25,10 +26,9 @@ extern "C" fn rt_dispatch(context: *mut Context) {
     context.start[2] = 0;
     match context.exit_kind {
         kind::EXIT => {
-            let mut engine = engine::lock();
             let exit = context.exit_id;
-            let target = engine.cache.exits.get(exit as usize).target;
-            goto(&mut engine, context, target, None, exit);
+            let target = engine::lock().cache.exits.get(exit as usize).target;
+            go(context, target, None, exit);
         }
         kind::SYSCALL => system_call(context),
         kind::SPECIAL => special(context),
@@ -68,8 +68,10 @@ fn system_call(context: &mut Context) {
         pages.open_for(cache, number, arguments);
     }
     let for_event = nr::answer(number) == Answer::Event && perf::concerns(context);
+    let opens = nr::answer(number) == Answer::Open && code_writes::opens_memory(number, arguments);
+    let writes = nr::answer(number) == Answer::Write && code_writes::concerns(number, arguments);
     let plain = nr::is_plain(number) || !proc_maps::concerns(number, arguments);
-    if plain && !for_event && !clock::answers(number, &arguments) {
+    if plain && !for_event && !opens && !writes && !clock::answers(number, &arguments) {
         proc_maps::before(number, arguments);
         context.resume = resume;
         context.start[2] = 1;
@@ -84,7 +86,7 @@ fn system_call(context: &mut Context) {
     } else {
         NONE
     };
-    goto(&mut engine::lock(), context, target, None, exit);
+    go(context, target, None, exit);
 }
 
 /// An instruction that the runtime answers (the time stamp counter), or cannot.
@@ -110,7 +112,7 @@ fn special(context: &mut Context) {
     context.pc = target;
     // RDTSC is 0F 31, RDTSCP 0F 01 F9.
     clock::stamp(context, code.starts_with(&[0x01, 0xf9]));
-    goto(&mut engine::lock(), context, target, None, NONE);
+    go(context, target, None, NONE);
 }
 
 /// Continues at `Context::target` (a thread that just started).
@@ -120,7 +122,24 @@ pub fn resume_at(context: &mut Context) {
 
 fn enter_via(context: &mut Context, via: Option<Via>) {
     let target = context.target;
-    goto(&mut engine::lock(), context, target, via, NONE);
+    go(context, target, via, NONE);
+}
+
+/// Continues at a program address. Program memory that somebody has to supply first (`userfaultfd`) is waited
+/// for without the lock.
+fn go(context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
+    let mut engine = engine::lock();
+    if !engine.cache.is_ready(pc) {
+        let next = (pc | 0xfff).wrapping_add(1);
+        let both = engine.pages.readable(pc) && engine.pages.readable(next);
+        drop(engine);
+        program_memory::read::<u8>(pc);
+        if both {
+            program_memory::read::<u8>(next);
+        }
+        engine = engine::lock();
+    }
+    goto(&mut engine, context, pc, via, exit);
 }
 
 /// Continues at a program address; links `exit` to its block.

@@ -21,6 +21,27 @@ pub struct Info {
     rest: [u64; 13],
 }
 
+impl Info {
+    /// A signal of the runtime's to another process of the run.
+    pub fn message(signal: u32, code: i32, value: u64) -> Self {
+        let mut rest = [0; 13];
+        rest[0] = value;
+        Self {
+            signal: signal as i32,
+            errno: 0,
+            code,
+            pad: 0,
+            address: 0,
+            rest,
+        }
+    }
+
+    /// The value sent with it.
+    pub fn value(&self) -> u64 {
+        self.rest[0]
+    }
+}
+
 /// `struct ucontext` with its `sigcontext` flattened in.
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -43,6 +43,15 @@ pub fn locate(context: &mut Context, frame: &mut Ucontext, fault: bool) -> Found
     locate_in_block(context, frame, rip, fault)
 }
 
+/// The call at `rip`, counted already, is going to be counted once more.
+pub fn uncount(context: &Context, rip: u64) {
+    let mut engine = engine::lock();
+    if let Some(number) = engine.cache.block_at(rip) {
+        let block = *engine.cache.blocks.get(number as usize);
+        counts::correct(context, &block, block.insns.saturating_sub(1), true);
+    }
+}
+
 /// The call that a thread resumes in front of was counted already.
 fn uncount_call(context: &Context) {
     let mut engine = engine::lock();

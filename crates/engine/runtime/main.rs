@@ -15,6 +15,7 @@
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `memory_limits`, `memory_locks`, `threads`, `images` | system calls with a meaning for us |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
+//! | `code_writes` | system calls that write code |
 //! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `locate`, `frames` | signals in, where they found the program, frames out |
 //! | `signal_calls`, `action` | the program's handlers, masks, alternate stacks |
@@ -45,6 +46,7 @@ mod block;
 mod cache;
 mod cache_file;
 mod clock;
+mod code_writes;
 mod counts;
 mod dispatch;
 mod engine;

@@ -14,6 +14,7 @@ use maps::Maps;
 
 use crate::block::NONE;
 use crate::cache::Cache;
+use crate::code_writes::arm;
 use crate::sys;
 use crate::syscall_table as nr;
 use crate::xlate::decode::MAX_LEN;
@@ -41,11 +42,15 @@ pub struct Page {
     pub prot: u8,
     /// Write permission is withheld.
     pub watched: bool,
+    /// Its code is compared whenever it is entered, and the page is left writable.
+    pub compared: bool,
+    /// Comparisons that found no change since the last one that did.
+    quiet: u16,
     /// `prot` is up to date.
     known: bool,
     /// As linked: private memory of a file that cannot be written.
     constant: bool,
-    /// Executable and shared: other mappings may write it.
+    /// Executable and of a file that others may write: by another mapping, by system calls.
     shared: bool,
     /// Those mappings are watched.
     guarded: bool,
@@ -126,6 +131,8 @@ impl Pages {
                 faults: 0,
                 prot: 0,
                 watched: false,
+                compared: false,
+                quiet: 0,
                 known: false,
                 constant: false,
                 shared: false,
@@ -183,13 +190,19 @@ impl Pages {
             return 0;
         };
         if vma.prot & EXEC != 0 {
+            let shared = self.maps.is_written_elsewhere(&vma);
             let page = self.entry(number);
             page.prot = vma.prot;
             page.known = true;
-            page.constant = vma.is_constant();
-            page.shared = vma.shared;
+            page.constant = vma.is_constant() && !shared;
+            page.shared = shared;
             page.guarded = false;
-            self.any_shared |= vma.shared;
+            // The kernel grows such a mapping with the permissions of its lowest page.
+            page.compared |= vma.grows && vma.prot & WRITE != 0;
+            if shared {
+                self.any_shared = true;
+                arm();
+            }
             self.last = (number, vma.prot);
         }
         vma.prot
@@ -211,11 +224,13 @@ impl Pages {
             return;
         };
         let (shared, guarded) = (page.shared, page.guarded);
-        if page.prot & WRITE != 0 && !page.watched {
-            page.watched = true;
-            WATCHED.fetch_add(1, Relaxed);
-            let prot = page.prot & !WRITE;
-            protect(number << 12, 0x1000, prot);
+        if page.prot & WRITE != 0 && !page.watched && !page.compared {
+            // A page of larger ones cannot be protected alone.
+            page.watched = try_protect(number << 12, 0x1000, page.prot & !WRITE);
+            page.compared = !page.watched;
+            if page.watched {
+                WATCHED.fetch_add(1, Relaxed);
+            }
         }
         if shared && !guarded {
             self.guard(number);
@@ -254,9 +269,12 @@ impl Pages {
                 page.prot = vma.prot;
                 page.known = true;
                 page.shared = true;
-                page.watched = true;
-                WATCHED.fetch_add(1, Relaxed);
-                protect(alias << 12, 0x1000, vma.prot & !WRITE);
+                page.watched = try_protect(alias << 12, 0x1000, vma.prot & !WRITE);
+                if page.watched {
+                    WATCHED.fetch_add(1, Relaxed);
+                } else if let Some(page) = self.existing(number) {
+                    page.compared = true;
+                }
             }
         }
     }
@@ -272,6 +290,33 @@ impl Pages {
             self.watch(last >> 12);
         }
         true
+    }
+
+    /// Whether code in a range is compared whenever it is entered.
+    pub fn is_compared(&mut self, start: u64, len: u64) -> bool {
+        let last = start.wrapping_add(len.max(1) - 1);
+        [start >> 12, last >> 12]
+            .into_iter()
+            .any(|number| self.existing(number).is_some_and(|page| page.compared))
+    }
+
+    /// A comparison found what was translated, or not. Where nothing changes any more, the page is
+    /// watched again, so that its code can run without coming here.
+    pub fn compared(&mut self, cache: &mut Cache, start: u64, same: bool) {
+        let number = start >> 12;
+        let Some(page) = self.existing(number).filter(|page| page.compared) else {
+            return;
+        };
+        page.quiet = if same {
+            page.quiet.saturating_add(1)
+        } else {
+            0
+        };
+        if page.quiet > MANY_QUIET && page.faults >= MANY_FAULTS {
+            (page.compared, page.quiet, page.faults) = (false, 0, 0);
+            self.last = (0, 0);
+            self.drop_blocks(cache, number);
+        }
     }
 
     /// Copies code bytes; stops at the first page that is not executable.
@@ -370,6 +415,8 @@ impl Pages {
         }
         page.watched = false;
         page.faults = page.faults.saturating_add(1);
+        // Written time and again: comparing costs less than a fault.
+        page.compared |= page.faults >= MANY_FAULTS && page.alias_of == 0;
         WATCHED.fetch_sub(1, Relaxed);
         let (prot, code) = (page.prot, page.alias_of);
         page.alias_of = 0;
@@ -391,7 +438,7 @@ impl Pages {
     }
 
     /// The kernel is going to write at `start` for the program.
-    fn open(&mut self, cache: &mut Cache, start: u64, len: u64) {
+    pub fn open(&mut self, cache: &mut Cache, start: u64, len: u64) {
         let last = start.saturating_add(len.clamp(1, 1 << 24) - 1) >> 12;
         for number in start >> 12..=last {
             if self.existing(number).is_some_and(|page| page.watched) {
@@ -502,10 +549,29 @@ impl Pages {
     }
 }
 
+/// Faults of writes after which a page is compared instead of watched.
+const MANY_FAULTS: u16 = 8;
+/// Comparisons without a change after which it is watched again.
+const MANY_QUIET: u16 = 4096;
+
+/// Changes a permission of the program's own code page; false where pages of this size have none of their own.
+fn try_protect(address: u64, len: u64, prot: u8) -> bool {
+    // SAFETY: nothing but the permission changes.
+    let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
+    if result != -22 {
+        check_protected(address, result);
+    }
+    result == 0
+}
+
 /// Changes a permission of the program's own code page.
 fn protect(address: u64, len: u64, prot: u8) {
     // SAFETY: nothing but the permission changes.
     let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
+    check_protected(address, result);
+}
+
+fn check_protected(address: u64, result: i64) {
     crate::check!(
         result == 0,
         "code at {address:#x} cannot be watched (errno {}); with errno 12: raise vm.max_map_count",

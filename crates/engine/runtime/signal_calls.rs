@@ -1,7 +1,9 @@
 //! System calls about signals: the program's actions, mask and alternate stack, of which the kernel knows
 //! only what makes it deliver here (see `signals`).
 
-use crate::action::{self, Action, OPEN, SA_ONSTACK, SA_RESTORER, SA_SIGINFO, SIGBUS, SIGSEGV};
+use crate::action::{
+    self, Action, OPEN, SA_ONSTACK, SA_RESTORER, SA_SIGINFO, SIGBUS, SIGILL, SIGSEGV,
+};
 use crate::entry::{self, address};
 use crate::frames::Ucontext;
 use crate::layout::Context;
@@ -22,6 +24,18 @@ fn install(signal: u32, flags: u64) -> i64 {
     action::native(signal, Some(&action), None)
 }
 
+/// Our handler for a signal of faults. A message to the runtime must not end a call of a program that has no
+/// handler of its own for it (see `code_writes`).
+fn install_open(signal: u32, action: &Action) -> i64 {
+    const SA_RESTART: u64 = 0x1000_0000;
+    let flags = match signal {
+        SIGILL if action.handler <= 1 => SA_RESTART,
+        SIGILL => action.flags & SA_RESTART,
+        _ => 0,
+    };
+    install(signal, flags)
+}
+
 pub fn is_open(signal: u32) -> bool {
     OPEN >> (signal - 1) & 1 != 0
 }
@@ -34,7 +48,7 @@ pub fn init(context: &mut Context) {
         action::native(signal, None, Some(&mut old));
         action::set(context, signal, old);
         if is_open(signal) {
-            install(signal, 0);
+            install_open(signal, &Action::default());
         }
     }
     let mask = sys::set_mask(0);
@@ -62,7 +76,9 @@ pub fn sigaction(context: &mut Context, a: [u64; 6]) -> i64 {
             return -sys::EFAULT;
         };
         action::set(context, signal, new);
-        let result = if is_open(signal) {
+        let result = if signal == SIGILL {
+            install_open(signal, &new)
+        } else if is_open(signal) {
             0
         } else if new.handler > 1 {
             install(signal, new.flags)
@@ -188,7 +204,7 @@ pub fn before_exec(context: &Context) {
 /// Our handlers for faults, after those of an image to come.
 pub fn after_failed_exec() {
     for signal in (1..=64).filter(|&s| is_open(s)) {
-        install(signal, 0);
+        install_open(signal, &Action::default());
     }
 }
 

@@ -12,12 +12,12 @@ use crate::engine::{self, Engine};
 use crate::entry::{self, address};
 use crate::frames::{self, Info, Ucontext};
 use crate::layout::Context;
-use crate::locate::{Found, locate};
+use crate::locate::{self, Found, locate};
 use crate::own_memory::in_code;
 use crate::pages::{Fault, Pages};
 use crate::signal_calls::is_open;
 use crate::syscall_table as nr;
-use crate::{check, slots, sys};
+use crate::{check, code_writes, slots, sys};
 
 const TF: u64 = 0x100;
 
@@ -47,7 +47,17 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
         end_roll(context, frame);
     }
     let saved = (frame.registers(), rip);
+    // A call that was under way and is made again: the kernel left its mark.
+    let again = in_code(rip) && frame.rcx() == rip + 2;
     match locate(context, frame, fault) {
+        Found::Program if code_writes::is_message(signal, info) => {
+            if again {
+                locate::uncount(context, rip);
+            }
+            code_writes::take_message(info);
+            context.target = frame.rip;
+            frame.rip = address(entry::rt_goto);
+        }
         Found::Program => to_program(context, signal, info, frame, fault.then_some(saved)),
         Found::Between => {
             queue_again(signal, info);

@@ -161,6 +161,7 @@ fields! {
     atomic base_log: [AtomicU32; 2];
     atomic log_len: AtomicU32;
     atomic log_more: AtomicU32;
+    atomic told: AtomicU32;
     plain tid: u32;
     plain pid: u32;
     plain space: u32;

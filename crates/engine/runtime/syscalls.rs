@@ -3,8 +3,8 @@
 use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
-    cache_file, clock, images, memory_calls, memory_limits, memory_locks, perf, proc_maps,
-    program_memory, signal_calls, slots, sys, threads,
+    cache_file, clock, code_writes, images, memory_calls, memory_limits, memory_locks, perf,
+    proc_maps, program_memory, signal_calls, slots, sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -36,6 +36,7 @@ pub fn special(context: &mut Context, next: u64) {
             // SAFETY: passed through as the program made it.
             let result = unsafe { sys::call(number, a) };
             proc_maps::opened(number, a, result);
+            code_writes::opened(number, a, result);
             result
         }
         Answer::Status => {
@@ -44,6 +45,8 @@ pub fn special(context: &mut Context, next: u64) {
             proc_maps::asked(number, a, result);
             result
         }
+        Answer::Write => code_writes::write(context, number, a),
+        Answer::Remote => code_writes::remote(context, number, a),
         // SAFETY: passed through as the program made it.
         Answer::Forward | Answer::Kernel | Answer::Clock => unsafe { sys::call(number, a) },
     };

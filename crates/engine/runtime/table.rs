@@ -57,6 +57,9 @@ impl<T: Copy> Table<T> {
         unsafe { &mut *self.base.add(at) }
     }
     pub fn slice(&self) -> &[T] {
+        if self.base.is_null() {
+            return &[];
+        }
         // SAFETY: the first len elements are written.
         unsafe { core::slice::from_raw_parts(self.base, self.len) }
     }

@@ -121,6 +121,8 @@ pub struct Header {
     pub clock_behind: u64,
     /// When the run began, `CLOCK_MONOTONIC` in nanoseconds.
     pub started: u64,
+    /// Writes of code that a process of the run may not have learned of.
+    pub unseen_writes: AtomicU32,
 }
 
 impl Header {
@@ -344,6 +346,8 @@ pub struct Context {
     pub probing: u32,
     /// With [`option::CLOCK`]: instructions whose time has been counted.
     pub clock_seen: u64,
+    /// Messages of this thread's that other processes have taken. A futex.
+    pub told: AtomicU32,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

@@ -87,6 +87,45 @@ fn a_child_that_shares_memory_keeps_its_stack_while_it_runs() {
     good("shared_child", include_str!("trust/shared_child.c"), &[], 2);
 }
 
+/// `mov eax, VALUE; ret` and the like, for programs that write code.
+const CODE: &str = include_str!("trust/code.h");
+
+fn good_code(name: &str, source: &str, rounds: usize) {
+    let source = source.replacen("#include \"code.h\"", CODE, 1);
+    good(name, &source, &[], rounds);
+}
+
+#[test]
+fn code_that_lost_its_execute_permission_cannot_be_called() {
+    good_code("lost_execute", include_str!("trust/lost_execute.c"), 1);
+}
+
+#[test]
+fn handlers_are_cleared_for_a_child_that_asks_for_it() {
+    good_code("clear_handlers", include_str!("trust/clear_handlers.c"), 1);
+}
+
+#[test]
+fn code_that_system_calls_write_is_executed_as_written() {
+    good_code("written_code", include_str!("trust/written_code.c"), 1);
+}
+
+#[test]
+fn code_that_a_child_writes_is_executed_as_written() {
+    good_code("child_writes", include_str!("trust/child_writes.c"), 3);
+}
+
+/// Trampolines on a stack that grows, code next to data that is written all the time, code that writes itself.
+#[test]
+fn code_on_pages_that_are_written_all_the_time_runs() {
+    good_code("nested", include_str!("trust/nested.c"), 1);
+}
+
+#[test]
+fn code_that_another_thread_supplies_when_it_is_touched_runs() {
+    good_code("supplied", include_str!("trust/supplied.c"), 1);
+}
+
 #[test]
 fn children_that_execute_all_at_once_are_all_followed() {
     let arguments = ["-static"];

@@ -88,10 +88,10 @@ pub(crate) fn cpu_text(data: &[u8]) {
     }
     let _ = did_you_mean(text, ["instructions", "branches"].map(str::to_owned));
     for layout in [
-        truecount_lab::hunt::Layout::Intel,
-        truecount_lab::hunt::Layout::Amd,
+        truecount_lab::discovery::Layout::Intel,
+        truecount_lab::discovery::Layout::Amd,
     ] {
-        let _ = truecount_lab::hunt::parse_codes(text, layout);
+        let _ = truecount_lab::discovery::parse_codes(text, layout);
     }
 }
 

@@ -3,13 +3,13 @@
 //!
 //! * [`loops`]: workloads whose instructions are known by construction.
 //! * [`exact`]: counters against those workloads.
-//! * [`hunt`]: what undocumented selectors count.
+//! * [`discovery`]: what undocumented selectors count.
 //! * [`reads`]: what one read of a counter costs.
 //! * [`sampling`]: what a sample costs, by event, method, payload and rate.
 //! * [`model`]: the sampling interrupt as a model, to be told from what was measured.
 
+pub mod discovery;
 pub mod exact;
-pub mod hunt;
 pub mod loops;
 pub mod machine;
 pub mod model;

@@ -175,6 +175,8 @@ pub struct Executed {
     pub threads: Vec<Thread>,
     /// Programs that ran without being counted.
     pub uncounted: u32,
+    /// Writes of code that a process of the run may not have learned of.
+    pub unseen_writes: u32,
     /// Processes that were still running when the program ended.
     pub outlived: usize,
     /// The blocks executed, where the run counted them.
@@ -225,7 +227,13 @@ impl RunResult {
         let cut = self.interrupted.is_some()
             || self.timed_out()
             || self.exit().signal == Some(libc::SIGKILL);
-        if cut || self.executed.uncounted > 0 || self.executed.outlived > 0 {
+        let Executed {
+            uncounted,
+            unseen_writes,
+            outlived,
+            ..
+        } = self.executed;
+        if cut || uncounted > 0 || unseen_writes > 0 || outlived > 0 {
             Precision::Counted
         } else {
             Precision::Exact
@@ -259,6 +267,13 @@ impl RunResult {
                 "{} program(s) ran without being counted (setuid, 32-bit, or not traceable): the \
                  count is not the whole.",
                 self.executed.uncounted
+            ));
+        }
+        if self.executed.unseen_writes > 0 {
+            notes.push(format!(
+                "{} write(s) of code by another process (ptrace, /proc/PID/mem, a shared file): it may have \
+                 gone on executing the old code, so this count is not called exact.",
+                self.executed.unseen_writes
             ));
         }
         if self.executed.outlived > 0 {
@@ -308,11 +323,12 @@ mod tests {
             (whole.event(StaticEvent::Instructions), whole.precision()),
             (Some(10), Precision::Exact)
         );
-        let spoilers: [fn(&mut RunResult); 5] = [
+        let spoilers: [fn(&mut RunResult); 6] = [
             |ran| ran.interrupted = Some(2),
             |ran| ran.ended.as_mut().unwrap().timed_out = true,
             |ran| ran.ended.as_mut().unwrap().exit = Exit::from_wait(9),
             |ran| ran.executed.uncounted = 1,
+            |ran| ran.executed.unseen_writes = 1,
             |ran| ran.executed.outlived = 1,
         ];
         for spoil in spoilers {

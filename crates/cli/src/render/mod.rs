@@ -8,3 +8,4 @@ pub(crate) mod markup;
 pub(crate) mod page;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod waiting;

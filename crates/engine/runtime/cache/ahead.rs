@@ -4,6 +4,7 @@
 use crate::pages;
 use crate::xlate::block::Source;
 use crate::xlate::decode::{Kind, MAX_LEN, decode, flag};
+use crate::xlate::facts::{Event, Facts};
 
 pub(super) struct Reader<'a> {
     pub(super) live: &'a mut [(u64, u8); 512],
@@ -66,4 +67,18 @@ impl Reader<'_> {
         }
         live | flag::ALL & !dead
     }
+}
+
+/// How many instructions of a block there are up to the first that writes memory, if more follow it.
+pub(super) fn first_store(pages: &mut pages::Pages, mut pc: u64, insns: u16) -> Option<usize> {
+    for count in 1..usize::from(insns) {
+        let mut bytes = [0u8; MAX_LEN];
+        let len = pages.fetch(pc, &mut bytes);
+        let insn = decode(bytes.get(..len).unwrap_or(&[])).ok()?;
+        if Event::Stores.counts(Facts::of(&insn)) {
+            return Some(count);
+        }
+        pc = pc.wrapping_add(u64::from(insn.len));
+    }
+    None
 }

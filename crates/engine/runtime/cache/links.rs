@@ -12,7 +12,11 @@ use crate::xlate::entry::{Via, emit_entry};
 impl Cache {
     /// Links an exit to a block, if a displacement reaches.
     pub fn link(&mut self, exit: u32, block: u32) {
-        let body = self.blocks.get(block as usize).body;
+        let to = self.blocks.get(block as usize);
+        if to.compared {
+            return;
+        }
+        let body = to.body;
         let exits = self.exits.get(exit as usize);
         let from = exits.patch;
         if from == 0 || exits.linked {
@@ -88,6 +92,9 @@ impl Cache {
             bucket.claim(65_536);
         }
         let info = *self.blocks.get(block as usize);
+        if info.compared {
+            return;
+        }
         let mut number = info.first_entry;
         while number != NONE && usize::from(self.entries.get(number as usize).way) != way {
             number = self.entries.get(number as usize).next;

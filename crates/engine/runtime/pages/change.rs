@@ -1,6 +1,7 @@
 //! What the program does to its mappings, as far as code pages care.
 
-use super::{EXEC, Pages, WATCHED, WRITE, protect};
+use super::{EXEC, Page, Pages, WATCHED, WRITE, protect};
+use crate::block::NONE;
 use crate::cache::Cache;
 use crate::sys;
 use core::sync::atomic::Ordering::*;
@@ -24,6 +25,7 @@ impl Pages {
             pages.unwatch(number);
             if let Some(page) = pages.existing(number) {
                 page.known = false;
+                page.compared = false;
                 page.alias_of = 0;
             }
         });
@@ -67,6 +69,8 @@ impl Pages {
                 )
             }
         };
+        // Code that can still be executed, and what is written for code elsewhere.
+        let stays = |p: &Page| p.alias_of != 0 || p.head != NONE && prot & EXEC != 0 && !p.compared;
         let mut result = 0;
         let small = last.saturating_sub(first) < 1 << self.bits;
         if prot & WRITE == 0 || !small || start & 0xfff != 0 || last <= first {
@@ -75,9 +79,9 @@ impl Pages {
         } else {
             let mut from = first;
             while from < last && result == 0 {
-                let code = self.existing(from).is_some_and(|p| p.is_code());
+                let code = self.existing(from).is_some_and(|p| stays(p));
                 let mut to = from + 1;
-                while to < last && self.existing(to).is_some_and(|p| p.is_code()) == code {
+                while to < last && self.existing(to).is_some_and(|p| stays(p)) == code {
                     to += 1;
                 }
                 result = call(from, to, if code { a[2] & !u64::from(WRITE) } else { a[2] });
@@ -95,7 +99,8 @@ impl Pages {
         self.changed(cache, start, end, matters);
         let mut was_constant = false;
         self.each(start, end, |pages, number| {
-            if prot & (EXEC | WRITE) == 0 {
+            if prot & EXEC == 0 {
+                // Not callable any more, until it is executable again and found unchanged.
                 pages.drop_blocks(cache, number);
             }
             pages.unwatch(number);
@@ -105,7 +110,7 @@ impl Pages {
             was_constant |= page.constant && prot & WRITE != 0;
             page.constant &= prot & WRITE == 0;
             page.prot = prot;
-            if prot & WRITE != 0 && page.is_code() {
+            if prot & WRITE != 0 && page.is_code() && !page.compared {
                 page.watched = true;
                 WATCHED.fetch_add(1, Relaxed);
                 if !small {
@@ -121,6 +126,63 @@ impl Pages {
             self.drop_shared(cache);
         }
         0
+    }
+
+    /// Bytes of the range may be others now, without a fault of a write.
+    pub fn written(&mut self, cache: &mut Cache, start: u64, end: u64) {
+        let mut was_constant = false;
+        self.each(start & !0xfff, end, |pages, number| {
+            pages.drop_blocks(cache, number);
+            if let Some(page) = pages.existing(number) {
+                was_constant |= page.constant;
+                page.constant = false;
+            }
+        });
+        if was_constant {
+            self.drop_all(cache);
+        }
+        cache.forget_liveness();
+    }
+
+    /// Gives every page its permissions back.
+    pub fn open_all(&mut self, cache: &mut Cache) {
+        self.each(0, 1 << 47, |pages, number| {
+            if pages.existing(number).is_some_and(|page| page.watched) {
+                pages.write_fault(cache, number << 12);
+            }
+        });
+    }
+
+    /// Whether pages of a file are executable here.
+    pub fn executes_file(&mut self, inode: u64) -> bool {
+        self.of_file(inode).next().is_some()
+    }
+
+    /// Executable mappings of a file.
+    fn of_file(&mut self, inode: u64) -> impl Iterator<Item = super::maps::Vma> {
+        if self.dirty {
+            self.dirty = false;
+            self.maps.read();
+        }
+        let list = self.maps.list().iter().copied();
+        list.filter(move |v| v.file != 0 && v.prot & EXEC != 0 && v.inode() == inode)
+    }
+
+    /// A system call wrote to a file; `wrote` learns of each mapping that is executed.
+    pub fn file_written(&mut self, cache: &mut Cache, inode: u64, wrote: impl Fn(u64, u64)) {
+        let mut ranges = [(0, 0); 64];
+        let mut count = 0;
+        for (place, vma) in ranges.iter_mut().zip(self.of_file(inode)) {
+            *place = (vma.start, vma.end);
+            count += 1;
+        }
+        if count == ranges.len() {
+            ranges[0] = (0, 1 << 47);
+        }
+        for &(start, end) in ranges.iter().take(count) {
+            self.written(cache, start, end);
+            wrote(start, end);
+        }
     }
 
     fn drop_all(&mut self, cache: &mut Cache) {

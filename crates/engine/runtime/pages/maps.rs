@@ -17,10 +17,19 @@ pub(super) struct Vma {
     pub(super) file: u64,
     /// Where in the file it starts.
     pub(super) offset: u64,
+    /// The file has no name that others know: a program's own, made to be written.
+    pub(super) nameless: bool,
+    /// A stack, which grows downwards.
+    pub(super) grows: bool,
 }
 
 impl Vma {
     /// Private memory of a file that nothing can write: code as it was linked.
+    /// The file's inode, as far as it is kept.
+    pub(super) fn inode(&self) -> u64 {
+        self.file & ((1 << 40) - 1)
+    }
+
     pub(super) fn is_constant(&self) -> bool {
         self.file != 0 && !self.shared && self.prot & (EXEC | WRITE) == EXEC
     }
@@ -42,6 +51,8 @@ impl Maps {
             shared: false,
             file: 0,
             offset: 0,
+            nameless: false,
+            grows: false,
         };
         Self {
             list: [NONE; MAX_VMAS],
@@ -58,6 +69,13 @@ impl Maps {
         self.list().iter().find(found).copied()
     }
 
+    /// Whether code of this mapping can be written elsewhere than there: shared memory, files that the program made
+    /// itself, and those that it has mapped for writing as well.
+    pub(super) fn is_written_elsewhere(&self, own: &Vma) -> bool {
+        let writes = |v: &Vma| v.file == own.file && v.shared && v.prot & WRITE != 0;
+        own.shared || own.file != 0 && (own.nameless || self.list().iter().any(writes))
+    }
+
     /// Reads the list again.
     pub(super) fn read(&mut self) {
         self.count = 0;
@@ -69,6 +87,8 @@ impl Maps {
         // start-end permissions offset major:minor inode path
         let (mut field, mut values) = (0usize, [0u64; 7]);
         let (mut prot, mut shared) = (0u8, false);
+        // The path: its first byte but one, and its last.
+        let mut path = [0u8; 3];
         loop {
             // SAFETY: as above.
             let got = unsafe {
@@ -90,6 +110,8 @@ impl Maps {
                             } else {
                                 inode | (major << 20 | minor) << 40 | 1 << 63
                             };
+                            // "/memfd:…" and "… (deleted)".
+                            let nameless = path[2] == b')' || path[0] == b'/' && path[1] == b'm';
                             self.add(Vma {
                                 start,
                                 end,
@@ -97,9 +119,12 @@ impl Maps {
                                 shared,
                                 file,
                                 offset,
+                                nameless: file != 0 && nameless,
+                                grows: path[0] == b'[' && path[1] == b's',
                             });
                         }
                         (field, values, prot, shared) = (0, [0; 7], 0, false);
+                        path = [0; 3];
                     }
                     (0, b'-') | (1 | 2 | 3 | 5, b' ') | (4, b':') => field += 1,
                     (2, b'r') => prot |= READ,
@@ -112,6 +137,15 @@ impl Maps {
                             .wrapping_add(u64::from(digit - b'0'));
                     }
                     (6, _) => field = 7,
+                    (7, b' ') if path[0] == 0 => {}
+                    (7, byte) => {
+                        match path {
+                            [0, ..] => path[0] = byte,
+                            [_, 0, _] => path[1] = byte,
+                            _ => {}
+                        }
+                        path[2] = byte;
+                    }
                     (0 | 1 | 3 | 4 | 5, digit) => values[field] = values[field] << 4 | hex(digit),
                     _ => {}
                 }

@@ -48,6 +48,10 @@ pub enum Answer {
     Forward,
     /// The kernel, called by the runtime, which then forgets translations that are stale.
     Mapping,
+    /// The kernel; the runtime calls it where it may write code, and drops what was translated from there.
+    Write,
+    /// The kernel, called by the runtime, which tells the process whose code it may have written.
+    Remote,
     /// The kernel, called by the runtime, which adds to limits of memory what the engine takes.
     Limit,
     /// The runtime, which locks the program's mappings one by one.
@@ -105,7 +109,7 @@ pub fn answer(number: u64) -> Answer {
 pub fn is_plain(number: u64) -> bool {
     matches!(
         answer(number),
-        Answer::Kernel | Answer::Event | Answer::Clock
+        Answer::Kernel | Answer::Event | Answer::Clock | Answer::Write
     )
 }
 
@@ -132,6 +136,8 @@ pub fn in_words(answer: Answer) -> &'static str {
         Answer::Mapping => {
             "kernel, called by the runtime, which forgets translations that are stale"
         }
+        Answer::Write => "kernel; called by the runtime on a descriptor of executed memory",
+        Answer::Remote => "kernel, called by the runtime, which sees to code that it changes",
         Answer::Limit => {
             "kernel, called by the runtime, which adds to limits of memory what the engine takes"
         }

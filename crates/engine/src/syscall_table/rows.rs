@@ -4,7 +4,7 @@ use super::{Answer, Call, Class};
 
 calls! {
     READ = 0: Descriptor, Event;
-    WRITE = 1: Descriptor, Kernel;
+    WRITE = 1: Descriptor, Write;
     OPEN = 2: File, Open;
     CLOSE = 3: Descriptor, Kernel;
     STAT = 4: File, Kernel;
@@ -21,9 +21,9 @@ calls! {
     RT_SIGRETURN = 15: Signal, Return;
     IOCTL = 16: Descriptor, Event;
     PREAD64 = 17: Descriptor, Event;
-    PWRITE64 = 18: Descriptor, Kernel;
+    PWRITE64 = 18: Descriptor, Write;
     READV = 19: Descriptor, Event;
-    WRITEV = 20: Descriptor, Kernel;
+    WRITEV = 20: Descriptor, Write;
     ACCESS = 21: File, Kernel;
     PIPE = 22: Descriptor, Kernel;
     SELECT = 23: Wait, Clock;
@@ -43,7 +43,7 @@ calls! {
     ALARM = 37: Clock, Kernel;
     SETITIMER = 38: Clock, Kernel;
     GETPID = 39: Plain, Kernel;
-    SENDFILE = 40: Descriptor, Kernel;
+    SENDFILE = 40: Descriptor, Write;
     SOCKET = 41: Descriptor, Kernel;
     CONNECT = 42: Descriptor, Kernel;
     ACCEPT = 43: Descriptor, Kernel;
@@ -80,7 +80,7 @@ calls! {
     FSYNC = 74: Descriptor, Kernel;
     FDATASYNC = 75: Descriptor, Kernel;
     TRUNCATE = 76: File, Kernel;
-    FTRUNCATE = 77: Descriptor, Kernel;
+    FTRUNCATE = 77: Descriptor, Write;
     GETDENTS = 78: Descriptor, Kernel;
     GETCWD = 79: File, Kernel;
     CHDIR = 80: File, Kernel;
@@ -104,7 +104,7 @@ calls! {
     GETRUSAGE = 98: Clock, Clock;
     SYSINFO = 99: Plain, Kernel;
     TIMES = 100: Clock, Clock;
-    PTRACE = 101: Process, Kernel;
+    PTRACE = 101: Process, Remote;
     GETUID = 102: Plain, Kernel;
     SYSLOG = 103: Plain, Kernel;
     GETGID = 104: Plain, Kernel;
@@ -278,7 +278,7 @@ calls! {
     UNSHARE = 272: Process, Kernel;
     SET_ROBUST_LIST = 273: Process, Kernel;
     GET_ROBUST_LIST = 274: Process, Kernel;
-    SPLICE = 275: Descriptor, Kernel;
+    SPLICE = 275: Descriptor, Write;
     TEE = 276: Descriptor, Kernel;
     SYNC_FILE_RANGE = 277: Descriptor, Kernel;
     VMSPLICE = 278: Descriptor, Kernel;
@@ -288,7 +288,7 @@ calls! {
     SIGNALFD = 282: Descriptor, Kernel;
     TIMERFD_CREATE = 283: Clock, Kernel;
     EVENTFD = 284: Descriptor, Kernel;
-    FALLOCATE = 285: Descriptor, Kernel;
+    FALLOCATE = 285: Descriptor, Write;
     TIMERFD_SETTIME = 286: Clock, Clock;
     TIMERFD_GETTIME = 287: Clock, Kernel;
     ACCEPT4 = 288: Descriptor, Kernel;
@@ -299,7 +299,7 @@ calls! {
     PIPE2 = 293: Descriptor, Kernel;
     INOTIFY_INIT1 = 294: Descriptor, Kernel;
     PREADV = 295: Descriptor, Event;
-    PWRITEV = 296: Descriptor, Kernel;
+    PWRITEV = 296: Descriptor, Write;
     RT_TGSIGQUEUEINFO = 297: Signal, Kernel;
     PERF_EVENT_OPEN = 298: Counter, Counter;
     RECVMMSG = 299: Descriptor, Kernel;
@@ -314,7 +314,7 @@ calls! {
     SETNS = 308: Process, Kernel;
     GETCPU = 309: Plain, Kernel;
     PROCESS_VM_READV = 310: Memory, Kernel;
-    PROCESS_VM_WRITEV = 311: Memory, Kernel;
+    PROCESS_VM_WRITEV = 311: Memory, Remote;
     KCMP = 312: Plain, Kernel;
     FINIT_MODULE = 313: Plain, Kernel;
     SCHED_SETATTR = 314: Plain, Kernel;
@@ -329,9 +329,9 @@ calls! {
     USERFAULTFD = 323: Descriptor, Kernel;
     MEMBARRIER = 324: Process, Kernel;
     MLOCK2 = 325: Memory, Kernel;
-    COPY_FILE_RANGE = 326: Descriptor, Kernel;
+    COPY_FILE_RANGE = 326: Descriptor, Write;
     PREADV2 = 327: Descriptor, Event;
-    PWRITEV2 = 328: Descriptor, Kernel;
+    PWRITEV2 = 328: Descriptor, Write;
     PKEY_MPROTECT = 329: Memory, Mapping;
     PKEY_ALLOC = 330: Memory, Kernel;
     PKEY_FREE = 331: Memory, Kernel;

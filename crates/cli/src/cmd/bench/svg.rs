@@ -10,7 +10,7 @@ const WIDTH: f64 = 900.0;
 /// Where the axis begins: room for names on the left.
 const LEFT: f64 = 190.0;
 /// And where it ends.
-const RIGHT: f64 = 880.0;
+const RIGHT: f64 = 856.0;
 /// Height of one command's row.
 const ROW: f64 = 44.0;
 /// Characters that fit the left margin.

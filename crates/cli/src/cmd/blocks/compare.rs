@@ -10,7 +10,7 @@ use crate::render::charts::Frame;
 use crate::render::charts::histogram::{Series, chart};
 use crate::render::cycles::{compared, modes};
 use crate::render::style::{HEAD, paint};
-use crate::sampling::names::base_name;
+use truecount_record::names::base_name;
 
 pub(super) type Other<'a> = (View<'a>, usize);
 

@@ -7,8 +7,8 @@ use truecount_sample::blocks::{Histogram, PrefetchWindow};
 use super::view::{View, WIDEST};
 use crate::render::cycles::{bars, cycles, percentiles};
 use crate::render::style::{DIM, HEAD, paint};
-use crate::sampling::names::base_name;
 use truecount_model::number::grouped;
+use truecount_record::names::base_name;
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View<'_>, at: usize) -> io::Result<()> {
     let Some(block) = view.block(at).cloned() else {

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, cannot_write};
 use crate::recording::unreadable;
 use crate::render::charts::Frame;
-use crate::sampling::waiting::watched;
+use crate::render::waiting::watched;
 use view::View;
 
 const EXAMPLES: &str = "\

@@ -10,8 +10,8 @@ use truecount_sample::symbols::{Location, SearchPath, Symbols};
 
 use crate::failure::Failure;
 use crate::recording::parse_number;
-use crate::sampling::names::base_name;
 use truecount_model::number::grouped;
+use truecount_record::names::base_name;
 
 /// More instructions a cycle than any CPU retires: the time of such a block belongs to its neighbours.
 pub(super) const WIDEST: f64 = 8.0;

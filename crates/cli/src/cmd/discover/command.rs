@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use truecount_lab::hunt::{Counts, Phase, Problem, Workload, open};
+use truecount_lab::discovery::{Counts, Phase, Problem, Workload, open};
 use truecount_lab::machine::interrupts_of;
 use truecount_perf::{Error, Event, EventAttr, SharedKernel};
 

@@ -1,7 +1,7 @@
 //! The result of `discover` as a document: schema `truecount.discover/2` (`docs/schemas/discover.json`).
 
 use serde::Serialize;
-use truecount_lab::hunt::{Outcome, Phase, Plan, Range, State, condense, outcome};
+use truecount_lab::discovery::{Outcome, Phase, Plan, Range, State, condense, outcome};
 
 use super::{Args, Told};
 use truecount_run::env_record::Environment;
@@ -23,7 +23,7 @@ pub(super) struct Document {
     /// Codes, as `--select` takes them.
     pub(super) select: String,
     pub(super) codes: usize,
-    umasks: truecount_lab::hunt::Umasks,
+    umasks: truecount_lab::discovery::Umasks,
     pub(super) filter: String,
     pub(super) runs: u32,
     /// The command; empty for the built-in workload.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use truecount_lab::hunt::{Plan, State};
+use truecount_lab::discovery::{Plan, State};
 
 use super::Args;
 use crate::failure::Failure;

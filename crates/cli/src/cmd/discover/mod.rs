@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use truecount_events::tables::Tables;
 use truecount_events::{Machine, Pmu, generic};
-use truecount_lab::hunt::{
+use truecount_lab::discovery::{
     self, Broke, Builtin, Known, Layout, Plan, State, Umasks, Watch, Workload,
 };
 use truecount_lab::machine::Pinned;
@@ -166,7 +166,7 @@ fn known(machine: &Machine, pmu: Option<&str>, layout: Layout) -> (Option<String
 /// The codes of `--select`.
 fn codes(args: &Args, layout: Layout) -> Result<Vec<u16>, Failure> {
     match &args.select {
-        Some(text) => hunt::parse_codes(text, layout)
+        Some(text) => discovery::parse_codes(text, layout)
             .map_err(|reason| Failure::new(2, format!("--select: {reason}"))),
         None => Ok(layout.usual().collect()),
     }
@@ -290,7 +290,7 @@ impl Scan<'_> {
             begun: Instant::now(),
             shown: false,
         };
-        let ended = hunt::run(self.kernel, self.plan, workload, self.state, &mut watcher);
+        let ended = discovery::run(self.kernel, self.plan, workload, self.state, &mut watcher);
         watcher.bar.finish_and_clear();
         if let Some(keeper) = watcher.keeper {
             keeper.save(self.state, true);

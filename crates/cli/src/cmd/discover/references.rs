@@ -1,7 +1,7 @@
 //! `--reference`: what selectors are compared with.
 
 use truecount_events::{Cpus, Event, Kind, Machine, Special, generic, irq, resolve};
-use truecount_lab::hunt::{By, Reference, open};
+use truecount_lab::discovery::{By, Reference, open};
 use truecount_lab::machine::interrupts_of;
 use truecount_perf::{EventAttr, SharedKernel};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use truecount_lab::hunt::{Found, InPhase, Kind, Range, Relation, Sum, Unavailable, condense};
+use truecount_lab::discovery::{Found, InPhase, Kind, Range, Relation, Sum, Unavailable, condense};
 
 use super::document::Document;
 use crate::render::style::{DIM, GOOD, HEAD, WARN, paint};

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use super::result::{Row, Timed};
 use crate::render::cycles::{bars, compared, cycles, modes, percentiles};
 use crate::render::style::{DIM, HEAD, paint};
-use crate::sampling::names::base_name;
 use truecount_model::number::grouped;
+use truecount_record::names::base_name;
 
 /// The command, short enough for a legend.
 pub(super) fn label(run: &Timed) -> String {

@@ -10,8 +10,8 @@ use truecount_sample::abi::record as rt;
 use truecount_stats::Schedule;
 
 use crate::failure::Failure;
-use crate::sampling::choose::ChosenEvent;
-use crate::sampling::{Chosen, Opened, Scope};
+use truecount_record::choose::ChosenEvent;
+use truecount_record::{Chosen, Opened, Scope};
 use truecount_run::request::Resource;
 use truecount_run::runner::wait::Ticker;
 use truecount_run::runner::{Hook, Launch, Launcher, Stop, resolve};

@@ -1,9 +1,5 @@
 //! `truecount record`: samples a program, a process or the whole machine into a `perf.data` file.
 
-mod existing;
-mod machine;
-mod recorder;
-
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -13,9 +9,8 @@ use std::time::Duration;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::cannot_write;
-use crate::sampling::{Chains, Chosen, Request, Scope, choose};
-use recorder::Recorder;
 use truecount_model::number::grouped;
+use truecount_record::{Chains, Chosen, Recorder, Request, Scope, Summary, choose, describe};
 use truecount_run::runner::wait::{Ticker, wait_without_command};
 use truecount_run::runner::{Hook, Launch, exec_failure, resolve};
 use truecount_run::session::{Session, launch_failure};
@@ -53,7 +48,7 @@ pub(crate) struct Args {
     branches: bool,
     /// Record call chains
     #[arg(short = 'g', long, value_name = "HOW", num_args = 0..=1, default_missing_value = "fp", require_equals = false)]
-    call_graph: Option<Chains>,
+    call_graph: Option<CallGraph>,
     /// Record this process and its threads, until it ends or Ctrl-C
     #[arg(short = 'p', long, value_name = "PID", conflicts_with = "all_cpus")]
     pid: Option<i32>,
@@ -69,6 +64,27 @@ pub(crate) struct Args {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// How call chains are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum CallGraph {
+    /// Frame pointers, followed by the kernel
+    Fp,
+    /// A copy of the stack, unwound later
+    Dwarf,
+    /// The branch stack's call-stack mode (Intel, since Haswell)
+    Lbr,
+}
+
+impl From<CallGraph> for Chains {
+    fn from(how: CallGraph) -> Self {
+        match how {
+            CallGraph::Fp => Self::Fp,
+            CallGraph::Dwarf => Self::Dwarf,
+            CallGraph::Lbr => Self::Lbr,
+        }
+    }
 }
 
 /// How often the rings are emptied: 2 MiB in 5 ms is 400 MB/s of samples.
@@ -96,7 +112,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         period: args.period,
         frequency: args.frequency,
         branches: args.branches,
-        chains: args.call_graph,
+        chains: args.call_graph.map(Chains::from),
         ..Request::default()
     })?;
     let mut err = anstream::stderr();
@@ -167,7 +183,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let Some(recorder) = recorder.into_inner() else {
         return Err(Failure::new(125, "nothing was recorded"));
     };
-    let summary = recorder.finish(&machine::describe(&chosen, command_line(args)))?;
+    let summary = recorder.finish(&describe(&chosen, command_line(args)))?;
     report(&mut err, args, &chosen, &summary)?;
     Ok(outcome)
 }
@@ -212,7 +228,7 @@ fn report(
     err: &mut dyn std::io::Write,
     args: &Args,
     chosen: &Chosen,
-    s: &recorder::Summary,
+    s: &Summary,
 ) -> Result<(), Failure> {
     let names: Vec<&str> = chosen.events.iter().map(|e| e.name.as_str()).collect();
     writeln!(

@@ -6,8 +6,8 @@ use std::io::Write;
 use super::view::View;
 use crate::failure::Failure;
 use crate::render::style::{DIM, HEAD, WARN, paint};
-use crate::sampling::listing::{self, CodeLine, Function, is_it};
 use truecount_model::number::grouped;
+use truecount_record::listing::{self, CodeLine, Function, is_it};
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View, function: &str) -> Result<(), Failure> {
     let entries: Vec<_> = view

@@ -12,10 +12,10 @@ use truecount_sample::{Features, Recording};
 use super::By;
 use crate::failure::Failure;
 use crate::recording::unreadable;
-use crate::sampling::kallsyms::Kallsyms;
-use crate::sampling::names;
-pub(super) use crate::sampling::names::{Named, base_name, short};
-use crate::sampling::waiting::watched;
+use crate::render::waiting::watched;
+use truecount_record::kallsyms::Kallsyms;
+use truecount_record::names;
+pub(super) use truecount_record::names::{Named, base_name, short};
 
 pub(super) struct View {
     pub(super) path: PathBuf,

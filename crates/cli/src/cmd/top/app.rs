@@ -1,26 +1,22 @@
-//! Puts the parts together: the live screen, whose thread never waits for names (see [`super::work`]), and `--once`.
+//! Puts the parts together: the live screen, whose thread never waits for names (see [`Worker`]), and `--once`.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 
-use super::By;
-use super::detail::Wanted;
 use super::draw;
-use super::live::Live;
 use super::model::{About, Action, Model};
-use super::naming::Namer;
 use super::once;
-use super::own::cpu_time;
-use super::sampled::Sampled;
 use super::screen::{Input, Keyboard, Screen};
-use super::work::{Ask, Ready, Work, Worker};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::sampling::kallsyms::Kallsyms;
-use crate::sampling::{Chosen, Scope};
+use truecount_record::kallsyms::Kallsyms;
+use truecount_record::live::{
+    Ask, By, DetailRequest, Live, Namer, Ready, Sampled, Work, Worker, cpu_time,
+};
+use truecount_record::{Chosen, Scope};
 use truecount_run::runner::Signals;
 
 /// What both forms need to know.
@@ -73,7 +69,7 @@ pub(super) struct Front {
     /// What was asked for.
     number: u64,
     paused: bool,
-    wanted: Option<Wanted>,
+    wanted: Option<DetailRequest>,
 }
 
 impl Front {
@@ -118,7 +114,7 @@ impl Front {
             trouble,
         } = self.worker.desk.take(self.paused);
         if let Some(trouble) = trouble {
-            return Err(trouble);
+            return Err(trouble.into());
         }
         let mut changed = detail.is_some();
         if let Some((found, lines)) = detail {
@@ -171,7 +167,7 @@ pub(super) fn live(
     let live = Live::start(chosen, scope, ring)?;
     let mut screen = Screen::open().map_err(|e| no_terminal(&e))?;
     let (mut keyboard, bell) = Keyboard::open().map_err(|e| no_terminal(&e))?;
-    let worker = Worker::start(live, work, every, bell)
+    let worker = Worker::start(live, work, every, Box::new(move || bell.ring()))
         .map_err(|e| Failure::new(125, format!("cannot start a thread: {e}")))?;
     let mut front = Front::new(model, worker);
     let mut changed = true;

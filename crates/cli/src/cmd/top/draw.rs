@@ -6,10 +6,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
-use super::collect::Weight;
-use super::model::{Detail, EventInfo, Model, Row, Tab};
-use crate::sampling::names::short;
+use super::model::{Detail, EventInfo, Model, Row};
 use truecount_model::number::{compact, grouped, size, time};
+use truecount_record::live::{Tab, Weight};
+use truecount_record::names::short;
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
@@ -173,7 +173,7 @@ fn table(model: &Model, width: usize) -> Vec<Line<'static>> {
     if let Some(second) = model.second() {
         head.push_str(&format!("{}{:>10}", name(second, 16), "ratio"));
     }
-    head.push_str(&format!("  {}", model.by.heading()));
+    head.push_str(&format!("  {}", super::heading(model.by)));
     let mut out = vec![Line::styled(head, DIM)];
     let cursor = model.cursor();
     let first = cursor.saturating_sub(model.page.saturating_sub(1));
@@ -189,7 +189,7 @@ fn table(model: &Model, width: usize) -> Vec<Line<'static>> {
     let other = model.others.iter().map(|w| w.samples).sum::<u64>();
     if other > 0 && model.filter.is_empty() && model.rows.len() < first + model.page {
         let row = Row {
-            key: super::naming::Key::new("(others)", ""),
+            key: truecount_record::live::Key::new("(others)", ""),
             weights: model.others.clone(),
         };
         out.push(table_row(model, &row, bar).style(DIM));

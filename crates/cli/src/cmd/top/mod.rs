@@ -1,24 +1,15 @@
 //! `truecount top`: where the samples fall, live.
 //!
-//! From the kernel to the screen, each part knowing only the one before it: [`live`] empties the rings,
-//! [`collect`] puts records in order and counts them by place, [`naming`] finds names, [`sampled`] sums up (both on the
-//! thread of [`work`]), [`model`] is what is shown and what keys do, [`draw`] and [`screen`] are the terminal, [`once`] is the rest.
+//! What is sampled, summed up and named is [`truecount_record::live`]'s; [`model`] is what is shown and what keys do,
+//! [`draw`] and [`screen`] are the terminal, [`once`] is the rest, [`app`] puts all together.
 
 mod app;
-mod collect;
-mod detail;
 mod draw;
-mod live;
 mod model;
-mod naming;
 mod once;
-mod own;
-mod sampled;
 mod screen;
-mod tally;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -27,9 +18,10 @@ use std::time::Duration;
 use crate::CmdResult;
 use crate::failure::Failure;
 use crate::program_args::{parse_cpus, parse_duration};
-use crate::sampling::{Chains, Chosen, Request, Scope, choose, procfs};
 use model::{About, EventInfo};
 use truecount_model::number::{grouped, time};
+use truecount_record::live::By;
+use truecount_record::{Chains, Chosen, Request, Scope, choose, procfs};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -49,7 +41,7 @@ Ctrl-C prints what was sampled until then and ends with 130.";
 
 /// What rows are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
-enum By {
+enum ByArg {
     /// Functions; inlined ones on their own
     Symbol,
     /// Processes
@@ -62,33 +54,24 @@ enum By {
     Line,
 }
 
-impl By {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Symbol => "symbol",
-            Self::Process => "process",
-            Self::Thread => "thread",
-            Self::Cpu => "cpu",
-            Self::Line => "line",
+impl From<ByArg> for By {
+    fn from(by: ByArg) -> Self {
+        match by {
+            ByArg::Symbol => Self::Symbol,
+            ByArg::Process => Self::Process,
+            ByArg::Thread => Self::Thread,
+            ByArg::Cpu => Self::Cpu,
+            ByArg::Line => Self::Line,
         }
     }
+}
 
-    fn heading(self) -> &'static str {
-        match self {
-            Self::Symbol => "function",
-            Self::Cpu => "CPU",
-            other => other.name(),
-        }
-    }
-
-    fn next(self) -> Self {
-        match self {
-            Self::Symbol => Self::Process,
-            Self::Process => Self::Thread,
-            Self::Thread => Self::Cpu,
-            Self::Cpu => Self::Line,
-            Self::Line => Self::Symbol,
-        }
+/// What stands above the rows.
+fn heading(by: By) -> &'static str {
+    match by {
+        By::Symbol => "function",
+        By::Cpu => "CPU",
+        other => other.name(),
     }
 }
 
@@ -113,8 +96,8 @@ pub(crate) struct Args {
     #[arg(short = 'C', long, value_name = "CPUS")]
     cpus: Option<String>,
     /// What the rows are
-    #[arg(long, value_enum, default_value_t = By::Symbol)]
-    by: By,
+    #[arg(long, value_enum, default_value_t = ByArg::Symbol)]
+    by: ByArg,
     /// A sample every N events
     #[arg(short = 'c', long, value_name = "N", conflicts_with = "frequency", value_parser = clap::value_parser!(u64).range(1..))]
     period: Option<u64>,
@@ -159,7 +142,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let chosen = chosen(args, &scope)?;
     let settings = app::Settings {
         about: about(&chosen, &scope),
-        by: args.by,
+        by: args.by.into(),
         ring: args.ring,
         pid: args.pid,
     };

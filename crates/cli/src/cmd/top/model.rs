@@ -2,12 +2,9 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::By;
-use super::collect::Weight;
-use super::detail::Wanted;
-use super::naming::Key;
-use super::sampled::Sampled;
-use super::tally::{Span, Sums};
+use truecount_record::live::{
+    By, DetailLine, DetailRequest, Key, OwnCost, Sampled, Span, Sums, Tab, Weight,
+};
 
 /// What was sampled, for the head of the screen.
 #[derive(Debug, Clone)]
@@ -29,23 +26,6 @@ pub(super) struct About {
     pub(super) notes: Vec<String>,
 }
 
-/// What `top` itself costs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct OwnCost {
-    /// Share of one CPU in the last interval.
-    pub(super) cpu: f64,
-    /// Resident memory in bytes.
-    pub(super) memory: u64,
-}
-
-/// Which part of a row is looked into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tab {
-    Code,
-    Callers,
-    Functions,
-}
-
 /// A row that is looked into.
 #[derive(Debug, Clone)]
 pub(super) struct Detail {
@@ -56,17 +36,6 @@ pub(super) struct Detail {
     pub(super) scroll: usize,
     /// The line with most samples, to be scrolled to once.
     pub(super) seek: bool,
-}
-
-/// A line of a detail.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct DetailLine {
-    /// Share of the row's events; `None`: not an instruction, or without samples.
-    pub(super) share: Option<f64>,
-    pub(super) samples: u64,
-    pub(super) text: String,
-    /// Source and remarks.
-    pub(super) dim: bool,
 }
 
 /// What the rest of the program has to do after a key.
@@ -290,9 +259,9 @@ impl Model {
     }
 
     /// What must be known for the open detail.
-    pub(super) fn wanted(&self) -> Option<Wanted> {
+    pub(super) fn wanted(&self) -> Option<DetailRequest> {
         let detail = self.detail.as_ref()?;
-        Some(Wanted {
+        Some(DetailRequest {
             key: detail.key.clone(),
             tab: detail.tab,
             event: self.sort,
@@ -301,7 +270,7 @@ impl Model {
     }
 
     /// Takes over the lines of the open detail, if it is still the one they were found for.
-    pub(super) fn show(&mut self, found: &Wanted, lines: Vec<DetailLine>) {
+    pub(super) fn show(&mut self, found: &DetailRequest, lines: Vec<DetailLine>) {
         if self.wanted().as_ref() == Some(found)
             && let Some(detail) = &mut self.detail
         {

@@ -4,14 +4,14 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::collect::Weight;
 use super::draw::{amount, ratio};
 use super::model::Model;
 use crate::render;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
-use crate::sampling::names::short;
 use truecount_model::number::{grouped, size};
+use truecount_record::live::Weight;
+use truecount_record::names::short;
 
 /// What only the end knows.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +105,7 @@ fn table(out: &mut dyn Write, model: &Model, top: usize) -> io::Result<()> {
         ("samples".to_owned(), Align::Right),
         (second.map_or("", name).to_owned(), Align::Right),
         ("ratio".to_owned(), Align::Right),
-        (model.by.heading().to_owned(), Align::Left),
+        (super::heading(model.by).to_owned(), Align::Left),
         (String::new(), Align::Left),
     ]);
     let percent = |weight: Weight, event: usize| {

@@ -10,16 +10,14 @@ use ratatui::buffer::Cell;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use truecount_sample::spaces::MappedFile;
 
-use super::By;
+use truecount_record::kallsyms::Kallsyms;
+use truecount_record::live::{
+    Ask, By, DetailRequest, Hit, Interval, Namer, Place, Shown, Span, Tab, Weight, Work, Worker,
+};
+
 use super::app::Front;
-use super::collect::{Hit, Interval, Place, Weight};
-use super::detail::Wanted;
 use super::draw;
-use super::model::{About, Action, EventInfo, Model, Tab};
-use super::naming::Namer;
-use super::tally::Span;
-use super::work::{Ask, Shown, Work, Worker};
-use crate::sampling::kallsyms::Kallsyms;
+use super::model::{About, Action, EventInfo, Model};
 
 fn event(name: &str) -> EventInfo {
     EventInfo {
@@ -49,7 +47,7 @@ fn interval(hits: &[(u8, u32, u64)]) -> Interval {
             event: *event,
             pid: *pid,
             tid: *pid,
-            cpu: 0,
+            cpu: Some(0),
             place: Place::Unknown(u64::from(*pid)),
             caller: None,
         };
@@ -68,7 +66,7 @@ struct Fixture {
     asks: Receiver<Ask>,
     work: Work,
     number: u64,
-    wanted: Option<Wanted>,
+    wanted: Option<DetailRequest>,
     /// Nobody finds names.
     stuck: bool,
     terminal: Terminal<TestBackend>,
@@ -414,7 +412,7 @@ fn what_waits_for_its_name_is_shown_by_file_and_comes_to_its_row_later() {
                 event: 0,
                 pid: 1,
                 tid: 1,
-                cpu: 0,
+                cpu: Some(0),
                 place: Place::File(Arc::clone(&file), offset),
                 caller: None,
             };
@@ -474,7 +472,7 @@ fn names_are_found_in_slices_of_time() {
             event: 0,
             pid: 1,
             tid: 1,
-            cpu: 0,
+            cpu: Some(0),
             place: Place::File(Arc::clone(&file), 0x10_0000 + 64 * offset),
             caller: None,
         };

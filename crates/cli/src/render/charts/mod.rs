@@ -42,8 +42,13 @@ pub(crate) enum Frame {
 impl Frame {
     /// Begins a picture of so many units; `label` is for those who do not see it.
     pub(crate) fn open(self, width: f64, height: f64, label: &str) -> String {
+        // In a page the element says by itself what it is, and a page names nothing from elsewhere.
+        let space = match self {
+            Self::File => " xmlns=\"http://www.w3.org/2000/svg\"",
+            Self::Page => "",
+        };
         let mut svg = format!(
-            "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{}\"",
+            "<svg class=\"chart\"{space} viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{}\"",
             escape(label)
         );
         if self == Self::File {
@@ -80,9 +85,14 @@ pub(crate) fn columns(
 ) {
     for tick in axis.ticks(most) {
         let x = axis.at(tick);
+        let class = if axis.scale == Scale::SymmetricLog && tick == 0.0 {
+            "zero"
+        } else {
+            "grid"
+        };
         let _ = writeln!(
             svg,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>\
+            "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>\
              <text class=\"tick\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
             escape(&label(tick))
         );
@@ -97,7 +107,9 @@ mod tests {
     fn a_picture_alone_brings_both_colour_schemes() {
         let alone = Frame::File.open(100.0, 50.0, "a<b");
         assert!(alone.contains("prefers-color-scheme:dark") && alone.contains("a&lt;b"));
-        assert!(!Frame::Page.open(100.0, 50.0, "x").contains("<style>"));
+        assert!(alone.contains("xmlns"));
+        let inside = Frame::Page.open(100.0, 50.0, "x");
+        assert!(!inside.contains("<style>") && !inside.contains("http"));
         // Every colour that the rules name is there, in both schemes.
         for part in STYLE.split("var(--").skip(1) {
             let name = part.split(')').next().unwrap_or_default();

@@ -101,6 +101,7 @@ pub(super) fn execute(
         missing,
         executed: Executed {
             uncounted: outcome.totals.uncounted,
+            unseen_writes: outcome.totals.unseen_writes,
             outlived: alive.len(),
             blocks: outcome.blocks,
             times: outcome.times,

@@ -3,9 +3,11 @@
 use truecount_perf::probe::{Root, cpu};
 use truecount_sample::writer::WriterFeatures;
 
-use crate::sampling::Chosen;
+use crate::Chosen;
 
-pub(super) fn describe(chosen: &Chosen, command_line: Vec<String>) -> WriterFeatures {
+/// The features of a recording of these events: this machine, and the command line that made it.
+#[must_use]
+pub fn describe(chosen: &Chosen, command_line: Vec<String>) -> WriterFeatures {
     let root = Root::system();
     let cpu = cpu::describe(&root);
     let online = root.online_cpus().map_or(0, |c| c.len() as u32);

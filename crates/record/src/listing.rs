@@ -8,7 +8,7 @@ use super::names::{base_name, short};
 
 /// A line of the listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CodeLine {
+pub enum CodeLine {
     /// What follows comes from this source line.
     Source {
         /// `file:line`, and the inlined function.
@@ -16,31 +16,32 @@ pub(crate) enum CodeLine {
         /// Its text, where the file is on this machine.
         text: String,
     },
+    /// An instruction.
     Instruction {
         /// Offset in the file.
         address: u64,
+        /// In the syntax of its vendor.
         text: String,
     },
 }
 
 /// A function's code: where it is, and up to where it must be shown.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Function<'a> {
-    pub(crate) file: &'a MappedFile,
-    pub(crate) name: &'a str,
+pub struct Function<'a> {
+    /// The file with its code.
+    pub file: &'a MappedFile,
+    /// Its name.
+    pub name: &'a str,
     /// Offset in the file of its first instruction.
-    pub(crate) start: u64,
+    pub start: u64,
     /// The last instruction that has samples.
-    pub(crate) last: u64,
+    pub last: u64,
 }
 
 /// Instructions from a function's start to its end: to the next symbol, at least past the last sample.
 ///
 /// The error is one line that says why there are none.
-pub(crate) fn listing(
-    symbols: &mut Symbols,
-    function: Function<'_>,
-) -> Result<Vec<CodeLine>, String> {
+pub fn listing(symbols: &mut Symbols, function: Function<'_>) -> Result<Vec<CodeLine>, String> {
     let mut out = Vec::new();
     let mut source = None;
     let mut text = SourceText::default();
@@ -73,7 +74,7 @@ pub(crate) fn listing(
 }
 
 /// Whether a symbol is the function, by its full or its short name.
-pub(crate) fn is_it(symbol: &str, name: &str) -> bool {
+pub fn is_it(symbol: &str, name: &str) -> bool {
     symbol == name || short(symbol) == name
 }
 

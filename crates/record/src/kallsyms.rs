@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 
 /// The functions of the kernel, by address.
 #[derive(Debug, Default)]
-pub(crate) struct Kallsyms {
+pub struct Kallsyms {
     text: String,
     /// Address, start of the name in `text`, its length, and the length of the module's name behind it.
     symbols: Vec<(u64, u32, u16, u16)>,
@@ -16,16 +16,18 @@ pub(crate) struct Kallsyms {
 
 /// A function and its module, and how far into it an address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct KernelSymbol<'a> {
-    pub(crate) name: &'a str,
+pub struct KernelSymbol<'a> {
+    /// Its name.
+    pub name: &'a str,
     /// Empty for the kernel itself.
-    pub(crate) module: &'a str,
-    pub(crate) offset: u64,
+    pub module: &'a str,
+    /// Distance from its start.
+    pub offset: u64,
 }
 
 impl Kallsyms {
     /// Those of the running kernel, or in one line why there are none.
-    pub(crate) fn of_this_machine() -> Result<Self, String> {
+    pub fn of_this_machine() -> Result<Self, String> {
         let path = "/proc/kallsyms";
         let file = std::fs::File::open(path).map_err(|e| format!("{path}: {e}"))?;
         let this = Self::read(io::BufReader::new(file)).map_err(|e| format!("{path}: {e}"))?;
@@ -88,12 +90,12 @@ impl Kallsyms {
     }
 
     /// The address of the kernel's text.
-    pub(crate) fn start(&self) -> Option<u64> {
+    pub fn start(&self) -> Option<u64> {
         self.start
     }
 
     /// The function that an address is in.
-    pub(crate) fn find(&self, address: u64) -> Option<KernelSymbol<'_>> {
+    pub fn find(&self, address: u64) -> Option<KernelSymbol<'_>> {
         let after = self.symbols.partition_point(|s| s.0 <= address);
         let (start, at, length, module) = *self.symbols.get(after.checked_sub(1)?)?;
         let at = at as usize;

@@ -5,36 +5,25 @@ use std::sync::Arc;
 
 use truecount_sample::spaces::MappedFile;
 
-use super::collect::{Place, Weight};
-use super::model::{DetailLine, Tab};
-use super::naming::{Key, Namer};
+use super::naming::Namer;
 use super::sampled::{Part, Summed};
-use super::tally::Span;
-use crate::sampling::listing::{CodeLine, Function, listing};
-use crate::sampling::names::short;
+use super::types::{DetailLine, DetailRequest, Key, Place, Tab, Weight};
+use crate::listing::{CodeLine, Function, listing};
+use crate::names::short;
 
 /// The code that was decoded for the row that is open: it does not change.
 #[derive(Default)]
-pub(super) struct CodeCache(Option<(CodeId, Result<Vec<CodeLine>, String>)>);
+pub struct CodeCache(Option<(CodeId, Result<Vec<CodeLine>, String>)>);
 
 /// File, start and last sample of a function.
 type CodeId = (Arc<MappedFile>, u64, u64);
 
-/// What is to be shown of a row: of this event and time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) key: Key,
-    pub(super) tab: Tab,
-    pub(super) event: usize,
-    pub(super) span: Span,
-}
-
 /// The lines of a row's detail.
-pub(super) fn lines(
+pub fn lines(
     sampled: &Summed,
     namer: &mut Namer,
     cache: &mut CodeCache,
-    wanted: &Wanted,
+    wanted: &DetailRequest,
 ) -> Vec<DetailLine> {
     let (tab, event, span) = (wanted.tab, wanted.event, wanted.span);
     let parts = sampled.parts_of(&wanted.key);

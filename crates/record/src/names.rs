@@ -7,18 +7,22 @@ use super::kallsyms::Kallsyms;
 
 /// A function at a place; several at one place are inlined into each other, innermost first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Named {
-    pub(crate) function: String,
-    pub(crate) file: Option<String>,
-    pub(crate) line: Option<u32>,
-    pub(crate) dso: String,
+pub struct Named {
+    /// Its name.
+    pub function: String,
+    /// Its source file, when known.
+    pub file: Option<String>,
+    /// Its line there.
+    pub line: Option<u32>,
+    /// Last part of the path of the program or library; `[kernel]` and the like.
+    pub dso: String,
     /// Not the function of the symbol table, but inlined into it.
-    pub(crate) inlined: bool,
+    pub inlined: bool,
 }
 
 impl Named {
     /// A place of which no more than this is known.
-    pub(crate) fn plain(function: String, dso: &str) -> Self {
+    pub fn plain(function: String, dso: &str) -> Self {
         Self {
             function,
             file: None,
@@ -29,13 +33,13 @@ impl Named {
     }
 
     /// `function (inlined)`.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         let inlined = if self.inlined { " (inlined)" } else { "" };
         format!("{}{inlined}", self.function)
     }
 
     /// `file:line function`.
-    pub(crate) fn source_line(&self) -> String {
+    pub fn source_line(&self) -> String {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => format!("{}:{line} {}", base_name(file), self.function),
             _ => format!("(no source line) {}", self.function),
@@ -44,7 +48,7 @@ impl Named {
 }
 
 /// The functions at an offset of a file; empty when nothing is known. The caller keeps the answer.
-pub(crate) fn in_file(symbols: &mut Symbols, file: &MappedFile, offset: u64) -> Vec<Named> {
+pub fn in_file(symbols: &mut Symbols, file: &MappedFile, offset: u64) -> Vec<Named> {
     let Location { frames, .. } = symbols.locate_once(file, offset);
     let last = frames.len().saturating_sub(1);
     let dso = base_name(&file.path);
@@ -62,7 +66,7 @@ pub(crate) fn in_file(symbols: &mut Symbols, file: &MappedFile, offset: u64) -> 
 }
 
 /// The function at an address of the running kernel.
-pub(crate) fn in_kernel(kernel: &Kallsyms, address: u64) -> Option<Named> {
+pub fn in_kernel(kernel: &Kallsyms, address: u64) -> Option<Named> {
     let found = kernel.find(address)?;
     let dso = if found.module.is_empty() {
         "[kernel]".to_owned()
@@ -73,12 +77,12 @@ pub(crate) fn in_kernel(kernel: &Kallsyms, address: u64) -> Option<Named> {
 }
 
 /// The last part of a path.
-pub(crate) fn base_name(path: &str) -> &str {
+pub fn base_name(path: &str) -> &str {
     path.rsplit('/').find(|p| !p.is_empty()).unwrap_or(path)
 }
 
 /// A C++ or Rust name without template arguments and parameter lists, for people: the full one is in the JSON.
-pub(crate) fn short(name: &str) -> String {
+pub fn short(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut depth = 0usize;
     let mut closing = Vec::new();

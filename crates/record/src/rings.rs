@@ -11,7 +11,7 @@ use truecount_run::{Error, ErrorKind};
 
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// A process that stands before its `execve`.
     NewProcess(i32),
     /// A running process.
@@ -23,21 +23,22 @@ pub(crate) enum Scope {
 }
 
 /// Open events, not yet enabled.
-pub(crate) struct Opened {
+pub struct Opened {
     /// At least one; the first is of the first event.
-    pub(crate) counters: Vec<Counter>,
-    pub(crate) rings: Vec<Ring>,
+    pub counters: Vec<Counter>,
+    /// One per CPU (and thread).
+    pub rings: Vec<Ring>,
     /// Per event, the ids that its samples carry.
-    pub(crate) ids: Vec<Vec<u64>>,
+    pub ids: Vec<Vec<u64>>,
 }
 
-pub(crate) fn refused(error: &truecount_perf::Error) -> Error {
+pub fn refused(error: &truecount_perf::Error) -> Error {
     Error::new(ErrorKind::Setup, error.reason().to_owned()).hint(error.hint().to_owned())
 }
 
 impl Opened {
     /// Opens all events on all CPUs of the scope.
-    pub(crate) fn open(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Error> {
+    pub fn open(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Error> {
         let kernel = linux();
         let root = Root::system();
         let cpus = match scope {
@@ -114,14 +115,22 @@ impl Opened {
         })
     }
 
-    pub(crate) fn enable(&self) -> Result<(), Error> {
+    /// Begins to sample.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn enable(&self) -> Result<(), Error> {
         self.counters
             .iter()
             .try_for_each(Counter::enable)
             .map_err(|e| refused(&e))
     }
 
-    pub(crate) fn disable(&self) -> Result<(), Error> {
+    /// Stops.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn disable(&self) -> Result<(), Error> {
         self.counters
             .iter()
             .try_for_each(Counter::disable)
@@ -129,7 +138,7 @@ impl Opened {
     }
 
     /// Records lost until now: those that the rings tell of, or those that newer kernels tell on reading.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         let told: u64 = self
             .rings
             .iter()

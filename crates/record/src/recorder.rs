@@ -8,20 +8,24 @@ use truecount_sample::abi::record as rt;
 use truecount_sample::writer::{PerfDataWriter, SideRecords, WriterEvent, WriterFeatures};
 
 use super::existing;
-use crate::sampling::{Chosen, Opened, Scope};
+use crate::{Chosen, Opened, Scope};
 use truecount_run::{Error, ErrorKind};
 
 /// How the recording went.
 #[derive(Debug, Default)]
-pub(super) struct Summary {
-    pub(super) samples: u64,
-    pub(super) lost: u64,
-    pub(super) throttled: u64,
-    pub(super) bytes: u64,
+pub struct Summary {
+    /// Samples in the file.
+    pub samples: u64,
+    /// Records that were lost because a ring was full.
+    pub lost: u64,
+    /// How often the kernel throttled sampling.
+    pub throttled: u64,
+    /// Bytes of records.
+    pub bytes: u64,
 }
 
 /// An open recording.
-pub(super) struct Recorder {
+pub struct Recorder {
     opened: Opened,
     out: PerfDataWriter<BufWriter<File>>,
     path: PathBuf,
@@ -30,12 +34,11 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn open(
-        chosen: &Chosen,
-        scope: &Scope,
-        ring_mib: u32,
-        path: &Path,
-    ) -> Result<Self, Error> {
+    /// Opens the events and the file, and writes what was there before: running processes, the kernel's modules.
+    ///
+    /// # Errors
+    /// What the kernel refuses, or the file cannot be written.
+    pub fn open(chosen: &Chosen, scope: &Scope, ring_mib: u32, path: &Path) -> Result<Self, Error> {
         let opened = Opened::open(chosen, scope, ring_mib)?;
         let sample_type = opened
             .counters
@@ -82,7 +85,7 @@ impl Recorder {
     }
 
     /// Empties all rings into the file.
-    pub(super) fn drain(&mut self) -> Result<(), Error> {
+    pub fn drain(&mut self) -> Result<(), Error> {
         let mut any = false;
         for ring in &mut self.opened.rings {
             // Not more than was there at the beginning: a busy CPU would keep the others waiting.
@@ -112,7 +115,7 @@ impl Recorder {
     }
 
     /// Stops, empties the rings a last time, and completes the file.
-    pub(super) fn finish(mut self, features: &WriterFeatures) -> Result<Summary, Error> {
+    pub fn finish(mut self, features: &WriterFeatures) -> Result<Summary, Error> {
         self.opened.disable()?;
         self.drain()?;
         let lost = self.opened.lost();

@@ -4,20 +4,11 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::collect::Weight;
+use super::types::{Span, Weight};
 
 /// The sums of a row, per event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Sums(Box<[(Weight, Weight)]>);
-
-/// Which of the sums.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Span {
-    /// The last interval.
-    Last,
-    /// Since the start.
-    Total,
-}
+pub struct Sums(Box<[(Weight, Weight)]>);
 
 impl Sums {
     fn new(events: usize) -> Self {
@@ -25,7 +16,7 @@ impl Sums {
     }
 
     /// The sum of an event.
-    pub(super) fn get(&self, event: usize, span: Span) -> Weight {
+    pub fn get(&self, event: usize, span: Span) -> Weight {
         let (last, total) = self.0.get(event).copied().unwrap_or_default();
         match span {
             Span::Last => last,
@@ -60,7 +51,7 @@ impl Sums {
 
 /// Sums by key.
 #[derive(Debug, Clone)]
-pub(super) struct Tally<K> {
+pub struct Tally<K> {
     rows: HashMap<K, Sums>,
     others: Sums,
     /// Rows that were added to `others`.
@@ -71,7 +62,7 @@ pub(super) struct Tally<K> {
 
 impl<K: Hash + Eq> Tally<K> {
     /// At most `limit` rows.
-    pub(super) fn new(events: usize, limit: usize) -> Self {
+    pub fn new(events: usize, limit: usize) -> Self {
         Self {
             rows: HashMap::new(),
             others: Sums::new(events),
@@ -82,22 +73,23 @@ impl<K: Hash + Eq> Tally<K> {
     }
 
     /// The same, without rows.
-    pub(super) fn anew(&self) -> Self {
+    pub fn anew(&self) -> Self {
         Self::new(self.events, self.limit)
     }
 
     /// A new interval begins.
-    pub(super) fn next(&mut self) {
+    pub fn next(&mut self) {
         self.rows.values_mut().for_each(Sums::next);
         self.others.next();
     }
 
-    pub(super) fn add(&mut self, key: K, event: usize, weight: Weight) {
+    /// Adds to a row, now and in all.
+    pub fn add(&mut self, key: K, event: usize, weight: Weight) {
         self.add_pair(key, event, (weight, weight));
     }
 
     /// Adds to the last interval and, mostly more, to the total.
-    pub(super) fn add_pair(&mut self, key: K, event: usize, weights: (Weight, Weight)) {
+    pub fn add_pair(&mut self, key: K, event: usize, weights: (Weight, Weight)) {
         if self.rows.len() >= self.limit && !self.rows.contains_key(&key) {
             self.fold();
         }
@@ -108,7 +100,7 @@ impl<K: Hash + Eq> Tally<K> {
     }
 
     /// What belongs to no row.
-    pub(super) fn add_other(&mut self, event: usize, weights: (Weight, Weight)) {
+    pub fn add_other(&mut self, event: usize, weights: (Weight, Weight)) {
         self.others.add(event, weights);
     }
 
@@ -141,7 +133,8 @@ impl<K: Hash + Eq> Tally<K> {
         });
     }
 
-    pub(super) fn rows(&self) -> impl Iterator<Item = (&K, &Sums)> {
+    /// The rows.
+    pub fn rows(&self) -> impl Iterator<Item = (&K, &Sums)> {
         self.rows.iter()
     }
 
@@ -150,17 +143,18 @@ impl<K: Hash + Eq> Tally<K> {
         self.rows.len()
     }
 
-    pub(super) fn others(&self) -> &Sums {
+    /// What belongs to no row.
+    pub fn others(&self) -> &Sums {
         &self.others
     }
 
     /// Rows that were added up in "others".
-    pub(super) fn folded(&self) -> u64 {
+    pub fn folded(&self) -> u64 {
         self.folded
     }
 
     /// The sum of all rows.
-    pub(super) fn all(&self, event: usize, span: Span) -> Weight {
+    pub fn all(&self, event: usize, span: Span) -> Weight {
         let mut sum = self.others.get(event, span);
         for sums in self.rows.values() {
             sum.add(sums.get(event, span));

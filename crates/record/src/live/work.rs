@@ -6,24 +6,26 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::By;
-use super::collect::Interval;
-use super::detail::{self, CodeCache, Wanted};
-use super::live::Live;
-use super::model::{DetailLine, OwnCost};
+use super::detail::{self, CodeCache};
 use super::naming::Namer;
 use super::own::Own;
+use super::running::Live;
 use super::sampled::{Sampled, Summed};
-use super::screen::Bell;
-use crate::failure::Failure;
-use crate::sampling::procfs;
+use super::types::{By, DetailLine, DetailRequest, Interval, OwnCost};
+use crate::procfs;
+use truecount_run::Error;
+
+/// Tells that something is ready.
+pub type Bell = Box<dyn Fn() + Send>;
 
 /// The sums, and what finds names.
-pub(super) struct Work {
-    pub(super) summed: Summed,
-    pub(super) cost: OwnCost,
+pub struct Work {
+    /// The sums.
+    pub summed: Summed,
+    /// What this itself cost in the last interval.
+    pub cost: OwnCost,
     /// The process that was watched has ended.
-    pub(super) ended: bool,
+    pub ended: bool,
     namer: Namer,
     code: CodeCache,
     own: Own,
@@ -31,7 +33,9 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn new(namer: Namer, by: By, events: usize, pid: Option<i32>) -> Self {
+    /// Nothing yet, for so many events; `pid` is the process that is watched, if it is one.
+    #[must_use]
+    pub fn new(namer: Namer, by: By, events: usize, pid: Option<i32>) -> Self {
         Self {
             summed: Summed::new(by, events),
             cost: OwnCost::default(),
@@ -44,17 +48,18 @@ impl Work {
     }
 
     /// Adds what was sampled, under names that are known.
-    pub(super) fn add(&mut self, interval: &Interval) {
+    pub fn add(&mut self, interval: &Interval) {
         self.summed.add(interval, &mut self.namer);
         self.cost = self.own.look();
     }
 
     /// Finds names until it is that late; `true`: some were found.
-    pub(super) fn find_names(&mut self, until: Option<Instant>) -> bool {
+    pub fn find_names(&mut self, until: Option<Instant>) -> bool {
         self.summed.find_names(&mut self.namer, until)
     }
 
-    pub(super) fn look_at_process(&mut self) {
+    /// Notes whether the watched process has ended.
+    pub fn look_at_process(&mut self) {
         if let Some(pid) = self.pid
             && !self.ended
         {
@@ -62,43 +67,50 @@ impl Work {
         }
     }
 
-    pub(super) fn detail(&mut self, wanted: &Wanted) -> Vec<DetailLine> {
+    /// The lines of a row.
+    pub fn detail(&mut self, wanted: &DetailRequest) -> Vec<DetailLine> {
         detail::lines(&self.summed, &mut self.namer, &mut self.code, wanted)
     }
 }
 
 /// What the screen asks for.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub enum Ask {
     /// Sums begin anew. The number tells tables of before from those after.
     Restart(By, u64),
     /// The lines of this row, now and after each interval; `None`: of no row.
-    Detail(Option<Wanted>),
+    Detail(Option<DetailRequest>),
     /// No new intervals, or again.
     Pause(bool),
 }
 
 /// What is ready.
 #[derive(Debug, Default)]
-pub(super) struct Ready {
-    pub(super) table: Option<Shown>,
-    pub(super) detail: Option<(Wanted, Vec<DetailLine>)>,
-    pub(super) trouble: Option<Failure>,
+pub struct Ready {
+    /// A newer table.
+    pub table: Option<Shown>,
+    /// Lines of a row, and of which.
+    pub detail: Option<(DetailRequest, Vec<DetailLine>)>,
+    /// Why there will be no more.
+    pub trouble: Option<Error>,
 }
 
 /// A table, and what belongs to it.
 #[derive(Debug)]
-pub(super) struct Shown {
-    pub(super) sampled: Sampled,
+pub struct Shown {
+    /// The rows.
+    pub sampled: Sampled,
     /// Of the last [`Ask::Restart`].
-    pub(super) number: u64,
-    pub(super) cost: OwnCost,
-    pub(super) ended: bool,
+    pub number: u64,
+    /// What sampling and naming themselves cost.
+    pub cost: OwnCost,
+    /// The process that was watched has ended.
+    pub ended: bool,
 }
 
 /// Where results lie until the screen takes them. Only moves are done while it is locked.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub struct Desk {
     ready: Mutex<Ready>,
 }
 
@@ -107,16 +119,18 @@ impl Desk {
         put(&mut self.ready.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(super) fn place(&self, table: Shown) {
+    /// Puts a table there.
+    pub fn place(&self, table: Shown) {
         self.put(|ready| ready.table = Some(table));
     }
 
-    pub(super) fn place_detail(&self, of: Wanted, lines: Vec<DetailLine>) {
+    /// Puts the lines of a row there.
+    pub fn place_detail(&self, of: DetailRequest, lines: Vec<DetailLine>) {
         self.put(|ready| ready.detail = Some((of, lines)));
     }
 
     /// What is ready; while the screen stands still the table stays here.
-    pub(super) fn take(&self, paused: bool) -> Ready {
+    pub fn take(&self, paused: bool) -> Ready {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         let table = if paused { None } else { ready.table.take() };
         Ready {
@@ -128,14 +142,15 @@ impl Desk {
 }
 
 /// The screen's end of the thread that works.
-pub(super) struct Worker {
-    pub(super) desk: Arc<Desk>,
+pub struct Worker {
+    /// Where results are.
+    pub desk: Arc<Desk>,
     asks: Sender<Ask>,
 }
 
 impl Worker {
     /// Starts the thread. It ends when this is dropped and it has done what it is at: nobody waits for that.
-    pub(super) fn start(
+    pub fn start(
         live: Live,
         work: impl FnOnce() -> Work + Send + 'static,
         every: Duration,
@@ -162,13 +177,14 @@ impl Worker {
     }
 
     /// A worker whose asks nobody answers yet.
-    pub(super) fn unattended() -> (Self, Receiver<Ask>) {
+    pub fn unattended() -> (Self, Receiver<Ask>) {
         let (asks, received) = channel();
         let desk = Arc::default();
         (Self { desk, asks }, received)
     }
 
-    pub(super) fn ask(&self, ask: Ask) {
+    /// Asks for something.
+    pub fn ask(&self, ask: Ask) {
         // A thread that has ended has left on the desk why.
         let _ = self.asks.send(ask);
     }
@@ -182,7 +198,7 @@ struct Thread {
     desk: Arc<Desk>,
     number: u64,
     paused: bool,
-    wanted: Option<Wanted>,
+    wanted: Option<DetailRequest>,
 }
 
 /// So long names are looked for before anything else is: what is asked, what was sampled, what can be shown.
@@ -217,8 +233,8 @@ impl Thread {
                 match self.live.take() {
                     Ok(interval) => self.work.add(&interval),
                     Err(trouble) => {
-                        self.desk.put(|ready| ready.trouble = Some(trouble.into()));
-                        self.bell.ring();
+                        self.desk.put(|ready| ready.trouble = Some(trouble));
+                        (self.bell)();
                         return;
                     }
                 }
@@ -258,14 +274,14 @@ impl Thread {
             cost: self.work.cost,
             ended: self.work.ended,
         });
-        self.bell.ring();
+        (self.bell)();
     }
 
     fn detail(&mut self) {
         if let Some(wanted) = &self.wanted {
             let lines = self.work.detail(wanted);
             self.desk.place_detail(wanted.clone(), lines);
-            self.bell.ring();
+            (self.bell)();
         }
     }
 }

@@ -9,69 +9,16 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use truecount_sample::abi::{context, record as rt};
 use truecount_sample::live::LiveSpaces;
-use truecount_sample::spaces::{MappedFile, is_kernel_address};
+use truecount_sample::spaces::is_kernel_address;
 use truecount_sample::{Body, Sample, SampleLayout, split_record};
 
-use crate::sampling::procfs;
+use super::types::{Hit, Interval, Place, Weight};
+use crate::procfs;
 
 /// Different samples that are told apart between two looks.
 const MAX_HITS: usize = 1 << 17;
 /// How often the mappings of a process are read again because an address is in none of them.
 const RELOAD: Duration = Duration::from_secs(1);
-
-/// A place in code, independent of where it was loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Place {
-    /// Offset in a file.
-    File(Arc<MappedFile>, u64),
-    /// An address of the kernel.
-    Kernel(u64),
-    /// An address that belongs to no known mapping.
-    Unknown(u64),
-}
-
-/// What equal samples have in common.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Hit {
-    pub(super) event: u8,
-    pub(super) pid: u32,
-    pub(super) tid: u32,
-    pub(super) cpu: u32,
-    pub(super) place: Place,
-    /// Where the function was called.
-    pub(super) caller: Option<Place>,
-}
-
-/// How much fell there.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Weight {
-    pub(super) samples: u64,
-    /// Events that the samples stand for: their periods, summed.
-    pub(super) events: u64,
-}
-
-impl Weight {
-    pub(super) fn add(&mut self, more: Self) {
-        self.samples = self.samples.saturating_add(more.samples);
-        self.events = self.events.saturating_add(more.events);
-    }
-}
-
-/// What was sampled between two looks.
-#[derive(Debug, Default)]
-pub(super) struct Interval {
-    pub(super) time: Duration,
-    pub(super) hits: FxHashMap<Hit, Weight>,
-    /// Per event: samples that are in no hit, because there were too many different ones.
-    pub(super) crowded: Vec<Weight>,
-    /// Names of the threads in `hits`, and of their processes.
-    pub(super) names: FxHashMap<u32, Arc<str>>,
-    /// Records that the kernel dropped because a ring was full.
-    pub(super) lost: u64,
-    pub(super) throttled: u64,
-    /// Records that could not be understood.
-    pub(super) broken: u64,
-}
 
 struct Pending {
     time: u64,
@@ -80,7 +27,7 @@ struct Pending {
 }
 
 /// Takes records, gives intervals.
-pub(super) struct Collector {
+pub struct Collector {
     layout: SampleLayout,
     events: FxHashMap<u64, u8>,
     /// Of each event, for samples that do not say it.
@@ -98,7 +45,7 @@ pub(super) struct Collector {
 
 impl Collector {
     /// `ids`: per event, the ids that its samples carry; `periods`: per event, its fixed period (or 1).
-    pub(super) fn new(layout: SampleLayout, ids: &[Vec<u64>], periods: Vec<u64>) -> Self {
+    pub fn new(layout: SampleLayout, ids: &[Vec<u64>], periods: Vec<u64>) -> Self {
         let mut events = FxHashMap::default();
         for (event, ids) in ids.iter().enumerate() {
             let event = u8::try_from(event).unwrap_or(u8::MAX);
@@ -123,7 +70,7 @@ impl Collector {
     }
 
     /// Takes one record, header and body.
-    pub(super) fn push(&mut self, record: &[u8]) {
+    pub fn push(&mut self, record: &[u8]) {
         let decoded = split_record(record).ok().and_then(|(raw, _)| {
             let (_, id) = raw.decode(&self.layout)?;
             Some(id.time.unwrap_or(self.newest))
@@ -144,13 +91,13 @@ impl Collector {
 
     /// All rings have been read. What is as old as the round before cannot be preceded by anything unread: a record
     /// that old was written before this round began, so it has been read now, from whatever ring.
-    pub(super) fn end_round(&mut self) {
+    pub fn end_round(&mut self) {
         let safe = std::mem::replace(&mut self.before, self.newest);
         self.process(safe);
     }
 
     /// All that came is processed: sampling has stopped.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.process(u64::MAX);
     }
 
@@ -222,7 +169,7 @@ impl Collector {
             event,
             pid,
             tid,
-            cpu: sample.id.cpu.unwrap_or(0),
+            cpu: sample.id.cpu,
             place,
             caller,
         };
@@ -283,7 +230,7 @@ impl Collector {
     }
 
     /// What came since the last look.
-    pub(super) fn take(&mut self) -> Interval {
+    pub fn take(&mut self) -> Interval {
         let now = Instant::now();
         let time = now.duration_since(std::mem::replace(&mut self.since, now));
         self.spaces.forget_ended();
@@ -400,9 +347,24 @@ mod tests {
         let interval = c.take();
         let (hit, weight) = interval.hits.iter().next().unwrap();
         assert!(matches!(&hit.place, Place::File(f, 0x10) if f.path == "/bin/p"));
-        assert_eq!((hit.event, hit.cpu, hit.pid), (1, 1, PID));
+        assert_eq!((hit.event, hit.cpu, hit.pid), (1, Some(1), PID));
         assert_eq!((weight.samples, weight.events), (2, 10));
         assert_eq!(interval.names.get(&PID).map(|n| &**n), Some("prog"));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_told_is_not_cpu_0() {
+        let layout = SampleLayout {
+            sample_type: TYPE & !st::CPU,
+            sample_id_all: true,
+            ..SampleLayout::default()
+        };
+        let mut c = Collector::new(layout, &[vec![10]], vec![1]);
+        c.push(&record(rt::SAMPLE, 2, &[10, 0x1010, two(PID, PID), 5, 1]));
+        c.finish();
+        let interval = c.take();
+        let hit = interval.hits.keys().next().unwrap();
+        assert_eq!((hit.pid, hit.cpu), (PID, None));
     }
 
     #[test]

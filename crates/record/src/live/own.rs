@@ -3,16 +3,16 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use super::model::OwnCost;
+use super::types::OwnCost;
 
 /// Measures from one look to the next.
-pub(super) struct Own {
+pub struct Own {
     since: Instant,
     cpu: Duration,
 }
 
 impl Own {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             since: Instant::now(),
             cpu: cpu_time(),
@@ -20,7 +20,7 @@ impl Own {
     }
 
     /// The cost since the last look.
-    pub(super) fn look(&mut self) -> OwnCost {
+    pub fn look(&mut self) -> OwnCost {
         let (now, cpu) = (Instant::now(), cpu_time());
         let wall = now.duration_since(self.since).as_secs_f64();
         let used = cpu.saturating_sub(self.cpu).as_secs_f64();
@@ -33,7 +33,7 @@ impl Own {
 }
 
 /// CPU time of all threads, user and system.
-pub(super) fn cpu_time() -> Duration {
+pub fn cpu_time() -> Duration {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: a valid place for the result, zeroed plain data; this clock always exists.
     let time = unsafe {
@@ -45,7 +45,7 @@ pub(super) fn cpu_time() -> Duration {
 }
 
 /// Gives freed memory back to the system; the resident memory that remains.
-pub(super) fn give_back() -> u64 {
+pub fn give_back() -> u64 {
     // The C library keeps what is freed between pieces that are in use.
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim has no requirements.
@@ -56,7 +56,7 @@ pub(super) fn give_back() -> u64 {
 }
 
 /// Resident memory in bytes (`VmRSS` of proc(5)).
-pub(super) fn resident() -> u64 {
+pub fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
     let kib = line.and_then(|l| l.split_ascii_whitespace().next()?.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! The thread that empties the rings while the screen is drawn and names are looked up.
+//! The thread that empties the rings while names are looked up and the rest is done.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use truecount_sample::{EventAttr, SampleLayout};
 
-use super::collect::{Collector, Interval};
-use crate::sampling::{Chosen, Opened, Scope};
+use super::collect::Collector;
+use super::types::Interval;
+use crate::{Chosen, Opened, Scope};
 use truecount_run::{Error, ErrorKind};
 
 /// How often the rings are emptied. Two MiB hold more than a second of 4,000 samples a second with call chains.
@@ -21,7 +22,7 @@ struct State {
 }
 
 /// Sampling that is under way.
-pub(super) struct Live {
+pub struct Live {
     state: Arc<Mutex<State>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -34,7 +35,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl Live {
     /// Opens and enables the events, and begins to empty their rings.
-    pub(super) fn start(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Error> {
+    pub fn start(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Error> {
         let opened = Opened::open(chosen, scope, ring_mib)?;
         let attr = opened
             .counters
@@ -76,7 +77,7 @@ impl Live {
     }
 
     /// What was sampled since the last call.
-    pub(super) fn take(&mut self) -> Result<Interval, Error> {
+    pub fn take(&mut self) -> Result<Interval, Error> {
         let mut state = lock(&self.state);
         state.drain();
         let interval = checked(state)?;
@@ -85,7 +86,7 @@ impl Live {
     }
 
     /// Stops, and gives the rest.
-    pub(super) fn finish(mut self) -> Result<Interval, Error> {
+    pub fn finish(mut self) -> Result<Interval, Error> {
         self.stop_thread();
         let mut state = lock(&self.state);
         state.opened.disable()?;

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use super::By;
-use super::collect::{Hit, Interval, Place, Weight};
-use super::naming::{Key, Namer};
+use super::naming::Namer;
 use super::tally::{Sums, Tally};
-use crate::sampling::names::base_name;
+use super::types::{By, Hit, Interval, Key, Place, Weight};
+use crate::names::base_name;
 
 /// Rows that are told apart.
 const MAX_ROWS: usize = 1 << 14;
@@ -21,7 +20,7 @@ const MAX_WAITING: usize = 1 << 16;
 
 /// What a row is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Part {
+pub enum Part {
     /// Of a function or line: its instructions.
     Place(Place),
     /// Of a function or line: who called the function.
@@ -32,21 +31,26 @@ pub(super) enum Part {
 
 /// The rows, and how they were obtained: all that the table on the screen needs.
 #[derive(Debug, Clone)]
-pub(super) struct Sampled {
-    pub(super) by: By,
-    pub(super) rows: Tally<Key>,
+pub struct Sampled {
+    /// What the rows are.
+    pub by: By,
+    /// The rows.
+    pub rows: Tally<Key>,
     /// The last interval, and all since the start.
-    pub(super) time: (Duration, Duration),
-    pub(super) lost: u64,
-    pub(super) throttled: u64,
-    pub(super) broken: u64,
+    pub time: (Duration, Duration),
+    /// Records that were lost because a ring was full.
+    pub lost: u64,
+    /// How often the kernel throttled sampling.
+    pub throttled: u64,
+    /// Records that could not be understood.
+    pub broken: u64,
     /// Places whose names are still to be found.
-    pub(super) waiting: usize,
+    pub waiting: usize,
 }
 
 /// The rows, and what they are made of.
 #[derive(Debug)]
-pub(super) struct Summed {
+pub struct Summed {
     table: Sampled,
     parts: Tally<(Key, Part)>,
     /// What waits for names, with its row where that needs none; of the last interval, and in all.
@@ -54,7 +58,9 @@ pub(super) struct Summed {
 }
 
 impl Sampled {
-    pub(super) fn new(by: By, events: usize) -> Self {
+    /// Without rows, for so many events.
+    #[must_use]
+    pub fn new(by: By, events: usize) -> Self {
         Self {
             by,
             rows: Tally::new(events, MAX_ROWS),
@@ -67,7 +73,7 @@ impl Sampled {
     }
 
     /// Without rows, with the losses that there were.
-    pub(super) fn anew(&self, by: By) -> Self {
+    pub fn anew(&self, by: By) -> Self {
         Self {
             by,
             rows: self.rows.anew(),
@@ -79,7 +85,9 @@ impl Sampled {
 }
 
 impl Summed {
-    pub(super) fn new(by: By, events: usize) -> Self {
+    /// Without rows, for so many events.
+    #[must_use]
+    pub fn new(by: By, events: usize) -> Self {
         Self {
             table: Sampled::new(by, events),
             parts: Tally::new(events, MAX_DETAILS),
@@ -88,7 +96,7 @@ impl Summed {
     }
 
     /// Begins anew, with the losses that there were.
-    pub(super) fn restart(&mut self, by: By) {
+    pub fn restart(&mut self, by: By) {
         self.table = self.table.anew(by);
         self.parts = self.parts.anew();
         self.waiting = FxHashMap::default();
@@ -96,7 +104,7 @@ impl Summed {
 
     /// Adds an interval, which becomes the last. Only names that are known are used: the rest is for
     /// [`Summed::find_names`].
-    pub(super) fn add(&mut self, interval: &Interval, namer: &mut Namer) {
+    pub fn add(&mut self, interval: &Interval, namer: &mut Namer) {
         let table = &mut self.table;
         table.rows.next();
         self.parts.next();
@@ -131,7 +139,7 @@ impl Summed {
     }
 
     /// Finds names, those with most samples first, until it is that late, but at least one; `true`: some were found.
-    pub(super) fn find_names(&mut self, namer: &mut Namer, until: Option<Instant>) -> bool {
+    pub fn find_names(&mut self, namer: &mut Namer, until: Option<Instant>) -> bool {
         if self.waiting.is_empty() {
             return false;
         }
@@ -177,7 +185,7 @@ impl Summed {
     }
 
     /// The rows as they can be shown now: what waits for names is a row a file.
-    pub(super) fn table(&self) -> Sampled {
+    pub fn table(&self) -> Sampled {
         let mut table = self.table.clone();
         let mut files: FxHashMap<&str, Key> = FxHashMap::default();
         for ((hit, row), weights) in &self.waiting {
@@ -195,7 +203,7 @@ impl Summed {
     }
 
     /// The parts of a row.
-    pub(super) fn parts_of(&self, key: &Key) -> impl Iterator<Item = (&Part, &Sums)> {
+    pub fn parts_of(&self, key: &Key) -> impl Iterator<Item = (&Part, &Sums)> {
         self.parts
             .rows()
             .filter(move |((of, _), _)| of == key)

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use truecount_sample::symbols::{SearchPath, Symbols};
 
-use super::collect::{Hit, Interval, Place};
-use super::{By, own};
-use crate::sampling::kallsyms::Kallsyms;
-use crate::sampling::names::{self, Named, base_name};
+use super::own;
+use super::types::{By, Hit, Interval, Key, Place};
+use crate::kallsyms::Kallsyms;
+use crate::names::{self, Named, base_name};
 
 /// Names that are kept; when there are more, all are looked up anew.
 const MAX_NAMES: usize = 1 << 15;
@@ -19,26 +19,8 @@ const MAX_MEMORY: u64 = 160 << 20;
 /// Names between two looks at the size.
 const LOOK: u32 = 256;
 
-/// What a row is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Key {
-    /// Function, line, name of the process or thread, CPU.
-    pub(super) name: Arc<str>,
-    /// File, or the numbers of the process and the thread.
-    pub(super) of: Arc<str>,
-}
-
-impl Key {
-    pub(super) fn new(name: &str, of: &str) -> Self {
-        Self {
-            name: name.into(),
-            of: of.into(),
-        }
-    }
-}
-
 /// Looks names up.
-pub(super) struct Namer {
+pub struct Namer {
     symbols: Symbols,
     kernel: Result<Kallsyms, String>,
     functions: FxHashMap<Place, Key>,
@@ -52,7 +34,7 @@ pub(super) struct Namer {
 
 impl Namer {
     /// With the names of the kernel, or why there are none.
-    pub(super) fn new(kernel: Result<Kallsyms, String>) -> Self {
+    pub fn new(kernel: Result<Kallsyms, String>) -> Self {
         Self {
             symbols: Symbols::new(SearchPath::default()),
             kernel,
@@ -74,12 +56,13 @@ impl Namer {
         }
     }
 
-    pub(super) fn symbols(&mut self) -> &mut Symbols {
+    /// The symbols of files.
+    pub fn symbols(&mut self) -> &mut Symbols {
         &mut self.symbols
     }
 
     /// The innermost function at a place, or its line.
-    pub(super) fn code(&mut self, line: bool, place: &Place) -> Key {
+    pub fn code(&mut self, line: bool, place: &Place) -> Key {
         let known = if line { &self.lines } else { &self.functions };
         if let Some(known) = known.get(place) {
             return known.clone();
@@ -132,12 +115,12 @@ impl Namer {
     }
 
     /// The function of a place as a key.
-    pub(super) fn function(&mut self, place: &Place) -> Key {
+    pub fn function(&mut self, place: &Place) -> Key {
         self.code(false, place)
     }
 
     /// The row of a sample where it is not a piece of code.
-    pub(super) fn row(&self, by: By, hit: &Hit, interval: &Interval) -> Option<Key> {
+    pub fn row(&self, by: By, hit: &Hit, interval: &Interval) -> Option<Key> {
         let name = |id: u32| match interval.names.get(&id) {
             Some(name) => Arc::clone(name),
             None => "(ended)".into(),
@@ -152,12 +135,15 @@ impl Namer {
                 name: name(hit.tid),
                 of: format!("{}/{}", hit.pid, hit.tid).into(),
             }),
-            By::Cpu => Some(Key::new(&format!("CPU {}", hit.cpu), "")),
+            By::Cpu => Some(match hit.cpu {
+                Some(cpu) => Key::new(&format!("CPU {cpu}"), ""),
+                None => Key::new("(CPU not recorded)", ""),
+            }),
         }
     }
 
     /// Whether all names of a sample are there without reading files.
-    pub(super) fn knows(&self, by: By, hit: &Hit) -> bool {
+    pub fn knows(&self, by: By, hit: &Hit) -> bool {
         let knows = |known: &FxHashMap<Place, Key>, place: &Place| {
             !matches!(place, Place::File(..)) || known.contains_key(place)
         };
@@ -176,7 +162,7 @@ impl Namer {
     }
 
     /// The start of a place's function in its file, and the function's name; `None` where it has no code to show.
-    pub(super) fn function_start(&mut self, place: &Place) -> Option<(u64, String)> {
+    pub fn function_start(&mut self, place: &Place) -> Option<(u64, String)> {
         let Place::File(file, offset) = place else {
             return None;
         };
@@ -186,7 +172,7 @@ impl Namer {
     }
 
     /// A place as an address a person can look up.
-    pub(super) fn address(&self, place: &Place) -> String {
+    pub fn address(&self, place: &Place) -> String {
         match place {
             Place::File(file, offset) => format!("{}+{offset:#x}", base_name(&file.path)),
             Place::Unknown(address) => format!("{address:#x}"),
@@ -215,6 +201,24 @@ mod tests {
         );
         assert_eq!(n.address(&place), "0x1234");
         assert!(n.function_start(&place).is_none());
+    }
+
+    #[test]
+    fn an_unknown_cpu_is_a_row_of_its_own() {
+        let namer = Namer::new(Ok(Kallsyms::default()));
+        let row = |cpu| {
+            let hit = Hit {
+                event: 0,
+                pid: 1,
+                tid: 1,
+                cpu,
+                place: Place::Unknown(1),
+                caller: None,
+            };
+            namer.row(By::Cpu, &hit, &Interval::default()).unwrap()
+        };
+        assert_eq!(&*row(Some(0)).name, "CPU 0");
+        assert_eq!(&*row(None).name, "(CPU not recorded)");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 
 /// An executable line of `maps`: `start-end perms offset dev inode path`.
-pub(crate) fn mapping(line: &str) -> Option<(std::ops::Range<u64>, u64, &str)> {
+pub fn mapping(line: &str) -> Option<(std::ops::Range<u64>, u64, &str)> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let hex = |t: &str| u64::from_str_radix(t, 16).ok();
@@ -21,14 +21,14 @@ pub(crate) fn mapping(line: &str) -> Option<(std::ops::Range<u64>, u64, &str)> {
 }
 
 /// The name of a thread; `None` when it has ended.
-pub(crate) fn thread_name(pid: u32, tid: u32) -> Option<String> {
+pub fn thread_name(pid: u32, tid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
     let name = name.strip_suffix(b"\n").unwrap_or(&name);
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
 /// Whether a process runs (or waits); a zombie does not.
-pub(crate) fn is_alive(pid: i32) -> bool {
+pub fn is_alive(pid: i32) -> bool {
     // The name stands in parentheses and may hold any character; the state follows the last one.
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
         let state = stat.rsplit(") ").next().and_then(|s| s.chars().next());

@@ -109,7 +109,7 @@ impl Selector {
 /// each once.
 ///
 /// ```
-/// use truecount_lab::hunt::{Layout, parse_codes};
+/// use truecount_lab::discovery::{Layout, parse_codes};
 /// assert_eq!(parse_codes("0xc4,0xc0..0xc2", Layout::Intel).unwrap(), [0xc0, 0xc1, 0xc2, 0xc4]);
 /// ```
 ///

@@ -22,49 +22,54 @@ const HERTZ: u64 = 1000;
 const STACK: u32 = 8192;
 
 /// How call chains are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Chains {
-    /// Frame pointers, followed by the kernel
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chains {
+    /// Frame pointers, followed by the kernel.
     Fp,
-    /// A copy of the stack, unwound later
+    /// A copy of the stack, unwound later.
     Dwarf,
-    /// The branch stack's call-stack mode (Intel, since Haswell)
+    /// The branch stack's call-stack mode (Intel, since Haswell).
     Lbr,
 }
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Request<'a> {
+pub struct Request<'a> {
     /// An expression as `-e` takes it; `None`: cycles, or what there is.
-    pub(crate) event: Option<&'a str>,
+    pub event: Option<&'a str>,
     /// A vendor's files with further names.
-    pub(crate) event_dir: Option<&'a std::path::Path>,
+    pub event_dir: Option<&'a std::path::Path>,
     /// A sample every so many events.
-    pub(crate) period: Option<u64>,
+    pub period: Option<u64>,
     /// Samples a second.
-    pub(crate) frequency: Option<u64>,
+    pub frequency: Option<u64>,
     /// Branch stacks.
-    pub(crate) branches: bool,
+    pub branches: bool,
     /// Call chains.
-    pub(crate) chains: Option<Chains>,
+    pub chains: Option<Chains>,
     /// At most so many callers; 0: as many as the kernel gives.
-    pub(crate) max_stack: u16,
+    pub max_stack: u16,
     /// Notes only on what is not as it was asked for: neither on how often samples are taken, nor on what could be
     /// done.
-    pub(crate) brief: bool,
+    pub brief: bool,
 }
 
 /// One event to be sampled.
-pub(crate) struct ChosenEvent {
-    pub(crate) name: String,
-    pub(crate) attr: EventAttr,
+pub struct ChosenEvent {
+    /// As it was asked for, with its filter.
+    pub name: String,
+    /// As this kernel takes it.
+    pub attr: EventAttr,
 }
 
 /// What will be recorded, and what the user should know of it.
-pub(crate) struct Chosen {
-    pub(crate) events: Vec<ChosenEvent>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) branches: bool,
+pub struct Chosen {
+    /// At least one.
+    pub events: Vec<ChosenEvent>,
+    /// What is not as it was asked for, one line each.
+    pub notes: Vec<String>,
+    /// Samples bring branch stacks.
+    pub branches: bool,
 }
 
 fn failure(error: &truecount_perf::Error) -> Error {
@@ -72,7 +77,10 @@ fn failure(error: &truecount_perf::Error) -> Error {
 }
 
 /// Resolves and tries the events on this thread.
-pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
+///
+/// # Errors
+/// A name that is no event, an event that cannot be sampled, or what the kernel refuses.
+pub fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
     let kernel = linux();
     let mut notes = Vec::new();
     let mut events = Vec::new();

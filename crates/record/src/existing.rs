@@ -7,10 +7,10 @@ use std::io;
 
 use truecount_sample::writer::{PerfDataWriter, SideRecords};
 
-use crate::sampling::procfs::mapping;
+use crate::procfs::mapping;
 
 /// Writes the records of one process (all its threads).
-pub(super) fn process<W: io::Write + io::Seek>(
+pub(crate) fn process<W: io::Write + io::Seek>(
     out: &mut PerfDataWriter<W>,
     side: SideRecords,
     pid: u32,
@@ -43,7 +43,7 @@ pub(super) fn process<W: io::Write + io::Seek>(
 }
 
 /// All processes.
-pub(super) fn machine<W: io::Write + io::Seek>(
+pub(crate) fn machine<W: io::Write + io::Seek>(
     out: &mut PerfDataWriter<W>,
     side: SideRecords,
 ) -> io::Result<()> {
@@ -60,7 +60,7 @@ pub(super) fn machine<W: io::Write + io::Seek>(
 }
 
 /// The kernel's text and its modules, as far as their addresses may be seen.
-pub(super) fn kernel<W: io::Write + io::Seek>(
+pub(crate) fn kernel<W: io::Write + io::Seek>(
     out: &mut PerfDataWriter<W>,
     side: SideRecords,
 ) -> io::Result<()> {
