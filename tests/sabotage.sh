@@ -131,8 +131,8 @@ fault "a skip that nobody records" "crates/cli/tests/golden.rs" 'truecount_testi
 fault "a parser indexes without a check" "crates/sample/src/blocks" 'fn address\(text: &str\)' \
     's/(fn address\(text: &str\).*?)let text = text\.strip_prefix\("0x"\)\?;/$1let text = &text[2..];/s' mutants
 
-fault "an exit status changes" "crates/run/src crates/cli/src" '\b127\b' \
-    's/\b127\b/1/g' golden fixed_outputs
+fault "an exit status changes" "crates/run/src crates/cli/src" 'NotFound => 127' \
+    's/NotFound => 127/NotFound => 1/' golden fixed_outputs
 
 fault "a line of help is lost" "crates/cli/src/cmd" '/// Print the counts of every MS milliseconds' \
     's/ *\/\/\/ Print the counts of every MS milliseconds\n//' golden help

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::{Failure, Outcome};
@@ -34,26 +35,24 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
     }
 }
 
-/// `truecount stat` of `Usage: truecount stat [OPTIONS] …`.
-fn command(error: &clap::Error) -> String {
-    let words: Vec<String> = std::env::args_os()
-        .skip(1)
-        .map(|word| word.to_string_lossy().into_owned())
-        .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
-        .take(2)
-        .collect();
-    let usage = text(error, ContextKind::Usage).unwrap_or_default();
-    // Only words of the usage are commands: the others are arguments.
-    let known = words
-        .into_iter()
-        .filter(|word| usage.contains(&format!(" {word}")));
-    known.fold("truecount".to_owned(), |all, word| format!("{all} {word}"))
+/// The command whose line it is: `truecount profile diff`.
+fn command() -> String {
+    let mut known = crate::Cli::command();
+    let mut all = "truecount".to_owned();
+    for word in std::env::args_os().skip(1) {
+        let Some(next) = known.find_subcommand(&word).cloned() else {
+            break;
+        };
+        all = format!("{all} {}", next.get_name());
+        known = next;
+    }
+    all
 }
 
 fn failure(error: &clap::Error) -> Failure {
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let value = text(error, ContextKind::InvalidValue).unwrap_or_default();
-    let help = format!("{} --help lists the options", command(error));
+    let help = format!("{} --help lists the options", command());
     let near = |kind| match text(error, kind) {
         Some(near) => format!("did you mean {near}? "),
         None => String::new(),
@@ -78,10 +77,8 @@ fn failure(error: &clap::Error) -> Failure {
         ErrorKind::InvalidSubcommand => {
             let word = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
             let near = near(ContextKind::SuggestedSubcommand);
-            Failure::new(2, format!("unknown command `{word}`")).hint(format!(
-                "{near}{} --help lists the commands",
-                command(error)
-            ))
+            Failure::new(2, format!("unknown command `{word}`"))
+                .hint(format!("{near}{} --help lists the commands", command()))
         }
         ErrorKind::InvalidValue if value.is_empty() => {
             Failure::new(2, format!("{argument} needs a value")).hint(choices(error, help))
@@ -131,6 +128,13 @@ fn plain(reason: String) -> String {
         "cannot parse integer from empty string" => "a number is missing".to_owned(),
         "number too large to fit in target type" => "too large".to_owned(),
         "invalid float literal" => "not a number".to_owned(),
-        _ => reason,
+        // The end of the type is no bound that a user set.
+        _ => match reason.split_once(" is not in ") {
+            Some((value, range)) if range.ends_with(&format!("..{}", u64::MAX)) => {
+                let least = range.split("..").next().unwrap_or_default();
+                format!("{value} is less than {least}")
+            }
+            _ => reason,
+        },
     }
 }

@@ -29,7 +29,7 @@ use std::path::Path;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, cannot_write};
-use crate::program_args::parse_cpus;
+use crate::program_args::parse_online_cpus;
 use crate::render::json;
 pub(crate) use args::Args;
 use capture::Capture;
@@ -61,6 +61,19 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         args.shell.as_deref(),
         &parameters,
     )?;
+    let words = args.words.iter().map(|word| word.to_string_lossy());
+    let commands: Vec<_> = args.commands.iter().map(Into::into).chain(words).collect();
+    params::check_use(&parameters, &commands)?;
+    for path in [
+        &args.save,
+        &args.json,
+        &args.csv,
+        &args.markdown,
+        &args.html,
+    ] {
+        path.as_deref()
+            .map_or(Ok(()), crate::output::can_be_written)?;
+    }
     let written = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
     let setup = Hook::new("--setup", &args.setup, written)?;
     let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
@@ -68,7 +81,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let fixed = args.fixed.fixed();
     let cpus = match &args.cpu {
         Some(text) => {
-            parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
+            parse_online_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
         }
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };

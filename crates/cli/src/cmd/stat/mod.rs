@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::program_args::{CacheArgs, SourceArg, open_input, parse_cpus, parse_duration};
+use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration, parse_online_cpus};
 use document::Document;
 use form::{Form, Metrics};
 use repeat::Runs;
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut session = Session::start()?;
     let cpus = match &args.cpu {
         Some(text) => {
-            parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
+            parse_online_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
         }
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
