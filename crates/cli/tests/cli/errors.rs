@@ -456,3 +456,12 @@ fn colours_only_where_they_belong() {
         .unwrap();
     assert!(stdout(&coloured).contains('\x1b'));
 }
+
+/// The lists of CPUs differ by machine, so this stands here and not among the golden mistakes.
+#[test]
+fn a_cpu_that_is_not_online_is_known_before_the_run() {
+    for command in ["stat", "bench"] {
+        let args = [command, "--cpu", "1000", "true"];
+        fails(&args, 2, &["CPU 1000 is not online; there are 0"]);
+    }
+}
