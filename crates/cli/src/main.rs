@@ -7,9 +7,9 @@ mod cmd;
 mod failure;
 mod output;
 mod program_args;
+mod progress;
 mod recording;
 mod render;
-mod state;
 mod usage;
 
 use clap::Parser;

@@ -42,3 +42,5 @@ mod support;
 mod system;
 #[path = "cli/threads.rs"]
 mod threads;
+#[path = "cli/verdicts.rs"]
+mod verdicts;

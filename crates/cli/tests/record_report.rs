@@ -145,6 +145,104 @@ fn recorded_stacks_are_unwound() {
     assert!(total.unwrap() * 10 > samples * 8, "{document}");
 }
 
+/// The C compiler's options for a program that LLD links, by the LLD that rustc brings along; `None` without either.
+fn with_lld() -> Option<Vec<String>> {
+    let output = Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .output()
+        .ok()?;
+    let sysroot = PathBuf::from(text(&output.stdout).trim());
+    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let lld = sysroot.join("lib/rustlib").join(host).join("bin/gcc-ld");
+    lld.join("ld.lld")
+        .exists()
+        .then(|| vec![format!("-B{}", lld.display()), "-fuse-ld=lld".to_owned()])
+}
+
+/// Recorded stacks of a known call tree lead from `leaf` to `main`, whoever linked the program: LLD lays the text out
+/// so that its first page belongs to two segments.
+#[test]
+fn stacks_are_unwound_to_main_whoever_linked() {
+    let source = File::new("tree-c");
+    let code = "volatile unsigned long sink;\n\
+        __attribute__((noinline)) void leaf(unsigned long n) { for (unsigned long i = 0; i < n; i++) sink += i; }\n\
+        __attribute__((noinline)) void middle(unsigned long n) { leaf(n); sink++; }\n\
+        __attribute__((noinline)) void outer(unsigned long n) { middle(n); sink++; }\n\
+        int main(void) { for (int i = 0; i < 60; i++) { outer(1000000); sink++; } return 0; }\n";
+    std::fs::write(&source.0, code).unwrap();
+    let linkers = [
+        Some(vec!["-no-pie".to_owned()]),
+        Some(Vec::new()),
+        with_lld(),
+    ];
+    for (number, options) in linkers.into_iter().enumerate() {
+        let Some(options) = options else {
+            println!("skipped: no LLD beside rustc");
+            continue;
+        };
+        let (program, file) = (
+            File::new(&format!("tree-{number}")),
+            File::new(&format!("tree-{number}-data")),
+        );
+        let compiled = Command::new("cc")
+            .args([
+                "-O1",
+                "-g",
+                "-fomit-frame-pointer",
+                "-x",
+                "c",
+                source.name(),
+            ])
+            .args(["-o", program.name()])
+            .args(&options)
+            .output();
+        match compiled {
+            Ok(compiled) if compiled.status.success() => {}
+            Ok(compiled) => {
+                println!("skipped: {options:?}: {}", text(&compiled.stderr));
+                continue;
+            }
+            Err(error) => {
+                println!("skipped: no C compiler ({error})");
+                return;
+            }
+        }
+        let arguments = [
+            "record",
+            "-g",
+            "dwarf",
+            "-e",
+            "cpu-clock:u",
+            "-c",
+            "200000",
+            "-o",
+        ];
+        let recorded = truecount(&[&arguments[..], &[file.name(), "--", program.name()]].concat());
+        if recorded.status.code() == Some(125) {
+            println!("skipped: {}", text(&recorded.stderr).trim());
+            return;
+        }
+        let document = report(&file, &["--by", "symbol"]);
+        let event = &document["events"][0];
+        let samples = event["samples"].as_u64().unwrap();
+        let total = |name: &str| {
+            let rows = event["rows"].as_array().unwrap();
+            let row = rows
+                .iter()
+                .find(|r| r["key"].as_str().unwrap().contains(name));
+            row.map_or(0, |r| r["total"]["samples"].as_u64().unwrap())
+        };
+        assert!(samples > 20, "{document}");
+        for name in ["leaf", "middle", "outer", "main"] {
+            assert!(
+                total(name) * 100 >= samples * 95,
+                "{options:?}: {name}: {} of {samples}\n{document:#}",
+                total(name)
+            );
+        }
+    }
+}
+
 #[test]
 fn exports_are_written() {
     let file = File::new("exports");

@@ -3,7 +3,6 @@
 use crate::arch;
 use crate::core::{Core, Method, Reader};
 use crate::error::Error;
-use crate::open::Options;
 use crate::policy::{Fence, Policy};
 use crate::reading::{Reading, Source};
 use crate::stamp::Stamp;
@@ -51,24 +50,6 @@ impl<P: Policy> Counter<P> {
             core,
             policy: PhantomData,
         }
-    }
-
-    /// Opens an event for the calling thread: any event expression, `instructions-minus-irqs:u`,
-    /// `instructions-minus-exceptions:u`, `wall-time`, `user-time`, `system-time`, `zero`.
-    ///
-    /// The library picks the fastest way to read that is right, and verifies it by a loop of known length. [`Options`]
-    /// insists on one.
-    ///
-    /// # Errors
-    /// [`Error`], with its hint; where there is no PMU, it says so.
-    pub fn open(event: &str) -> Result<Self, Error> {
-        Options::new().open(event)
-    }
-
-    /// Opens the event, or the best there is instead, and says which.
-    #[must_use]
-    pub fn open_or_best(event: &str) -> Best<P> {
-        Options::new().open_or_best(event)
     }
 
     /// Where the counter stands. Never allocates, locks, logs or panics.

@@ -6,15 +6,15 @@ use crate::arch::known_loop;
 use crate::clocks::wall_ns;
 use crate::core::Core;
 use crate::error::Error;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use truecount_events::irq::{self, IrqEvent};
 use truecount_events::{Machine, Special};
 
 /// How long to watch, in ms. The timer below interrupts every millisecond, so 300 chances.
 const WATCH_MS: u64 = 300;
 
-/// Configuration of the event that was seen ticking in this process, plus 1.
-static SEEN: AtomicU64 = AtomicU64::new(0);
+/// What was found for an event (by its configuration) in this process.
+static FOUND: Mutex<Option<(u64, Verdict)>> = Mutex::new(None);
 
 /// The event to subtract on this CPU.
 pub(crate) fn event(special: Special, machine: &Machine) -> Result<IrqEvent, Error> {
@@ -28,9 +28,9 @@ pub(crate) fn event(special: Special, machine: &Machine) -> Result<IrqEvent, Err
 /// the event must move, and the instructions counted must be one more for each of them.
 pub(crate) fn verify(core: &Core, event: &'static str, config: u64) -> Result<(), Error> {
     const ITERATIONS: u64 = 20_000;
-    let mark = config.wrapping_add(1);
-    if SEEN.load(Ordering::Relaxed) == mark {
-        return Ok(());
+    let found = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, verdict)) = found().filter(|(of, _)| *of == config) {
+        return verdict.judged(event, config);
     }
     let timer = Timer::every_millisecond();
     let begun = wall_ns();
@@ -49,23 +49,56 @@ pub(crate) fn verify(core: &Core, event: &'static str, config: u64) -> Result<()
         }
     };
     drop(timer);
-    match verdict {
-        Verdict::Right => {
-            SEEN.store(mark, Ordering::Relaxed);
-            Ok(())
+    *found() = Some((config, verdict));
+    verdict.judged(event, config)
+}
+
+impl Verdict {
+    fn judged(self, event: &'static str, config: u64) -> Result<(), Error> {
+        match self {
+            Self::Right => Ok(()),
+            Self::Silent => Err(Error::SilentInterrupts {
+                config,
+                watched_ms: WATCH_MS,
+            }),
+            Self::NotCounted => Err(Error::NothingToSubtract {
+                event,
+                reason: "this machine's counters do not count one more per interrupt: instructions:u is exact by itself",
+            }),
+            Self::Unclear => Err(Error::NothingToSubtract {
+                event,
+                reason: "what interrupts add to the count is not what the event for them counts",
+            }),
         }
-        Verdict::Silent => Err(Error::SilentInterrupts {
-            config,
-            watched_ms: WATCH_MS,
-        }),
-        Verdict::NotCounted => Err(Error::NothingToSubtract {
-            event,
-            reason: "this machine's counters do not count one more per interrupt: instructions:u is exact by itself",
-        }),
-        Verdict::Unclear => Err(Error::NothingToSubtract {
-            event,
-            reason: "what interrupts add to the count is not what the event for them counts",
-        }),
+    }
+}
+
+/// Whether something must be subtracted from instruction counts, and may be: [`subtraction`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Subtraction {
+    /// Each occurrence of the event adds one instruction: subtract it.
+    Right,
+    /// It adds nothing here (a virtual machine's counters, say): instructions are exact by themselves.
+    NotNeeded,
+}
+
+/// Tries on this thread, once a process, whether what a difference subtracts is what was added. Whoever subtracts the
+/// event elsewhere (around a command, on a CPU) must have asked: a table can be wrong for a CPU, and hypervisors count
+/// otherwise.
+///
+/// # Errors
+/// [`Error`]: it is neither, or cannot be tried (no counters, no such event).
+pub fn subtraction(special: Special) -> Result<Subtraction, Error> {
+    match crate::Counter::<crate::Fence>::open(special.name()) {
+        Ok(_) => Ok(Subtraction::Right),
+        Err(error) => {
+            let found = *FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+            match found {
+                Some((_, Verdict::NotCounted)) => Ok(Subtraction::NotNeeded),
+                _ => Err(error),
+            }
+        }
     }
 }
 

@@ -52,6 +52,7 @@ mod verify;
 pub use core::Method;
 pub use counter::{Best, Counter, Difference, Single};
 pub use error::Error;
+pub use interrupts::{Subtraction, subtraction};
 pub use open::{Mode, Options};
 pub use parts::VIRTUAL_MARK;
 pub use policy::{Cpuid, Fence, Policy, PolicyKind, Serialize, Unordered};

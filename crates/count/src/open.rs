@@ -1,22 +1,23 @@
 //! Opening: from a name to the fastest way to read that is right, verified.
 
+mod difference;
+
 use crate::arch;
 use crate::clocks;
 use crate::core::{Core, Reader};
 use crate::counter::{Best, Counter};
 use crate::error::Error;
 use crate::geometry::Geometry;
-use crate::interrupts;
 use crate::lookup::one;
 use crate::parts::{self, Part};
-use crate::policy::{Fence, Policy};
+use crate::policy::Policy;
 use crate::reading::Source;
 use crate::verify::{scheduled, steady, verify, verify_counts};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use truecount_events::{Encoding, Event as Named, Kind, Machine, Special, generic};
-use truecount_perf::{Event, EventAttr, OpenOptions, SharedKernel, Target, Times, linux};
+use truecount_perf::{Event, EventAttr, OpenOptions, SharedKernel, Target, linux};
 
 /// Which way to read to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -211,7 +212,8 @@ impl Options {
                     },
                 });
             }
-            let part = self.part(event, encoding, encoding.pinned)?;
+            let pinned = encoding.pinned || hardware && !self.inherit;
+            let part = self.part(event, encoding, pinned)?;
             return self.counting(event, encoding, Reader::Syscall, part);
         }
         let why = if self.mode == Mode::Safe {
@@ -228,7 +230,8 @@ impl Options {
                 Err(reason) => reason,
             }
         };
-        let part = self.part(event, encoding, encoding.pinned)?;
+        // Pinned: one that shared its counter would give nothing for the regions in which it was off it.
+        let part = self.part(event, encoding, true)?;
         if part.page_serves() {
             return self.counting(event, encoding, Reader::Safe, part);
         }
@@ -292,99 +295,6 @@ impl Options {
             verify::<P>(&core, counts_user_instructions(encoding))?;
         }
         Ok(Ok(core))
-    }
-
-    fn difference<P: Policy>(&self, special: Special, machine: &Machine) -> Result<Core, Error> {
-        let subtracted = interrupts::event(special, machine)?;
-        let instructions = one("instructions:u", machine)?;
-        let raw = one(&format!("r{:04x}:u", subtracted.config), machine)?;
-        let (Kind::Perf(first), Kind::Perf(second)) = (&instructions.kind, &raw.kind) else {
-            return Err(Error::NotOne {
-                expression: special.name().to_owned(),
-                found: 0,
-            });
-        };
-        if self.inherit {
-            let reason = "two counters cannot be inherited as one; count both events and subtract";
-            return Err(Error::Unsupported {
-                event: special.name().to_owned(),
-                reason,
-            });
-        }
-        let fail = |name: &str| {
-            let event = format!("{} (for {})", name, special.name());
-            move |source| Error::Open { event, source }
-        };
-        let open = |attr: &EventAttr, leader: Option<&Event>| {
-            let options = OpenOptions {
-                leader,
-                ..OpenOptions::default()
-            };
-            Event::open_with(&self.kernel, attr, Target::CallingThread, options)
-        };
-        // Both on the PMU together, always: a pinned group.
-        let lead = EventAttr::from(first)
-            .read_group()
-            .disabled(true)
-            .pinned(true);
-        let leader = open(&lead, None).map_err(fail(&instructions.name))?;
-        let member =
-            open(&EventAttr::from(second).read_group(), Some(&leader)).map_err(fail(&raw.name))?;
-        let leader = Part::new(leader, None, self.user_reads, self.user_reads);
-        let member = Part::new(member, Some(&leader), self.user_reads, self.user_reads);
-        let parts = vec![leader, member];
-        if let Some(leader) = parts.first() {
-            leader
-                .event
-                .enable_group()
-                .map_err(fail(&instructions.name))?;
-        }
-        let named = Named {
-            name: special.name().to_owned(),
-            unit: special.unit().to_owned(),
-            ..instructions
-        };
-        let steady: Vec<_> = parts.iter().filter_map(steady).collect();
-        let (reader, geometry) = match steady.as_slice() {
-            [(counter, geometry), (subtracted, _)]
-                if self.mode != Mode::Syscall && geometry.is_roomy() =>
-            {
-                let now = parts
-                    .get(1)
-                    .map_or(0, |part| part.raw::<Fence>(*subtracted));
-                let state = arch::Difference::new(*counter, *subtracted, now);
-                (Reader::Difference(UnsafeCell::new(state)), *geometry)
-            }
-            _ if matches!(self.mode, Mode::Fast | Mode::Safe) => {
-                let reason =
-                    "its two events cannot both be kept on counters that user space may read";
-                return Err(Error::NoUserRead {
-                    event: special.name().to_owned(),
-                    reason,
-                });
-            }
-            _ => (Reader::GroupDifference, Geometry::PLAIN),
-        };
-        let mut core = self.core(&named, reader, geometry, parts);
-        core.exact = true;
-        if self.verify {
-            scheduled(&core.name, false, || {
-                let reading = core.reading().ok()?;
-                Some(Times {
-                    enabled: reading.enabled_ns,
-                    running: reading.running_ns,
-                })
-            })?;
-        }
-        // The state learns the interrupts so far.
-        core.read_any::<P>();
-        if core.source == Source::Hardware && self.user_reads {
-            interrupts::verify(&core, special.name(), subtracted.config)?;
-        }
-        if self.verify && matches!(core.reader, Reader::Difference(_)) {
-            verify::<P>(&core, true)?;
-        }
-        Ok(core)
     }
 
     /// Opens an event and sees that it gets on the PMU. On aarch64 what is asked beside it decides where it can be, so
@@ -482,6 +392,26 @@ impl Options {
             failed: Cell::new(false),
             last: Cell::new(0),
         }
+    }
+}
+
+impl<P: Policy> Counter<P> {
+    /// Opens an event for the calling thread: any event expression, `instructions-minus-irqs:u`,
+    /// `instructions-minus-exceptions:u`, `wall-time`, `user-time`, `system-time`, `zero`.
+    ///
+    /// The library picks the fastest way to read that is right, and verifies it by a loop of known length. [`Options`]
+    /// insists on one.
+    ///
+    /// # Errors
+    /// [`Error`], with its hint; where there is no PMU, it says so.
+    pub fn open(event: &str) -> Result<Self, Error> {
+        Options::new().open(event)
+    }
+
+    /// Opens the event, or the best there is instead, and says which.
+    #[must_use]
+    pub fn open_or_best(event: &str) -> Best<P> {
+        Options::new().open_or_best(event)
     }
 }
 

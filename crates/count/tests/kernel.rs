@@ -157,11 +157,11 @@ fn a_counter_that_loses_the_pmu_says_so_and_stays_where_it_was() {
 }
 
 #[test]
-fn multiplexed_counters_are_scaled_and_labelled() {
+fn inherited_counters_that_share_are_scaled_and_labelled() {
     let fake = FakeKernel::new();
     fake.set_counters(2);
     let counters: Vec<_> = (0..4)
-        .map(|_| open(&on(&fake), "instructions:u").unwrap())
+        .map(|_| open(&on(&fake).inherit(true), "instructions:u").unwrap())
         .collect();
     for _ in 0..100 {
         fake.advance(100_000);

@@ -8,7 +8,6 @@ pub mod pmu;
 pub mod snapshot;
 pub mod step;
 pub mod syscall_table;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod virt;
 pub mod xlate;
 

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Longest expression accepted, in bytes.
+pub const MAX_LENGTH: usize = 1 << 16;
+
 /// A range of bytes of the expression, `start..end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Span {
@@ -25,7 +28,7 @@ impl Span {
 pub enum ErrorKind {
     /// Nothing but blanks was given.
     Empty,
-    /// The expression is longer than [`MAX_LENGTH`](crate::MAX_LENGTH) bytes.
+    /// The expression is longer than [`MAX_LENGTH`] bytes.
     TooLong,
     /// Something else stands where `what` should be (`None`: the expression ends there).
     Expected {
@@ -185,7 +188,7 @@ impl fmt::Display for Error {
                 return write!(
                     f,
                     "the event expression is longer than {} bytes",
-                    crate::MAX_LENGTH
+                    MAX_LENGTH
                 );
             }
             ErrorKind::Expected {

@@ -11,11 +11,8 @@
 //! Facts: perf-list(1); blanks around events and terms are allowed here.
 
 use crate::ast::{EventExpr, Expression, GroupExpr, Head, Term, TermValue};
-use crate::error::{Error, ErrorKind, Span};
+use crate::error::{Error, ErrorKind, MAX_LENGTH, Span};
 use crate::modifiers::{AddError, Modifiers};
-
-/// Longest expression accepted, in bytes.
-pub const MAX_LENGTH: usize = 1 << 16;
 
 /// Parses an expression without looking anything up.
 ///

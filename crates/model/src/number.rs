@@ -1,5 +1,7 @@
 //! Numbers for people: counts with separators, times and sizes in the unit that fits.
 
+use std::sync::OnceLock;
+
 /// `1,234,567`.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
@@ -27,18 +29,67 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// A time given in nanoseconds.
+/// A unit of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// ns
+    Nanosecond,
+    /// µs
+    Microsecond,
+    /// ms
+    Millisecond,
+    /// s
+    Second,
+}
+
+impl TimeUnit {
+    /// By its name or its sign: `millisecond`, `ms`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "nanosecond" | "ns" => Some(Self::Nanosecond),
+            "microsecond" | "us" | "µs" => Some(Self::Microsecond),
+            "millisecond" | "ms" => Some(Self::Millisecond),
+            "second" | "s" => Some(Self::Second),
+            _ => None,
+        }
+    }
+
+    /// Nanoseconds, and the sign.
+    fn parts(self) -> (f64, &'static str) {
+        match self {
+            Self::Nanosecond => (1.0, "ns"),
+            Self::Microsecond => (1e3, "µs"),
+            Self::Millisecond => (1e6, "ms"),
+            Self::Second => (1e9, "s"),
+        }
+    }
+}
+
+static TIME_UNIT: OnceLock<TimeUnit> = OnceLock::new();
+
+/// From now on all times are shown in this unit.
+pub fn show_times_in(unit: TimeUnit) {
+    // Set once, from the command line.
+    let _ = TIME_UNIT.set(unit);
+}
+
+/// A time given in nanoseconds, in the unit that fits, or the one that was chosen.
 pub fn time(ns: f64) -> String {
-    let (factor, unit) = if ns.abs() >= 1e9 {
-        (1e9, "s")
-    } else if ns.abs() >= 1e6 {
-        (1e6, "ms")
-    } else if ns.abs() >= 1e3 {
-        (1e3, "µs")
-    } else {
-        return format!("{ns:.0} ns");
-    };
-    format!("{} {unit}", significant(ns / factor))
+    match TIME_UNIT.get() {
+        Some(&unit) => time_in(ns, unit),
+        None if ns.abs() >= 1e9 => time_in(ns, TimeUnit::Second),
+        None if ns.abs() >= 1e6 => time_in(ns, TimeUnit::Millisecond),
+        None if ns.abs() >= 1e3 => time_in(ns, TimeUnit::Microsecond),
+        None => time_in(ns, TimeUnit::Nanosecond),
+    }
+}
+
+fn time_in(ns: f64, unit: TimeUnit) -> String {
+    match unit.parts() {
+        (_, "ns") => format!("{ns:.0} ns"),
+        (factor, name) => format!("{} {name}", significant(ns / factor)),
+    }
 }
 
 /// A size given in bytes.
@@ -151,6 +202,14 @@ mod tests {
         assert_eq!(size(1_064_960.0), "1.016 MiB");
         assert_eq!(quantity(3.5, 1.0, "count"), "3.5");
         assert_eq!(quantity(2.0, 0.5, "Joules"), "1.000 Joules");
+    }
+
+    #[test]
+    fn times_in_a_chosen_unit() {
+        assert_eq!(time_in(1_500_000.0, TimeUnit::Second), "0.002 s");
+        assert_eq!(time_in(1_500_000.0, TimeUnit::Millisecond), "1.500 ms");
+        assert_eq!(time_in(1_500_000.0, TimeUnit::Microsecond), "1500 µs");
+        assert_eq!(time_in(1_500_000.0, TimeUnit::Nanosecond), "1500000 ns");
     }
 
     #[test]

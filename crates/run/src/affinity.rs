@@ -75,3 +75,8 @@ impl Affinity {
         Ok(())
     }
 }
+
+/// The CPUs that truecount may use.
+pub fn allowed_cpus() -> Vec<usize> {
+    Affinity::now().map_or_else(|_| Vec::new(), |set| set.cpus().collect())
+}

@@ -6,13 +6,15 @@
 //! from the program's own ELF header (`PT_INTERP`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use truecount_perf::Facts;
+use truecount_perf::probe::Root;
 
 /// The machine and the settings of a measurement. Unknown facts are `None`, never guessed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -63,6 +65,13 @@ pub struct Environment {
     pub env_bytes: u64,
     /// FNV-1a of the environment in its order.
     pub env_hash: String,
+    /// The variables by name, with the bytes of their values (the values themselves are nobody's business), in results
+    /// that are compared with others.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, usize>,
+    /// The program got a clean environment, not truecount's own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub clean_env: bool,
     /// Bytes of the arguments of each command, with their terminators, in the order of commands.
     pub argv_bytes: Vec<u64>,
     /// Dynamic loader of each command with the hash of its file; `None` for static programs.
@@ -77,6 +86,12 @@ fn read(path: &str) -> Option<String> {
 
 fn read_number(path: &str) -> Option<i64> {
     read(path)?.parse().ok()
+}
+
+/// Whether a program started from here has its addresses randomised.
+pub fn aslr_is_on() -> bool {
+    let facts = Facts::gather(&Root::system());
+    !facts.aslr_off_here && facts.randomize_va_space != Some(0)
 }
 
 impl Environment {
@@ -101,8 +116,7 @@ impl Environment {
                 )
             }),
         };
-        let (env_count, env_bytes, env_hash) = hash_environment();
-        Self {
+        let mut record = Self {
             truecount: env!("CARGO_PKG_VERSION").to_owned(),
             arch: std::env::consts::ARCH.to_owned(),
             cpu_model: get("model name"),
@@ -129,12 +143,36 @@ impl Environment {
                 let names: Vec<String> = cpus.iter().map(ToString::to_string).collect();
                 names.join(",")
             }),
-            env_count,
-            env_bytes,
-            env_hash,
+            env_count: 0,
+            env_bytes: 0,
+            env_hash: String::new(),
+            variables: BTreeMap::new(),
+            clean_env: false,
             argv_bytes: Vec::new(),
             loader: Vec::new(),
+        };
+        record.set_variables(std::env::vars_os());
+        // Named only where results are compared: a list of variables is long.
+        record.variables.clear();
+        record
+    }
+
+    /// Notes the variables that programs get.
+    pub fn set_variables(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
+        let mut all = Vec::new();
+        self.env_count = 0;
+        self.variables.clear();
+        for (name, value) in variables {
+            all.extend_from_slice(name.as_bytes());
+            all.push(b'=');
+            all.extend_from_slice(value.as_bytes());
+            all.push(0);
+            self.env_count += 1;
+            self.variables
+                .insert(name.to_string_lossy().into_owned(), value.as_bytes().len());
         }
+        self.env_bytes = all.len() as u64;
+        self.env_hash = format!("{:016x}", fnv1a(all));
     }
 
     /// Adds a command: the length of its arguments and its loader.
@@ -152,12 +190,23 @@ impl Environment {
         let Ok(serde_json::Value::Object(all)) = serde_json::to_value(self) else {
             return BTreeMap::new();
         };
+        let variables = self
+            .variables
+            .iter()
+            .map(|(name, bytes)| (format!("{VARIABLE}{name}"), format!("{bytes} bytes")));
         all.into_iter()
+            // The variables by name say more than their number and size.
+            .filter(|(name, _)| match name.as_str() {
+                "variables" => false,
+                "env_count" | "env_bytes" => self.variables.is_empty(),
+                _ => true,
+            })
             .filter_map(|(name, value)| match value {
                 serde_json::Value::Null => None,
                 serde_json::Value::String(text) => Some((name, text)),
                 other => Some((name, other.to_string())),
             })
+            .chain(variables)
             .collect()
     }
 
@@ -167,14 +216,30 @@ impl Environment {
         let (mine, theirs) = (self.facts(), other.facts());
         let names: BTreeSet<&String> = mine.keys().chain(theirs.keys()).collect();
         let show = |value: Option<&String>| value.cloned().unwrap_or_else(|| "unknown".to_owned());
-        names
-            .into_iter()
-            .filter(|name| !matches!(name.as_str(), "argv_bytes" | "loader"))
-            .map(|name| (name, mine.get(name), theirs.get(name)))
-            .filter(|(_, mine, theirs)| mine != theirs)
-            .map(|(name, mine, theirs)| format!("{name}: {}, was {}", show(mine), show(theirs)))
-            .collect()
+        let mut variables = Vec::new();
+        let mut lines = Vec::new();
+        for name in names {
+            let (mine, theirs) = (mine.get(name), theirs.get(name));
+            if mine == theirs || matches!(name.as_str(), "argv_bytes" | "loader" | "env_hash") {
+                continue;
+            }
+            match name.strip_prefix(VARIABLE) {
+                Some(variable) => variables.push(variable.to_owned()),
+                None => lines.push(format!("{name}: {}, was {}", show(mine), show(theirs))),
+            }
+        }
+        lines.extend(variables_differ(&variables));
+        lines
     }
+}
+
+/// What the name of a fact begins with that is a variable of the environment.
+pub const VARIABLE: &str = "variable ";
+
+/// One line for variables that differ.
+#[must_use]
+pub fn variables_differ(names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| format!("variables that differ: {}", names.join(", ")))
 }
 
 /// `key: value` pairs of the first processor of `/proc/cpuinfo`.
@@ -208,20 +273,6 @@ pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
-}
-
-fn hash_environment() -> (u64, u64, String) {
-    let mut all = Vec::new();
-    let mut count = 0;
-    for (name, value) in std::env::vars_os() {
-        all.extend_from_slice(name.as_bytes());
-        all.push(b'=');
-        all.extend_from_slice(value.as_bytes());
-        all.push(0);
-        count += 1;
-    }
-    let bytes = all.len() as u64;
-    (count, bytes, format!("{:016x}", fnv1a(all)))
 }
 
 /// `path (hash of the file)` of the loader that the ELF file asks for.

@@ -5,6 +5,8 @@
 //! - [`request`]: what is to be measured, from event expressions; [`metrics`]: formulas over events;
 //! - [`determinism`]: what makes identical runs differ, and the remedies; [`factor`] names them;
 //! - [`result`]: what a run gave;
+//! - [`functions`]: events of every function that ran under the virtual PMU;
+//! - [`state`]: what is remembered of a machine between runs;
 //! - [`env_record`]: what two results must share to be comparable.
 //!
 //! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
@@ -14,6 +16,7 @@ pub mod determinism;
 pub mod env_record;
 mod error;
 pub mod factor;
+pub mod functions;
 pub mod machine;
 pub mod metrics;
 pub mod request;
@@ -21,5 +24,6 @@ pub mod result;
 pub mod runner;
 pub mod session;
 pub mod source;
+pub mod state;
 
 pub use error::{Error, ErrorKind};

@@ -263,6 +263,13 @@ fn decode_kernel(kind: u32, bits: u16, own: &[u8]) -> Option<Body<'_>> {
                 }
             }
         }
+        _ => return decode_rare(kind, bits, c),
+    })
+}
+
+/// Records that few recordings have.
+fn decode_rare(kind: u32, bits: u16, mut c: Cursor<'_>) -> Option<Body<'_>> {
+    Some(match kind {
         rt::READ => Body::Read {
             pid: c.u32()?,
             tid: c.u32()?,

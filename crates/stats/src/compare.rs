@@ -80,6 +80,10 @@ pub struct Comparison {
     pub constant: bool,
     /// The significance level that the comparison was made for.
     pub significance: f64,
+    /// How often the comparison may have been looked at, with the measurement ending because it was decided: every
+    /// look is a chance of a false verdict, so p is multiplied by their number (Bonferroni) before it is judged. 1 for
+    /// a measurement that ended for another reason.
+    pub looks: usize,
 }
 
 impl Comparison {
@@ -161,6 +165,7 @@ pub fn compare_paired<T: Value>(
         exact_change: constant_change(base, other),
         constant: constant(base) && constant(other),
         significance: options.significance,
+        looks: 1,
     })
 }
 
@@ -208,6 +213,7 @@ pub fn compare_unpaired<T: Value>(
         exact_change,
         constant: constant(base) && constant(other),
         significance: options.significance,
+        looks: 1,
     })
 }
 

@@ -91,7 +91,7 @@ impl Judged {
                 more_rounds: Some(k),
             } => format!("{word}: about {k} more rounds would decide"),
             Verdict::TooSmall { n, needed } => {
-                format!("{word}: {n} of at least {needed} rounds")
+                format!("{word}: {n} of at least {needed} runs each")
             }
             Verdict::Lower | Verdict::Higher | Verdict::Same if self.exact() => {
                 format!("{word} (exact counts, {} equal each)", self.comparison.n())
@@ -129,26 +129,15 @@ pub fn verdicts<S: Into<String>>(
     family: impl IntoIterator<Item = (S, Comparison)>,
     floors: &Floors,
 ) -> Vec<Judged> {
-    verdicts_after(1, family, floors)
-}
-
-/// As [`verdicts`], for a measurement that may have ended at any of so many `looks` at the result because it was
-/// decided: every look is a chance of a false verdict, so every p is multiplied by their number (Bonferroni).
-pub fn verdicts_after<S: Into<String>>(
-    looks: usize,
-    family: impl IntoIterator<Item = (S, Comparison)>,
-    floors: &Floors,
-) -> Vec<Judged> {
     let family: Vec<(String, Comparison)> =
         family.into_iter().map(|(s, c)| (s.into(), c)).collect();
-    let looks = looks.max(1);
     let adjusted = holm(
         &family
             .iter()
-            .map(|(_, c)| Some((c.p * looks as f64).min(1.0)))
+            .map(|(_, c)| Some((c.p * c.looks.max(1) as f64).min(1.0)))
             .collect::<Vec<_>>(),
     );
-    let tests = family.len().saturating_mul(looks);
+    let tests = family.len();
     family
         .into_iter()
         .zip(adjusted)
@@ -181,7 +170,11 @@ pub fn described(metric: impl Into<String>, comparison: Comparison, floors: &Flo
 
 fn judge(c: &Comparison, p_adjusted: f64, floor: f64, tests: usize) -> Verdict {
     let n = c.n();
-    let needed = smallest_n(c.design, c.significance, tests);
+    let needed = smallest_n(
+        c.design,
+        c.significance,
+        tests.saturating_mul(c.looks.max(1)),
+    );
     let Some((low, high)) = c.interval else {
         return Verdict::TooSmall {
             n,
@@ -302,7 +295,7 @@ mod tests {
         assert_eq!(two[0].p_adjusted, 0.015625);
         // 2^(1 − 9) · 2 = 0.0078 < 0.01: one more round suffices, and fewer never could.
         assert_eq!(two[0].verdict, Verdict::TooSmall { n: 8, needed: 9 });
-        assert_eq!(two[0].to_string(), "n too small: 8 of at least 9 rounds");
+        assert_eq!(two[0].to_string(), "n too small: 8 of at least 9 runs each");
         // What is described costs the others nothing.
         let alone = described("branches:u", c, &Floors::default());
         assert_eq!(alone.verdict, Verdict::Described);
@@ -312,7 +305,7 @@ mod tests {
     #[test]
     fn looks_are_paid_for() {
         let c = given(12, 1.05, (1.03, 1.07), 0.002);
-        let at = |looks| verdicts_after(looks, [("wall", c)], &Floors::default()).remove(0);
+        let at = |looks| one("wall", Comparison { looks, ..c });
         assert_eq!(at(1).verdict, Verdict::Higher);
         assert_eq!(at(6).p_adjusted, 0.012);
         assert!(matches!(at(6).verdict, Verdict::Undecided { .. }));
@@ -400,6 +393,6 @@ mod tests {
         let c = compare_paired(&[100u64; 5], &[200; 5], &Options::default()).unwrap();
         let j = one("instructions:u", c);
         assert_eq!(j.verdict, Verdict::TooSmall { n: 5, needed: 8 });
-        assert_eq!(j.to_string(), "n too small: 5 of at least 8 rounds");
+        assert_eq!(j.to_string(), "n too small: 5 of at least 8 runs each");
     }
 }

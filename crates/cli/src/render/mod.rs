@@ -9,3 +9,4 @@ pub(crate) mod page;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod waiting;
+pub(crate) mod width;

@@ -115,6 +115,22 @@ fn bench_follows_its_schema() {
     refuses("bench.json", &document, |wrong| {
         wrong["comparisons"][0]["verdict"] = "better".into();
     });
+    let gated = [
+        "bench",
+        "-n",
+        "2",
+        "--clean-env",
+        "--fail-above",
+        "max-rss=900%",
+        "true",
+        "true",
+    ];
+    let gated = run(&[&gated[..], &["--json"]].concat());
+    let gated = serde_json::from_slice(&gated.stdout).unwrap();
+    check("bench.json", &gated);
+    refuses("bench.json", &gated, |wrong| {
+        wrong["gates"][0]["outcome"] = "fine".into();
+    });
     refuses("bench.json", &document, |wrong| {
         let _ = wrong.as_object_mut().unwrap().remove("seed");
     });
@@ -124,7 +140,16 @@ fn bench_follows_its_schema() {
     );
     if step() {
         let document = json(&[
-            "bench", "-n", "1", "--source", "step", "--json", "true", "echo",
+            "bench",
+            "-n",
+            "1",
+            "--source",
+            "step",
+            "--exact-runs",
+            "1",
+            "--json",
+            "true",
+            "echo",
         ]);
         check("bench.json", &document);
     }

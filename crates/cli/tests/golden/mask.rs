@@ -235,6 +235,8 @@ fn walk<'a>(value: &Value, path: String, types: &mut BTreeMap<String, BTreeSet<&
             }
             "array"
         }
+        // Names that the machine chose.
+        Value::Object(_) if path.ends_with("environment.variables") => "object",
         Value::Object(fields) => {
             for (name, field) in fields {
                 walk(field, format!("{path}.{name}"), types);

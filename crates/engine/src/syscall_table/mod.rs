@@ -128,8 +128,8 @@ static ANSWERS: [Answer; END as usize] = {
 pub fn in_words(answer: Answer) -> &'static str {
     match answer {
         Answer::Kernel => "kernel, called by translated code",
-        Answer::Event => "kernel; the runtime on the descriptor of a counter of the engine's",
-        Answer::Clock => "kernel; the runtime where the clock is the engine's own",
+        Answer::Event => "kernel; the runtime on the descriptor of a counter of the virtual PMU's",
+        Answer::Clock => "kernel; the runtime where the clock is the virtual PMU's own",
         Answer::Open => "kernel; the runtime exchanges `/proc/self/maps`",
         Answer::Status => "kernel; the runtime corrects what is said of `/proc/self/maps`",
         Answer::Forward => "kernel, called by the runtime",
@@ -139,9 +139,9 @@ pub fn in_words(answer: Answer) -> &'static str {
         Answer::Write => "kernel; called by the runtime on a descriptor of executed memory",
         Answer::Remote => "kernel, called by the runtime, which sees to code that it changes",
         Answer::Limit => {
-            "kernel, called by the runtime, which adds to limits of memory what the engine takes"
+            "kernel, called by the runtime, which adds to limits of memory what the virtual PMU takes"
         }
-        Answer::Lock => "runtime, which locks the program's mappings, not the engine's",
+        Answer::Lock => "runtime, which locks the program's mappings, not the virtual PMU's",
         Answer::Action | Answer::Mask | Answer::Return | Answer::Stack => "runtime",
         Answer::Clone => "kernel, called by the runtime, which gives the child a context",
         Answer::Exec => "launcher, which follows the thread; then the kernel",

@@ -4,8 +4,8 @@
 //! The format is in [`crate::log`]. The file was writable by the program, so
 //! nothing in it is believed without a check of its bounds.
 
+use super::bytes::field;
 use super::shared::Shared;
-use super::totals::field;
 use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, MAX_SLOTS, REGION};
 use crate::log::{self, Entry};
 use crate::xlate::facts::{Counts, Facts};

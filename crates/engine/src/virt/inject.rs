@@ -2,8 +2,9 @@
 //! system calls made by the stopped process itself, then its registers point
 //! at the runtime. Nothing of the program has run yet.
 
+use super::image::FLAT;
 use super::ptrace::{self, Event, Regs};
-use super::shared::{FLAT, Shared};
+use super::shared::Shared;
 use super::store::Plan;
 use crate::layout::{
     ARENA_BASE, BOOT_STACK, CANNOT_START, Context, RUNTIME_BASE, StartArgs, TABLES, TABLES_END,

@@ -1,22 +1,16 @@
 //! The files every process of a run maps: the totals, and the runtime's image.
 
 use super::LaunchError;
+use super::context::MappedContext;
+use super::image::write_image;
 use super::store::Store;
-use crate::layout::{
-    BOOT_STACK, Context, Header, MAGIC, MAX_SLOTS, REGION, RUNTIME_BASE, TABLE_BYTES, TABLES,
-    TABLES_END, option,
-};
+use super::watched::Watched;
+use crate::layout::{Context, Header, MAGIC, MAX_SLOTS, REGION, option};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
-
-/// The compiled runtime (an ELF file); empty where the engine is unavailable.
-pub(super) static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runtime.elf"));
-
-/// Bytes of the flat image: the runtime with its zeroed memory and first stack.
-pub(super) const FLAT: u64 = BOOT_STACK + 0x1_0000 - RUNTIME_BASE;
 
 /// The memfds of a run and the launcher's view of the header.
 pub(super) struct Shared {
@@ -26,7 +20,7 @@ pub(super) struct Shared {
     /// Translations of earlier runs.
     pub store: Store,
     /// What is timed.
-    pub watched: Option<super::Watched>,
+    pub watched: Option<Watched>,
     /// Bytes of code at the start of the image.
     pub text: u64,
     /// Replaces the kernel's random bytes of every image.
@@ -166,16 +160,7 @@ impl Shared {
     /// Writes into a slot's context. Through memory: a limit of the size of files (`RLIMIT_FSIZE`)
     /// concerns `write`, whatever the file is.
     pub(super) fn write(&self, slot: u32, offset: usize, bytes: &[u8]) -> io::Result<()> {
-        let context = self.map(slot)?;
-        if offset + bytes.len() > size_of::<Context>() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        // SAFETY: inside the mapped context, which no thread has yet.
-        unsafe {
-            let to = context.at.as_ptr().cast::<u8>().add(offset);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-        }
-        Ok(())
+        self.map(slot)?.write(offset, bytes)
     }
 
     /// Nothing has been counted in this slot, nor will be.
@@ -187,22 +172,7 @@ impl Shared {
 
     /// Maps a slot's context page for futex calls.
     pub(super) fn map(&self, slot: u32) -> io::Result<MappedContext> {
-        let len = size_of::<Context>().next_multiple_of(4096);
-        // SAFETY: maps a file of ours; the result is checked.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                self.totals.as_raw_fd(),
-                libc::off_t::try_from(u64::from(slot) * REGION).map_err(io::Error::other)?,
-            )
-        };
-        match NonNull::new(at.cast::<Context>()) {
-            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(MappedContext { at, len }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        MappedContext::new(&self.totals, slot)
     }
 }
 
@@ -211,96 +181,4 @@ impl Drop for Shared {
         // SAFETY: our mapping, no longer used.
         unsafe { libc::munmap(self.header.as_ptr().cast(), size_of::<Header>()) };
     }
-}
-
-/// A context page mapped into the launcher.
-pub(super) struct MappedContext {
-    at: NonNull<Context>,
-    len: usize,
-}
-
-impl MappedContext {
-    /// The request word.
-    pub(super) fn exec(&self) -> &std::sync::atomic::AtomicU32 {
-        // SAFETY: mapped as long as self lives; an atomic in shared memory.
-        unsafe { &(*self.at.as_ptr()).exec }
-    }
-    /// The word of a process that offers its translations.
-    pub(super) fn save(&self) -> &std::sync::atomic::AtomicU32 {
-        // SAFETY: as above.
-        unsafe { &(*self.at.as_ptr()).save }
-    }
-    /// Where it describes them.
-    pub(super) fn save_request(&self) -> u64 {
-        // SAFETY: mapped; written before the request.
-        unsafe { (&raw const (*self.at.as_ptr()).save_request).read_volatile() }
-    }
-    /// The first slot of its image.
-    pub(super) fn leader(&self) -> u32 {
-        // SAFETY: as above.
-        unsafe { (&raw const (*self.at.as_ptr()).leader).read_volatile() }
-    }
-    /// The thread id that made the request.
-    pub(super) fn tid(&self) -> u32 {
-        // SAFETY: mapped; written before the request.
-        unsafe { (&raw const (*self.at.as_ptr()).tid).read_volatile() }
-    }
-    /// The process id.
-    pub(super) fn pid(&self) -> u32 {
-        // SAFETY: as above.
-        unsafe { (&raw const (*self.at.as_ptr()).pid).read_volatile() }
-    }
-}
-
-impl Drop for MappedContext {
-    fn drop(&mut self) {
-        // SAFETY: our mapping.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let mut value = [0u8; 8];
-    if let Some(found) = bytes.get(at..at + 8) {
-        value.copy_from_slice(found);
-    }
-    u64::from_le_bytes(value)
-}
-
-/// Lays the ELF's segments out as they will be in memory, the tables behind;
-/// returns the bytes of the executable part.
-fn write_image(file: &File) -> io::Result<u64> {
-    file.set_len(FLAT + (TABLES_END - TABLES))?;
-    let headers = word(IMAGE, 32) as usize;
-    let count = (word(IMAGE, 56) & 0xffff) as usize;
-    let mut text = 0;
-    for n in 0..count {
-        let at = headers + n * 56;
-        let kind = word(IMAGE, at);
-        if kind & 0xffff_ffff != 1 {
-            continue;
-        }
-        let (offset, address, size) = (
-            word(IMAGE, at + 8),
-            word(IMAGE, at + 16),
-            word(IMAGE, at + 32),
-        );
-        let bytes = IMAGE
-            .get(offset as usize..(offset + size) as usize)
-            .ok_or_else(|| io::Error::other("the engine's image is damaged"))?;
-        file.write_all_at(bytes, address - RUNTIME_BASE)?;
-        if kind >> 32 & 1 != 0 {
-            text = address - RUNTIME_BASE + word(IMAGE, at + 40);
-        }
-    }
-    // Every slot of a table leads to its jump at the start of the image.
-    let mut tables = Vec::with_capacity((TABLES_END - TABLES) as usize);
-    for table in 1..=(TABLES_END - TABLES) / TABLE_BYTES {
-        let entry = (RUNTIME_BASE + 8 * table).to_le_bytes();
-        for _ in 0..TABLE_BYTES / 8 {
-            tables.extend_from_slice(&entry);
-        }
-    }
-    file.write_all_at(&tables, FLAT)?;
-    Ok(text.next_multiple_of(4096))
 }

@@ -2,11 +2,12 @@
 //! program that starts, and what a program leaves at its end. The reasons for
 //! each check are in `DESIGN.md`, "Translations on disk".
 
-mod build_id;
 mod directory;
 mod file;
 
-use super::shared::{IMAGE, MappedContext};
+use super::context::MappedContext;
+use super::elf;
+use super::image::IMAGE;
 use crate::layout::save;
 use crate::snapshot::hash;
 use directory::Directory;
@@ -313,7 +314,7 @@ fn key(pid: i32, options: u32) -> Option<Key> {
     }
     let program = File::open(format!("/proc/{pid}/exe")).ok()?;
     let found = program.metadata().ok()?;
-    let build_id = build_id::read(&program).unwrap_or_default();
+    let build_id = elf::build_id(&program).unwrap_or_default();
     let mut text = Vec::new();
     for value in [
         found.dev(),

@@ -2,6 +2,7 @@
 //! became of the program.
 
 use super::blocks::{Blocks, Reader};
+use super::bytes::field;
 use super::shared::Shared;
 use crate::layout::{Context, option, state};
 use crate::xlate::facts::{Counts, Event};
@@ -78,14 +79,6 @@ impl Totals {
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or(&[])).into_owned()
-}
-
-pub(super) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut value = [0u8; N];
-    if let Some(found) = bytes.get(at..at + N) {
-        value.copy_from_slice(found);
-    }
-    value
 }
 
 pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {

@@ -17,7 +17,7 @@ pub struct Range {
     pub median: f64,
     /// The largest.
     pub max: u64,
-    /// Whether all were the same; one run alone is not called exact.
+    /// Whether all were the same, in at least five runs: fewer are not called exact.
     pub exact: bool,
 }
 

@@ -6,6 +6,7 @@
 
 mod measure;
 mod order;
+pub mod profile;
 mod speclock;
 mod stress;
 mod tally;

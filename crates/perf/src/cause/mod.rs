@@ -2,7 +2,7 @@
 //!
 //! Tools that print only `strerror` tell people without a PMU that "permission is denied"; here the errno
 //! is kept and judged together with what was asked and what the machine says about itself. The table is
-//! [`table::ROWS`]; the first row that applies wins, and the last row of an errno applies always.
+//! [`rows`]; the first row that applies wins, and the last row of an errno applies always.
 //! Sources: perf_event_open(2) "ERRORS"; `kernel/events/core.c`, `arch/x86/events/core.c`,
 //! `drivers/perf/arm_pmu.c`, `kernel/events/hw_breakpoint.c` (Linux 6.1 to 6.18); Debian's and Ubuntu's
 //! patches for `perf_event_paranoid` above 2.
@@ -12,7 +12,7 @@ mod terms;
 
 use crate::errno::Errno;
 use crate::situation::Situation;
-pub use table::ROWS;
+pub use table::rows;
 
 /// Why a perf operation failed: one variant a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -153,7 +153,7 @@ pub struct Explanation {
 /// Finds the row for an errno in a situation.
 #[must_use]
 pub fn explain(errno: Errno, situation: &Situation) -> Explanation {
-    if let Some(row) = row_for(errno, situation).and_then(|number| ROWS.get(number)) {
+    if let Some(row) = row_for(errno, situation).and_then(|number| rows().nth(number)) {
         return Explanation {
             cause: row.cause,
             reason: (row.reason)(situation),
@@ -169,8 +169,7 @@ pub fn explain(errno: Errno, situation: &Situation) -> Explanation {
 
 /// The number of the first row that applies.
 fn row_for(errno: Errno, situation: &Situation) -> Option<usize> {
-    ROWS.iter()
-        .position(|row| row.errnos.contains(&errno) && (row.applies)(situation))
+    rows().position(|row| row.errnos.contains(&errno) && (row.applies)(situation))
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use perf_event_open_sys::bindings::perf_event_mmap_page as Page;
 
-use super::PAGE_SIZE;
 use crate::errno::Errno;
+
+/// Bytes of a page of the fake.
+pub const PAGE_SIZE: usize = 4096;
 
 /// A control page and the ring behind it.
 #[derive(Debug)]

@@ -39,8 +39,9 @@ use perf_event_open_sys::bindings as abi;
 use crate::errno::Errno;
 use crate::facts::{Facts, PmuFact};
 use crate::kernel::{Ioctl, Kernel, RawAttr, Ready, SharedKernel};
+pub use memory::PAGE_SIZE;
+pub use state::Opening;
 use state::State;
-pub use state::{Opening, PAGE_SIZE};
 pub use tree::Tree;
 
 /// A call that the fake saw, in order.

@@ -11,9 +11,6 @@ use crate::errno::Errno;
 use crate::facts::Facts;
 use crate::kernel::{Ioctl, RawAttr, Ready};
 
-/// Bytes of a page of the fake.
-pub const PAGE_SIZE: usize = 4096;
-
 /// Nanoseconds between two turns of multiplexing.
 const SLICE: u64 = 1_000;
 

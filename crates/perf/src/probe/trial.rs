@@ -48,6 +48,15 @@ pub struct UserRead {
     pub width: u16,
 }
 
+impl UserRead {
+    /// Whether programs can read their counters: the page allows it and names a counter. (arm64 allows it in the page
+    /// whatever `kernel.perf_user_access` says, and then names none.)
+    #[must_use]
+    pub fn works(&self) -> bool {
+        self.allowed && self.has_index
+    }
+}
+
 /// Whether branch stacks can be sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BranchTrial {
@@ -285,6 +294,11 @@ mod tests {
                 width: 48
             }
         );
+        assert!(seen.works());
+        // As arm64 with kernel.perf_user_access=0: allowed, and no counter named.
+        fake.set_stolen(4);
+        assert!(!user_read(&fake.shared(), &attr).unwrap().works());
+        fake.set_stolen(0);
         fake.set_user_read(false, 48);
         assert!(!user_read(&fake.shared(), &attr).unwrap().allowed);
     }

@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use super::descriptor::copy_of;
 use super::dirents::{Form, Listing, Order};
-use super::seccomp_supervisor::{Notification, Response, Trouble, copy_of, still_valid};
+use super::notification::{Notification, Response, Trouble, still_valid};
 
 /// The numbers of the calls that are answered.
 pub(super) const CALLS: [Option<libc::c_long>; 2] = [Some(libc::SYS_getdents64), OLD];
@@ -30,7 +31,7 @@ const OLD: Option<libc::c_long> = None;
 
 /// Whether the call is one of [`CALLS`].
 pub(super) fn is_mine(notification: &Notification) -> bool {
-    CALLS.contains(&Some(libc::c_long::from(notification.number)))
+    CALLS.contains(&Some(libc::c_long::from(notification.data.nr)))
 }
 
 /// Bytes read at once, as by glibc.
@@ -152,14 +153,14 @@ impl Shared {
 
     /// Answers; the error says that the kernel has to, and why where that is worth telling.
     fn answered(&self, notification: &Notification) -> Result<(), Option<io::Error>> {
-        let [fd, buffer, room, ..] = notification.args;
+        let [fd, buffer, room, ..] = notification.data.args;
         // The kernel takes 32 bits of both.
         let (fd, room) = (fd as u32 as RawFd, room as u32);
         let room = usize::try_from(room).unwrap_or(0);
         if fd < 0 || i32::try_from(room).is_err() {
             return Err(None);
         }
-        let form = if libc::c_long::from(notification.number) == libc::SYS_getdents64 {
+        let form = if libc::c_long::from(notification.data.nr) == libc::SYS_getdents64 {
             Form::New
         } else {
             Form::Old
@@ -296,7 +297,7 @@ impl Call<'_> {
                 }
             }
             Err(error) => {
-                self.send(0, -error.raw_os_error().unwrap_or(libc::EIO));
+                self.send(0, error.raw_os_error().unwrap_or(libc::EIO));
             }
         }
         Ok(())
@@ -312,10 +313,11 @@ impl Call<'_> {
     }
 
     /// Whether the caller has got the answer: a signal may have ended its call, which it then makes again.
-    fn send(&self, length: usize, error: i32) -> bool {
-        let mut response = Response::to(self.notification);
-        response.value = i64::try_from(length).unwrap_or(0);
-        response.error = error;
+    fn send(&self, length: usize, errno: i32) -> bool {
+        let response = match errno {
+            0 => Response::value(self.notification, i64::try_from(length).unwrap_or(0)),
+            errno => Response::error(self.notification, errno),
+        };
         self.shared.reply(&response)
     }
 

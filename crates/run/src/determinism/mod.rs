@@ -6,11 +6,13 @@
 //! "Producing wrong data without doing anything obviously wrong", ASPLOS 2009). Allocators:
 //! `GLIBC_TUNABLES` (glibc manual, Memory Allocation Tunables), `MALLOC_CONF` (`jemalloc(3)`).
 
+mod descriptor;
 mod dirents;
 mod exec;
 mod files;
 mod filter;
 pub mod mount_ns;
+mod notification;
 pub mod pid;
 mod random;
 mod seccomp_supervisor;
@@ -21,7 +23,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+pub use crate::affinity::allowed_cpus;
 use crate::env_record::Environment;
+use crate::error::{Error, ErrorKind};
 pub use crate::factor::{Factor, List, Missing, parse_list, parse_remedies};
 use dirents::Order;
 use exec::AtExec;
@@ -29,9 +33,9 @@ pub use filter::{Calls, Filter};
 use mount_ns::Directory;
 pub use seccomp_supervisor::{Answers, Supervised};
 
-/// What `noise` lets go, beyond not holding it constant: what would be the same in runs of one machine.
+/// What `noise` varies, beyond not holding it constant: what would be the same in runs of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Loose {
+pub struct Varied {
     /// Bytes more of environment.
     pub environment: usize,
     /// Another name of the working directory.
@@ -54,8 +58,10 @@ const SEED: u64 = 0x7472_7565;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fixed {
     factors: Vec<Factor>,
-    loose: Loose,
+    varied: Varied,
     cpus: Vec<usize>,
+    /// What programs get instead of the variables of truecount's own.
+    environment: Option<Vec<(OsString, OsString)>>,
 }
 
 impl Fixed {
@@ -68,14 +74,28 @@ impl Fixed {
         };
         Self {
             factors: factors.to_vec(),
-            loose: Loose::default(),
+            varied: Varied::default(),
             cpus,
+            environment: None,
         }
     }
 
+    /// With these variables instead of truecount's own.
+    #[must_use]
+    pub fn with_environment(mut self, variables: Vec<(OsString, OsString)>) -> Self {
+        self.environment = Some(variables);
+        self
+    }
+
+    /// The variables that programs get, before remedies change them.
+    fn handed_down(&self) -> Vec<(OsString, OsString)> {
+        let own = || std::env::vars_os().collect();
+        self.environment.clone().unwrap_or_else(own)
+    }
+
     /// With something varied.
-    pub fn loose(mut self, loose: Loose) -> Self {
-        self.loose = loose;
+    pub fn varied(mut self, varied: Varied) -> Self {
+        self.varied = varied;
         self
     }
 
@@ -91,8 +111,8 @@ impl Fixed {
 
     /// In which order directories are listed.
     fn files(&self) -> Option<Order> {
-        let loose = self.loose.files.map(Order::Shuffled);
-        loose.or(self.has(Factor::Files).then_some(Order::Sorted))
+        let varied = self.varied.files.map(Order::Shuffled);
+        varied.or(self.has(Factor::Files).then_some(Order::Sorted))
     }
 
     /// The random bytes of every program.
@@ -114,7 +134,7 @@ impl Fixed {
 
     /// The working directory's other name.
     pub fn directory(&self) -> Option<&Directory> {
-        self.loose.directory.as_ref()
+        self.varied.directory.as_ref()
     }
 
     /// What only the virtual PMU can hold constant, for the other sources.
@@ -135,7 +155,7 @@ impl Fixed {
     /// The number that the program is to have, if any.
     pub fn pid(&self) -> Option<i32> {
         let held = self.has(Factor::Pid).then(pid::held);
-        self.loose.pid.or(held)
+        self.varied.pid.or(held)
     }
 
     /// Whether threads run in turn, or why that is not available.
@@ -148,7 +168,7 @@ impl Fixed {
 
     /// Every variable of the program, in the order of their names.
     pub fn environment(&self, program: &Path, argv: &[OsString]) -> Vec<(OsString, OsString)> {
-        let mut all: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        let mut all: BTreeMap<OsString, OsString> = self.handed_down().into_iter().collect();
         all.extend(self.variables(program, argv));
         all.into_iter().collect()
     }
@@ -156,27 +176,31 @@ impl Fixed {
     /// Variables to set, on top of those that are handed down.
     pub fn variables(&self, program: &Path, argv: &[OsString]) -> Vec<(OsString, OsString)> {
         let mut set: Vec<(OsString, OsString)> = Vec::new();
+        let handed_down = self.handed_down();
+        let get = |name: &str| handed_down.iter().find(|(n, _)| n == name).map(|(_, v)| v);
+        let appended =
+            |name: &str, setting: &str, between: &str| appended(name, get(name), setting, between);
         if self.has(Factor::Malloc) {
             let jemalloc = "narenas:1,background_thread:false,dirty_decay_ms:-1,muzzy_decay_ms:-1";
             set.push(appended("GLIBC_TUNABLES", "glibc.malloc.arena_max=1", ":"));
             set.push(appended("MALLOC_CONF", jemalloc, ","));
             set.push(appended("_RJEM_MALLOC_CONF", jemalloc, ","));
         }
-        if let (Some(directory), Some(_)) = (self.directory(), std::env::var_os("PWD")) {
+        if let (Some(directory), Some(_)) = (self.directory(), get("PWD")) {
             let [_, inside] = directory.words();
             set.push(("PWD".into(), OsStr::from_bytes(inside.to_bytes()).into()));
         }
         let (env, path, more) = (
             self.has(Factor::Env),
             self.has(Factor::Path),
-            self.loose.environment,
+            self.varied.environment,
         );
         if env || path || more > 0 {
-            let kept = std::env::vars_os().filter(|(name, _)| {
+            let kept = handed_down.iter().filter(|(name, _)| {
                 name.as_os_str() != OsStr::new(PAD) && set.iter().all(|(other, _)| other != name)
             });
             let variables: usize = kept
-                .map(|(name, value)| entry(&name, &value))
+                .map(|(name, value)| entry(name, value))
                 .chain(set.iter().map(|(name, value)| entry(name, value)))
                 .sum::<usize>()
                 + entry(OsStr::new(PAD), OsStr::new(""));
@@ -235,8 +259,13 @@ fn entry(name: &OsStr, value: &OsStr) -> usize {
 }
 
 /// A variable with a setting more than it has; the last setting of a name wins.
-fn appended(name: &str, setting: &str, between: &str) -> (OsString, OsString) {
-    let mut value = std::env::var_os(name).unwrap_or_default();
+fn appended(
+    name: &str,
+    value: Option<&OsString>,
+    setting: &str,
+    between: &str,
+) -> (OsString, OsString) {
+    let mut value = value.cloned().unwrap_or_default();
     if !value.is_empty() {
         value.push(between);
     }
@@ -244,10 +273,47 @@ fn appended(name: &str, setting: &str, between: &str) -> (OsString, OsString) {
     (name.into(), value)
 }
 
-/// The CPUs that truecount may use.
-pub fn allowed_cpus() -> Vec<usize> {
-    crate::affinity::Affinity::now().map_or_else(|_| Vec::new(), |set| set.cpus().collect())
+/// What `--clean-env` hands down: enough for programs to be found and to speak plainly, and the same on every machine
+/// and in every directory. More is given by name, from truecount's own environment or with a value (`NAME=VALUE`).
+///
+/// # Errors
+/// [`ErrorKind::Usage`]: a variable that is not set.
+pub fn clean_environment(more: &[OsString]) -> Result<Vec<(OsString, OsString)>, Error> {
+    let mut all: BTreeMap<OsString, OsString> = CLEAN
+        .iter()
+        .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+        .collect();
+    for each in more {
+        let bytes = each.as_bytes();
+        let (name, value) = match bytes.iter().position(|&byte| byte == b'=') {
+            Some(at) => {
+                let (name, rest) = bytes.split_at(at);
+                let value = rest.get(1..).unwrap_or_default();
+                (name, Some(OsStr::from_bytes(value).to_owned()))
+            }
+            None => (bytes, std::env::var_os(each)),
+        };
+        let shown = each.to_string_lossy();
+        let value = value.filter(|_| !name.is_empty()).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Usage,
+                format!("--env {shown}: this variable is not set"),
+            )
+            .hint("write NAME of a variable that is, or NAME=VALUE")
+        })?;
+        all.insert(OsStr::from_bytes(name).to_owned(), value);
+    }
+    Ok(all.into_iter().collect())
 }
+
+/// The path is the one that POSIX systems use where none is set.
+const CLEAN: [(&str, &str); 2] = [
+    ("LANG", "C"),
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
+];
 
 /// What the user has to know before random numbers stop being random.
 const WARNING: &str = "getrandom and AT_RANDOM are not random in this run: keys, tokens \
@@ -259,12 +325,12 @@ mod tests {
 
     /// Bytes of strings and pointers that a program would get.
     fn size(factors: &[Factor], more: usize, argv: &[&str]) -> (usize, usize) {
-        let loose = Loose {
+        let varied = Varied {
             environment: more,
-            ..Loose::default()
+            ..Varied::default()
         };
         let argv: Vec<OsString> = argv.iter().map(Into::into).collect();
-        let fixed = Fixed::new(factors).loose(loose);
+        let fixed = Fixed::new(factors).varied(varied);
         let all = fixed.environment(Path::new("/bin/prog"), &argv);
         let words: usize = argv.iter().map(|word| word.len() + 9).sum();
         (

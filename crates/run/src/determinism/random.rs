@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 
 use truecount_stats::Rng;
 
-use super::seccomp_supervisor::{Notification, Response, still_valid};
+use super::notification::{Notification, Response, still_valid};
 
 /// Each thread has its own stream, numbered in the order of their first calls: it does not
 /// depend on PIDs.
@@ -40,8 +40,7 @@ pub(super) fn answer(
     /// The kernel gives no more at once (`MAX_RW_COUNT`, drivers/char/random.c).
     const MAX_BYTES: u64 = 0x7fff_f000;
     const PIECE: usize = 64 << 10;
-    let mut response = Response::to(notification);
-    let [buffer, length, flags, ..] = notification.args;
+    let [buffer, length, flags, ..] = notification.data.args;
     let (random, insecure) = (2, 4);
     if flags & !7 != 0 || flags & (random | insecure) == random | insecure {
         return Response::go_on(notification); // the kernel says what is wrong
@@ -76,11 +75,10 @@ pub(super) fn answer(
         }
     }
     if done == 0 && length > 0 {
-        response.error = -libc::EFAULT;
+        Response::error(notification, libc::EFAULT)
     } else {
-        response.value = done.cast_signed();
+        Response::value(notification, done.cast_signed())
     }
-    response
 }
 
 #[cfg(test)]

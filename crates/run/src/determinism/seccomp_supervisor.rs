@@ -9,78 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use super::descriptor::{get, open};
 use super::dirents::Order;
 use super::exec::{AtExec, Seized};
 use super::files::{self, Files};
 use super::filter::{Calls, Filter};
+use super::notification::{self, Notification, Response, Trouble};
 use super::random::{self, Streams};
 use super::{Factor, Missing};
 use crate::error::{Error, ErrorKind};
-
-/// `struct seccomp_notif` of linux/seccomp.h.
-#[repr(C)]
-#[derive(Default)]
-pub(super) struct Notification {
-    pub(super) id: u64,
-    pub(super) pid: u32,
-    flags: u32,
-    pub(super) number: i32,
-    arch: u32,
-    pc: u64,
-    pub(super) args: [u64; 6],
-}
-
-/// `struct seccomp_notif_resp`.
-#[repr(C)]
-pub(super) struct Response {
-    id: u64,
-    pub(super) value: i64,
-    pub(super) error: i32,
-    flags: u32,
-}
-
-/// `_IOWR('!', 0, struct seccomp_notif)` and its fellows.
-const RECEIVE: u64 = 0xc050_2100;
-const SEND: u64 = 0xc018_2101;
-const STILL_VALID: u64 = 0x4008_2102;
-const CONTINUE: u32 = 1;
-
-impl Response {
-    pub(super) fn to(notification: &Notification) -> Self {
-        Self {
-            id: notification.id,
-            value: 0,
-            error: 0,
-            flags: 0,
-        }
-    }
-
-    /// The kernel does the call itself.
-    pub(super) fn go_on(notification: &Notification) -> Self {
-        Self {
-            flags: CONTINUE,
-            ..Self::to(notification)
-        }
-    }
-
-    /// Whether the caller has it. One that has gone is not an error.
-    pub(super) fn send(&self, listener: &OwnedFd) -> bool {
-        // SAFETY: the kernel reads the structure, whose size is in the request's number.
-        unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, std::ptr::from_ref(self)) == 0 }
-    }
-}
-
-/// Whether the caller still waits for this answer: its number is not another process's.
-pub(super) fn still_valid(listener: &OwnedFd, notification: &Notification) -> bool {
-    // SAFETY: reads the number.
-    unsafe {
-        libc::ioctl(
-            listener.as_raw_fd(),
-            STILL_VALID as _,
-            &raw const notification.id,
-        ) == 0
-    }
-}
 
 /// What is answered, and how.
 #[derive(Debug, Clone, Copy)]
@@ -102,35 +39,6 @@ impl Supervised {
             files: self.files.is_some(),
         }
     }
-}
-
-/// How often something was not possible, and why the first time.
-#[derive(Debug, Default)]
-pub(super) struct Failures {
-    count: u32,
-    first: Option<String>,
-}
-
-impl Failures {
-    pub(super) fn add(&mut self, error: &io::Error) {
-        self.count = self.count.saturating_add(1);
-        self.first.get_or_insert_with(|| error.to_string());
-    }
-
-    /// With what became of them.
-    fn reason(&self, what: &str) -> Option<String> {
-        let first = self.first.as_ref()?;
-        Some(format!("{} {what}: {first}", self.count))
-    }
-}
-
-/// What the threads could not do.
-#[derive(Debug, Default)]
-pub(super) struct Trouble {
-    /// Programs that were started as they are.
-    programs: Failures,
-    /// Answers about directories that are the kernel's.
-    pub(super) directories: Failures,
 }
 
 /// The thread that answers.
@@ -341,55 +249,6 @@ fn fetch(pid: i32, fd: RawFd) -> io::Result<OwnedFd> {
     get(&open(pid, 0)?, fd)
 }
 
-/// A copy of descriptor `fd` of a thread, which may have descriptors of its own.
-pub(super) fn copy_of(thread: i32, fd: RawFd) -> io::Result<OwnedFd> {
-    let of_thread = match open(thread, PIDFD_THREAD) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(sharing(thread)?, 0),
-        opened => opened,
-    };
-    get(&of_thread?, fd)
-}
-
-/// `PIDFD_THREAD` of pidfd_open(2): Linux 6.9 or later; before, only processes can be opened.
-const PIDFD_THREAD: i32 = libc::O_EXCL;
-
-/// The process of a thread that has the same descriptors.
-fn sharing(thread: i32) -> io::Result<i32> {
-    const KCMP_FILES: i32 = 2;
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status"))?;
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    let process: i32 = process
-        .and_then(|number| number.trim().parse().ok())
-        .ok_or_else(|| io::Error::other("the kernel does not tell the process of a thread"))?;
-    // SAFETY: no memory is involved.
-    match unsafe { libc::syscall(libc::SYS_kcmp, process, thread, KCMP_FILES, 0, 0) } {
-        0 => Ok(process),
-        -1 => Err(io::Error::last_os_error()),
-        _ => Err(io::Error::other("a thread has descriptors of its own")),
-    }
-}
-
-/// `pidfd_open(2)`.
-fn open(pid: i32, flags: i32) -> io::Result<OwnedFd> {
-    // SAFETY: no memory is involved.
-    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, flags) })
-}
-
-/// `pidfd_getfd(2)`.
-fn get(process: &OwnedFd, fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: no memory is involved.
-    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })
-}
-
-/// A descriptor that a system call has just made.
-fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
-    match RawFd::try_from(fd) {
-        // SAFETY: fresh: nobody else owns it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// The thread's own.
 struct Server<'t> {
     listener: Arc<OwnedFd>,
@@ -417,15 +276,12 @@ impl Server<'_> {
             if poll.revents & libc::POLLIN == 0 {
                 return; // hung up: the last process with the filter has ended
             }
-            let mut notification = Notification::default();
-            let fd = self.listener.as_raw_fd();
-            // SAFETY: the kernel fills the structure, whose size is in the request's number.
-            if unsafe { libc::ioctl(fd, RECEIVE as _, &raw mut notification) } < 0 {
+            let Some(notification) = notification::receive(&self.listener) else {
                 continue; // the caller was interrupted meanwhile
-            }
+            };
             match (self.wanted.getrandom, &mut self.files) {
                 (Some(seed), _)
-                    if libc::c_long::from(notification.number) == libc::SYS_getrandom =>
+                    if libc::c_long::from(notification.data.nr) == libc::SYS_getrandom =>
                 {
                     random::answer(&self.listener, &notification, &mut self.streams, seed)
                         .send(&self.listener);
@@ -443,43 +299,5 @@ impl Server<'_> {
         if let (Err(error), Ok(mut trouble)) = (done, self.trouble.lock()) {
             trouble.programs.add(&error);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descriptors_of_a_thread_are_had_with_and_without_threads_as_files() {
-        let file = std::fs::File::open("/").unwrap();
-        let fd = file.as_raw_fd();
-        let same = |copy: &OwnedFd| {
-            let of = |fd: RawFd| std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
-            of(copy.as_raw_fd()) == of(fd)
-        };
-        let thread = || {
-            // SAFETY: asks for a number.
-            let number = unsafe { libc::syscall(libc::SYS_gettid) };
-            i32::try_from(number).unwrap()
-        };
-        let me = std::process::id().cast_signed();
-        let shared = std::thread::spawn(move || {
-            assert_ne!(thread(), me);
-            (copy_of(thread(), fd), sharing(thread()))
-        });
-        let (copy, process) = shared.join().unwrap();
-        assert!(same(&copy.unwrap()));
-        assert_eq!(process.unwrap(), me);
-        let own = std::thread::spawn(move || {
-            // SAFETY: this thread gets descriptors of its own.
-            assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
-            sharing(thread())
-        });
-        assert!(own.join().unwrap().is_err());
-        assert_eq!(
-            copy_of(me, i32::MAX).unwrap_err().raw_os_error(),
-            Some(libc::EBADF)
-        );
     }
 }

@@ -8,7 +8,8 @@
 
 use std::io;
 
-use super::{Factor, Missing, allowed_cpus};
+use crate::affinity::allowed_cpus;
+use crate::factor::{Factor, Missing};
 
 /// Only system calls, for the time between `fork` and `execve`; 0 or an errno.
 pub fn set() -> i32 {

@@ -6,10 +6,11 @@
 
 use std::hint::black_box;
 
+use truecount::Subtraction;
 use truecount_events::{Cpus, Encoding, Event, Kind, Machine, generic, irq};
 use truecount_perf::probe::Root;
 use truecount_perf::{
-    Count, Errno, Event as Counter, EventAttr, GroupReading, OpenOptions, SharedKernel,
+    Count, Errno, Event as Counter, EventAttr, GroupReading, OpenOptions, Scope, SharedKernel,
     Target as Where, linux,
 };
 
@@ -39,28 +40,21 @@ impl Place {
 
     /// Where to open each event.
     fn targets(self) -> Result<Vec<Where>, Error> {
-        let root = Root::system();
-        match self {
-            Self::NewProcess(pid) => Ok(vec![Where::Thread(pid)]),
-            Self::Process(pid) => match root.threads_of(pid) {
-                Some(threads) if !threads.is_empty() => {
-                    Ok(threads.into_iter().map(Where::Thread).collect())
-                }
-                _ => Err(
-                    Error::new(ErrorKind::Unavailable, format!("there is no process {pid}"))
-                        .hint("look it up with: pgrep -l NAME"),
-                ),
-            },
-            Self::Machine => {
-                let cpus = root.online_cpus().ok_or_else(|| {
-                    Error::new(
-                        ErrorKind::Unavailable,
-                        "cannot read /sys/devices/system/cpu/online",
-                    )
-                })?;
-                Ok(cpus.into_iter().map(Where::Cpu).collect())
+        let scope = match self {
+            Self::NewProcess(pid) => Scope::NewProcess(pid),
+            Self::Process(pid) => Scope::Process(pid),
+            Self::Machine => Scope::Machine,
+        };
+        scope.targets(&Root::system()).map_err(|_| match self {
+            Self::NewProcess(pid) | Self::Process(pid) => {
+                Error::new(ErrorKind::Unavailable, format!("there is no process {pid}"))
+                    .hint("look it up with: pgrep -l NAME")
             }
-        }
+            Self::Machine => Error::new(
+                ErrorKind::Unavailable,
+                "cannot read /sys/devices/system/cpu/online",
+            ),
+        })
     }
 }
 
@@ -117,10 +111,9 @@ fn reason(error: &truecount_perf::Error) -> Reason {
     Reason::new(error.reason()).hint(error.hint())
 }
 
-/// The attribute for an encoding, counting only. A precise level is about where samples fall: the kernel refuses it
-/// for counts (`x86_pmu_hw_config`), which are the same without it.
+/// The attribute for an encoding, counting only.
 fn attribute(encoding: &Encoding) -> EventAttr {
-    EventAttr::from(encoding).precise_ip(0).read_times()
+    EventAttr::from(encoding).read_times()
 }
 
 /// The perf events of which a metric is made: the first counts, the second is subtracted.
@@ -137,6 +130,9 @@ fn parts(event: &Event) -> Result<(Encoding, Option<Encoding>), Reason> {
     }
     let interrupts = irq::subtracted(special, &Machine::this())
         .map_err(|cause| Reason::new(cause).hint("use instructions:u"))?;
+    // Nothing is subtracted that was not seen to be added: the library tries it, once a process.
+    let needed = truecount::subtraction(special)
+        .map_err(|error| Reason::new(error.to_string()).hint("use instructions:u"))?;
     let user = |type_, config| Encoding {
         type_,
         config,
@@ -146,7 +142,7 @@ fn parts(event: &Event) -> Result<(Encoding, Option<Encoding>), Reason> {
     };
     Ok((
         user(generic::TYPE_HARDWARE, 1),
-        Some(user(generic::TYPE_RAW, interrupts.config)),
+        (needed == Subtraction::Right).then(|| user(generic::TYPE_RAW, interrupts.config)),
     ))
 }
 
@@ -159,6 +155,8 @@ struct Slot {
     plus: Vec<Counter>,
     minus: Vec<Counter>,
     reason: Option<Reason>,
+    /// The PMU of one kind of core that counts it, on a machine of several.
+    core_pmu: Option<String>,
 }
 
 /// Opened counters, one slot for each event in the order asked.
@@ -188,6 +186,10 @@ impl Counters {
                     plus: Vec::new(),
                     minus: Vec::new(),
                     reason: source.counts(wanted).err(),
+                    core_pmu: match &event.cpus {
+                        Cpus::Core(_) => event.pmu.clone(),
+                        Cpus::Any | Cpus::Package(_) => None,
+                    },
                 });
             }
             let opened = slots.get_mut(first..).unwrap_or_default();
@@ -354,6 +356,11 @@ fn sum(counters: &[Counter]) -> Result<Sum, Reason> {
     Ok(total)
 }
 
+fn has_run(counter: &Counter) -> bool {
+    let times = counter.read().ok().and_then(|reading| reading.times);
+    times.is_some_and(|times| times.running > 0)
+}
+
 fn never_ran() -> Reason {
     Reason::new("the event never got onto a counter: others hold them all")
         .hint("ask for fewer events at once, or free one (sysctl kernel.nmi_watchdog=0)")
@@ -369,6 +376,13 @@ impl Slot {
         if let Some(reason) = &self.reason {
             return missing(reason);
         }
+        if let Some(pmu) = &self.core_pmu
+            && self.plus.iter().all(|counter| !has_run(counter))
+        {
+            return missing(&Reason::new(format!(
+                "nothing ran on the cores of {pmu}, which alone count it"
+            )));
+        }
         let (plus, minus) = match (sum(&self.plus), sum(&self.minus)) {
             (Ok(plus), Ok(minus)) => (plus, minus),
             (Err(reason), _) | (_, Err(reason)) => return missing(&reason),
@@ -376,9 +390,18 @@ impl Slot {
         if plus.enabled == 0 {
             return missing(&Reason::new("nothing ran while it was watched"));
         }
+        let Some(value) = plus.value.checked_sub(minus.value) else {
+            return missing(
+                &Reason::new(format!(
+                    "more was subtracted ({}) than counted ({}): the two were not counted over the same time",
+                    minus.value, plus.value
+                ))
+                .hint("use instructions:u"),
+            );
+        };
         Reading {
             event: self.name.clone(),
-            value: Some(plus.value.saturating_sub(minus.value)),
+            value: Some(value),
             unit: self.unit.clone(),
             scale: self.scale,
             source: Some(self.source),

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::measure::{Ignore, Sink};
+use super::stop::Wish;
 use crate::failure::Failure;
 use crate::output::cannot_write;
 use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration};
+use truecount_model::number::TimeUnit;
 use truecount_run::session::dev_null;
 
 const EXAMPLES: &str = "\
@@ -26,8 +28,9 @@ EXAMPLES
   truecount bench --baseline base.json --fail-above instructions:u=0.5% -- ./prog
 
 Every round runs each command once, in an order shuffled from the printed seed. A command counts as
-changed only when the adjusted p is below 0.05 and the whole interval lies beyond the metric's
-floor. Addresses are not randomised unless --aslr is given. Strings are split into words without a
+changed only when the adjusted p is below 0.01 and the whole interval lies beyond the metric's
+floor (Holm's adjustment over what is judged: the gated metrics; without gates instructions, wall
+time and what -e and -M name). Addresses are not randomised unless --aslr is given. Strings are split into words without a
 shell; --shell gives them to one.";
 
 /// Measure and compare commands
@@ -42,14 +45,21 @@ pub(crate) struct Args {
     pub(super) words: Vec<OsString>,
 
     /// Number of measured rounds
-    #[arg(short = 'n', long = "rounds", value_name = "N", value_parser = rounds)]
+    #[arg(short = 'n', long = "rounds", visible_alias = "runs", value_name = "N", value_parser = rounds)]
     pub(super) rounds: Option<usize>,
     /// Measure for this long, such as 30s
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "rounds")]
     pub(super) budget: Option<Duration>,
-    /// Measure until the interval of METRIC (default wall-time) is within ± this, such as 1%
-    #[arg(long, value_name = "[METRIC=]PCT", conflicts_with_all = ["rounds", "budget"])]
+    /// Measure until the comparisons are decided (at most 1000 rounds and a minute a command), or until the interval of
+    /// METRIC (default wall-time) is within ± this, such as 1%
+    #[arg(long, value_name = "decided|[METRIC=]PCT", conflicts_with_all = ["rounds", "budget"])]
     pub(super) until: Vec<String>,
+    /// Rounds at least (default 10, or what the comparisons need to be decided at all)
+    #[arg(long, value_name = "N", value_parser = rounds, conflicts_with_all = ["rounds", "budget"])]
+    pub(super) min_runs: Option<usize>,
+    /// Rounds at most (default 5000, or 3 s a command)
+    #[arg(long, value_name = "N", value_parser = rounds, conflicts_with_all = ["rounds", "budget"])]
+    pub(super) max_runs: Option<usize>,
     /// Rounds before the measured ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) warmup: usize,
@@ -69,15 +79,20 @@ pub(crate) struct Args {
     /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
     #[arg(long, value_name = "DIR")]
     pub(super) event_dir: Option<PathBuf>,
+    /// Measure more than instructions, wall time, CPU time and peak memory: cycles, branches, misses, user and system
+    /// time, faults, context switches
+    #[arg(short, long)]
+    pub(super) detailed: bool,
     /// Measure only what -e and -M name
     #[arg(long)]
     pub(super) only: bool,
     /// Who counts events
     #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
     pub(super) source: SourceArg,
-    /// Runs of each command under --source step or virtual
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = positive)]
-    pub(super) exact_runs: usize,
+    /// Runs of each command under --source step or virtual (default: 5 or what the comparisons need, and up to 40 while
+    /// the counts of a command differ)
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(super) exact_runs: Option<usize>,
     /// Let the kernel rotate counters instead of measuring events in batches; counts are scaled
     #[arg(long)]
     pub(super) multiplex: bool,
@@ -142,6 +157,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(super) show: ShowArgs,
+
     /// Go on when a command fails; with codes, only for these exit statuses
     #[arg(short, long, value_name = "CODES", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     pub(super) ignore_failure: Option<String>,
@@ -157,6 +175,16 @@ pub(crate) struct Args {
     /// CPUs that commands may use, such as 0,2-3
     #[arg(long, value_name = "CPUS")]
     pub(super) cpu: Option<String>,
+    /// Give programs a clean environment, the same on every machine and in every directory: PATH, LANG and what --env
+    /// names. The default with --save, and with a --baseline that was measured so
+    #[arg(long)]
+    pub(super) clean_env: bool,
+    /// Hand down truecount's own environment, also with --save
+    #[arg(long, conflicts_with = "clean_env")]
+    pub(super) keep_env: bool,
+    /// A variable more in the clean environment: NAME as it is, or NAME=VALUE
+    #[arg(long, value_name = "NAME[=VALUE]", conflicts_with = "keep_env")]
+    pub(super) env: Vec<OsString>,
     /// Leave the randomisation of addresses on
     #[arg(long)]
     pub(super) aslr: bool,
@@ -164,6 +192,48 @@ pub(crate) struct Args {
     pub(super) fixed: crate::program_args::FixedArgs,
     #[command(flatten)]
     pub(super) cache: CacheArgs,
+}
+
+/// How results are shown: hyperfine's names for what means the same.
+#[derive(clap::Args)]
+pub(crate) struct ShowArgs {
+    /// Write JSON to FILE, as --json=FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_json: Option<PathBuf>,
+    /// Write comma-separated values to FILE, as --csv=FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_csv: Option<PathBuf>,
+    /// Write tables in Markdown to FILE, as --markdown=FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_markdown: Option<PathBuf>,
+    /// Write tables in AsciiDoc to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_asciidoc: Option<PathBuf>,
+    /// Write tables in Emacs' Org mode to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) export_orgmode: Option<PathBuf>,
+    /// Order of the commands in tables: as given, or by the median of their wall time
+    #[arg(long, value_enum, default_value_t = Sort::Command)]
+    pub(super) sort: Sort,
+    /// Unit of all times (default: the one that fits each)
+    #[arg(short = 'u', long, value_name = "UNIT", value_parser = time_unit)]
+    pub(super) time_unit: Option<TimeUnit>,
+}
+
+/// The order of commands in tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Sort {
+    /// As given.
+    #[value(alias = "auto")]
+    Command,
+    /// By the median of the wall time, the fastest first.
+    #[value(alias = "mean-time", alias = "median-time")]
+    Time,
+}
+
+fn time_unit(text: &str) -> Result<TimeUnit, String> {
+    TimeUnit::parse(text)
+        .ok_or_else(|| "not one of nanosecond, microsecond, millisecond, second".to_owned())
 }
 
 fn positive(text: &str) -> Result<usize, String> {
@@ -184,6 +254,17 @@ fn rounds(text: &str) -> Result<usize, String> {
 }
 
 impl Args {
+    /// What is said about the number of rounds.
+    pub(super) fn wish(&self) -> Wish<'_> {
+        Wish {
+            rounds: self.rounds,
+            budget: self.budget,
+            until: &self.until,
+            min: self.min_runs,
+            max: self.max_runs,
+        }
+    }
+
     pub(super) fn ignore(&self) -> Result<Ignore, Failure> {
         match self.ignore_failure.as_deref() {
             None => Ok(Ignore::Nothing),

@@ -1,12 +1,14 @@
 //! Samples of one command, gathered run by run.
 
 use truecount_events::metrics::Worse;
+use truecount_stats::Differ;
 
 use super::document::{Map, Metric};
 use truecount_model::{Precision, Reading, SourceKind};
 use truecount_run::request::EventRequest;
 
 /// One metric while it grows.
+#[derive(Clone)]
 struct Growing {
     name: String,
     unit: String,
@@ -21,7 +23,7 @@ struct Growing {
 }
 
 /// The samples of one command.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Collected {
     metrics: Vec<Growing>,
     /// Measured native runs.
@@ -88,6 +90,26 @@ impl Collected {
                 }
             }
         }
+    }
+
+    /// How counts of the engine or of single steps, which nothing from outside changes, differ between runs.
+    pub(super) fn differ(all: &[Self]) -> Differ {
+        let counts =
+            |one: &'_ Growing| matches!(one.source, Some(SourceKind::Virtual | SourceKind::Step));
+        let names = all.iter().flat_map(|one| &one.metrics);
+        let names = names.filter(|one| counts(one)).map(|one| &one.name);
+        let mut found = Differ::Nowhere;
+        for name in names {
+            let metrics = all.iter().flat_map(|one| &one.metrics);
+            let same = metrics.filter(|metric| metric.name == *name);
+            let samples: Vec<&[u64]> = same.map(|metric| metric.samples.as_slice()).collect();
+            match Differ::of(&samples) {
+                Differ::Nowhere => {}
+                Differ::BetweenCommands => found = Differ::BetweenCommands,
+                Differ::WithinCommand => return Differ::WithinCommand,
+            }
+        }
+        found
     }
 
     /// The samples of a metric, by its name with or without filter.

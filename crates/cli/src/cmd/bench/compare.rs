@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use truecount_stats::{
-    Comparison, Floors, Incomparable, Judged, Options, Provenance, Wording, Worse, compare_paired,
-    compare_unpaired, described, incomparable, verdicts,
+    Comparison, Floors, Incomparable, Judged, Options, Provenance, Verdict, Wording, Worse,
+    compare_paired, compare_unpaired, described, incomparable, verdicts,
 };
 
 use super::document::{Command, Compared, Document, Metric};
-use super::gate::{Limit, worse};
+use super::limit::{Limit, worse};
 use truecount_model::{Precision, SourceKind};
-use truecount_run::env_record::Environment;
+use truecount_run::env_record::{Environment, VARIABLE, variables_differ};
 
 /// One metric of one command against another's.
 pub(super) struct Pair {
@@ -26,10 +26,49 @@ pub(super) struct Pair {
     /// Why the two sides do not mean the same thing.
     pub(super) reasons: Vec<Incomparable>,
     comparison: Option<Comparison>,
+    /// Ratio of the medians.
+    median_ratio: Option<f64>,
+    advice: Advice,
     /// The verdict, where there is a comparison.
     pub(super) judged: Option<Judged>,
     /// The verdict in words.
     pub(super) explanation: String,
+}
+
+/// What gives more samples of a metric.
+#[derive(Debug, Clone, Copy)]
+enum Advice {
+    /// `-n`, with so many rounds for each sample (batches of events take turns).
+    Rounds(f64),
+    /// `--exact-runs`.
+    ExactRuns,
+    /// A baseline that is saved anew, with so few samples as it has.
+    Baseline(usize),
+}
+
+impl Advice {
+    fn of(before: &Metric, after: &Metric, rounds: usize, saved: bool) -> Self {
+        let engine = matches!(after.source, Some(SourceKind::Virtual | SourceKind::Step));
+        if saved && before.samples.len() < after.samples.len() {
+            Self::Baseline(before.samples.len())
+        } else if engine {
+            Self::ExactRuns
+        } else {
+            let samples = after.samples.len().max(1);
+            Self::Rounds((rounds as f64 / samples as f64).max(1.0))
+        }
+    }
+
+    /// The option that gives so many samples.
+    fn to_have(self, samples: usize) -> String {
+        match self {
+            Self::Rounds(each) => format!("-n {:.0}", (samples as f64 * each).ceil()),
+            Self::ExactRuns => format!("--exact-runs {samples}"),
+            Self::Baseline(has) => {
+                format!("the baseline has {has}, save one with {samples}")
+            }
+        }
+    }
 }
 
 /// What is compared with what.
@@ -38,6 +77,10 @@ pub(super) struct Sides<'d> {
     pub(super) environment: &'d Environment,
     pub(super) baseline: Option<&'d Document>,
     pub(super) accept: Accept,
+    /// Measured rounds.
+    pub(super) rounds: usize,
+    /// How often the rounds may have been looked at before they ended.
+    pub(super) looks: usize,
 }
 
 /// Differences between the baseline and today that the user takes for harmless.
@@ -56,7 +99,8 @@ pub(super) struct Family<'l> {
 }
 
 impl Family<'_> {
-    fn has(&self, metric: &str) -> bool {
+    /// Whether a metric is judged.
+    pub(super) fn has(&self, metric: &str) -> bool {
         if !self.gates.is_empty() {
             return self.gates.iter().any(|gate| gate.covers(metric));
         }
@@ -96,9 +140,10 @@ fn provenance(
 ) -> Provenance {
     let all = environment.map(Environment::facts).unwrap_or_default();
     let only = |names: &[&str], accepted: bool| -> BTreeMap<String, String> {
-        let wanted = all
-            .iter()
-            .filter(|(name, _)| !accepted && names.contains(&name.as_str()));
+        let wanted = all.iter().filter(|(name, _)| {
+            let variable = names == ENVIRONMENT && name.starts_with(VARIABLE);
+            !accepted && (variable || names.contains(&name.as_str()))
+        });
         wanted.map(|(n, v)| (n.clone(), v.clone())).collect()
     };
     Provenance {
@@ -136,14 +181,23 @@ fn wording(name: &str, metric: &Metric) -> Wording {
     }
 }
 
+fn median_ratio(base: &Metric, other: &Metric) -> Option<f64> {
+    let (before, after) = (
+        base.summary()?.median.to_f64(),
+        other.summary()?.median.to_f64(),
+    );
+    let ratio = if before == after { 1.0 } else { after / before };
+    ratio.is_finite().then_some(ratio)
+}
+
 fn pairs_of(
     base: &Command,
     other: &Command,
     name: &str,
     environments: Option<(&Environment, &Environment)>,
-    accept: Accept,
+    sides: &Sides<'_>,
 ) -> Vec<Pair> {
-    let paired = environments.is_none();
+    let (paired, accept) = (environments.is_none(), sides.accept);
     let both = other
         .metrics
         .iter()
@@ -154,7 +208,12 @@ fn pairs_of(
                 &provenance(environments.map(|(base, _)| base), accept, metric, before),
                 &provenance(environments.map(|(_, other)| other), accept, metric, after),
             );
-            let comparison = compare_metric(before, after, paired);
+            let mut comparison = compare_metric(before, after, paired);
+            // Runs of the engine end by what one command shows, never by how two compare.
+            let native = !matches!(after.source, Some(SourceKind::Virtual | SourceKind::Step));
+            if let Some(comparison) = comparison.as_mut().filter(|_| native) {
+                comparison.looks = sides.looks;
+            }
             if comparison.is_none() && reasons.is_empty() {
                 // No round counted both.
                 reasons.push(Incomparable::NotCounted);
@@ -166,6 +225,8 @@ fn pairs_of(
                 worse: worse(metric, after),
                 wording: wording(metric, after),
                 gated: true,
+                median_ratio: median_ratio(before, after).filter(|_| comparison.is_some()),
+                advice: Advice::of(before, after, sides.rounds, !paired),
                 // Numbers that do not mean the same have no ratio; scaled ones have one, and decide nothing.
                 comparison: comparison
                     .filter(|_| reasons.iter().all(|reason| *reason == Incomparable::Scaled)),
@@ -206,7 +267,7 @@ pub(super) fn all(
                 Some(before) => {
                     let name = format!("baseline: {}", before.name);
                     let both = Some((&baseline.environment, sides.environment));
-                    pairs.extend(pairs_of(before, command, &name, both, sides.accept));
+                    pairs.extend(pairs_of(before, command, &name, both, sides));
                 }
                 None => unmatched.push(command.name.clone()),
             }
@@ -214,7 +275,7 @@ pub(super) fn all(
     }
     if let Some((base, others)) = sides.commands.split_first() {
         for other in others {
-            let found = pairs_of(base, other, &base.name, None, sides.accept);
+            let found = pairs_of(base, other, &base.name, None, sides);
             pairs.extend(found.into_iter().map(|pair| Pair {
                 gated: sides.baseline.is_none(),
                 ..pair
@@ -245,14 +306,41 @@ fn judge(pairs: &mut [Pair], family: &Family<'_>, floors: &Floors) {
             Some(described(pair.metric.clone(), comparison, floors))
         };
         pair.explanation = match &pair.judged {
-            Some(judged) if pair.reasons.is_empty() => judged.say(pair.wording),
+            Some(judged) if pair.reasons.is_empty() => explain(judged, pair),
             _ => refusal(&pair.reasons),
         };
     }
 }
 
+/// The verdict in full; where more samples would decide, with the option that gives them.
+fn explain(judged: &Judged, pair: &Pair) -> String {
+    let text = judged.say(pair.wording);
+    let samples = match judged.verdict {
+        Verdict::TooSmall { needed, .. } => needed,
+        Verdict::Undecided {
+            more_rounds: Some(more),
+        } => judged.comparison.n() + more,
+        _ => return text,
+    };
+    format!("{text}: {}", pair.advice.to_have(samples))
+}
+
 fn refusal(reasons: &[Incomparable]) -> String {
-    let lines: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    let mut variables = Vec::new();
+    let mut lines = Vec::new();
+    for reason in reasons {
+        match reason {
+            Incomparable::Differs { what, .. } if what.starts_with(VARIABLE) => {
+                variables.extend(what.strip_prefix(VARIABLE).map(str::to_owned));
+            }
+            other => lines.push(other.to_string()),
+        }
+    }
+    if let Some(line) = variables_differ(&variables) {
+        lines.push(format!(
+            "{line} (--clean-env makes them the same, --ignore-environment lets them differ)"
+        ));
+    }
     format!("incomparable: {}", lines.join("; "))
 }
 
@@ -270,6 +358,7 @@ impl From<&Pair> for Compared {
             other: pair.other.clone(),
             metric: pair.metric.clone(),
             ratio: comparison.and_then(|c| finite(c.ratio)),
+            median_ratio: comparison.and(pair.median_ratio),
             interval: comparison
                 .and_then(|c| c.interval)
                 .map(|(low, high)| (finite(low), finite(high))),

@@ -5,7 +5,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use truecount_events::metrics::Worse;
 use truecount_stats::{Number, Summary};
 
-use super::gate::GateRow;
 use truecount_model::{Precision, SourceKind};
 use truecount_run::env_record::Environment;
 
@@ -136,6 +135,10 @@ pub(crate) struct Compared {
     pub(crate) metric: String,
     /// other / base; null when it is infinite.
     pub(crate) ratio: Option<f64>,
+    /// Ratio of the medians; null when it is infinite. `ratio` is the middle of the ratios round by round (of all pairs
+    /// of runs, with a baseline), which is what is compared.
+    #[serde(default)]
+    pub(crate) median_ratio: Option<f64>,
     /// Of the ratio; null without enough values, an infinite end is null.
     pub(crate) interval: Option<(Option<f64>, Option<f64>)>,
     pub(crate) confidence: f64,
@@ -155,6 +158,22 @@ pub(crate) struct Compared {
     pub(crate) floor: f64,
     /// Both sides are exact counts: all samples of each side (at least five) are equal.
     pub(crate) exact: bool,
+}
+
+/// What one gate says about one comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GateRow {
+    pub(crate) metric: String,
+    /// The largest change that passes, as a share.
+    pub(crate) limit: f64,
+    /// Name of the command compared with.
+    pub(crate) base: Option<String>,
+    /// Name of the command that is judged.
+    pub(crate) other: Option<String>,
+    /// `passed`, `regressed`, `undecided`, `incomparable`.
+    pub(crate) outcome: String,
+    /// Why, in full.
+    pub(crate) explanation: String,
 }
 
 /// A map that keeps its order, as an object in JSON.

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use super::document::{Compared, Document, Metric};
 use super::svg::{self, Strip};
 use super::text::{
-    extent, good, interval, median, missing, of_instructions, p, plural, remarks, spread,
+    conclusion, extent, good, interval, median, missing, of_instructions, p, plural, remarks,
+    spread,
 };
 use crate::render::markup::escape;
 use crate::render::page;
@@ -122,7 +123,7 @@ fn comparison(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
         compared.ratio.map_or(String::new(), number::change),
         interval(compared),
         escape(&p(compared.p_adjusted)),
-        escape(&compared.explanation)
+        escape(&conclusion(compared))
     )
 }
 

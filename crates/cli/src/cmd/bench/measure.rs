@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use truecount_stats::{Rotation, Schedule};
+use truecount_stats::{Repeats, Rotation, Schedule};
 
 use super::capture::Capture;
 use super::collect::Collected;
@@ -11,7 +11,7 @@ use super::hooks::{Hook, shown};
 use super::jobs::Job;
 use super::metrics::Metrics;
 use super::progress::Progress;
-use super::stop::Rule;
+use super::stop::{Decided, Rule};
 use crate::failure::Failure;
 use truecount_run::determinism::{Fixed, Missing};
 use truecount_run::request::RequestGroup;
@@ -72,7 +72,9 @@ pub(super) struct ExactRuns<'a> {
     pub(super) source: &'a mut dyn Source,
     pub(super) groups: &'a [RequestGroup],
     /// Runs of each command.
-    pub(super) runs: usize,
+    pub(super) repeats: Repeats,
+    /// How long they may take while counts differ.
+    pub(super) time: Duration,
 }
 
 /// What the rounds gave.
@@ -86,6 +88,19 @@ pub(super) struct Outcome {
     pub(super) aslr_refused: bool,
     /// What was to be held constant and was not.
     pub(super) missing: Vec<Missing>,
+}
+
+impl Outcome {
+    /// Before the first round.
+    pub(super) fn nothing(collected: Vec<Collected>) -> Self {
+        Self {
+            collected,
+            rounds: 0,
+            stopped: None,
+            aslr_refused: false,
+            missing: Vec::new(),
+        }
+    }
 }
 
 /// One measured run of one job.
@@ -167,7 +182,7 @@ pub(super) fn rounds(
     batches: &[Vec<RequestGroup>],
     mut collected: Vec<Collected>,
     schedule: (u64, usize),
-    rule: &Rule,
+    (rule, decided): (&Rule, &Decided<'_>),
 ) -> Outcome {
     let (seed, warmup) = schedule;
     let mut schedule = Schedule::new(setting.jobs.len(), seed)
@@ -218,7 +233,7 @@ pub(super) fn rounds(
             }
         }
         progress.step();
-        if measured && rule.done(done, start, &collected) {
+        if measured && rule.done(done, start, &collected, decided) {
             break;
         }
     }
@@ -232,7 +247,8 @@ pub(super) fn rounds(
     }
 }
 
-/// Makes the runs whose counts come from the engine or from single-stepping.
+/// Makes the runs whose counts come from the engine or from single-stepping: as many as an exact count needs, and more
+/// while the counts of a command differ.
 pub(super) fn exact_runs(
     setting: &Setting<'_>,
     session: &mut Session,
@@ -242,17 +258,26 @@ pub(super) fn exact_runs(
 ) -> Result<(), Failure> {
     let mut progress = Progress::new(
         exact.source.kind().name(),
-        Some(exact.runs * setting.jobs.len()),
+        Some(exact.repeats.min * setting.jobs.len()),
         None,
     );
-    for round in 0..exact.runs {
+    let start = Instant::now();
+    let mut runs = 0u32;
+    loop {
         for (job, collected) in setting.jobs.iter().zip(collected.iter_mut()) {
             if let Some(signal) = session.signals.stop_requested() {
                 return Err(interrupted(signal));
             }
             let (readings, _, _) = one(setting, session, exact.source, exact.groups, job, missing)?;
-            collected.add(round, &readings);
+            collected.add(runs as usize, &readings);
             progress.step();
+        }
+        runs += 1;
+        let differ = Collected::differ(collected);
+        let elapsed = start.elapsed();
+        let in_time = elapsed + elapsed / runs <= exact.time;
+        if exact.repeats.enough(runs as usize, differ, in_time) {
+            break;
         }
     }
     progress.finish();

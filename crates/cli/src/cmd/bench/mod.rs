@@ -11,20 +11,25 @@ mod hooks;
 mod html;
 mod jobs;
 mod judge;
+mod limit;
 mod markdown;
 mod measure;
 mod metrics;
 mod params;
 mod plan;
 mod progress;
+mod sentence;
 mod separated;
 mod stop;
 mod svg;
 mod text;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+
+use truecount_stats::Repeats;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
@@ -32,18 +37,21 @@ use crate::output::{Output, cannot_write};
 use crate::program_args::parse_online_cpus;
 use crate::render::json;
 pub(crate) use args::Args;
+use args::Sort;
 use capture::Capture;
 use document::{Command, Document, Map, SCHEMA};
 use hooks::Hook;
+use jobs::Job;
 use judge::Judge;
 use measure::{ExactRuns, Setting};
-use truecount_run::determinism::Fixed;
+use truecount_model::number::show_times_in;
+use truecount_run::determinism::{Fixed, clean_environment};
 use truecount_run::env_record::Environment;
 use truecount_run::session::{Session, fresh_seed};
 
 /// Runs `truecount bench`.
 pub(crate) fn run(args: &Args) -> CmdResult {
-    let judge = Judge::new(args)?;
+    let mut judge = Judge::new(args)?;
     if let Some(path) = &args.from {
         let document = baseline::read(path)?;
         if let Some(command) = document.commands.first() {
@@ -53,17 +61,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     }
     // The launcher is forked before anything grows.
     let mut session = Session::start()?;
-    let parameters = params::parse(&args.parameter_range, &args.parameter_list)?;
-    let jobs = jobs::make(
-        &args.commands,
-        &args.words,
-        &args.name,
-        args.shell.as_deref(),
-        &parameters,
-    )?;
-    let words = args.words.iter().map(|word| word.to_string_lossy());
-    let commands: Vec<_> = args.commands.iter().map(Into::into).chain(words).collect();
-    params::check_use(&parameters, &commands)?;
+    let jobs = jobs_of(args)?;
     for path in [
         &args.save,
         &args.json,
@@ -77,8 +75,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let written = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
     let setup = Hook::new("--setup", &args.setup, written)?;
     let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
-    let rule = stop::Rule::from_args(args.rounds, args.budget, &args.until)?;
-    let fixed = args.fixed.fixed();
+    let (fixed, clean) = held(args, &judge)?;
     let cpus = match &args.cpu {
         Some(text) => {
             parse_online_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
@@ -89,7 +86,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut source = args.source.select()?;
     let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
     let plan = plan::make(args, &mut *source, &machine)?;
-    judge.check(jobs.len(), &plan.collected().finish(0))?;
+    let planned = plan.collected().finish(0);
+    judge.check(jobs.len(), &planned)?;
+    let tests = judge.tests(jobs.len(), &planned);
+    let rule = stop::Rule::new(&args.wish(), tests, plan.batches.len())?;
+    judge.looks = rule.looks();
     let setting = Setting {
         jobs: &jobs,
         prepare: Hook::new("--prepare", &args.prepare, written)?,
@@ -104,51 +105,45 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         timeout: args.timeout,
         capture: Capture::new()?,
     };
-    // Opened before the runs: a wrong path must not cost them. What exists is kept until the end.
-    let mut environment = Environment::gather(args.aslr, &setting.cpus);
-    for job in &jobs {
-        environment.add_command(&job.argv, Some(&job.program));
-    }
+    let mut environment = record(args, &setting, clean);
     let seed = args.seed.unwrap_or_else(fresh_seed);
 
     for job in &jobs {
         setup.run(&mut session, job)?;
     }
-    let mut collected: Vec<collect::Collected> = jobs.iter().map(|_| plan.collected()).collect();
-    let mut stopped = None;
-    let mut measured = 0;
-    let mut missing = Vec::new();
+    let mut outcome = measure::Outcome::nothing(jobs.iter().map(|_| plan.collected()).collect());
     if plan.engine.is_empty() || args.rounds != Some(0) {
-        let mut native = plan.native();
-        let outcome = measure::rounds(
+        outcome = measure::rounds(
             &setting,
             &mut session,
-            &mut native,
+            &mut plan.native(),
             &plan.batches,
-            collected,
+            outcome.collected,
             (seed, args.warmup),
-            &rule,
+            (&rule, &|collected, rounds| {
+                let commands = commands_of(&jobs, collected.to_vec(), rounds);
+                judge.decided(&commands, &environment, rounds)
+            }),
         );
-        collected = outcome.collected;
-        measured = outcome.rounds;
-        stopped = outcome.stopped;
-        missing = outcome.missing;
         if outcome.aslr_refused {
             environment.aslr = Some(true);
         }
     }
-    if stopped.is_none() && !plan.engine.is_empty() {
+    if outcome.stopped.is_none() && !plan.engine.is_empty() {
         let mut exact = ExactRuns {
             source: &mut *source,
             groups: &plan.engine,
-            runs: args.exact_runs,
+            repeats: args
+                .exact_runs
+                .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
+            time: rule.exact_time(jobs.len()),
         };
-        stopped = measure::exact_runs(
+        outcome.stopped = measure::exact_runs(
             &setting,
             &mut session,
             &mut exact,
-            &mut collected,
-            &mut missing,
+            &mut outcome.collected,
+            &mut outcome.missing,
         )
         .err();
     }
@@ -156,25 +151,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         cleanup.run(&mut session, job)?;
     }
 
-    let commands: Vec<Command> = jobs
-        .iter()
-        .zip(collected)
-        .map(|(job, collected)| Command {
-            command: job
-                .argv
-                .iter()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
-            name: job.name.clone(),
-            parameters: Map(job.values.clone()),
-            runs: collected.runs,
-            failures: collected.failures,
-            metrics: collected.finish(measured),
-        })
-        .collect();
+    let (measured, stopped) = (outcome.rounds, outcome.stopped);
+    let commands = commands_of(&jobs, outcome.collected, measured);
     let mut notes = plan.notes;
+    if environment.clean_env && !args.clean_env && args.env.is_empty() {
+        notes.push(CLEANED.to_owned());
+    }
     if let Some(fixed) = &fixed {
-        notes.extend(fixed.record(&missing, &mut environment));
+        notes.extend(fixed.record(&outcome.missing, &mut environment));
     }
     notes.extend(small_memory(session.launcher.floor(), &commands));
     let document = Document {
@@ -192,6 +176,67 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     conclude(args, &judge, document, stopped)
 }
 
+/// The note where nobody asked for a clean environment.
+const CLEANED: &str = "Programs got a clean environment (PATH, LANG), so that the result can be compared elsewhere; \
+    --keep-env hands down this one, --env NAME a variable of it.";
+
+/// Variables of an environment.
+type Variables = Vec<(OsString, OsString)>;
+
+/// What is held constant in the programs, and the clean environment that they get.
+fn held(args: &Args, judge: &Judge) -> Result<(Option<Fixed>, Option<Variables>), Failure> {
+    let fixed = args.fixed.fixed();
+    if !judge.clean_env(args) {
+        return Ok((fixed, None));
+    }
+    let variables = clean_environment(&args.env)?;
+    let fixed = fixed.unwrap_or_else(|| Fixed::new(&[]));
+    Ok((
+        Some(fixed.with_environment(variables.clone())),
+        Some(variables),
+    ))
+}
+
+/// The commands to measure, once for each combination of parameters.
+fn jobs_of(args: &Args) -> Result<Vec<Job>, Failure> {
+    let parameters = params::parse(&args.parameter_range, &args.parameter_list)?;
+    let words = args.words.iter().map(|word| word.to_string_lossy());
+    let commands: Vec<_> = args.commands.iter().map(Into::into).chain(words).collect();
+    params::check_use(&parameters, &commands)?;
+    let shell = args.shell.as_deref();
+    jobs::make(&args.commands, &args.words, &args.name, shell, &parameters)
+}
+
+/// The record of what the result depends on.
+fn record(args: &Args, setting: &Setting<'_>, clean: Option<Variables>) -> Environment {
+    let mut environment = Environment::gather(args.aslr, &setting.cpus);
+    environment.clean_env = clean.is_some();
+    environment.set_variables(clean.unwrap_or_else(|| std::env::vars_os().collect()));
+    for job in setting.jobs {
+        environment.add_command(&job.argv, Some(&job.program));
+    }
+    environment
+}
+
+/// The commands with what was collected of them.
+fn commands_of(jobs: &[Job], collected: Vec<collect::Collected>, rounds: usize) -> Vec<Command> {
+    jobs.iter()
+        .zip(collected)
+        .map(|(job, collected)| Command {
+            command: job
+                .argv
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            name: job.name.clone(),
+            parameters: Map(job.values.clone()),
+            runs: collected.runs,
+            failures: collected.failures,
+            metrics: collected.finish(rounds),
+        })
+        .collect()
+}
+
 /// Judges a result, shows it and writes the files.
 fn conclude(
     args: &Args,
@@ -199,7 +244,17 @@ fn conclude(
     mut document: Document,
     stopped: Option<Failure>,
 ) -> CmdResult {
+    if let Some(unit) = args.show.time_unit {
+        show_times_in(unit);
+    }
     let gate = judge.apply(&mut document);
+    if args.show.sort == Sort::Time {
+        document.commands.sort_by(|a, b| {
+            let time = |c: &Command| c.metrics.get("wall-time")?.summary();
+            let median = |c: &Command| time(c).map_or(f64::INFINITY, |s| s.median.to_f64());
+            median(a).total_cmp(&median(b))
+        });
+    }
     let any = document.commands.iter().any(|command| {
         let mut metrics = command.metrics.iter();
         command.runs > 0 || metrics.any(|(_, metric)| !metric.samples.is_empty())
@@ -231,13 +286,19 @@ fn show(args: &Args, document: &Document) -> Vec<Failure> {
     if !taken {
         print(&|out| text::write(out, document));
     }
+    let show = &args.show;
     type Writer = fn(&mut dyn Write, &Document) -> std::io::Result<()>;
-    let forms: [(&Option<std::path::PathBuf>, Writer); 5] = [
+    let forms: [(&Option<std::path::PathBuf>, Writer); 10] = [
         (&args.save, json::write),
         (&args.json, json::write),
         (&args.csv, separated::write),
         (&args.markdown, markdown::write),
         (&args.html, html::write),
+        (&show.export_json, json::write),
+        (&show.export_csv, separated::write),
+        (&show.export_markdown, markdown::write),
+        (&show.export_asciidoc, markdown::asciidoc),
+        (&show.export_orgmode, markdown::orgmode),
     ];
     for (path, write) in forms {
         let Some(path) = path else { continue };

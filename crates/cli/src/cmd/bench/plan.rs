@@ -13,18 +13,23 @@ use truecount_run::metrics::Asked;
 use truecount_run::request::{self, EventRequest, RequestGroup, Resource};
 use truecount_run::source::{Native, Source, needs_hardware};
 
-/// Resources that every native run tells, in the order shown.
-const RESOURCES: [Resource; 6] = [
-    Resource::Wall,
+/// Resources that every native run tells, in the order shown. CPU time is the sum, which the scheduler accounts for
+/// precisely; user and system time split it by ticks of the kernel's clock.
+const RESOURCES: [Resource; 3] = [Resource::Wall, Resource::CpuTime, Resource::MaxRss];
+
+/// More of them, for `--detailed`.
+const DETAILED_RESOURCES: [Resource; 4] = [
     Resource::User,
     Resource::System,
-    Resource::MaxRss,
     Resource::PageFaults,
     Resource::ContextSwitches,
 ];
 
 /// Events counted without -e, where the CPU has them. The first is the anchor of every batch.
-const DEFAULT_EVENTS: &str = "instructions:u,cycles:u,branches:u,branch-misses:u,cache-misses:u";
+const DEFAULT_EVENTS: &str = "instructions:u";
+
+/// With `--detailed`.
+const DETAILED_EVENTS: &str = "instructions:u,cycles:u,branches:u,branch-misses:u,cache-misses:u";
 
 /// What is measured and how.
 pub(super) struct Plan {
@@ -74,43 +79,7 @@ pub(super) fn make(
     let kind = source.kind();
     let asked = Asked::new(&args.metric, &args.metrics_file, machine, &*source)?;
     let metrics = Metrics::new(asked);
-    let given = args.event.join(",");
-    let mut asked = if args.event.is_empty() {
-        Vec::new()
-    } else {
-        request::resolve(&given, machine, true)?
-    };
-    let in_user_mode =
-        request::in_user_mode(&mut asked, machine, |wanted| source.counts(wanted).is_ok())?;
-    let default = match kind {
-        _ if args.only => Vec::new(),
-        SourceKind::Hardware => request::resolve(DEFAULT_EVENTS, machine, true)?,
-        _ => request::resolve(
-            source.default_events(truecount_run::source::Target::Command),
-            machine,
-            true,
-        )?
-        .into_iter()
-        .filter(|group| {
-            group
-                .members
-                .iter()
-                .any(|wanted| wanted.name.starts_with("instructions"))
-        })
-        .collect(),
-    };
-    let mut groups: Vec<RequestGroup> = Vec::new();
-    for group in default.into_iter().chain(asked) {
-        let known = group.members.iter().all(|new| {
-            groups
-                .iter()
-                .flat_map(|group| &group.members)
-                .any(|old| old.name == new.name)
-        });
-        if !known {
-            groups.push(group);
-        }
-    }
+    let mut groups = events_of(args, &*source, machine)?;
     // Counted in groups of their own, whatever else counts the same events.
     groups.extend(metrics.groups());
     let (resources, events): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| {
@@ -119,7 +88,13 @@ pub(super) fn make(
     let mut fixed: Vec<EventRequest> = if args.only {
         Vec::new()
     } else {
-        RESOURCES.into_iter().map(EventRequest::resource).collect()
+        let more: &[Resource] = if args.detailed {
+            &DETAILED_RESOURCES
+        } else {
+            &[]
+        };
+        let all = RESOURCES.iter().chain(more).copied();
+        all.map(EventRequest::resource).collect()
     };
     for wanted in resources.into_iter().flat_map(|group| group.members) {
         if !fixed.iter().any(|old| old.name == wanted.name) {
@@ -137,7 +112,7 @@ pub(super) fn make(
             .chain(fixed.iter().cloned())
             .collect(),
         missing: Vec::new(),
-        notes: in_user_mode.into_iter().collect(),
+        notes: Vec::new(),
         kind,
         metrics,
     };
@@ -166,37 +141,17 @@ pub(super) fn make(
             }
         }
     }
-    let fixed = RequestGroup {
-        members: fixed,
-        metric: None,
-    };
-    let batches = if args.multiplex || native.is_empty() {
-        vec![native]
-    } else {
-        let anchor: Vec<RequestGroup> = native
-            .iter()
-            .filter(|group| {
-                group
-                    .members
-                    .iter()
-                    .any(|wanted| wanted.name.starts_with("instructions"))
-            })
-            .take(1)
-            .cloned()
-            .collect();
-        let rest: Vec<RequestGroup> = native
-            .iter()
-            .filter(|group| !anchor.iter().any(|anchor| anchor.same(group)))
-            .cloned()
-            .collect();
-        plan_batches(&anchor, &rest, |groups| source.fits(groups))
-    };
+    let batches = batches_of(native, args.multiplex, source);
     if batches.len() > 1 {
         plan.notes.push(format!(
             "The events do not fit the counters at once: {} batches take turns over the rounds.",
             batches.len()
         ));
     }
+    let fixed = RequestGroup {
+        members: fixed,
+        metric: None,
+    };
     plan.batches = batches
         .into_iter()
         .map(|mut batch| {
@@ -205,4 +160,68 @@ pub(super) fn make(
         })
         .collect();
     Ok(plan)
+}
+
+/// The events of `-e` and those counted without it, each once.
+fn events_of(
+    args: &Args,
+    source: &dyn Source,
+    machine: &Machine,
+) -> Result<Vec<RequestGroup>, Failure> {
+    let mut asked = if args.event.is_empty() {
+        Vec::new()
+    } else {
+        request::resolve(&args.event.join(","), machine, true)?
+    };
+    // The name that is shown says `:u`.
+    let _ = request::in_user_mode(&mut asked, machine, |wanted| source.counts(wanted).is_ok())?;
+    let default = match source.kind() {
+        _ if args.only => Vec::new(),
+        SourceKind::Hardware if args.detailed => request::resolve(DETAILED_EVENTS, machine, true)?,
+        SourceKind::Hardware => request::resolve(DEFAULT_EVENTS, machine, true)?,
+        _ => {
+            let events = source.default_events(truecount_run::source::Target::Command);
+            let mut groups = request::resolve(events, machine, true)?;
+            groups.retain(counts_instructions);
+            groups
+        }
+    };
+    let mut groups: Vec<RequestGroup> = Vec::new();
+    for group in default.into_iter().chain(asked) {
+        let known = group.members.iter().all(|new| {
+            let mut members = groups.iter().flat_map(|group| &group.members);
+            members.any(|old| old.name == new.name)
+        });
+        if !known {
+            groups.push(group);
+        }
+    }
+    Ok(groups)
+}
+
+fn counts_instructions(group: &RequestGroup) -> bool {
+    let mut members = group.members.iter();
+    members.any(|wanted| wanted.name.starts_with("instructions"))
+}
+
+/// Batches that fit the counters, each led by the instructions.
+fn batches_of(
+    native: Vec<RequestGroup>,
+    multiplex: bool,
+    source: &mut dyn Source,
+) -> Vec<Vec<RequestGroup>> {
+    if multiplex || native.is_empty() {
+        return vec![native];
+    }
+    let anchor: Vec<RequestGroup> = native
+        .iter()
+        .filter(|group| counts_instructions(group))
+        .take(1)
+        .cloned()
+        .collect();
+    let rest: Vec<RequestGroup> = native
+        .into_iter()
+        .filter(|group| !anchor.iter().any(|anchor| anchor.same(group)))
+        .collect();
+    plan_batches(&anchor, &rest, |groups| source.fits(groups))
 }

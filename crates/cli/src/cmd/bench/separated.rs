@@ -1,4 +1,5 @@
-//! The result of `bench` as comma-separated values: one record for each command and metric.
+//! The result of `bench` as comma-separated values: one record for each command and metric, with its comparison (with the
+//! baseline where there is one, else with the first command) and what a gate said.
 
 use std::io::{self, Write};
 
@@ -26,6 +27,13 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         "mad",
         "distinct",
         "reason",
+        "base",
+        "ratio",
+        "low",
+        "high",
+        "p_adjusted",
+        "verdict",
+        "gate",
     ];
     let names: Vec<String> = parameters
         .iter()
@@ -57,9 +65,39 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
                 metric.distinct.to_string(),
                 metric.reason.clone().unwrap_or_default(),
             ];
+            let cells = cells
+                .into_iter()
+                .chain(compared(document, &command.name, name));
             let values = command.parameters.iter().map(|(_, value)| value.clone());
-            csv::row(out, cells.into_iter().chain(values))?;
+            csv::row(out, cells.chain(values))?;
         }
     }
     Ok(())
+}
+
+/// The comparison of a metric of a command: base, ratio, interval, p, verdict, gate; empty where there is none.
+fn compared(document: &Document, command: &str, metric: &str) -> [String; 7] {
+    let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
+    let row = document
+        .comparisons
+        .iter()
+        .find(|row| row.other == command && row.metric == metric);
+    let Some(row) = row else {
+        return Default::default();
+    };
+    let (low, high) = row.interval.unwrap_or_default();
+    let gate = document.gates.iter().find(|gate| {
+        gate.metric == metric
+            && gate.other.as_deref() == Some(command)
+            && gate.base.as_ref() == Some(&row.base)
+    });
+    [
+        row.base.clone(),
+        number(row.ratio),
+        number(low),
+        number(high),
+        number(row.p_adjusted),
+        row.verdict.clone(),
+        gate.map(|gate| gate.outcome.clone()).unwrap_or_default(),
+    ]
 }

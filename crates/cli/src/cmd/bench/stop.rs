@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use truecount_stats::walsh_interval;
+use truecount_stats::{Design, Looks, SIGNIFICANCE, smallest_n, walsh_interval};
 
 use super::collect::Collected;
 use crate::failure::Failure;
@@ -15,6 +15,9 @@ const MAX_ROUNDS: usize = 5_000;
 const DEFAULT_SHARE: Duration = Duration::from_secs(3);
 /// `--until` gives up after this long for each command.
 const LONGEST_SHARE: Duration = Duration::from_secs(600);
+/// `--until decided` gives up after this long for each command, and so many rounds.
+const UNDECIDED_SHARE: Duration = Duration::from_secs(60);
+const UNDECIDED_ROUNDS: usize = 1_000;
 
 /// The rule that ends a bench.
 pub(super) enum Rule {
@@ -24,8 +27,22 @@ pub(super) enum Rule {
     Budget(Duration),
     /// Rounds until every command's interval is narrow.
     Until(Vec<Precision>),
-    /// The default: [`MIN_ROUNDS`] rounds, and more while they are cheap.
-    Default,
+    /// Rounds until the comparisons are decided, which is looked at now and then.
+    Decided(Looks),
+    /// So many rounds at least and at most, and more than the least while they are cheap.
+    Default(usize, usize),
+}
+
+/// Whether what was collected in so many rounds decides the comparisons.
+pub(super) type Decided<'a> = dyn Fn(&[Collected], usize) -> bool + 'a;
+
+/// What the user says about the number of rounds.
+pub(super) struct Wish<'a> {
+    pub(super) rounds: Option<usize>,
+    pub(super) budget: Option<Duration>,
+    pub(super) until: &'a [String],
+    pub(super) min: Option<usize>,
+    pub(super) max: Option<usize>,
 }
 
 /// A metric and the half width of its interval, relative to its centre.
@@ -35,23 +52,43 @@ pub(super) struct Precision {
 }
 
 impl Rule {
-    /// From `-n`, `--budget` and `--until`, of which clap allows one.
-    pub(super) fn from_args(
-        rounds: Option<usize>,
-        budget: Option<Duration>,
-        until: &[String],
-    ) -> Result<Self, Failure> {
-        if let Some(rounds) = rounds {
+    /// From the options, of which clap allows what goes together. `tests` comparisons are judged together, and events
+    /// come in so many `batches`, each counted in every so-manieth round only.
+    pub(super) fn new(wish: &Wish<'_>, tests: usize, batches: usize) -> Result<Self, Failure> {
+        if let Some(rounds) = wish.rounds {
             return Ok(Self::Rounds(rounds));
         }
-        if let Some(budget) = budget {
+        if let Some(budget) = wish.budget {
             return Ok(Self::Budget(budget));
         }
-        if until.is_empty() {
-            return Ok(Self::Default);
+        let needed = |tests| {
+            let needed = smallest_n(Design::Paired, SIGNIFICANCE, tests);
+            needed.max(MIN_ROUNDS).saturating_mul(batches.max(1))
+        };
+        if wish.until.iter().any(|text| text == "decided") {
+            if wish.until.len() > 1 {
+                return Err(Failure::new(2, "--until decided stands alone")
+                    .hint("give either decided or precisions"));
+            }
+            let least = wish.min.unwrap_or_else(|| needed(1));
+            let most = wish.max.unwrap_or(UNDECIDED_ROUNDS).max(least);
+            return Ok(Self::Decided(Looks::new(least, most)));
+        }
+        if wish.until.is_empty() {
+            let least = wish.min.unwrap_or_else(|| needed(tests));
+            let most = wish.max.unwrap_or(MAX_ROUNDS);
+            return if wish.min.is_some() && least > most {
+                Err(Failure::new(
+                    2,
+                    format!("--min-runs {least} is more than --max-runs {most}"),
+                )
+                .hint("turn them round"))
+            } else {
+                Ok(Self::Default(least.min(most), most))
+            };
         }
         let mut all = Vec::new();
-        for text in until {
+        for text in wish.until {
             let (metric, share) = match text.split_once('=') {
                 Some((metric, share)) => (metric, share),
                 None => ("wall-time", text.as_str()),
@@ -62,6 +99,24 @@ impl Rule {
             });
         }
         Ok(Self::Until(all))
+    }
+
+    /// How often the comparisons may be looked at before it ends.
+    pub(super) fn looks(&self) -> usize {
+        match self {
+            Self::Decided(looks) => looks.count(),
+            _ => 1,
+        }
+    }
+
+    /// The time that runs may take in which the counts of a command differ.
+    pub(super) fn exact_time(&self, commands: usize) -> Duration {
+        let commands = u32::try_from(commands).unwrap_or(u32::MAX);
+        match self {
+            Self::Budget(budget) => *budget,
+            Self::Decided(_) => UNDECIDED_SHARE.saturating_mul(commands),
+            _ => DEFAULT_SHARE.saturating_mul(commands),
+        }
     }
 
     /// How many rounds there will be, if that is known.
@@ -77,13 +132,19 @@ impl Rule {
         let commands = u32::try_from(commands).unwrap_or(u32::MAX);
         match self {
             Self::Budget(budget) => Some(*budget),
-            Self::Default => Some(DEFAULT_SHARE.saturating_mul(commands)),
+            Self::Default(..) => Some(DEFAULT_SHARE.saturating_mul(commands)),
             _ => None,
         }
     }
 
-    /// Whether to stop after `rounds` measured ones.
-    pub(super) fn done(&self, rounds: usize, start: Instant, all: &[Collected]) -> bool {
+    /// Whether to stop after `rounds` measured ones; `decided` says whether the comparisons are.
+    pub(super) fn done(
+        &self,
+        rounds: usize,
+        start: Instant,
+        all: &[Collected],
+        decided: &Decided<'_>,
+    ) -> bool {
         let elapsed = start.elapsed();
         let share = u32::try_from(all.len()).unwrap_or(u32::MAX);
         // What a next round would take, so that a budget is not overdrawn by half of one.
@@ -91,9 +152,14 @@ impl Rule {
         match self {
             Self::Rounds(wanted) => rounds >= *wanted,
             Self::Budget(budget) => rounds > 0 && elapsed + one > *budget,
-            Self::Default => {
-                rounds >= MAX_ROUNDS
-                    || rounds >= MIN_ROUNDS && elapsed + one > DEFAULT_SHARE.saturating_mul(share)
+            Self::Default(least, most) => {
+                rounds >= *most
+                    || rounds >= *least && elapsed + one > DEFAULT_SHARE.saturating_mul(share)
+            }
+            Self::Decided(looks) => {
+                rounds >= looks.last()
+                    || elapsed > UNDECIDED_SHARE.saturating_mul(share)
+                    || looks.is_at(rounds) && decided(all, rounds)
             }
             Self::Until(precisions) => {
                 rounds >= MAX_ROUNDS
@@ -142,11 +208,54 @@ mod tests {
         }
     }
 
+    fn wish() -> Wish<'static> {
+        Wish {
+            rounds: None,
+            budget: None,
+            until: &[],
+            min: None,
+            max: None,
+        }
+    }
+
     #[test]
     fn a_number_of_rounds_is_kept() {
-        let rule = Rule::from_args(Some(3), None, &[]).unwrap();
-        let start = Instant::now();
-        assert!(!rule.done(2, start, &[]));
-        assert!(rule.done(3, start, &[]));
+        let rounds = Some(3);
+        let rule = Rule::new(&Wish { rounds, ..wish() }, 2, 1).unwrap();
+        let (start, never) = (Instant::now(), |_: &[Collected], _| false);
+        assert!(!rule.done(2, start, &[], &never));
+        assert!(rule.done(3, start, &[], &never));
+    }
+
+    /// Ten rounds in two batches give five values each, which decide nothing.
+    #[test]
+    fn the_least_number_of_rounds_can_decide() {
+        for (tests, batches, expected) in [(1, 1, 10), (2, 1, 10), (16, 1, 12), (2, 3, 30)] {
+            match Rule::new(&wish(), tests, batches).unwrap() {
+                Rule::Default(least, _) => assert_eq!(least, expected),
+                _ => panic!("another rule"),
+            }
+        }
+        let (min, max) = (Some(20), Some(10));
+        assert!(Rule::new(&Wish { min, max, ..wish() }, 1, 1).is_err());
+    }
+
+    #[test]
+    fn decided_is_looked_at_now_and_then_and_has_a_cap() {
+        let until = ["decided".to_owned()];
+        let rule = Rule::new(
+            &Wish {
+                until: &until,
+                ..wish()
+            },
+            2,
+            1,
+        )
+        .unwrap();
+        let (start, one) = (Instant::now(), [Collected::default()]);
+        let done = |rounds, decided: bool| rule.done(rounds, start, &one, &move |_, _| decided);
+        assert!(done(10, true) && done(16, true) && !done(17, true));
+        assert!(!done(10, false) && done(UNDECIDED_ROUNDS, false));
+        assert!(rule.looks() > 5 && rule.looks() < 15);
     }
 }

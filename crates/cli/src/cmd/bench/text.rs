@@ -2,32 +2,42 @@
 
 use std::io::{self, Write};
 
-use super::document::{Command, Compared, Document, Metric};
+use anstyle::Style;
+
+use super::document::{Command, Compared, Document, GateRow, Metric};
+use super::sentence;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
+use crate::render::width::{self, wrap};
 use truecount_model::Precision;
 use truecount_model::number::{change, exact, quantity, significant};
 
-/// Prints everything.
+/// Prints everything: what it comes to, then the numbers.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    writeln!(
-        out,
-        "{}",
-        paint(
-            DIM,
-            &format!(
-                "{} of {}, {} of warm-up, seed {}",
-                plural(document.rounds, "round"),
-                plural(document.commands.len(), "command"),
-                plural(document.warmup, "round"),
-                document.seed
-            )
-        )
-    )?;
+    for sentence in sentence::sentences(document) {
+        for line in wrap(&sentence, width::sentence()) {
+            writeln!(out, "{}", paint(HEAD, &line))?;
+        }
+    }
+    for gate in &document.gates {
+        // One line for each gate where scripts read it.
+        match width::columns() {
+            Some(_) => broken(out, gate_style(gate), &gate_line(gate))?,
+            None => writeln!(out, "{}", paint(gate_style(gate), &gate_line(gate)))?,
+        }
+    }
+    let heading = format!(
+        "{} of {}, {} of warm-up, seed {}",
+        plural(document.rounds, "round"),
+        plural(document.commands.len(), "command"),
+        plural(document.warmup, "round"),
+        document.seed
+    );
+    broken(out, DIM, &heading)?;
     for command in &document.commands {
         writeln!(out)?;
-        writeln!(out, "{}", paint(HEAD, &command.name))?;
-        metrics(out, command)?;
+        broken(out, HEAD, &command.name)?;
+        metrics(out, command, document)?;
         if command.failures > 0 {
             let text = format!(
                 "  {} of {} runs failed (ignored)",
@@ -38,16 +48,43 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     }
     comparisons(out, document)?;
     let missing = missing(document);
-    if !missing.is_empty() || !document.notes.is_empty() || !document.gates.is_empty() {
+    if !missing.is_empty() || !document.notes.is_empty() {
         writeln!(out)?;
     }
     for line in missing.iter().chain(&document.notes) {
-        writeln!(out, "{}", paint(DIM, line))?;
-    }
-    for gate in &document.gates {
-        writeln!(out, "{}", gate.line())?;
+        broken(out, DIM, line)?;
     }
     Ok(())
+}
+
+/// What a gate says, in one line.
+pub(super) fn gate_line(gate: &GateRow) -> String {
+    let who = match (&gate.other, &gate.base) {
+        (Some(other), Some(base)) => format!(", {other} against {base}"),
+        _ => String::new(),
+    };
+    format!(
+        "gate {} {} %{who}: {} ({})",
+        gate.metric,
+        significant(gate.limit * 100.0),
+        gate.outcome,
+        gate.explanation
+    )
+}
+
+fn gate_style(gate: &GateRow) -> Style {
+    match gate.outcome.as_str() {
+        "passed" => GOOD,
+        "regressed" => BAD,
+        _ => WARN,
+    }
+}
+
+/// A sentence in lines that fit, broken at words.
+fn broken(out: &mut dyn Write, style: Style, text: &str) -> io::Result<()> {
+    wrap(text, width::sentence())
+        .iter()
+        .try_for_each(|line| writeln!(out, "{}", paint(style, line)))
 }
 
 /// `1 round`, `2 rounds`.
@@ -66,6 +103,9 @@ pub(super) fn spread(metric: &Metric) -> String {
     };
     if summary.exact {
         return "exact".to_owned();
+    }
+    if summary.n > 1 && summary.distinct == 1 {
+        return format!("{0} of {0} equal", summary.n);
     }
     match summary.relative_spread() {
         _ if summary.n < 2 => String::new(),
@@ -158,17 +198,41 @@ pub(super) fn of_instructions(name: &str, metric: &Metric, command: &Command) ->
     format!("{:.2} %", value.median.to_f64() / instructions * 100.0)
 }
 
-fn metrics(out: &mut dyn Write, command: &Command) -> io::Result<()> {
+/// The median relative to the first command's: `1.65`; empty for the first itself, and where there is no ratio.
+pub(super) fn relative(name: &str, metric: &Metric, document: &Document) -> String {
+    let base = document
+        .commands
+        .first()
+        .filter(|_| document.commands.len() > 1)
+        .and_then(|first| first.metrics.get(name))
+        .filter(|base| base.source == metric.source);
+    let medians = base
+        .and_then(Metric::summary)
+        .zip(metric.summary())
+        .map(|(base, own)| (base.median.to_f64(), own.median.to_f64()));
+    match medians {
+        Some((base, own)) if base == own => "1.00".to_owned(),
+        Some((base, own)) if base > 0.0 => format!("{:.2}", own / base),
+        _ => String::new(),
+    }
+}
+
+fn metrics(out: &mut dyn Write, command: &Command, document: &Document) -> io::Result<()> {
     let mut table = Table::new([
         ("metric", Align::Left),
         ("median", Align::Right),
+        ("relative", Align::Right),
         ("of instr.", Align::Right),
         ("spread", Align::Right),
         ("min … max", Align::Left),
         ("n", Align::Right),
         ("source", Align::Left),
         ("", Align::Left),
-    ]);
+    ])
+    .within(
+        width::columns(),
+        &["of instr.", "min … max", "source", "n", "spread"],
+    );
     for (name, metric) in command.metrics.iter() {
         let counted = !metric.samples.is_empty();
         let value = if counted {
@@ -182,18 +246,19 @@ fn metrics(out: &mut dyn Write, command: &Command) -> io::Result<()> {
         } else {
             Cell::new(spread)
         };
+        let n = if counted {
+            metric.samples.len().to_string()
+        } else {
+            String::new()
+        };
         table.row(vec![
             name.into(),
             value,
+            relative(name, metric, document).into(),
             of_instructions(name, metric, command).into(),
             spread,
             extent(metric).into(),
-            if counted {
-                metric.samples.len().to_string()
-            } else {
-                String::new()
-            }
-            .into(),
+            n.into(),
             metric.source.map_or("", |source| source.name()).into(),
             Cell::styled(DIM, remarks(metric)),
         ]);
@@ -230,6 +295,27 @@ fn colour(compared: &Compared) -> anstyle::Style {
     }
 }
 
+/// The verdict in full; nothing where none was asked for. A change that is not that of the medians says what it is.
+pub(super) fn conclusion(compared: &Compared) -> String {
+    let mut words = Vec::new();
+    if compared.verdict != "described" {
+        words.push(compared.explanation.clone());
+    }
+    if let (Some(ratio), Some(medians)) = (compared.ratio, compared.median_ratio) {
+        let half = match compared.interval {
+            Some((Some(low), Some(high))) => (high - low) / 2.0 / ratio,
+            _ => 0.0,
+        };
+        if (ratio / medians - 1.0).abs() > half.max(compared.floor) {
+            let shown = change(medians);
+            words.push(format!(
+                "middle of the changes run by run; of the medians {shown}"
+            ));
+        }
+    }
+    words.join("; ")
+}
+
 fn comparisons(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     let mut heading: Option<(&str, &str)> = None;
     let mut open: Option<Table> = None;
@@ -241,19 +327,16 @@ fn comparisons(out: &mut dyn Write, document: &Document) -> io::Result<()> {
             }
             heading = Some(pair);
             writeln!(out)?;
-            writeln!(
-                out,
-                "{} against {}",
-                paint(HEAD, &compared.other),
-                paint(HEAD, &compared.base)
-            )?;
-            open = Some(Table::new([
+            let heading = format!("{} against {}", compared.other, compared.base);
+            broken(out, HEAD, &heading)?;
+            let table = Table::new([
                 ("metric", Align::Left),
                 ("change", Align::Right),
                 ("interval", Align::Left),
                 ("p adjusted", Align::Right),
                 ("verdict", Align::Left),
-            ]));
+            ]);
+            open = Some(table.within(width::columns(), &["p adjusted", "interval"]));
         }
         if let Some(table) = &mut open {
             table.row(vec![
@@ -261,7 +344,7 @@ fn comparisons(out: &mut dyn Write, document: &Document) -> io::Result<()> {
                 compared.ratio.map_or(String::new(), change).into(),
                 interval(compared).into(),
                 p(compared.p_adjusted).into(),
-                Cell::styled(colour(compared), compared.explanation.clone()),
+                Cell::styled(colour(compared), conclusion(compared)),
             ]);
         }
     }

@@ -8,9 +8,9 @@ use truecount_perf::{Event, EventAttr, Facts, OpenOptions, Target, linux};
 
 use truecount_lab::exact::Status as LockStatus;
 
-use crate::cmd::exactness::profile::Profile;
+use truecount_lab::exact::profile::Profile;
 use truecount_model::Reason;
-use truecount_run::env_record::Environment;
+use truecount_run::env_record::{Environment, aslr_is_on};
 use truecount_run::source::{hardware_available, step_available, virtual_available};
 
 /// How it stands with one thing.
@@ -79,12 +79,6 @@ impl Finding {
                 | "virtual"
         )
     }
-}
-
-/// Whether a program started from here has its addresses randomised.
-pub(crate) fn aslr_is_on() -> bool {
-    let facts = Facts::gather(&Root::system());
-    !facts.aslr_off_here && facts.randomize_va_space != Some(0)
 }
 
 /// Everything, in the order shown.
@@ -233,7 +227,7 @@ fn user_reads(hardware: &Result<(), Reason>) -> Finding {
         instructions()
     };
     match probe::user_read(&linux(), &attr) {
-        Ok(read) if read.allowed => Finding::new(
+        Ok(read) if read.works() => Finding::new(
             "rdpmc",
             Status::Ok,
             format!(
@@ -445,7 +439,7 @@ pub(super) fn exactness() -> Finding {
                 kept.event,
                 kept.source,
                 kept.verdict.text,
-                crate::state::ago(kept.measured)
+                truecount_run::state::ago(kept.measured)
             )
         })
         .collect();

@@ -13,9 +13,8 @@ use crate::output::Output;
 use crate::render::json;
 use crate::render::style::{BAD, DIM, GOOD, WARN};
 use crate::render::table::{Align, Cell, Table};
-pub(super) use findings::aslr_is_on;
 use findings::{Finding, Status};
-use truecount_run::env_record::Environment;
+use truecount_run::env_record::{Environment, aslr_is_on};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -64,7 +63,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             findings: &findings,
             required: &args.require,
             missing: missing.iter().map(|finding| finding.name).collect(),
-            environment: Environment::gather(findings::aslr_is_on(), &[]),
+            environment: Environment::gather(aslr_is_on(), &[]),
         };
         json::write(&mut out, &document)?;
     } else {

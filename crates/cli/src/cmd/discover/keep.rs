@@ -13,9 +13,9 @@ use truecount_lab::discovery::{Plan, State};
 use super::Args;
 use crate::failure::Failure;
 use crate::output::cannot_write;
-use crate::state;
 use truecount_run::env_record::Environment;
 use truecount_run::runner::command_line;
+use truecount_run::state;
 
 const SCHEMA: &str = "truecount.discover-state/1";
 

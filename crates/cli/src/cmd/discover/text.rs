@@ -24,6 +24,8 @@ fn median(range: Range) -> String {
 fn repeats(range: Range) -> Cell {
     if range.exact {
         Cell::styled(GOOD, "exact")
+    } else if range.min == range.max {
+        Cell::new("equal")
     } else {
         Cell::styled(WARN, format!("within {}", grouped(range.max - range.min)))
     }
@@ -223,6 +225,9 @@ fn heading(out: &mut dyn Write, document: &Document) -> io::Result<()> {
                 "never counted: nothing can be compared with it".to_owned()
             }
             Some(range) if range.exact => format!("{} a run (exact)", grouped(range.max)),
+            Some(range) if range.min == range.max => {
+                format!("{} in each of a few runs", grouped(range.max))
+            }
             Some(range) => format!("{} to {} a run", grouped(range.min), grouped(range.max)),
         };
         writeln!(out, "reference {}: {counted}", reference.event)?;

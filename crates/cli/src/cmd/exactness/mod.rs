@@ -2,7 +2,6 @@
 
 mod document;
 mod engine;
-pub(crate) mod profile;
 mod text;
 
 use std::io::Write as _;
@@ -14,10 +13,11 @@ use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
 use crate::program_args::parse_duration;
+use crate::progress::spinner;
 use crate::render::json;
 use document::Document;
 use truecount_model::Reason;
-use truecount_run::env_record::Environment;
+use truecount_run::env_record::{Environment, aslr_is_on};
 use truecount_run::runner::{Signals, Stop};
 use truecount_run::session::fresh_seed;
 use truecount_run::source::{hardware_available, virtual_available};
@@ -180,9 +180,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
     };
     progress.finish_and_clear();
-    let environment = Environment::gather(crate::cmd::check::aslr_is_on(), outcome.cpu.as_slice());
+    let environment = Environment::gather(aslr_is_on(), outcome.cpu.as_slice());
     if !args.no_save {
-        notes.extend(profile::keep(&outcome, &environment));
+        notes.extend(truecount_lab::exact::profile::keep(&outcome, &environment));
     }
     let interrupted = stop.signal();
     let document = Document::new(args, seed, outcome, interrupted, notes, environment);
@@ -246,18 +246,4 @@ fn without_hardware(
         }
     }
     Ok(outcome)
-}
-
-pub(crate) fn spinner(time: Duration) -> indicatif::ProgressBar {
-    use std::io::IsTerminal as _;
-    if time < Duration::from_secs(1) || !std::io::stderr().is_terminal() {
-        return indicatif::ProgressBar::hidden();
-    }
-    let bar = indicatif::ProgressBar::new_spinner();
-    bar.set_message(format!(
-        "measuring for {:.0} s (Ctrl-C ends it early)",
-        time.as_secs_f64()
-    ));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

@@ -9,10 +9,10 @@ use super::measure::{Functions, Outcome, Setting, quiet};
 use super::setup::NotTested;
 use super::who::Who;
 use super::{Args, Released};
-use crate::cmd::run::Names;
 use truecount_model::SourceKind;
 use truecount_run::determinism::Factor;
 use truecount_run::env_record::Environment;
+use truecount_run::functions::Names;
 
 /// The probability that so much of the distances from the median falls to `counts`, if runs of both
 /// kinds vary alike: a permutation test (9,999 shuffles with a fixed seed).

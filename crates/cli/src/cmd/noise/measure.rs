@@ -11,9 +11,9 @@ use super::regions::{Regions, Watch};
 use super::setup::{self, Below, NotTested, Setup};
 use super::who::{Numbers, Sample, Who};
 use super::{Args, Count, Released};
-use crate::cmd::run::{Names, Wish, functions_of};
 use crate::failure::Failure;
 use truecount_run::determinism::Factor;
+use truecount_run::functions::{AskedEvent, Names, functions_of};
 use truecount_run::result::RunResult;
 use truecount_run::session::Session;
 
@@ -75,7 +75,7 @@ impl Setting {
     /// Functions of the min and of the max run, when they differ.
     pub(super) fn functions(
         &self,
-        wishes: &[Wish],
+        wishes: &[AskedEvent],
         names: &mut Names,
     ) -> Option<(Functions, Functions)> {
         let mut of = |kept: &Kept| {

@@ -15,7 +15,7 @@ use truecount_stats::Rng;
 use super::Released;
 use crate::failure::Failure;
 use truecount_run::determinism::mount_ns::Directory;
-use truecount_run::determinism::{Factor, Fixed, Loose, Missing, allowed_cpus, pid};
+use truecount_run::determinism::{Factor, Fixed, Missing, Varied, allowed_cpus, pid};
 
 /// Largest growth of the environment, bytes.
 const GROWTH: u64 = 4096;
@@ -184,7 +184,7 @@ impl Setup {
             argv: argv.to_vec(),
             directory: None,
         };
-        let mut loose = Loose::default();
+        let mut loose = Varied::default();
         if free(Factor::Env) {
             loose.environment = draw(GROWTH);
         }
@@ -210,7 +210,7 @@ impl Setup {
         if free(Factor::Files) {
             loose.files = Some(rng.next_u64());
         }
-        setup.fixed = Fixed::new(&held).loose(loose);
+        setup.fixed = Fixed::new(&held).varied(loose);
         Ok(setup)
     }
 }

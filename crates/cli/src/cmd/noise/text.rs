@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::document::{Document, Spread};
-use crate::cmd::run::fitted;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
+use crate::render::table::fitted;
 use crate::render::table::{Align, Cell, Table};
 use truecount_model::SourceKind;
 use truecount_model::number::{compact, grouped};

@@ -5,11 +5,11 @@ use truecount_events::Machine;
 use super::regions::Watch;
 use super::setup::Setup;
 use super::{Args, Count};
-use crate::cmd::run::{Wish, wishes};
 use crate::failure::Failure;
 use truecount_model::Reason;
 use truecount_model::{Precision, SourceKind};
 use truecount_run::determinism::{Factor, Fixed, Missing};
+use truecount_run::functions::{AskedEvent, asked_events};
 use truecount_run::request::{self, RequestGroup};
 use truecount_run::result::{Ended, RunResult};
 use truecount_run::runner::Launch;
@@ -45,7 +45,7 @@ impl Sample {
 /// The counter and its event.
 pub(super) enum Who {
     Virtual {
-        wishes: Vec<Wish>,
+        wishes: Vec<AskedEvent>,
         /// Count functions: then the program cannot read counters of its own by `rdpmc`.
         functions: bool,
     },
@@ -75,7 +75,7 @@ impl Who {
             Choice::Auto | Choice::Virtual => {
                 virtual_pmu::available().map_err(failed)?;
                 Ok(Self::Virtual {
-                    wishes: wishes(&["instructions:u".to_owned()])?,
+                    wishes: asked_events(&["instructions:u".to_owned()])?,
                     functions,
                 })
             }

@@ -18,7 +18,7 @@ use crate::output::Output;
 use crate::program_args::parse_duration;
 use crate::render::json;
 use document::Document;
-use truecount_run::env_record::Environment;
+use truecount_run::env_record::{Environment, aslr_is_on};
 use truecount_run::runner::Stop;
 use truecount_run::session::{Session, fresh_seed};
 
@@ -202,7 +202,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let (outcome, trouble, reads) = if args.model_only {
         (Outcome::default(), None, Vec::new())
     } else {
-        let progress = crate::cmd::exactness::spinner(args.seconds);
+        let progress = crate::progress::spinner(args.seconds);
         let (outcome, trouble) = if args.command.is_empty() {
             let outcome = sampling::run(&plan, &mut || stop.requested());
             let cannot = |error| Failure::new(125, format!("cannot measure: {error}"));
@@ -218,7 +218,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         progress.finish_and_clear();
         (outcome, trouble, reads)
     };
-    let environment = Environment::gather(crate::cmd::check::aslr_is_on(), outcome.cpu.as_slice());
+    let environment = Environment::gather(aslr_is_on(), outcome.cpu.as_slice());
     let interrupted = stop.signal();
     let mut document = Document::new(args, seed, outcome, reads, &base, interrupted, environment)?;
     let failed = trouble.map_or(Ok(()), |trouble| {

@@ -122,8 +122,14 @@ fn heading(out: &mut dyn Write, view: &View) -> io::Result<()> {
             paint(WARN, "  the recording was cut off: what is there was read")
         )?;
     }
+    for early in view.profile.early_ends().iter().take(MAX_EARLY_ENDS) {
+        writeln!(out, "{}", paint(WARN, &format!("  {early}")))?;
+    }
     Ok(())
 }
+
+/// Reasons why call chains ended early that are shown; the rest is rare, and in the JSON document.
+const MAX_EARLY_ENDS: usize = 3;
 
 pub(super) fn json(out: &mut dyn Write, view: &mut View, by: By, top: usize) -> io::Result<()> {
     let mut events = Vec::new();
@@ -161,6 +167,7 @@ pub(super) fn json(out: &mut dyn Write, view: &mut View, by: By, top: usize) -> 
         "cut_off": view.truncated,
         "samples_without_address": view.profile.without_ip,
         "samples_with_call_chain": view.profile.with_chain,
+        "chains_ended_early": view.profile.early_ends(),
         "events": events,
     });
     render::json::write(out, &document)

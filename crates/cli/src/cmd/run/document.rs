@@ -3,9 +3,10 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Args, Wish};
+use super::Args;
 use truecount_model::{Reading, SourceKind};
 use truecount_run::env_record::Environment;
+use truecount_run::functions::{AskedEvent, Function};
 use truecount_run::result::{RunResult, Thread};
 use truecount_run::runner::Exit;
 
@@ -49,25 +50,6 @@ pub(super) struct Process {
     pub(super) events: Map<String, Value>,
 }
 
-/// One function of one module in one program.
-#[derive(Debug, Serialize)]
-pub(in crate::cmd) struct Function {
-    /// File name of the program.
-    pub(in crate::cmd) program: String,
-    /// Path of the file with the code, `[vdso]` or `[jit]`.
-    pub(in crate::cmd) module: String,
-    /// Of the module, hexadecimal; left out when it has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::cmd) build_id: Option<String>,
-    /// Name of the symbol; `module+0x…` where there is none.
-    pub(in crate::cmd) function: String,
-    /// The asked events by name.
-    pub(in crate::cmd) events: Map<String, Value>,
-    /// The first of them.
-    #[serde(skip)]
-    pub(in crate::cmd) first: u64,
-}
-
 /// Adds up the threads of each process image, in order of appearance.
 fn processes(threads: &[Thread]) -> Vec<Process> {
     let mut places = std::collections::HashMap::new();
@@ -102,7 +84,7 @@ fn processes(threads: &[Thread]) -> Vec<Process> {
 impl Document {
     pub(super) fn new(
         args: &Args,
-        wishes: &[Wish],
+        wishes: &[AskedEvent],
         mut ran: RunResult,
         functions: Option<Vec<Function>>,
         mut environment: Environment,

@@ -1,8 +1,6 @@
 //! `truecount run`: a program under the virtual PMU, with its exact counts after it has ended.
 
 mod document;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod functions;
 mod text;
 
 use std::ffi::OsString;
@@ -10,19 +8,17 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use truecount_engine::xlate::facts::Event as StaticEvent;
-use truecount_events::Machine;
 use truecount_profile::export::{FlameGraph, Level};
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Picture};
 use crate::render::json;
-use document::{Document, Function};
+use document::Document;
 use truecount_model::number::grouped;
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
-use truecount_run::request::{self, EventRequest};
-use truecount_run::result::RunResult;
+use truecount_run::functions::{Names, asked_events, base_name, functions_of};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -108,42 +104,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// One event that was asked for.
-pub(in crate::cmd) struct Wish {
-    wanted: EventRequest,
-    event: StaticEvent,
-}
-
-/// The events asked for, each once; refuses what the engine does not count.
-pub(in crate::cmd) fn wishes(given: &[String]) -> Result<Vec<Wish>, Failure> {
-    let machine = Machine::this();
-    let mut groups = request::resolve(&given.join(","), &machine, false)?;
-    // The heading of each count says `:u`.
-    let _ = request::in_user_mode(&mut groups, &machine, |wanted| {
-        virtual_pmu::event_of(wanted).is_ok()
-    })?;
-    let mut wishes: Vec<Wish> = Vec::new();
-    for wanted in groups.into_iter().flat_map(|group| group.members) {
-        let event = virtual_pmu::event_of(&wanted).map_err(|reason| {
-            let cause = format!("`{}`: {}", wanted.name, reason.cause);
-            let failure = Failure::new(2, cause);
-            match reason.hint {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
-        })?;
-        if wishes.iter().all(|wish| wish.wanted.name != wanted.name) {
-            wishes.push(Wish { wanted, event });
-        }
-    }
-    Ok(wishes)
-}
-
-/// The last part of a path.
-fn base_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
 /// Runs `truecount run`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     if args.clear_cache {
@@ -154,7 +114,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         return Ok(Outcome::OK);
     }
     args.cache.apply();
-    let wishes = wishes(&args.event)?;
+    let wishes = asked_events(&args.event)?;
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to run")
@@ -206,47 +166,6 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     Ok(Outcome(status))
 }
 
-pub(in crate::cmd) use text::fitted;
-
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(in crate::cmd) use functions::Names;
-
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(in crate::cmd) fn functions_of(
-    ran: &RunResult,
-    wishes: &[Wish],
-    names: &mut Names,
-) -> Option<Vec<Function>> {
-    let blocks = ran.executed.blocks.as_ref()?;
-    Some(functions::functions(
-        blocks,
-        &ran.executed.threads,
-        wishes,
-        names,
-    ))
-}
-
-/// Where the virtual PMU does not work there is nothing to name.
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-#[derive(Default)]
-pub(in crate::cmd) struct Names;
-
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-impl Names {
-    pub(in crate::cmd) fn below(_: &std::path::Path) -> Self {
-        Self
-    }
-}
-
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub(in crate::cmd) fn functions_of(
-    _: &RunResult,
-    _: &[Wish],
-    _: &mut Names,
-) -> Option<Vec<Function>> {
-    None
-}
-
 /// The flame graph: program, module, function; as wide as the first event.
 fn flame(document: &Document) -> Result<String, Failure> {
     let (Some(first), Some(functions)) = (document.counters.first(), document.functions.as_ref())
@@ -271,30 +190,4 @@ fn flame(document: &Document) -> Result<String, Failure> {
         None => format!("{}, the sum is not available", first.event),
     };
     Ok(flame.svg(&format!("{command}: {counted}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_of_the_engine_in_user_mode() {
-        let names = |text: &str| -> Result<Vec<String>, Failure> {
-            let wishes = wishes(&[text.to_owned()])?;
-            Ok(wishes.into_iter().map(|wish| wish.wanted.name).collect())
-        };
-        assert_eq!(
-            names("instructions:u, instructions:u,branches:u,calls:u").unwrap(),
-            ["instructions:u", "branches:u", "calls:u"]
-        );
-        for other in [
-            "instructions",
-            "loads",
-            "cycles:u",
-            "instructions:u,task-clock",
-            "",
-        ] {
-            assert_eq!(names(other).unwrap_err().code, 2, "{other}");
-        }
-    }
 }

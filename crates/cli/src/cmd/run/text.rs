@@ -4,11 +4,12 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
-use super::base_name;
-use super::document::{Document, Function};
+use super::document::Document;
 use crate::render::style::{HEAD, WARN, paint};
+use crate::render::table::fitted;
 use crate::render::table::{Align, Cell, Table};
 use truecount_model::number::{exact, grouped};
+use truecount_run::functions::{Function, base_name};
 
 /// Functions that the table shows.
 const SHOWN: usize = 30;
@@ -146,16 +147,4 @@ fn write_functions(out: &mut dyn Write, functions: &[Function], names: &[&str]) 
         writeln!(out, "… and {more} more functions: --json has them all")?;
     }
     writeln!(out)
-}
-
-/// Names of templates can fill pages; the middle is left out.
-pub(in crate::cmd) fn fitted(name: &str) -> String {
-    const MAX_CHARS: usize = 80;
-    let len = name.chars().count();
-    if len <= MAX_CHARS {
-        return name.to_owned();
-    }
-    let head: String = name.chars().take(MAX_CHARS / 2).collect();
-    let tail: String = name.chars().skip(len - MAX_CHARS / 2 + 1).collect();
-    format!("{head}…{tail}")
 }

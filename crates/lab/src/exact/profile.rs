@@ -1,37 +1,43 @@
 //! The machine's profile: the verdicts of `exactness`, kept for `truecount check`.
 
+use crate::exact::{Kind, Outcome, SpecLockMap, Verdict};
 use serde::{Deserialize, Serialize};
-use truecount_lab::exact::{Kind, Outcome, SpecLockMap, Verdict};
 
-use crate::state;
 use truecount_run::env_record::Environment;
+use truecount_run::state;
 
 const SCHEMA: &str = "truecount.exactness-profile/1";
 
 /// One counter's verdict, and when it was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    pub(crate) event: String,
-    pub(crate) source: String,
-    pub(crate) verdict: Verdict,
+pub struct KeptVerdict {
+    /// Name with its filter.
+    pub event: String,
+    /// Who counted.
+    pub source: String,
+    /// What was found.
+    pub verdict: Verdict,
     /// Seconds since 1970.
-    pub(crate) measured: u64,
+    pub measured: u64,
 }
 
 /// All that is kept of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Profile {
+pub struct Profile {
     schema: String,
-    pub(crate) counters: Vec<Kept>,
+    /// One row an event and source.
+    pub counters: Vec<KeptVerdict>,
+    /// How reads are ordered with the code around them.
     #[serde(default)]
-    pub(crate) ordering: Option<String>,
+    pub ordering: Option<String>,
+    /// Whether atomic instructions are counted twice (AMD).
     #[serde(default)]
-    pub(crate) spec_lock_map: Option<SpecLockMap>,
+    pub spec_lock_map: Option<SpecLockMap>,
 }
 
 impl Profile {
     /// What is known of this machine; `None` where nothing was measured, or the file is not understood.
-    pub(crate) fn load(environment: &Environment) -> Option<Self> {
+    pub fn load(environment: &Environment) -> Option<Self> {
         let text = state::read(&state::path("exactness", environment)?)?;
         let profile: Self = serde_json::from_str(&text).ok()?;
         (profile.schema == SCHEMA).then_some(profile)
@@ -46,7 +52,7 @@ impl Profile {
             }
             self.counters
                 .retain(|kept| kept.event != counter.event || kept.source != counter.source);
-            self.counters.push(Kept {
+            self.counters.push(KeptVerdict {
                 event: counter.event.clone(),
                 source: counter.source.clone(),
                 verdict: counter.verdict.clone(),
@@ -66,7 +72,7 @@ impl Profile {
 }
 
 /// Keeps the verdicts; a note where that was not possible. A run that was cut short is not kept.
-pub(super) fn keep(outcome: &Outcome, environment: &Environment) -> Option<String> {
+pub fn keep(outcome: &Outcome, environment: &Environment) -> Option<String> {
     if outcome.partial || outcome.counters.is_empty() {
         return None;
     }
@@ -93,7 +99,7 @@ pub(super) fn keep(outcome: &Outcome, environment: &Environment) -> Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use truecount_lab::exact::{OnCounter, Quantity};
+    use crate::exact::{OnCounter, Quantity};
 
     fn outcome(event: &str, kind: Kind) -> Outcome {
         Outcome {

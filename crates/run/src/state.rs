@@ -6,13 +6,13 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use truecount_run::env_record::{Environment, fnv1a};
+use crate::env_record::{Environment, fnv1a};
 
 /// A file of this size is none of ours.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The directory; `None` where neither variable names one.
-pub(crate) fn directory() -> Option<PathBuf> {
+pub fn directory() -> Option<PathBuf> {
     let absolute = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)
@@ -25,7 +25,7 @@ pub(crate) fn directory() -> Option<PathBuf> {
 }
 
 /// What makes results of one machine not those of another: CPU, microcode, kernel, hypervisor.
-pub(crate) fn machine_key(environment: &Environment) -> String {
+pub fn machine_key(environment: &Environment) -> String {
     let none = || "-".to_owned();
     let facts = [
         environment.arch.clone(),
@@ -41,12 +41,12 @@ pub(crate) fn machine_key(environment: &Environment) -> String {
 }
 
 /// The file for one kind of result.
-pub(crate) fn path(kind: &str, environment: &Environment) -> Option<PathBuf> {
+pub fn path(kind: &str, environment: &Environment) -> Option<PathBuf> {
     Some(directory()?.join(format!("{kind}-{}.json", machine_key(environment))))
 }
 
 /// Reads a file; `None` where there is none, or none that could be ours.
-pub(crate) fn read(path: &Path) -> Option<String> {
+pub fn read(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
     if !meta.is_file() || meta.len() > MAX_BYTES {
         return None;
@@ -58,7 +58,7 @@ pub(crate) fn read(path: &Path) -> Option<String> {
 ///
 /// # Errors
 /// The file system's.
-pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let directory = path
         .parent()
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -87,14 +87,14 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Seconds since 1970.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
 }
 
 /// `today`, `3 days ago`.
-pub(crate) fn ago(then: u64) -> String {
+pub fn ago(then: u64) -> String {
     match now().saturating_sub(then) / 86_400 {
         0 => "today".to_owned(),
         1 => "yesterday".to_owned(),

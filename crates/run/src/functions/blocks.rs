@@ -10,9 +10,18 @@ use truecount_engine::virt::{Blocks, Counts, Event, Facts, Mapping};
 use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::{SearchPath, Symbols};
 
-use super::document::Function;
-use super::{Wish, base_name};
-use truecount_run::result::Thread;
+use super::{AskedEvent, Function, base_name};
+use crate::result::{RunResult, Thread};
+
+/// The functions that ran, where the run counted blocks, with the asked events; the largest first.
+pub fn functions_of(
+    ran: &RunResult,
+    wishes: &[AskedEvent],
+    names: &mut Names,
+) -> Option<Vec<Function>> {
+    let blocks = ran.executed.blocks.as_ref()?;
+    Some(functions(blocks, &ran.executed.threads, wishes, names))
+}
 
 /// Functions by (program, module, function).
 type Sums = HashMap<(String, String, String), Counts>;
@@ -28,7 +37,7 @@ type Symbol = (String, u64);
 
 /// Names of functions. What is found out for one run serves for others of the same program: its symbol tables are
 /// read once.
-pub(in crate::cmd) struct Names {
+pub struct Names {
     symbols: Symbols,
     modules: HashMap<Mapping, usize>,
     known: Vec<Module>,
@@ -60,7 +69,7 @@ fn outside(path: &Path, below: &Path) -> Option<PathBuf> {
 
 impl Names {
     /// For programs that saw the whole tree in directories of this one, by which nobody else can open a file.
-    pub(in crate::cmd) fn below(directory: &Path) -> Self {
+    pub fn below(directory: &Path) -> Self {
         Self {
             below: Some(directory.to_owned()),
             ..Self::default()
@@ -161,10 +170,10 @@ fn add(sums: &mut Counts, facts: &[Facts], times: u64) {
 }
 
 /// All functions, largest first count first.
-pub(super) fn functions(
+fn functions(
     blocks: &Blocks,
     threads: &[Thread],
-    wishes: &[Wish],
+    wishes: &[AskedEvent],
     names: &mut Names,
 ) -> Vec<Function> {
     // Another run's process may have had the same number.

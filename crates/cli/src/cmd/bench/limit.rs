@@ -1,0 +1,87 @@
+//! `--fail-above` and `--floor`: limits on metrics, and which direction of a metric is worse.
+
+use truecount_events::metrics::{Metrics, Worse as Row};
+use truecount_stats::{Floors, Worse};
+
+use super::document::{Map, Metric};
+use super::stop::percent;
+use crate::failure::Failure;
+
+/// A metric and a share.
+#[derive(Debug, Clone)]
+pub(super) struct Limit {
+    pub(super) metric: String,
+    pub(super) share: f64,
+}
+
+impl Limit {
+    /// From `METRIC=PCT`.
+    pub(super) fn parse(option: &str, text: &str) -> Result<Self, Failure> {
+        let wrong = |why: &str| {
+            Failure::new(2, format!("{option} `{text}`: {why}"))
+                .hint("write it as instructions:u=0.5%")
+        };
+        let (metric, share) = text.split_once('=').ok_or_else(|| wrong("no `=`"))?;
+        Ok(Self {
+            metric: metric.trim().to_owned(),
+            share: percent(share).map_err(|why| wrong(&why))?,
+        })
+    }
+
+    /// All of an option's.
+    pub(super) fn parse_all(option: &str, texts: &[String]) -> Result<Vec<Self>, Failure> {
+        let limits = texts.iter().map(|text| Self::parse(option, text));
+        limits.collect()
+    }
+
+    /// Whether it is for this metric: the same name, or the name without its filter.
+    pub(super) fn covers(&self, metric: &str) -> bool {
+        metric == self.metric || metric.split(':').next() == Some(self.metric.as_str())
+    }
+}
+
+/// The floors: defaults, `--floor`, and the limit of a gate for its metric.
+pub(super) fn floors(set: &[Limit], gates: &[Limit]) -> Floors {
+    set.iter()
+        .chain(gates)
+        .fold(Floors::default(), |floors, limit| {
+            floors.with(limit.metric.clone(), limit.share)
+        })
+}
+
+/// Which direction of a metric is worse; `None` where neither is, or nobody says.
+pub(super) fn worse(name: &str, metric: &Metric) -> Option<Worse> {
+    let plain = name.split(':').next().unwrap_or(name);
+    match metric.worse.or_else(|| Metrics::embedded().worse(plain)) {
+        Some(Row::Higher) => Some(Worse::Higher),
+        Some(Row::Lower) => Some(Worse::Lower),
+        Some(Row::Neither) => None,
+        None => Worse::of(name),
+    }
+}
+
+/// Refuses gates on what is not measured, and on metrics without a worse direction.
+///
+/// # Errors
+/// Status 2 with the names that can be gated.
+pub(super) fn check(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Failure> {
+    for limit in limits {
+        let mut covered = metrics
+            .iter()
+            .filter(|(name, _)| limit.covers(name))
+            .peekable();
+        if covered.peek().is_none() {
+            let names: Vec<&str> = metrics.iter().map(|(name, _)| name).collect();
+            let cause = format!("--fail-above {}: it is not measured", limit.metric);
+            let hint = format!("measured are {}; -e and -M add others", names.join(", "));
+            return Err(Failure::new(2, cause).hint(hint));
+        }
+        if let Some((name, _)) = covered.find(|(name, metric)| worse(name, metric).is_none()) {
+            let cause = format!("--fail-above {name}: nothing says which direction is worse");
+            return Err(Failure::new(2, cause).hint(
+                "gate another metric, or say `worse = \"higher\"` in its row of --metrics-file",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! A thread's context as the launcher sees it.
+
+use crate::layout::{Context, REGION};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+/// A context page mapped into the launcher.
+pub(super) struct MappedContext {
+    at: NonNull<Context>,
+    len: usize,
+}
+
+impl MappedContext {
+    /// Maps the context of a slot of the totals file.
+    pub(super) fn new(totals: &File, slot: u32) -> io::Result<Self> {
+        let len = size_of::<Context>().next_multiple_of(4096);
+        // SAFETY: maps a file of ours; the result is checked.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                totals.as_raw_fd(),
+                libc::off_t::try_from(u64::from(slot) * REGION).map_err(io::Error::other)?,
+            )
+        };
+        match NonNull::new(at.cast::<Context>()) {
+            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { at, len }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Writes into it.
+    pub(super) fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        if offset + bytes.len() > size_of::<Context>() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: inside the mapped context, which no thread has yet.
+        unsafe {
+            let to = self.at.as_ptr().cast::<u8>().add(offset);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        Ok(())
+    }
+
+    /// The request word.
+    pub(super) fn exec(&self) -> &std::sync::atomic::AtomicU32 {
+        // SAFETY: mapped as long as self lives; an atomic in shared memory.
+        unsafe { &(*self.at.as_ptr()).exec }
+    }
+    /// The word of a process that offers its translations.
+    pub(super) fn save(&self) -> &std::sync::atomic::AtomicU32 {
+        // SAFETY: as above.
+        unsafe { &(*self.at.as_ptr()).save }
+    }
+    /// Where it describes them.
+    pub(super) fn save_request(&self) -> u64 {
+        // SAFETY: mapped; written before the request.
+        unsafe { (&raw const (*self.at.as_ptr()).save_request).read_volatile() }
+    }
+    /// The first slot of its image.
+    pub(super) fn leader(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.at.as_ptr()).leader).read_volatile() }
+    }
+    /// The thread id that made the request.
+    pub(super) fn tid(&self) -> u32 {
+        // SAFETY: mapped; written before the request.
+        unsafe { (&raw const (*self.at.as_ptr()).tid).read_volatile() }
+    }
+    /// The process id.
+    pub(super) fn pid(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.at.as_ptr()).pid).read_volatile() }
+    }
+}
+
+impl Drop for MappedContext {
+    fn drop(&mut self) {
+        // SAFETY: our mapping.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}

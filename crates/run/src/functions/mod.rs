@@ -1,0 +1,119 @@
+//! Events of every function that ran under the virtual PMU, and the events that can be asked for.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod blocks;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use truecount_engine::xlate::facts::Event;
+use truecount_events::Machine;
+
+use crate::error::{Error, ErrorKind};
+use crate::request::{self, EventRequest};
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+use crate::result::RunResult;
+use crate::source::virtual_pmu;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use blocks::{Names, functions_of};
+
+/// One event that was asked for.
+pub struct AskedEvent {
+    /// As it was asked for.
+    pub wanted: EventRequest,
+    /// What the virtual PMU counts for it.
+    pub event: Event,
+}
+
+/// The events asked for, each once; refuses what the engine does not count.
+pub fn asked_events(given: &[String]) -> Result<Vec<AskedEvent>, Error> {
+    let machine = Machine::this();
+    let mut groups = request::resolve(&given.join(","), &machine, false)?;
+    // The name that is shown says `:u`.
+    let _ = request::in_user_mode(&mut groups, &machine, |wanted| {
+        virtual_pmu::event_of(wanted).is_ok()
+    })?;
+    let mut wishes: Vec<AskedEvent> = Vec::new();
+    for wanted in groups.into_iter().flat_map(|group| group.members) {
+        let event = virtual_pmu::event_of(&wanted).map_err(|reason| {
+            let cause = format!("`{}`: {}", wanted.name, reason.cause);
+            let failure = Error::new(ErrorKind::Usage, cause);
+            match reason.hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        })?;
+        if wishes.iter().all(|wish| wish.wanted.name != wanted.name) {
+            wishes.push(AskedEvent { wanted, event });
+        }
+    }
+    Ok(wishes)
+}
+
+/// The last part of a path.
+pub fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// One function of one module in one program.
+#[derive(Debug, Serialize)]
+pub struct Function {
+    /// File name of the program.
+    pub program: String,
+    /// Path of the file with the code, `[vdso]` or `[jit]`.
+    pub module: String,
+    /// Of the module, hexadecimal; left out when it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// Name of the symbol; `module+0x…` where there is none.
+    pub function: String,
+    /// The asked events by name.
+    pub events: Map<String, Value>,
+    /// The first of them.
+    #[serde(skip)]
+    pub first: u64,
+}
+
+/// Where the virtual PMU does not work there is nothing to name.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[derive(Default)]
+pub struct Names;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+impl Names {
+    /// For programs that saw the whole tree in directories of this one.
+    pub fn below(_: &std::path::Path) -> Self {
+        Self
+    }
+}
+
+/// The functions that ran: none where the virtual PMU does not work.
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+pub fn functions_of(_: &RunResult, _: &[AskedEvent], _: &mut Names) -> Option<Vec<Function>> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_the_engine_in_user_mode() {
+        let names = |text: &str| -> Result<Vec<String>, Error> {
+            let wishes = asked_events(&[text.to_owned()])?;
+            Ok(wishes.into_iter().map(|wish| wish.wanted.name).collect())
+        };
+        assert_eq!(
+            names("instructions:u, instructions:u,branches:u,calls:u").unwrap(),
+            ["instructions:u", "branches:u", "calls:u"]
+        );
+        for other in [
+            "instructions",
+            "loads",
+            "cycles:u",
+            "instructions:u,task-clock",
+            "",
+        ] {
+            assert_eq!(names(other).unwrap_err().kind, ErrorKind::Usage, "{other}");
+        }
+    }
+}
