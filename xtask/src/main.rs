@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask TASK`.
 
 mod conformance;
+mod docs;
 mod gen_events;
 mod speed;
 mod tidy;
@@ -13,6 +14,7 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
   vm-test [--only x86|arm64] [FILTER]        runs the tests that need a PMU in virtual machines
   tidy                                       checks the invariants of docs/architecture.md
+  docs [--check]                             makes, or compares, the output that pages show
   gen-events --source DIR                    writes the event tables from Linux' pmu-events
   check-events [--count N] [--seed N]        compares the event tables with libpfm4
   conformance [--OPTION…] [FILTER…]          programs behave under the virtual PMU as natively
@@ -36,6 +38,7 @@ fn run() -> Result<()> {
         "check-events" => gen_events::oracle::main(&rest),
         "gen-events" => gen_events::main(&root(), &rest),
         "conformance" => conformance::main(&root(), &rest),
+        "docs" => docs::main(&root(), &rest),
         "tidy" => tidy::main(&root()),
         "vm-test" => vm_test::main(&root(), &rest),
         "speed" => speed::main(&root(), &rest),

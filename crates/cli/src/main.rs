@@ -5,6 +5,7 @@
 
 mod cmd;
 mod failure;
+mod help;
 mod output;
 mod program_args;
 mod progress;
@@ -12,7 +13,7 @@ mod recording;
 mod render;
 mod usage;
 
-use clap::Parser;
+use clap::{FromArgMatches as _, Parser};
 use failure::Outcome;
 
 /// Tell what code costs in the CPU's own counters: exactly, the same on every run.
@@ -27,7 +28,10 @@ fn main() -> std::process::ExitCode {
     if measures() {
         truecount_run::session::start_early();
     }
-    let outcome = match Cli::try_parse() {
+    let parsed = help::command()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let outcome = match parsed {
         Ok(cli) => cmd::run(&cli.command),
         Err(error) => usage::outcome(&error),
     };

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
@@ -37,6 +38,25 @@ impl Output {
         Ok(Self::Kept(Kept { to, name, bytes }))
     }
 
+    /// Opens where a result goes: the file of `--json=FILE` or `--output`; else stdout for a document, and for text the
+    /// stream that was chosen.
+    pub(crate) fn result(
+        json: Option<&Path>,
+        output: Option<&Path>,
+        stderr: bool,
+    ) -> Result<Self, Failure> {
+        let file = json.filter(|path| !is_stdout(path));
+        Self::open(file.or(output), stderr && json.is_none())
+    }
+
+    /// As [`Output::result`], for what was not measured: nothing is lost when it cannot be written.
+    pub(crate) fn shown(json: Option<&Path>) -> Result<Self, Failure> {
+        match json.filter(|path| !is_stdout(path)) {
+            Some(file) => Self::open(Some(file), false),
+            None => Ok(Self::stdout()),
+        }
+    }
+
     /// Standard output.
     pub(crate) fn stdout() -> Self {
         Self::Stdout(anstream::AutoStream::auto(io::stdout()))
@@ -68,6 +88,26 @@ pub(crate) fn can_be_written(path: &Path) -> Result<(), Failure> {
         }
         Err(error) => Err(cannot_write(path, &error)),
     }
+}
+
+/// Whether `--json` names no file.
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// What a measured program gets as its standard output: stderr where a document takes stdout, so that the two do not mix;
+/// `None` where it keeps truecount's.
+pub(crate) fn programs_stdout(
+    json: Option<&Path>,
+    output: Option<&Path>,
+) -> Result<Option<OwnedFd>, Failure> {
+    if output.is_some() || !json.is_some_and(is_stdout) {
+        return Ok(None);
+    }
+    let stderr = io::stderr().as_fd().try_clone_to_owned();
+    stderr
+        .map(Some)
+        .map_err(|error| Failure::new(125, format!("cannot copy stderr: {error}")))
 }
 
 /// Holds what is written until [`Write::flush`], and shows it on stderr where that fails.

@@ -128,7 +128,7 @@ fn output_of(directory: &Path, case: &Case) -> Result<String, String> {
         case.mask.apply(&named(&out))
     );
     if !err.is_empty() {
-        // A document may be on stderr (run --json); a note beside a document is text.
+        // A note beside a document is text.
         let mask = match case.mask {
             Mask::Shape if !out.is_empty() => Mask::Numbers,
             Mask::Tags | Mask::Size => Mask::Headings,

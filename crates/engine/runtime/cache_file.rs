@@ -121,7 +121,7 @@ pub fn after(engine: &mut Engine, context: &mut Context, number: u64, a: [u64; 6
             }
         }
         nr::MPROTECT | nr::PKEY_MPROTECT if a[2] as u8 & WRITE != 0 => {
-            store.wrote(a[0], end(a[0], a[1]))
+            store.wrote(a[0], end(a[0], a[1]));
         }
         nr::MUNMAP => store.unmap(&mut engine.cache.kept, a[0], end(a[0], a[1])),
         nr::MREMAP => {

@@ -136,8 +136,8 @@ pub fn stamp(context: &mut Context, with_cpu: bool) {
         let cpu: u32;
         // SAFETY: reads the time stamp counter and the CPU's number.
         unsafe {
-            core::arch::asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") cpu, options(nomem, nostack))
-        };
+            core::arch::asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") cpu, options(nomem, nostack));
+        }
         context.regs[1] = u64::from(cpu);
     }
 }

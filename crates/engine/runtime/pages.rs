@@ -461,7 +461,7 @@ impl Pages {
         // readv, preadv, process_vm_readv, preadv2; recvmsg, recvmmsg.
         match number {
             nr::READV | nr::PREADV | nr::PROCESS_VM_READV | nr::PREADV2 => {
-                self.open_vector(cache, a[1], a[2])
+                self.open_vector(cache, a[1], a[2]);
             }
             nr::RECVMSG => self.open_message(cache, a[1]),
             nr::RECVMMSG => {

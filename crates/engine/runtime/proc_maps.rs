@@ -92,7 +92,7 @@ pub fn before(number: u64, a: [u64; 6]) {
         nr::CLOSE => forget(),
         // SAFETY: lseek asks for the position only.
         nr::READ if unsafe { sys::call(nr::LSEEK, [a[0], 0, 1, 0, 0, 0]) } == 0 => {
-            renew(a[0], device, inode)
+            renew(a[0], device, inode);
         }
         nr::PREAD64 if a[3] == 0 => renew(a[0], device, inode),
         _ => {}

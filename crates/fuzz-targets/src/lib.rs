@@ -4,6 +4,7 @@
 //! A target panics where the parser does, and where what it says of itself is wrong (an error that points nowhere, a
 //! text that does not parse again).
 
+#![forbid(unsafe_code)]
 #![allow(clippy::expect_used)] // a target's way to complain
 
 mod binary;

@@ -6,6 +6,7 @@
 //! * [`discovery`]: what undocumented selectors count.
 //! * [`reads`]: what one read of a counter costs.
 //! * [`sampling`]: what a sample costs, by event, method, payload and rate.
+//! * [`noise`]: what makes identical runs differ.
 //! * [`model`]: the sampling interrupt as a model, to be told from what was measured.
 
 pub mod discovery;
@@ -13,5 +14,6 @@ pub mod exact;
 pub mod loops;
 pub mod machine;
 pub mod model;
+pub mod noise;
 pub mod reads;
 pub mod sampling;

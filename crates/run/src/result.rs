@@ -205,6 +205,12 @@ impl Thread {
 }
 
 impl RunResult {
+    /// User-mode instructions of all threads under the virtual PMU, which every such run counts.
+    pub fn instructions(&self) -> u64 {
+        let threads = self.executed.threads.iter();
+        threads.fold(0u64, |sum, thread| sum.wrapping_add(thread.instructions))
+    }
+
     /// The sum over all threads under the virtual PMU, if the run counted the event.
     pub fn event(&self, event: StaticEvent) -> Option<u64> {
         self.executed.threads.iter().try_fold(0u64, |sum, thread| {

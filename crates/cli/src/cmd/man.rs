@@ -2,8 +2,6 @@
 
 use std::io::Write as _;
 
-use clap::CommandFactory as _;
-
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -23,7 +21,7 @@ pub(crate) struct Args {
 
 /// Runs `truecount man`.
 pub(crate) fn run(args: &Args) -> CmdResult {
-    let mut root = crate::Cli::command();
+    let mut root = crate::help::command();
     root.build();
     let page = match &args.subcommand {
         None => root,

@@ -75,7 +75,7 @@ fn nothing_is_left(document: &Value) {
 fn held_constant(command: &[&str]) {
     let count = || {
         let output = run(&[&["run", "--json", "--deterministic", "--"], command].concat());
-        let document: Value = serde_json::from_str(&stderr(&output)).unwrap();
+        let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
         let notes = document["notes"].to_string();
         assert!(notes.contains("predictable"), "{notes}");
         let held = document["environment"]["deterministic"].as_array().unwrap();

@@ -104,7 +104,7 @@ fn a_command_is_a_workload_too() {
         "1000",
         "--payloads",
         "none",
-        "--events",
+        "--event",
         "cpu-clock",
         "--",
         "sh",
@@ -132,7 +132,7 @@ fn a_command_is_a_workload_too() {
 #[test]
 fn a_run_that_fails_costs_only_itself() {
     let cells = ["--rates", "1000", "--payloads", "none"];
-    let of = ["--events", "cpu-clock", "--methods", "period"];
+    let of = ["--event", "cpu-clock", "--methods", "period"];
     let quick = ["--seconds", "0.01", "--", "true"];
     if measured(&[&cells[..], &of, &quick].concat()).is_none() {
         return;
@@ -224,7 +224,7 @@ fn ctrl_c_prints_what_there_is() {
         "--json",
         "--seconds",
         "60",
-        "--events",
+        "--event",
         "cpu-clock",
     ])
     .stdout(std::process::Stdio::piped())

@@ -56,7 +56,7 @@ fn noise_names_the_time_for_a_program_that_goes_by_the_clock() {
     let counts: Vec<u64> = (0..3)
         .map(|_| {
             let output = run(&["run", "--json", "--deterministic=all,time", "--", program]);
-            let document: Value = serde_json::from_str(&stderr(&output)).unwrap();
+            let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
             let held = document["environment"]["deterministic"].to_string();
             assert!(held.contains("\"time\""), "{held}");
             document["counters"][0]["value"].as_u64().unwrap()

@@ -7,10 +7,10 @@ fn skipped() -> bool {
     !virtual_pmu()
 }
 
-/// The document of a run, which goes to stderr (so the program must print nothing there).
+/// The document of a run; what the program prints goes to stderr.
 fn document(args: &[&str]) -> serde_json::Value {
     let output = run(&[&["run", "--json"], args].concat());
-    serde_json::from_str(&stderr(&output)).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    serde_json::from_str(&stdout(&output)).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 fn instructions(source: &str) -> u64 {
@@ -48,7 +48,7 @@ fn status_and_signal_are_the_program_s() {
     assert_eq!(code(&run(&["run", "--", "sh", "-c", "exit 7"])), 7);
     let killed = run(&["run", "--json", "--", "sh", "-c", "kill -9 $$"]);
     assert_eq!(code(&killed), 137);
-    let killed: serde_json::Value = serde_json::from_str(&stderr(&killed)).unwrap();
+    let killed: serde_json::Value = serde_json::from_str(&stdout(&killed)).unwrap();
     assert_eq!(killed["exit"]["signal"], 9);
     // What was counted until then, and not called exact.
     assert!(killed["counters"][0]["value"].as_u64().unwrap() > 1000);
@@ -71,6 +71,42 @@ fn streams_are_the_program_s_and_the_report_goes_where_it_is_sent() {
     assert!(
         text.contains("instructions:u") && text.contains("virtual") && text.contains("exact"),
         "{text}"
+    );
+}
+
+/// `--json` is the same in every command: the document on stdout and nothing else there, or in the file that is named.
+#[test]
+fn a_document_never_mixes_with_what_the_program_prints() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("document.json");
+    let named = format!("--json={}", file.to_str().unwrap());
+    let mut commands = vec![vec!["stat", "--source", "software"]];
+    if !skipped() {
+        commands.push(vec!["stat", "--source", "virtual"]);
+        commands.push(vec!["run"]);
+    }
+    for command in commands {
+        let head = |json| [&command[..], &[json, "--", "echo", "printed"]].concat();
+        let output = run(&head("--json"));
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert!(stderr(&output).contains("printed"), "{output:?}");
+        let output = run(&head(&named));
+        assert_eq!(stdout(&output), "printed\n", "the program keeps its stdout");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let again: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["schema"], again["schema"]);
+    }
+    let output = run(&["check", &named]);
+    assert_eq!(stdout(&output), "");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["schema"], "truecount.check/2");
+    // As with -o: a path that cannot be written is told before anything is measured.
+    fails(
+        &["stat", "--json=/no/such/directory/file", "--", "true"],
+        1,
+        &["cannot write"],
     );
 }
 
@@ -310,7 +346,7 @@ fn a_second_run_translates_nothing() {
             .env("TRUECOUNT_NO_CACHE", variable)
             .output()
             .unwrap();
-        let document: serde_json::Value = serde_json::from_str(&stderr(&output)).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
         ["translated_blocks", "cached_blocks"].map(|name| document[name].as_u64().unwrap())
     };
     let [all, none] = blocks(&["--no-cache"], "");
@@ -341,9 +377,8 @@ fn a_picture_that_fails_does_not_cost_the_result() {
     }
     let output = run(&["run", "--json", "--flamegraph", "/dev/full", "--", "true"]);
     assert_eq!(code(&output), 1);
-    let told = stderr(&output);
-    let (document, failure) = told.trim_end().rsplit_once('\n').unwrap();
-    let document: serde_json::Value = serde_json::from_str(document).unwrap();
+    let failure = stderr(&output);
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert!(document["counters"][0]["value"].as_u64().unwrap() > 1000);
     assert!(
         document["functions"]

@@ -184,7 +184,7 @@ fn run_follows_its_schema() {
         wrong["counters"][0]["value"] = serde_json::Value::Null;
     });
     let plain = run(&["run", "--json", "--", "true"]);
-    check("run.json", &serde_json::from_str(&stderr(&plain)).unwrap());
+    check("run.json", &serde_json::from_str(&stdout(&plain)).unwrap());
     check(
         "stat.json",
         &json(&["stat", "--source", "virtual", "--json", "--", "true"]),

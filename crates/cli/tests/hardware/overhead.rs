@@ -16,7 +16,7 @@ fn the_pmus_interrupt_has_a_price() {
             "--json",
             "--seconds",
             "3",
-            "--events",
+            "--event",
             "cycles",
             "--rates",
             "1000",

@@ -278,3 +278,21 @@ fn a_metric_is_counted_in_one_group() {
     assert!(ipc["value"].as_f64().unwrap() > 0.0, "{ipc}");
     let _ = fs::remove_dir_all(&directory);
 }
+
+/// Where an interrupt adds nothing to the count, nothing is subtracted for it.
+#[test]
+fn no_overcount_nothing_is_subtracted() {
+    if std::env::var_os("TRUECOUNT_EXPECT_NO_OVERCOUNT").is_none() {
+        truecount_testing::skip!(
+            "no-overcount",
+            "only in a machine whose PMU is known not to overcount"
+        );
+        return;
+    }
+    let directory = directory("no-overcount");
+    let (program, instructions) = program(&directory);
+    let document = stat("instructions-minus-irqs:u,instructions:u", &program);
+    let counts = [value(&document, 0), value(&document, 1)];
+    assert_eq!(counts, [Some(instructions); 2], "{document}");
+    let _ = fs::remove_dir_all(&directory);
+}

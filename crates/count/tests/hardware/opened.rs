@@ -19,7 +19,7 @@ fn until_refused(event: &str, mode: Mode) -> Error {
             known_loop(10_000);
             let counted = counter.since(start);
             assert!(
-                (10_000..40_000).contains(&counted),
+                (10_000..100_000).contains(&counted),
                 "{event}, {mode:?}: number {number} of {}, {:?}: {counted}",
                 held.len(),
                 counter.method()

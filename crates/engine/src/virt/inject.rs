@@ -80,6 +80,12 @@ impl Remote {
 pub(super) fn inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectError> {
     let result = try_inject(shared, tid, previous);
     if result.is_err() {
+        if previous == 0 {
+            // The run's first program: whoever started it is told, and may start it natively. So
+            // nothing of this one may run.
+            // SAFETY: a signal to a process that we trace.
+            unsafe { libc::kill(tid, libc::SIGKILL) };
+        }
         let _ = ptrace::detach(tid, 0);
     }
     result

@@ -1,7 +1,7 @@
 //! `--source auto` on a machine without a PMU: the virtual PMU for what it counts, else a native
 //! run with what the kernel accounts.
 //!
-//! A command runs once. Only where a check inside the virtual PMU ended it half-way is it run again,
+//! A command runs once. Only where a check inside the virtual PMU stopped it half-way is it run again,
 //! natively, and never when its input would be missing the second time.
 
 use std::os::fd::{AsRawFd, OwnedFd};

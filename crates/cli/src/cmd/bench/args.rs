@@ -15,6 +15,11 @@ use truecount_model::number::TimeUnit;
 use truecount_run::session::dev_null;
 
 const EXAMPLES: &str = "\
+EXIT STATUS
+  bench exits with 0 when all was measured and no gate failed; with 3 when a metric of --fail-above
+  got worse, with 4 when that is undecided or the baseline does not fit; with 1 when a command fails
+  (--ignore-failure goes on), 124 when one exceeds --timeout, 130 after Ctrl-C, with what it has.
+
 EXAMPLES
   truecount bench -- gzip -k -f file                 one command, its words untouched
   truecount bench 'gzip -1 -kf file' 'gzip -9 -kf file'      compare two
@@ -30,8 +35,8 @@ EXAMPLES
 Every round runs each command once, in an order shuffled from the printed seed. A command counts as
 changed only when the adjusted p is below 0.01 and the whole interval lies beyond the metric's
 floor (Holm's adjustment over what is judged: the gated metrics; without gates instructions, wall
-time and what -e and -M name). Addresses are not randomised unless --aslr is given. Strings are split into words without a
-shell; --shell gives them to one.";
+time and what -e and -M name). Addresses are not randomised unless --aslr is given. Strings are
+split into words without a shell; --shell gives them to one.";
 
 /// Measure and compare commands
 #[derive(clap::Args)]

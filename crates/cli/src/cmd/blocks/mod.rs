@@ -59,9 +59,9 @@ pub(crate) struct Args {
     /// A second recording, to compare the block's time with (before and after a change)
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
-    /// Print a JSON document (schema truecount.blocks/1)
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
+    /// Print one JSON document (schema truecount.blocks/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true, conflicts_with = "csv")]
+    json: Option<PathBuf>,
     /// Print comma-separated values, one line a block
     #[arg(long)]
     csv: bool,
@@ -173,7 +173,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         let page = html::page(&mut view, args.top, chosen, other);
         std::fs::write(path, page).map_err(|e| cannot_write(path, &e))
     });
-    Failure::of_all([shown.map_err(Failure::from), picture, page])?;
+    Failure::of_all([shown, picture, page])?;
     Ok(Outcome::OK)
 }
 
@@ -183,9 +183,9 @@ fn show(
     view: &mut View<'_>,
     chosen: Option<usize>,
     other: &mut Option<compare::Other<'_>>,
-) -> std::io::Result<()> {
-    let mut out = Output::stdout();
-    if args.json {
+) -> Result<(), Failure> {
+    let mut out = Output::shown(args.json.as_deref())?;
+    if args.json.is_some() {
         json::json(&mut out, view, args.top, chosen, other)?;
     } else if args.csv {
         json::csv(&mut out, view)?;
@@ -202,5 +202,5 @@ fn show(
             compare::print(&mut out, view, 0, other, *at)?;
         }
     }
-    out.flush()
+    Ok(out.flush()?)
 }

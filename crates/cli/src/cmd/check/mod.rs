@@ -31,9 +31,9 @@ pub(crate) struct Args {
     /// aslr-control, software, step, virtual
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     require: Vec<String>,
-    /// Print one JSON document (schema truecount.check/2)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.check/2) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<std::path::PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -56,8 +56,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         .copied()
         .filter(|finding| finding.status != Status::Ok)
         .collect();
-    let mut out = Output::stdout();
-    if args.json {
+    let mut out = Output::shown(args.json.as_deref())?;
+    if args.json.is_some() {
         let document = Document {
             schema: "truecount.check/2",
             findings: &findings,

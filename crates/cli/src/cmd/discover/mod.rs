@@ -48,7 +48,7 @@ WHAT THE NUMBERS MEAN
   name           what the event tables of this CPU call exactly this code and mask; (by hand): not
                  in the vendor's public tables; `code has N names`: only other masks are documented;
                  undocumented: nothing is
-  counts in       the phases of the built-in workload that counted most: counts per turn of the phase
+  counts in      the phases of the built-in workload that counted most: counts per turn of the phase
                  (1.00 per page fault), or the count of the phase where that is below 0.01.
                  timer-slow and timer-fast are the loop of `plain` with a timer interrupt every 100
                  and 25 µs
@@ -59,7 +59,7 @@ WHAT THE NUMBERS MEAN
                  -n 8 or more), and no correlation when it never varies
   sums of two    X = Y + Z with at least one reference and one selector, all counted in the same
                  runs, at K of N points (shown from 90 % on; `off by` is the largest difference)
-  never counted   opened, was on the PMU all the time, and counted 0 in every run: it may count what
+  never counted  opened, was on the PMU all the time, and counted 0 in every run: it may count what
                  the workload does not do
   not opened     the kernel refuses the selector, with its reason; not counted: others use the PMU
 References of --reference: any event or tracepoint that stat takes (page-faults:u, instructions:u,
@@ -104,9 +104,9 @@ pub(crate) struct Args {
     /// Keep what was found in this file, and go on from it if it is there
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Print one JSON document (schema truecount.discover/2)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.discover/2) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
     /// Write to a file
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -379,7 +379,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     let resumed = !state.tried().is_empty();
     // Opened before the scan: a wrong path must not cost one.
-    let mut output = Output::open(args.output.as_deref(), false)?;
+    let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), false)?;
     let scan = Scan {
         kernel: &kernel,
         plan: &plan,
@@ -419,7 +419,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             environment,
         },
     );
-    let mut show = || match args.json {
+    let mut show = || match args.json.is_some() {
         true => json::write(&mut output, &document),
         false => text::write(&mut output, &document),
     };

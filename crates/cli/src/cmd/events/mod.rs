@@ -31,9 +31,9 @@ pub(crate) struct Args {
     /// What each event means, its counters, PEBS, where it is from
     #[arg(long, short)]
     long: bool,
-    /// As JSON (truecount.events/1)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.events/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
     /// The metrics of the CPU instead of its events
     #[arg(long)]
     metrics: bool,
@@ -65,10 +65,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             &own
         }
     };
-    let mut out = Output::stdout();
+    let mut out = Output::shown(args.json.as_deref())?;
     if args.cpu.as_deref() == Some("list") {
         let models = document::Models::new(tables);
-        if args.json {
+        if args.json.is_some() {
             json::write(&mut out, &models)?;
         } else {
             text::models(&mut out, &models)?;
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
     }
     let document = document::Document::new(tables, model, &machine, args.cpu.is_some(), rows);
-    if args.json {
+    if args.json.is_some() {
         json::write(&mut out, &document)?;
     } else {
         text::events(&mut out, &document, args.long)?;
@@ -135,7 +135,7 @@ fn list_metrics(
         };
         return Err(Failure::new(1, text));
     }
-    if args.json {
+    if args.json.is_some() {
         json::write(out, &document)?;
     } else {
         document.text(out, args.long)?;

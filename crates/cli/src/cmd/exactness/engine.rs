@@ -92,7 +92,7 @@ pub(super) fn measure(
         arguments.extend(["--cpu".into(), cpu.to_string().into()]);
     }
     for target in &plan.targets {
-        arguments.push("--events".into());
+        arguments.push("--event".into());
         arguments.push(format!("{}={}", target.event, target.truth.name()).into());
     }
     let (text, _) = child(&program, arguments, stop)?;

@@ -54,7 +54,8 @@ pub(crate) struct Args {
     /// Counters, separated by commas; EVENT=QUANTITY says what it ought to count: instructions, branches, page-faults
     #[arg(
         short = 'e',
-        long = "events",
+        long = "event",
+        alias = "events",
         value_name = "EVENTS",
         value_delimiter = ','
     )]
@@ -77,9 +78,9 @@ pub(crate) struct Args {
     /// Do not keep the verdicts for `truecount check`
     #[arg(long)]
     no_save: bool,
-    /// Print one JSON document (schema truecount.exactness/2)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.exactness/2) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<std::path::PathBuf>,
     /// Write to a file
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<std::path::PathBuf>,
@@ -159,7 +160,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         return Ok(Ended(u8::from(stop.signal().is_some()) * 130));
     }
     // Opened before the measurement: a wrong path must not cost one.
-    let mut output = Output::open(args.output.as_deref(), false)?;
+    let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), false)?;
     let hardware = match args.source {
         Choice::Auto => hardware_available(),
         Choice::Hardware => {
@@ -186,7 +187,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     }
     let interrupted = stop.signal();
     let document = Document::new(args, seed, outcome, interrupted, notes, environment);
-    if args.json {
+    if args.json.is_some() {
         json::write(&mut output, &document)?;
     } else {
         text::write(&mut output, &document)?;

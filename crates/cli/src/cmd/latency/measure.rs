@@ -6,7 +6,7 @@ use super::result::Timed;
 use super::{Args, code, html, spec, text};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, Picture};
+use crate::output::{Output, Picture, programs_stdout};
 use crate::render::{self, charts::Frame};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
@@ -47,12 +47,13 @@ pub(super) fn run(args: &Args) -> CmdResult {
         Some(path) => Some(Timed::read(path)?),
         None => None,
     };
-    let mut out = Output::open(args.output.as_deref(), true)?;
+    let mut out = Output::result(args.json.as_deref(), args.output.as_deref(), true)?;
     let svg = Picture::create(args.svg.as_deref())?;
     let page = Picture::create(args.html.as_deref())?;
+    let moved = programs_stdout(args.json.as_deref(), args.output.as_deref())?;
     let launch = Launch {
         argv: &args.command,
-        stdio: [None, None, None],
+        stdio: [None, moved.as_ref(), None],
         cpus: &[],
         keep_aslr: false,
         own_group: false,
@@ -71,7 +72,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
     run.notes = notes(&run, ran.virtual_notes());
     let other = other.as_ref();
     // The result first: a picture that fails must not cost it.
-    let shown = if args.json {
+    let shown = if args.json.is_some() {
         render::json::write(&mut out, &run.document(other))
     } else {
         text::print(&mut out, &run, other)

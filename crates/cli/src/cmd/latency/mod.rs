@@ -63,9 +63,9 @@ pub(crate) struct Args {
     /// The JSON of an earlier run, to compare with (before and after a change)
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
-    /// Write a JSON document (schema truecount.latency/1)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.latency/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
     /// Write a page with charts
     #[arg(long, value_name = "OUT")]
     html: Option<PathBuf>,

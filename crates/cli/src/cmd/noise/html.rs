@@ -3,12 +3,13 @@
 
 use std::fmt::Write as _;
 
-use super::document::{Document, Spread};
+use super::document::Document;
 use super::svg;
 use super::text::{counted_by, plus_minus, remedy, signed};
 use crate::render::charts::Frame;
 use crate::render::markup::escape;
 use crate::render::page;
+use truecount_lab::noise::Spread;
 use truecount_model::number::grouped;
 use truecount_run::determinism::Factor;
 
@@ -29,9 +30,9 @@ pub(super) fn page(document: &Document) -> String {
         h,
         "<header><h1>What makes identical runs differ</h1>\n<p><code>{command}</code><br>\n\
          {} by {}, {} runs of each setting, seed {}<br>{}, Linux {}</p></header>\n",
-        escape(&document.event),
+        escape(&document.findings.event),
         counted_by(document),
-        document.runs,
+        document.findings.runs,
         document.seed,
         escape(environment.cpu_model.as_deref().unwrap_or("unknown CPU")),
         escape(
@@ -41,7 +42,7 @@ pub(super) fn page(document: &Document) -> String {
                 .unwrap_or("of unknown release")
         ),
     );
-    if document.interrupted.is_some() {
+    if document.findings.interrupted.is_some() {
         h.push_str("<p class=\"warn\">Interrupted: what was measured until then.</p>");
     }
     if let Some(cause) = &document.stopped {
@@ -69,9 +70,15 @@ pub(super) fn page(document: &Document) -> String {
 }
 
 fn cards(h: &mut String, document: &Document) {
-    let of = |factor: Factor| document.factors.iter().find(|s| s.factor == Some(factor));
+    let of = |factor: Factor| {
+        document
+            .findings
+            .factors
+            .iter()
+            .find(|s| s.factor == Some(factor))
+    };
     let mut tiles: Vec<(String, String, &str)> = Vec::new();
-    match document.dominant_factor {
+    match document.findings.dominant_factor {
         Some(main) => tiles.push((
             of(main).map(plus_minus).unwrap_or_default(),
             format!("dominant factor: {}", main.title()),
@@ -79,15 +86,15 @@ fn cards(h: &mut String, document: &Document) {
         )),
         None => tiles.push(("none seen".into(), "dominant factor".into(), "good")),
     }
-    let still = document.residual.plus_minus == Some(0.0);
+    let still = document.findings.residual.plus_minus == Some(0.0);
     let class = if still { "good" } else { "warn" };
     tiles.push((
-        plus_minus(&document.residual),
+        plus_minus(&document.findings.residual),
         "residual: with everything held constant".into(),
         class,
     ));
     tiles.push((
-        plus_minus(&document.together),
+        plus_minus(&document.findings.together),
         "as usual: with everything varied".into(),
         "",
     ));
@@ -107,6 +114,7 @@ fn cards(h: &mut String, document: &Document) {
 /// The settings in which runs differ, dominant factor first.
 fn differing(document: &Document) -> Vec<(&str, &Spread)> {
     let mut differ: Vec<(&str, &Spread)> = document
+        .findings
         .factors
         .iter()
         .filter(|spread| spread.cause == Some(true))
@@ -116,7 +124,7 @@ fn differing(document: &Document) -> Vec<(&str, &Spread)> {
         let size = |spread: &Spread| spread.plus_minus.unwrap_or(0.0);
         size(b.1).total_cmp(&size(a.1))
     });
-    differ.push(("with everything held constant", &document.residual));
+    differ.push(("with everything held constant", &document.findings.residual));
     differ
 }
 
@@ -242,11 +250,11 @@ fn line(h: &mut String, each: &Line<'_>, most: u64) {
 }
 
 fn not_tested(h: &mut String, document: &Document) {
-    if document.not_tested.is_empty() {
+    if document.findings.not_tested.is_empty() {
         return;
     }
     h.push_str("<section><h2>Not tested</h2>\n<div class=\"wide\"><table><tbody>");
-    for each in &document.not_tested {
+    for each in &document.findings.not_tested {
         let _ = write!(
             h,
             "<tr><td>{}</td><td class=\"dim\">{}</td></tr>",
@@ -258,9 +266,9 @@ fn not_tested(h: &mut String, document: &Document) {
 }
 
 fn notes(h: &mut String, document: &Document) {
-    if !document.notes.is_empty() {
+    if !document.findings.notes.is_empty() {
         h.push_str("<section><h2>Notes</h2><ul>");
-        for line in &document.notes {
+        for line in &document.findings.notes {
             let _ = write!(h, "<li>{}</li>", escape(line));
         }
         h.push_str("</ul></section>\n");

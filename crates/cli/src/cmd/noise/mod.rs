@@ -5,14 +5,11 @@
 
 mod document;
 mod html;
-mod measure;
-mod regions;
-mod setup;
 mod svg;
 mod text;
-mod who;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,11 +20,11 @@ use crate::program_args::{SourceArg, parse_duration};
 use crate::render::charts::Frame;
 use crate::render::json;
 use document::Document;
-use truecount_run::determinism::{Factor, List, parse_list};
+use truecount_lab::noise::{Counting, Findings, Plan, measure};
+use truecount_run::determinism::{List, parse_list};
 use truecount_run::env_record::Environment;
 use truecount_run::runner::resolve;
 use truecount_run::session::{Session, fresh_seed};
-use who::Who;
 
 const HELP: &str = "\
 WHAT THE NUMBERS MEAN
@@ -43,14 +40,15 @@ WHAT THE NUMBERS MEAN
                  large as these, if the factor did nothing (permutation test, corrected for the
                  number of factors by Holm); a factor counts as a cause when p is below 0.05. With
                  a residual of 0 every difference is the factor's and no test is needed
-  dominant factor    the cause with the largest ±
+  dominant factor
+                 the cause with the largest ±
   together       N runs with every factor varied at once
   functions      where the min and the max run of a setting differ: instructions of each
                  function in both, largest difference first (virtual PMU only)
   regions        the same for the regions of the program's own profiles, when it writes some (see
                  below): self time, without what is nested, of all threads and files of the run
-  not tested      what cannot be varied on this machine, and what cannot be held constant at all, with
-                 the reason
+  not tested     what cannot be varied on this machine, and what cannot be held constant at all,
+                 with the reason
 
 FACTORS
   aslr           randomised addresses
@@ -59,9 +57,9 @@ FACTORS
   clock          clocks read by the vDSO, whose loops depend on the time and on the kernel's
                  updates of it (held constant: they are read by system calls, which costs time);
                  varied, it reads the real time, so time is varied with it
-  time           what clocks, rdtsc and the limits of waits say (virtual PMU only; held constant: every
-                 process begins at the same time, which goes on by one nanosecond an instruction and
-                 by what it waits; never more than 30 s behind the real time)
+  time           what clocks, rdtsc and the limits of waits say (virtual PMU only; held constant:
+                 every process begins at the same time, which goes on by one nanosecond an
+                 instruction and by what it waits; never more than 30 s behind the real time)
   env            size of the environment (varied: 0 to 4095 bytes more, at random)
   path           length of the program's path (varied: up to 198 bytes more, as in /bin/././prog)
   cwd            length of the working directory's path (varied: the same directory under another
@@ -70,8 +68,8 @@ FACTORS
   cpu            the CPU, and migration
   pid            PIDs and their length in digits (needs root: the next number of the machine is
                  chosen before each run, kernel.ns_last_pid)
-  files          order in which the files of a directory are listed (held constant: by name; varied: at
-                 random, as on another file system)
+  files          order in which the files of a directory are listed (held constant: by name;
+                 varied: at random, as on another file system)
   threads        thread scheduling (held constant: SCHED_RR, each runs until it waits or has
                  had 100 ms, one after the other where cpu is held constant, too; needs root)
 
@@ -86,8 +84,8 @@ REGION PROFILES
   left out, else --functions 0 does it.
 
 The program's standard output is thrown away, its input is empty. Its first run warms up and is not
-counted. With getrandom and at-random held constant its random numbers are predictable: do not let it
-make keys.
+counted. With getrandom and at-random held constant its random numbers are predictable: do not let
+it make keys.
 
 EXAMPLES
   truecount noise -- python3 -c 'print({str(i): i for i in range(1000)})'
@@ -96,8 +94,8 @@ EXAMPLES
   truecount noise --json -o noise.json -- ./prog
   truecount noise --profile prof -- rustc -Zself-profile=prof \\
       -Zself-profile-counter=instructions:u m.rs
-  truecount stat --deterministic -r 5 -- ./prog     apply the remedies
-  truecount stat --deterministic=all,time,threads -r 5 -- ./prog
+  truecount stat --deterministic -n 5 -- ./prog     apply the remedies
+  truecount stat --deterministic=all,time,threads -n 5 -- ./prog
                                                     also for clocks and the order of threads
 
 noise exits with 0, with 130 after Ctrl-C (it prints what it has), with 124 where a run takes longer
@@ -139,9 +137,9 @@ pub(crate) struct Args {
     /// Write the picture alone
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Print one JSON document (schema truecount.noise/2)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.noise/2) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
     /// Write to a file
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -152,21 +150,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// One setting: everything held constant, or with something varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Released {
-    /// The residual.
-    Nothing,
-    One(Factor),
-    Everything,
-}
-
-/// What a run counted, or why not.
-enum Count {
-    Of(who::Sample),
-    None(String),
-}
-
 /// Runs `truecount noise`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     args.cache.apply();
@@ -175,21 +158,41 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .hint("write it after --, as in: truecount noise -- ls -l"));
     };
     let mut session = Session::start()?;
-    let who = Who::choose(args.source.choice(), args.functions > 0)?;
+    let counting = Counting::choose(args.source.choice(), args.functions > 0)?;
     let program = resolve(first)?;
     // Opened before the runs: a wrong path must not cost them.
-    let mut output = Output::open(args.output.as_deref(), false)?;
+    let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), false)?;
     let page = Picture::create(args.html.as_deref())?;
     let picture = Picture::create(args.svg.as_deref())?;
     let seed = args.seed.unwrap_or_else(fresh_seed);
-    let mut outcome = measure::measure(args, &mut session, who, &program, seed)?;
+    let plan = Plan {
+        command: &args.command,
+        runs: args.runs,
+        factors: &args.factors,
+        seed,
+        functions: args.functions,
+        regions: args.regions,
+        profile: &args.profile,
+        timeout: args.timeout,
+    };
+    let bar = if std::io::stderr().is_terminal() {
+        indicatif::ProgressBar::new(0)
+    } else {
+        indicatif::ProgressBar::hidden()
+    };
+    let mut progress = |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    };
+    let mut outcome = measure(&plan, &mut session, counting, &program, &mut progress)?;
+    bar.finish_and_clear();
     let (interrupted, stopped) = (outcome.interrupted, outcome.stopped.take());
     let mut environment = Environment::gather(false, &[]);
     environment.add_command(&args.command, Some(&program));
-    let mut document = Document::new(args, seed, outcome, environment);
-    document.stopped = stopped.as_ref().map(|failure| failure.cause.clone());
+    let mut document = Document::new(args, seed, Findings::new(&plan, outcome), environment);
+    document.stopped = stopped.as_ref().map(|error| error.cause.clone());
     // What was measured is shown first: whatever fails after it costs nothing.
-    let shown = if args.json {
+    let shown = if args.json.is_some() {
         json::write(&mut output, &document)
     } else {
         text::write(&mut output, &document)
@@ -198,7 +201,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         file.map_or(Ok(()), |file| file.write(&content()))
     };
     Failure::of_all([
-        stopped.map_or(Ok(()), Err),
+        stopped.map_or(Ok(()), |error| Err(Failure::from(error))),
         shown.map_err(Failure::from),
         write(page, &|| html::page(&document)),
         write(picture, &|| svg::picture(&document, Frame::File)),

@@ -5,11 +5,13 @@
 
 use std::fmt::Write as _;
 
-use super::document::{Document, Spread, median};
+use super::document::Document;
 use super::text::{plus_minus, said};
 use crate::render::charts::{Axis, Frame, Scale, columns};
 use crate::render::markup::escape;
+use truecount_lab::noise::Spread;
 use truecount_run::determinism::Factor;
+use truecount_stats::median;
 
 /// Width of the picture, in its own units.
 const WIDTH: f64 = 980.0;
@@ -32,7 +34,7 @@ struct Row<'d> {
 }
 
 fn rows(document: &Document) -> Vec<Row<'_>> {
-    let mut factors: Vec<&Spread> = document.factors.iter().collect();
+    let mut factors: Vec<&Spread> = document.findings.factors.iter().collect();
     let size = |spread: &Spread| spread.plus_minus.unwrap_or(-1.0);
     factors.sort_by(|a, b| size(b).total_cmp(&size(a)));
     let mut rows: Vec<Row<'_>> = factors
@@ -48,12 +50,12 @@ fn rows(document: &Document) -> Vec<Row<'_>> {
             spread,
         })
         .collect();
-    let quiet = document.residual.plus_minus == Some(0.0);
+    let quiet = document.findings.residual.plus_minus == Some(0.0);
     rows.push(Row {
         name: "nothing (residual)",
         class: if quiet { "none" } else { "still" },
-        spread: &document.residual,
-        verdict: match document.residual.plus_minus {
+        spread: &document.findings.residual,
+        verdict: match document.findings.residual.plus_minus {
             Some(0.0) => "every run the same".to_owned(),
             Some(_) => "cannot be held constant".to_owned(),
             None => "too few runs".to_owned(),
@@ -62,7 +64,7 @@ fn rows(document: &Document) -> Vec<Row<'_>> {
     rows.push(Row {
         name: "everything",
         class: "all",
-        spread: &document.together,
+        spread: &document.findings.together,
         verdict: "as usual".to_owned(),
     });
     rows
@@ -162,7 +164,7 @@ pub(super) fn picture(document: &Document, frame: Frame) -> String {
     let told = "Distance of every run from the median of its setting";
     let mut h = frame.open(WIDTH, bottom + 10.0, told);
     columns(&mut h, &axis, 9, (TOP, bottom, TOP - 10.0), label);
-    let factors = document.factors.len();
+    let factors = document.findings.factors.len();
     for (index, row) in rows.iter().enumerate() {
         let below = if index >= factors { gap } else { 0.0 };
         strip(&mut h, row, TOP + index as f64 * ROW + below, &axis);

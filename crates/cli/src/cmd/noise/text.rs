@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::document::{Document, Spread};
+use super::document::Document;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::fitted;
 use crate::render::table::{Align, Cell, Table};
+use truecount_lab::noise::Spread;
 use truecount_model::SourceKind;
 use truecount_model::number::{compact, grouped};
 use truecount_run::determinism::Factor;
@@ -122,7 +123,7 @@ fn regions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()> {
 
 /// Who counted, in words.
 pub(super) fn counted_by(document: &Document) -> &'static str {
-    match document.source {
+    match document.findings.source {
         SourceKind::Hardware => "the CPU",
         _ => "the virtual PMU",
     }
@@ -130,11 +131,11 @@ pub(super) fn counted_by(document: &Document) -> &'static str {
 
 /// What was not tested, and why.
 fn not_tested(out: &mut dyn Write, document: &Document) -> io::Result<()> {
-    if document.not_tested.is_empty() {
+    if document.findings.not_tested.is_empty() {
         return Ok(());
     }
     let mut table = Table::new([("not tested", Align::Left), ("why", Align::Left)]);
-    for each in &document.not_tested {
+    for each in &document.findings.not_tested {
         table.row(vec![
             Cell::new(each.title.to_owned()),
             Cell::styled(DIM, each.reason.clone()),
@@ -146,7 +147,11 @@ fn not_tested(out: &mut dyn Write, document: &Document) -> io::Result<()> {
 
 /// The command that holds the causes constant, where there is a remedy for any.
 pub(super) fn remedy(document: &Document) -> Option<String> {
-    let causes = document.factors.iter().filter(|s| s.cause == Some(true));
+    let causes = document
+        .findings
+        .factors
+        .iter()
+        .filter(|s| s.cause == Some(true));
     let list: Vec<&str> = causes
         .filter_map(|spread| spread.factor.filter(|f| f.has_remedy()))
         .map(Factor::name)
@@ -169,7 +174,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     writeln!(
         out,
         "{} by {}; one factor varied at a time, the others held constant (seed {})\n",
-        document.event,
+        document.findings.event,
         counted_by(document),
         document.seed
     )?;
@@ -181,11 +186,11 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         ("runs", Align::Right),
         ("", Align::Left),
     ]);
-    for spread in &document.factors {
+    for spread in &document.findings.factors {
         let name = spread.factor.map_or("", Factor::title);
         row(&mut table, name, spread, verdict(spread));
     }
-    let nothing = match document.residual.plus_minus {
+    let nothing = match document.findings.residual.plus_minus {
         Some(0.0) => Cell::styled(GOOD, "held constant: every run is the same"),
         Some(_) => Cell::styled(WARN, "what truecount cannot hold constant"),
         None => Cell::styled(DIM, "too few runs"),
@@ -193,18 +198,24 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     row(
         &mut table,
         "nothing (residual)",
-        &document.residual,
+        &document.findings.residual,
         nothing,
     );
-    row(&mut table, "everything", &document.together, "".into());
+    row(
+        &mut table,
+        "everything",
+        &document.findings.together,
+        "".into(),
+    );
     table.write(out)?;
     writeln!(out)?;
     let causes: Vec<&Spread> = document
+        .findings
         .factors
         .iter()
         .filter(|spread| spread.cause == Some(true))
         .collect();
-    match document.dominant_factor {
+    match document.findings.dominant_factor {
         Some(main) => {
             let spread = causes.iter().find(|spread| spread.factor == Some(main));
             let line = format!(
@@ -217,7 +228,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
                 writeln!(out, "to hold it constant: {remedy}")?;
             }
         }
-        None if document.factors.iter().any(|s| s.cause.is_none()) => {}
+        None if document.findings.factors.iter().any(|s| s.cause.is_none()) => {}
         None => writeln!(out, "no factor was seen to make runs differ")?,
     }
     writeln!(out)?;
@@ -226,10 +237,18 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         functions(out, name, spread)?;
         regions(out, name, spread)?;
     }
-    functions(out, "with everything held constant", &document.residual)?;
-    regions(out, "with everything held constant", &document.residual)?;
+    functions(
+        out,
+        "with everything held constant",
+        &document.findings.residual,
+    )?;
+    regions(
+        out,
+        "with everything held constant",
+        &document.findings.residual,
+    )?;
     not_tested(out, document)?;
-    if document.interrupted.is_some() {
+    if document.findings.interrupted.is_some() {
         let line = "interrupted: what was measured until then";
         writeln!(out, "{}", paint(WARN, line))?;
     }
@@ -237,7 +256,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         let line = format!("stopped: what was measured until then; {cause}");
         writeln!(out, "{}", paint(WARN, &line))?;
     }
-    for note in &document.notes {
+    for note in &document.findings.notes {
         writeln!(out, "{note}")?;
     }
     out.flush()

@@ -52,7 +52,7 @@ impl Document {
             interrupted,
             command: (!args.command.is_empty()).then(|| command_line(&args.command)),
             depth: args.depth,
-            advice: measured.then(|| advise(&outcome, args.budget, &model.inputs)),
+            advice: measured.then(|| advise(&outcome, args.max_share, &model.inputs)),
             model: (args.model || args.model_only).then_some(model),
             outcome,
             reads,

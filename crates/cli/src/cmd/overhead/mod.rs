@@ -51,7 +51,7 @@ What it prints is labelled a model; its inputs say whether they are measured or 
 EXAMPLES
   truecount overhead                                   all cells, 10 seconds
   truecount overhead --rates 1000,10000 --payloads none,lbr --seconds 60
-  truecount overhead --budget 0.5 --json -o overhead.json
+  truecount overhead --max-share 0.5 --json -o overhead.json
   truecount overhead --seconds 30 -- ./program         the command as workload
   truecount overhead --model-only --input delivery_ns=500";
 
@@ -60,7 +60,7 @@ EXAMPLES
 #[command(after_long_help = HELP, after_help = "What the numbers mean, and examples: truecount overhead --help")]
 pub(crate) struct Args {
     /// What is sampled
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Events::CpuClock, Events::Cycles])]
+    #[arg(short = 'e', long = "event", alias = "events", value_enum, value_delimiter = ',', default_values_t = [Events::CpuClock, Events::Cycles])]
     events: Vec<Events>,
     /// How the period is set
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Methods::Frequency, Methods::Period])]
@@ -75,8 +75,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = parse_duration)]
     seconds: Duration,
     /// Part of the time that sampling may take, in percent, for the advice
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
-    budget: f64,
+    #[arg(long = "max-share", value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    max_share: f64,
     /// Stack frames of the sampled code
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(0..=1000))]
     depth: u32,
@@ -95,9 +95,9 @@ pub(crate) struct Args {
     /// Seed of the order of visits [default: from the clock; it is printed]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Print one JSON document (schema truecount.overhead/1)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.overhead/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<std::path::PathBuf>,
     /// Write to a file
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<std::path::PathBuf>,
@@ -191,7 +191,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } = Session::start()?;
     let stop = Stop::new(&signals);
     // Opened before the measurement: a wrong path must not cost one.
-    let mut output = Output::open(args.output.as_deref(), false)?;
+    let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), false)?;
     let plan = Plan {
         cells: cells(args),
         time: args.seconds,
@@ -225,7 +225,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         document.notes.push(trouble.note);
         Err(trouble.failure)
     });
-    let shown = if args.json {
+    let shown = if args.json.is_some() {
         json::write(&mut output, &document)
     } else {
         text::write(&mut output, &document)

@@ -28,9 +28,9 @@ pub(super) struct Args {
     /// How many of the smallest and of the largest variations, and of the differences
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
     number: usize,
-    /// Print a JSON document (schema truecount.profile-aggregate/1)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.profile-aggregate/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> CmdResult {
@@ -38,8 +38,8 @@ pub(super) fn run(args: &Args) -> CmdResult {
     for (file, loss) in &noise.losses {
         say_losses(&file.display().to_string(), std::slice::from_ref(loss));
     }
-    let mut out = Output::stdout();
-    if args.json {
+    let mut out = Output::shown(args.json.as_deref())?;
+    if args.json.is_some() {
         document(args, &noise, &mut out)?;
     } else {
         text(args, &noise, &mut out)?;

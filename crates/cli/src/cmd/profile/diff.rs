@@ -46,9 +46,9 @@ pub(super) struct Args {
     /// How many labels to show, those that changed most first
     #[arg(long, short = 'n', value_name = "N", default_value_t = 30)]
     number: usize,
-    /// Print a JSON document (schema truecount.profile-diff/1)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.profile-diff/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> CmdResult {
@@ -74,8 +74,8 @@ pub(super) fn run(args: &Args) -> CmdResult {
         ..DiffOptions::default()
     };
     let diff = diff(&base, &change, &options).map_err(unreadable)?;
-    let mut out = Output::stdout();
-    if args.json {
+    let mut out = Output::shown(args.json.as_deref())?;
+    if args.json.is_some() {
         document(&diff, &mut out)?;
     } else {
         text(args, &diff, &mut out)?;

@@ -52,15 +52,15 @@ pub(super) struct Args {
     /// Print what the file says about itself instead
     #[arg(long)]
     metadata: bool,
-    /// Print JSON lines, one event each
-    #[arg(long)]
-    json: bool,
+    /// Print JSON lines, one event each, instead of the text; with =FILE, write them there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> CmdResult {
     let profile = Profile::open(&args.file).map_err(unreadable)?;
     say_losses(&profile.path().display().to_string(), profile.losses());
-    let mut out = BufWriter::new(Output::stdout());
+    let mut out = BufWriter::new(Output::shown(args.json.as_deref())?);
     if args.metadata {
         metadata(args, &profile, &mut out)?;
     } else {
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
 
 fn metadata(args: &Args, profile: &Profile, out: &mut dyn Write) -> std::io::Result<()> {
     let metadata = profile.metadata();
-    if args.json {
+    if args.json.is_some() {
         let document = serde_json::json!({
             "schema": "truecount.profile-metadata/1",
             "version": profile.version(),
@@ -164,7 +164,7 @@ fn events(args: &Args, profile: &Profile, out: &mut dyn Write) -> std::io::Resul
             continue;
         }
         left -= 1;
-        if args.json {
+        if args.json.is_some() {
             json::line(out, &line)?;
         } else {
             text(&line, out)?;

@@ -58,9 +58,9 @@ pub(super) struct Args {
     /// Take off what recording cost, where the file says it (the Recorder's files do)
     #[arg(long)]
     subtract_overhead: bool,
-    /// Print a JSON document (schema truecount.profile-summary/1)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.profile-summary/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
 }
 
 /// The files of one group.
@@ -177,7 +177,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
         )
         .hint("give a number from 0 to 100"));
     }
-    let mut out = Output::stdout();
+    let mut out = Output::shown(args.json.as_deref())?;
     if let Some(label) = &args.only {
         return only(args, label, &mut out);
     }
@@ -201,7 +201,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
     match groups.as_slice() {
         [runs] if runs.len() == 1 => {
             if let Some(summary) = runs.first() {
-                if args.json {
+                if args.json.is_some() {
                     one_json(args, summary, &mut out)?;
                 } else {
                     one(args, summary, &mut out)?;
@@ -210,7 +210,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
         }
         _ => {
             let noise = macro_noise(&groups).map_err(unreadable)?;
-            if args.json {
+            if args.json.is_some() {
                 several_json(args, &noise, &mut out)?;
             } else {
                 several(args, &noise, &mut out)?;
@@ -468,7 +468,7 @@ fn only(args: &Args, label: &str, out: &mut Output) -> CmdResult {
         });
     };
     let unit = profile.unit();
-    if args.json {
+    if args.json.is_some() {
         let document = json!({"schema": "truecount.profile-label/1", "unit": unit, "label": drill});
         writeln!(out, "{document:#}")?;
         out.flush()?;

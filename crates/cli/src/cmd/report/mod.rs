@@ -74,9 +74,9 @@ pub(crate) struct Args {
     /// Look for all programs and libraries below this directory
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
-    /// Print a JSON document (schema truecount.report/1)
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.report/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
     /// Write a flame graph
     #[arg(long, value_name = "OUT.svg")]
     flamegraph: Option<PathBuf>,
@@ -127,15 +127,20 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     )?;
     write(&args.firefox, &exports::firefox, &mut view)?;
     write(&args.pprof, &exports::pprof, &mut view)?;
-    let mut out = Output::stdout();
+    let mut out = Output::shown(args.json.as_deref())?;
     if let Some(path) = &args.diff {
         let mut other = View::load(path, &search)?;
         diff::print(
-            &mut out, &mut view, &mut other, args.by, args.top, args.json,
+            &mut out,
+            &mut view,
+            &mut other,
+            args.by,
+            args.top,
+            args.json.is_some(),
         )?;
     } else if let Some(function) = &args.annotate {
         annotate::print(&mut out, &mut view, function)?;
-    } else if args.json {
+    } else if args.json.is_some() {
         table::json(&mut out, &mut view, args.by, args.top)?;
     } else if !written {
         table::print(&mut out, &mut view, args.by, args.top)?;

@@ -12,7 +12,7 @@ use truecount_profile::export::{FlameGraph, Level};
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, Picture};
+use crate::output::{Output, Picture, programs_stdout};
 use crate::render::json;
 use document::Document;
 use truecount_model::number::grouped;
@@ -44,7 +44,8 @@ EVENTS (each with :u; all cost the same, and any number of them costs what one d
 
 run exits with the status of the program, 128+N when signal N ended it, 123 when an internal check
 of the virtual PMU failed (the counts are void then), 126 or 127 when the program cannot be executed
-or found. Its result goes to stderr after the program has ended, or to the file of --output.
+or found. Its result goes to stderr after the program has ended, or to the file of --output; with
+--json it goes to stdout, and the program's own stdout to stderr.
 Addresses are not randomised unless --aslr is given, so that runs repeat. Ctrl-C ends the program
 and prints what was counted; a second Ctrl-C kills it.
 
@@ -67,9 +68,9 @@ pub(crate) struct Args {
         default_value = "instructions:u"
     )]
     event: Vec<String>,
-    /// Report as one JSON document (schema truecount.run/2), on stderr or in the file of --output
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON document (schema truecount.run/2) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
     /// List every thread
     #[arg(long)]
     per_thread: bool,
@@ -124,11 +125,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
     let program = resolve(first)?;
     // Opened before the run: a wrong path must not cost a run.
-    let mut output = Output::open(args.output.as_deref(), true)?;
+    let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), true)?;
+    let moved = programs_stdout(args.json.as_deref(), args.output.as_deref())?;
     let fixed = args.fixed.fixed();
     let launch = Launch {
         argv: &args.command,
-        stdio: [None, None, None],
+        stdio: [None, moved.as_ref(), None],
         cpus: fixed.as_ref().map_or(&[], Fixed::cpus),
         keep_aslr: args.aslr,
         own_group: false,
@@ -156,7 +158,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut document = Document::new(args, &wishes, ran, functions, environment);
     document.notes.extend(held.into_iter().flatten());
     // The result first: a picture that fails must not cost it.
-    let shown = if args.json {
+    let shown = if args.json.is_some() {
         json::write(&mut output, &document)
     } else {
         text::write(&mut output, &document)

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, programs_stdout};
 use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration, parse_online_cpus};
 use document::Document;
 use form::{Form, Metrics};
@@ -37,14 +37,14 @@ EXAMPLES
   truecount stat --source virtual -- ./prog exact instructions, by the virtual PMU; without --source
                                             it counts where the CPU has no PMU
   truecount stat --source step -- true      exact instructions, in single steps (slow)
-  truecount stat -r 5 --deterministic -- ./prog   five runs, the same path through the program each
+  truecount stat -n 5 --deterministic -- ./prog   five runs, the same path through the program each
   truecount stat -I 1000 -p 1234            a running process, every second
   truecount stat -a -- sleep 1              the whole machine for one second
   truecount stat --json -o out.json -- ./prog
 
 stat exits with the status of the program, 128+N when signal N ended it. Its result goes to stderr
-(JSON and CSV to stdout), or to the file of --output. Addresses are not randomised unless --aslr is
-given, so that runs repeat.";
+(JSON and CSV to stdout), or to the file of --output; with --json on stdout the program's own stdout
+goes to stderr. Addresses are not randomised unless --aslr is given, so that runs repeat.";
 
 /// Count the events of one run of a command
 #[derive(clap::Args)]
@@ -72,14 +72,15 @@ pub(crate) struct Args {
     #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     interval: Option<u64>,
     /// Run the command N times: the median run is shown, and how much the others differ
-    #[arg(short, long, value_name = "N", conflicts_with_all = ["all", "pid", "interval"], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(short = 'n', long = "runs", visible_short_alias = 'r', visible_alias = "repeat", value_name = "N", conflicts_with_all = ["all", "pid", "interval"], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: Option<u32>,
     /// Who counts
     #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
     source: SourceArg,
-    /// Print one JSON document (schema truecount.stat/2); with --interval one line each interval
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
+    /// Print one JSON document (schema truecount.stat/2) instead of the text, with --interval one line
+    /// each interval; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true, conflicts_with = "csv")]
+    json: Option<PathBuf>,
     /// Print comma-separated values with a heading
     #[arg(long)]
     csv: bool,
@@ -158,8 +159,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => None,
     };
     // Opened before the run: a wrong path must not cost a run.
-    let to_stderr = !args.json && !args.csv;
-    let mut output = Output::open(args.output.as_deref(), to_stderr)?;
+    let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), !args.csv)?;
+    let moved = programs_stdout(args.json.as_deref(), args.output.as_deref())?;
     let stdin = match &args.input {
         Some(path) => Some(open_input(path)?),
         None => None,
@@ -167,14 +168,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut environment = Environment::gather(args.aslr, &cpus);
     environment.add_command(&args.command, program.as_deref());
     let metrics = Metrics::new(&asked, &groups);
-    let mut form = Form::new(args.json, args.csv, &mut output, &metrics);
+    let mut form = Form::new(args.json.is_some(), args.csv, &mut output, &metrics);
     let run = Run {
         launch: program.as_deref().map(|program| {
             (
                 program,
                 Launch {
                     argv: &args.command,
-                    stdio: [stdin.as_ref(), None, None],
+                    stdio: [stdin.as_ref(), moved.as_ref(), None],
                     cpus: &cpus,
                     keep_aslr: args.aslr,
                     own_group: false,

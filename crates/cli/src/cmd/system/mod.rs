@@ -64,9 +64,9 @@ pub(crate) struct Args {
     /// A file with further metrics (TOML; see truecount events --metrics)
     #[arg(long, value_name = "FILE")]
     metrics_file: Vec<PathBuf>,
-    /// One line of JSON for each interval (schema truecount.system/1)
-    #[arg(long, conflicts_with_all = ["csv", "prometheus"])]
-    json: bool,
+    /// Print a line of JSON for each interval (schema truecount.system/1) instead of the text; with =FILE, write them there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true, conflicts_with_all = ["csv", "prometheus"])]
+    json: Option<PathBuf>,
     /// One line for each cell
     #[arg(long, conflicts_with = "prometheus")]
     csv: bool,
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         Some(Serving::Port(port)) => Some(server::Server::start(args.listen, port)?),
         _ => None,
     };
-    let mut out = Output::stdout();
+    let mut out = Output::shown(args.json.as_deref())?;
     if let Some(server) = &server {
         writeln!(out, "serving http://{}/metrics", server.address())?;
         out.flush()?;
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         args.number
     };
-    let text = !args.json && !args.csv && args.prometheus.is_none();
+    let text = args.json.is_none() && !args.csv && args.prometheus.is_none();
     let live = text && std::io::stdout().is_terminal();
     raise_descriptors();
     let machine = truecount_run::machine::this(None)?;
@@ -153,7 +153,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         done += 1;
         // Late by more than an interval: what was missed is not made up for.
         next = (next + every).max(Instant::now());
-        if args.json {
+        if args.json.is_some() {
             document::json(&mut out, &view, &interval.topology, done)?;
         } else if args.csv {
             document::csv(&mut out, &view, done)?;

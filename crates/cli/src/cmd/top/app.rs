@@ -28,11 +28,11 @@ pub(super) struct Settings {
 }
 
 /// How `--once` ends.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Once {
     pub(super) time: Duration,
     pub(super) top: usize,
-    pub(super) json: bool,
+    pub(super) json: Option<std::path::PathBuf>,
 }
 
 /// How often signals and the end of the process are looked for.
@@ -243,8 +243,8 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: Onc
         own_seconds,
         top: form.top,
     };
-    let mut out = Output::stdout();
-    if form.json {
+    let mut out = Output::shown(form.json.as_deref())?;
+    if form.json.is_some() {
         once::json(&mut out, &model, end)?;
     } else {
         once::text(&mut out, &model, end)?;

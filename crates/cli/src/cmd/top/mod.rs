@@ -122,9 +122,9 @@ pub(crate) struct Args {
     /// Rows that --once prints
     #[arg(long, value_name = "N", default_value_t = 30, requires = "once")]
     top: usize,
-    /// Print a JSON document (schema truecount.top/1)
-    #[arg(long, requires = "once")]
-    json: bool,
+    /// Print one JSON document (schema truecount.top/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true, requires = "once")]
+    json: Option<PathBuf>,
 }
 
 /// More make a screen nobody reads.
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         let form = app::Once {
             time: args.seconds,
             top: args.top,
-            json: args.json,
+            json: args.json.clone(),
         };
         app::once(&chosen, &scope, settings, form)
     } else {

@@ -20,12 +20,12 @@ mod directory {
     use super::{OFF, OnceLock};
     use truecount_engine::virt::{Cache, CacheError};
 
-    static FOLDER: OnceLock<Result<Cache, CacheError>> = OnceLock::new();
+    static DIRECTORY: OnceLock<Result<Cache, CacheError>> = OnceLock::new();
 
     /// The user's directory, opened once; `None` with the flag.
     pub(super) fn open() -> Option<&'static Result<Cache, CacheError>> {
         match OFF.get() {
-            Some(false) => Some(FOLDER.get_or_init(Cache::user)),
+            Some(false) => Some(DIRECTORY.get_or_init(Cache::user)),
             _ => None,
         }
     }

@@ -13,9 +13,9 @@ use serde::Serialize;
 use truecount_stats::Rng;
 
 use super::Released;
-use crate::failure::Failure;
 use truecount_run::determinism::mount_ns::Directory;
 use truecount_run::determinism::{Factor, Fixed, Missing, Varied, allowed_cpus, pid};
+use truecount_run::{Error, ErrorKind};
 
 /// Largest growth of the environment, bytes.
 const GROWTH: u64 = 4096;
@@ -26,11 +26,13 @@ const NAME: u64 = 200;
 
 /// Something that is not varied, and why.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct NotTested {
+pub struct NotTested {
     /// A factor's name, or that of what truecount cannot hold constant at all.
-    pub(super) name: &'static str,
-    pub(super) title: &'static str,
-    pub(super) reason: String,
+    pub name: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// Why.
+    pub reason: String,
 }
 
 impl NotTested {
@@ -98,14 +100,14 @@ pub(super) fn refusal(factor: Factor, directory: &Path) -> Option<String> {
 pub(super) struct Below(PathBuf);
 
 impl Below {
-    pub(super) fn make() -> Result<Self, Failure> {
+    pub(super) fn make() -> Result<Self, Error> {
         let name = format!("truecount-noise-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         // Fails where there is anything of that name: nobody else can have put it there.
         let made = std::fs::DirBuilder::new().mode(0o711).create(&path);
         made.map_err(|error| {
-            Failure::new(
-                125,
+            Error::new(
+                ErrorKind::Setup,
                 format!("cannot make the directory {}: {error}", path.display()),
             )
             .hint("name another place for it in TMPDIR")
@@ -163,7 +165,7 @@ impl Setup {
         program: &Path,
         argv: &[OsString],
         below: &Path,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let free = |factor: Factor| match released {
             Released::Nothing => false,
             Released::One(one) => one == factor,
@@ -198,7 +200,10 @@ impl Setup {
         if free(Factor::Cwd) {
             let directory = below.join("d".repeat(draw(NAME).saturating_add(1)));
             let failed = |error: std::io::Error| {
-                Failure::new(125, format!("cannot make {}: {error}", directory.display()))
+                Error::new(
+                    ErrorKind::Setup,
+                    format!("cannot make {}: {error}", directory.display()),
+                )
             };
             std::fs::create_dir(&directory).map_err(failed)?;
             setup.directory = Some(directory.clone());

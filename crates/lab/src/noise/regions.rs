@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
 use truecount_profile::{Profile, ProfileError, find, summarize};
 
-use super::document::Difference;
-use crate::failure::Failure;
+use truecount_run::{Error, ErrorKind};
 
 /// Ending of a region profile's name.
 const EXTENSION: &str = ".mm_profdata";
@@ -24,6 +24,25 @@ const TOLD: usize = 3;
 
 /// Self time of each label, over all threads and files of a run.
 type Labels = BTreeMap<String, i64>;
+
+/// A region of the program's own profiles in the min and in the max run of a setting: its self time.
+#[derive(Debug, Serialize)]
+pub struct Difference {
+    /// Its label.
+    pub region: String,
+    /// Counted in the min run.
+    pub min_run: i64,
+    /// Counted in the max run.
+    pub max_run: i64,
+}
+
+impl Difference {
+    /// Of the largest run against the least.
+    #[must_use]
+    pub fn difference(&self) -> i64 {
+        self.max_run.saturating_sub(self.min_run)
+    }
+}
 
 /// What the regions of one run counted.
 #[derive(Debug)]
@@ -79,14 +98,14 @@ pub(super) struct Watch {
 
 impl Watch {
     /// For `--profile`.
-    pub(super) fn new(places: &[PathBuf]) -> Result<Self, Failure> {
+    pub(super) fn new(places: &[PathBuf]) -> Result<Self, Error> {
         for place in places {
             if let Ok(there) = std::fs::metadata(place)
                 && !there.is_dir()
                 && !there.is_file()
             {
                 let cause = format!("--profile {}: neither directory nor file", place.display());
-                return Err(Failure::new(2, cause)
+                return Err(Error::new(ErrorKind::Usage, cause)
                     .hint("name the directory in which the program writes it"));
             }
         }

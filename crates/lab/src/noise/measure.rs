@@ -1,21 +1,19 @@
-//! The runs of `noise`, in shuffled rounds.
+//! The runs, in shuffled rounds.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use truecount_engine::xlate::facts::Event as StaticEvent;
 use truecount_stats::Rng;
 
+use super::conditions::{self, Below, NotTested, Setup};
+use super::counting::{Counting, Numbers, Sample};
 use super::regions::{Regions, Watch};
-use super::setup::{self, Below, NotTested, Setup};
-use super::who::{Numbers, Sample, Who};
-use super::{Args, Count, Released};
-use crate::failure::Failure;
+use super::{Count, Plan, Released};
 use truecount_run::determinism::Factor;
 use truecount_run::functions::{AskedEvent, Names, functions_of};
 use truecount_run::result::RunResult;
 use truecount_run::session::Session;
+use truecount_run::{Error, ErrorKind};
 
 /// Functions by program, module and name, with their instructions.
 pub(super) type Functions = BTreeMap<(String, String, String), u64>;
@@ -75,12 +73,12 @@ impl Setting {
     /// Functions of the min and of the max run, when they differ.
     pub(super) fn functions(
         &self,
-        wishes: &[AskedEvent],
+        events: &[AskedEvent],
         names: &mut Names,
     ) -> Option<(Functions, Functions)> {
         let mut of = |kept: &Kept| {
             let mut sums = Functions::new();
-            for function in functions_of(kept.ran.as_ref()?, wishes, names)? {
+            for function in functions_of(kept.ran.as_ref()?, events, names)? {
                 let key = (function.program, function.module, function.function);
                 let sum = sums.entry(key).or_default();
                 *sum = function.first.wrapping_add(*sum);
@@ -97,15 +95,10 @@ impl Setting {
     }
 }
 
-/// All threads' instructions; every run counts them.
-pub(super) fn instructions(ran: &RunResult) -> u64 {
-    ran.event(StaticEvent::Instructions).unwrap_or_default()
-}
-
 /// Everything that was measured.
-pub(super) struct Outcome {
+pub struct Outcome {
     pub(super) settings: Vec<Setting>,
-    pub(super) who: Who,
+    pub(super) counting: Counting,
     /// Factors that were asked for and cannot be varied here, and what never can.
     pub(super) not_tested: Vec<NotTested>,
     /// Of every setting.
@@ -116,9 +109,10 @@ pub(super) struct Outcome {
     pub(super) inexact: u32,
     /// The kernel keeps randomising addresses.
     pub(super) aslr_refused: bool,
-    pub(super) interrupted: Option<i32>,
+    /// The signal by which the user stopped it.
+    pub interrupted: Option<i32>,
     /// What ended it before all runs were made.
-    pub(super) stopped: Option<Failure>,
+    pub stopped: Option<Error>,
     pub(super) notes: Vec<String>,
     /// Where programs saw the tree under other names.
     pub(super) below: PathBuf,
@@ -136,39 +130,42 @@ pub(super) fn quiet(residual: &[u64]) -> bool {
         .all(|pair| matches!(pair, [a, b] if a == b))
 }
 
-/// Runs the program in every setting.
-pub(super) fn measure(
-    args: &Args,
+/// Runs the program in every setting; `progress` is told how many runs of how many are done.
+///
+/// # Errors
+/// Nothing could be measured: why. What ends it after a whole round is in [`Outcome::stopped`].
+pub fn measure(
+    plan: &Plan<'_>,
     session: &mut Session,
-    mut who: Who,
+    mut counting: Counting,
     program: &Path,
-    seed: u64,
-) -> Result<Outcome, Failure> {
-    let mut watch = Watch::new(&args.profile)?;
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Outcome, Error> {
+    let mut watch = Watch::new(plan.profile)?;
     let directory = Below::make()?;
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::new(plan.seed);
     let make = |released, factors: &[Factor], rng: &mut Rng| {
         Setup::new(
             released,
             factors,
             rng,
             program,
-            &args.command,
+            plan.command,
             directory.path(),
         )
     };
     let first = make(Released::Nothing, &[], &mut rng)?;
-    let first = who.first(args, session, &first, &mut watch)?;
-    let (factors, not_tested) = tried(args, &first, directory.path());
-    let few = args.runs.is_none() && factors.len() > 4;
-    let runs = args.runs.unwrap_or(if few { FEW } else { RUNS });
+    let first = counting.first(plan, session, &first, &mut watch)?;
+    let (factors, not_tested) = tried(plan, &first, directory.path());
+    let few = plan.runs.is_none() && factors.len() > 4;
+    let runs = plan.runs.unwrap_or(if few { FEW } else { RUNS });
     let mut settings = vec![Setting::empty(Released::Nothing)];
     let each = factors.iter().map(|&factor| Released::One(factor));
     settings.extend(each.map(Setting::empty));
     settings.push(Setting::empty(Released::Everything));
     let mut outcome = Outcome {
         settings: Vec::new(),
-        who,
+        counting,
         not_tested,
         runs,
         exits: BTreeMap::new(),
@@ -179,7 +176,9 @@ pub(super) fn measure(
         notes: first.notes,
         below: directory.path().to_owned(),
     };
-    let bar = progress(settings.len() as u64 * u64::from(runs));
+    let mut all = settings.len() as u64 * u64::from(runs);
+    let mut done = 0;
+    progress(done, all);
     let mut numbers = Numbers::default();
     let mut round = 0;
     'rounds: while round < outcome.runs {
@@ -198,12 +197,12 @@ pub(super) fn measure(
             let made = make(setting.released, &factors, &mut rng).and_then(|setup| {
                 numbers.run(&setup, || {
                     watch.look();
-                    outcome.who.run(args, session, &setup, true)
+                    outcome.counting.run(plan, session, &setup, true)
                 })
             });
             let failure = match made {
                 Ok(Count::Of(sample)) => Ok(sample),
-                Ok(Count::None(reason)) => Err(Failure::new(1, reason)),
+                Ok(Count::None(reason)) => Err(Error::new(ErrorKind::Unavailable, reason)),
                 Err(failure) => Err(failure),
             };
             let sample = match failure {
@@ -225,16 +224,17 @@ pub(super) fn measure(
             outcome.aslr_refused |= sample.ended.aslr_refused;
             let written = watch.written();
             setting.add(sample, || watch.read(&written));
-            bar.inc(1);
+            done += 1;
+            progress(done, all);
         }
         round += 1;
         let residual = settings.first().map(|setting| &setting.counts);
         if few && round == FEW && residual.is_some_and(|counts| !quiet(counts)) {
             outcome.runs = RUNS;
-            bar.set_length(settings.len() as u64 * u64::from(RUNS));
+            all = settings.len() as u64 * u64::from(RUNS);
+            progress(done, all);
         }
     }
-    bar.finish_and_clear();
     // Less than a round compares nothing.
     if settings.iter().any(|setting| setting.counts.is_empty())
         && let Some(failure) = outcome.stopped.take()
@@ -249,14 +249,14 @@ pub(super) fn measure(
 
 /// The factors that can be varied here, and the others with the reason. What the first run could not hold constant cannot
 /// be varied either.
-fn tried(args: &Args, first: &Sample, directory: &Path) -> (Vec<Factor>, Vec<NotTested>) {
+fn tried(plan: &Plan<'_>, first: &Sample, directory: &Path) -> (Vec<Factor>, Vec<NotTested>) {
     let mut factors = Vec::new();
     let mut not_tested: Vec<NotTested> = first.missing.iter().map(NotTested::factor).collect();
-    for &factor in &args.factors.factors {
+    for &factor in &plan.factors.factors {
         if first.missing.iter().any(|each| each.factor == factor) {
             continue;
         }
-        match setup::refusal(factor, directory) {
+        match conditions::refusal(factor, directory) {
             None => factors.push(factor),
             Some(reason) => {
                 not_tested.push(NotTested::factor(
@@ -265,16 +265,8 @@ fn tried(args: &Args, first: &Sample, directory: &Path) -> (Vec<Factor>, Vec<Not
             }
         }
     }
-    if args.factors.all {
-        not_tested.extend(setup::never());
+    if plan.factors.all {
+        not_tested.extend(conditions::never());
     }
     (factors, not_tested)
-}
-
-fn progress(total: u64) -> indicatif::ProgressBar {
-    if std::io::stderr().is_terminal() {
-        indicatif::ProgressBar::new(total)
-    } else {
-        indicatif::ProgressBar::hidden()
-    }
 }

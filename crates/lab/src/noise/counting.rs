@@ -1,11 +1,10 @@
-//! Who counts the runs of `noise`: the virtual PMU, or the CPU's counters.
+//! Who counts the runs: the virtual PMU, or the CPU's counters.
 
 use truecount_events::Machine;
 
+use super::conditions::Setup;
 use super::regions::Watch;
-use super::setup::Setup;
-use super::{Args, Count};
-use crate::failure::Failure;
+use super::{Count, Plan};
 use truecount_model::Reason;
 use truecount_model::{Precision, SourceKind};
 use truecount_run::determinism::{Factor, Fixed, Missing};
@@ -16,6 +15,7 @@ use truecount_run::runner::Launch;
 use truecount_run::session::Session;
 use truecount_run::source::virtual_pmu;
 use truecount_run::source::{Choice, Native, Run, Source as _, Target, hardware_available};
+use truecount_run::{Error, ErrorKind};
 
 /// What one run gave.
 pub(super) struct Sample {
@@ -43,13 +43,17 @@ impl Sample {
 }
 
 /// The counter and its event.
-pub(super) enum Who {
+pub enum Counting {
+    /// The virtual PMU.
     Virtual {
-        wishes: Vec<AskedEvent>,
+        /// instructions:u.
+        events: Vec<AskedEvent>,
         /// Count functions: then the program cannot read counters of its own by `rdpmc`.
         functions: bool,
     },
+    /// The CPU.
     Hardware {
+        /// The event that it has.
         groups: Vec<RequestGroup>,
     },
 }
@@ -61,10 +65,13 @@ const HARDWARE: [&str; 2] = ["instructions-minus-irqs:u", "instructions:u"];
 const NO_FUNCTIONS: &str = "While functions are counted the program writes no region profile (its profiler reads the \
     counter by rdpmc, as rustc's does): no functions are listed.";
 
-impl Who {
-    /// For `--source`.
-    pub(super) fn choose(choice: Choice, functions: bool) -> Result<Self, Failure> {
-        let failed = |reason: Reason| Failure::new(1, reason.to_string());
+impl Counting {
+    /// Hardware where there is any, else the virtual PMU; or what was chosen. `functions`: count them, too.
+    ///
+    /// # Errors
+    /// The source does not work here, or counts no instructions.
+    pub fn choose(choice: Choice, functions: bool) -> Result<Self, Error> {
+        let failed = |reason: Reason| Error::new(ErrorKind::Unavailable, reason.to_string());
         let hardware = || Self::hardware(HARDWARE[0]);
         match choice {
             Choice::Auto if hardware_available().is_ok() => hardware(),
@@ -75,19 +82,19 @@ impl Who {
             Choice::Auto | Choice::Virtual => {
                 virtual_pmu::available().map_err(failed)?;
                 Ok(Self::Virtual {
-                    wishes: asked_events(&["instructions:u".to_owned()])?,
+                    events: asked_events(&["instructions:u".to_owned()])?,
                     functions,
                 })
             }
-            Choice::Step | Choice::Software => Err(Failure::new(
-                2,
+            Choice::Step | Choice::Software => Err(Error::new(
+                ErrorKind::Usage,
                 "noise counts instructions of many runs: that takes hardware or the virtual PMU",
             )
             .hint("use --source auto, hardware or virtual")),
         }
     }
 
-    fn hardware(event: &str) -> Result<Self, Failure> {
+    fn hardware(event: &str) -> Result<Self, Error> {
         Ok(Self::Hardware {
             groups: request::resolve(event, &Machine::this(), false)?,
         })
@@ -118,26 +125,26 @@ impl Who {
     /// can write the profiles that the user expects while functions are counted.
     pub(super) fn first(
         &mut self,
-        args: &Args,
+        plan: &Plan<'_>,
         session: &mut Session,
         setup: &Setup,
         watch: &mut Watch,
-    ) -> Result<Sample, Failure> {
+    ) -> Result<Sample, Error> {
         watch.look();
-        let first = self.run(args, session, setup, false)?;
+        let first = self.run(plan, session, setup, false)?;
         let written = !watch.written().is_empty();
         let first = match first {
             Count::Of(sample) if written || !watch.expects() => return Ok(sample),
             Count::Of(sample) => {
-                return self.without_functions(args, session, setup, watch, sample);
+                return self.without_functions(plan, session, setup, watch, sample);
             }
             Count::None(reason) => reason,
         };
         *self = Self::hardware(HARDWARE[1])?;
-        match self.run(args, session, setup, false)? {
+        match self.run(plan, session, setup, false)? {
             Count::Of(sample) => Ok(sample),
-            Count::None(reason) => Err(Failure::new(
-                1,
+            Count::None(reason) => Err(Error::new(
+                ErrorKind::Unavailable,
                 format!("{}: {reason}; {}: {first}", HARDWARE[1], HARDWARE[0]),
             )
             .hint("use --source virtual")),
@@ -148,18 +155,18 @@ impl Who {
     /// are not counted any more.
     fn without_functions(
         &mut self,
-        args: &Args,
+        plan: &Plan<'_>,
         session: &mut Session,
         setup: &Setup,
         watch: &mut Watch,
         first: Sample,
-    ) -> Result<Sample, Failure> {
+    ) -> Result<Sample, Error> {
         match self {
             Self::Virtual { functions, .. } if *functions => *functions = false,
             _ => return Ok(first),
         }
         watch.look();
-        let again = self.run(args, session, setup, true)?;
+        let again = self.run(plan, session, setup, true)?;
         if watch.written().is_empty() {
             if let Self::Virtual { functions, .. } = self {
                 *functions = true;
@@ -178,11 +185,11 @@ impl Who {
     /// One run.
     pub(super) fn run(
         &self,
-        args: &Args,
+        plan: &Plan<'_>,
         session: &mut Session,
         setup: &Setup,
         quiet: bool,
-    ) -> Result<Count, Failure> {
+    ) -> Result<Count, Error> {
         let null = truecount_run::session::dev_null()?;
         let launch = Launch {
             argv: &setup.argv,
@@ -190,7 +197,7 @@ impl Who {
             cpus: setup.fixed.cpus(),
             keep_aslr: setup.keep_aslr,
             own_group: true,
-            timeout: args.timeout,
+            timeout: plan.timeout,
             fixed: Some(&setup.fixed),
         };
         let sample = match self {
@@ -198,7 +205,7 @@ impl Who {
                 let ran =
                     virtual_pmu::execute(&session.signals, &setup.program, &launch, *functions)?;
                 Sample {
-                    count: super::measure::instructions(&ran),
+                    count: ran.instructions(),
                     ended: ran.ended.unwrap_or_default(),
                     interrupted: ran.interrupted,
                     whole: ran.precision() == Precision::Exact,
@@ -216,7 +223,7 @@ impl Who {
                 let measured = Native::hardware().run(session, &run, None)?;
                 let reading = measured.readings.into_iter().next();
                 let (Some(reading), Some(ended)) = (reading, measured.ended) else {
-                    return Err(Failure::new(125, "the run gave no result"));
+                    return Err(Error::new(ErrorKind::Setup, "the run gave no result"));
                 };
                 let Some(count) = reading.value else {
                     let reason = reading.reason.unwrap_or_else(|| "not counted".to_owned());
@@ -234,9 +241,9 @@ impl Who {
             }
         };
         if sample.ended.timed_out {
-            let limit = args.timeout.unwrap_or_default();
-            return Err(Failure::new(
-                124,
+            let limit = plan.timeout.unwrap_or_default();
+            return Err(Error::new(
+                ErrorKind::Timeout,
                 format!("a run took longer than --timeout {limit:?}"),
             ));
         }
@@ -260,8 +267,8 @@ impl Numbers {
     pub(super) fn run(
         &mut self,
         setup: &Setup,
-        mut run: impl FnMut() -> Result<Count, Failure>,
-    ) -> Result<Count, Failure> {
+        mut run: impl FnMut() -> Result<Count, Error>,
+    ) -> Result<Count, Error> {
         let mut left = if self.others == 0 { AGAIN } else { 0 };
         loop {
             let count = run()?;
@@ -291,7 +298,7 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::noise::Released;
+    use crate::noise::Released;
     use std::path::Path;
     use truecount_run::runner::Exit;
     use truecount_stats::Rng;
