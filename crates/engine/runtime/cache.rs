@@ -167,6 +167,52 @@ impl Cache {
         sys::set_mask(mask);
     }
 
+    /// Ends the run where another block would not fit.
+    fn need_room(&self, pc: u64) {
+        let has_room = self.blocks.room() > 1
+            && self.exits.room() > MAX_EXITS
+            && self.records.room() > block::MAX_RECORDS
+            && self.entries.room() > 1;
+        if !has_room {
+            self.full(pc);
+        }
+    }
+
+    /// How the next block is built.
+    fn config(&self, once: bool) -> Config {
+        let mut config = CONFIG;
+        config.offsets.count += 8 * (self.blocks.len() as u32 & 7);
+        config.watched = core::ptr::from_ref(&pages::WATCHED) as usize as u32;
+        config.counter = counts::next();
+        config.watches = self.watches;
+        config.own_clock = clock::on();
+        if once {
+            config.limit = 1;
+        }
+        config
+    }
+
+    /// Keeps a block's records and exits; the number of the first record.
+    fn note_parts(&mut self, built: &block::Block, number: u32, once: bool) -> u32 {
+        let records = self.records.len() as u32;
+        for &record in built.records.iter().take(built.record_count) {
+            self.records.push(record);
+        }
+        for exit in built.exits.iter().take(built.exit_count.min(MAX_EXITS)) {
+            self.exits.push(Exit {
+                target: exit.target,
+                patch: if once { 0 } else { exit.patch },
+                stub: exit.stub,
+                side: exit.side.filter(|_| !once),
+                direct: false,
+                block: number,
+                next: NONE,
+                linked: false,
+            });
+        }
+        records
+    }
+
     /// Translates the block at `pc`. `via` asks for an entry in front of it;
     /// `once` makes a block of one instruction that nothing will find again. `exit`
     /// is the exit that asked: if it corrects the count on its way, its correction
@@ -182,28 +228,14 @@ impl Cache {
         if !pages.readable(pc) {
             return None;
         }
-        let has_room = self.blocks.room() > 1
-            && self.exits.room() > MAX_EXITS
-            && self.records.room() > block::MAX_RECORDS
-            && self.entries.room() > 1;
-        if !has_room {
-            self.full(pc);
-        }
+        self.need_room(pc);
         let at = self.area(pc);
         let Some(Some(mut area)) = self.areas.get(at).copied() else {
             return None;
         };
         let mut hot = code(area.hot, 0x4000);
         let mut cold = code(area.cold, 0x4000);
-        let mut config = CONFIG;
-        config.offsets.count += 8 * (self.blocks.len() as u32 & 7);
-        config.watched = core::ptr::from_ref(&pages::WATCHED) as usize as u32;
-        config.counter = counts::next();
-        config.watches = self.watches;
-        config.own_clock = clock::on();
-        if once {
-            config.limit = 1;
-        }
+        let mut config = self.config(once);
         let first_exit = self.exits.len() as u32;
         let side = self
             .side_of(exit)
@@ -254,22 +286,7 @@ impl Cache {
             check!(!cold.overflowed(), "a block at {pc:#x} is too large");
         }
         let number = self.blocks.len() as u32;
-        let records = self.records.len() as u32;
-        for &record in built.records.iter().take(built.record_count) {
-            self.records.push(record);
-        }
-        for exit in built.exits.iter().take(built.exit_count.min(MAX_EXITS)) {
-            self.exits.push(Exit {
-                target: exit.target,
-                patch: if once { 0 } else { exit.patch },
-                stub: exit.stub,
-                side: exit.side.filter(|_| !once),
-                direct: false,
-                block: number,
-                next: NONE,
-                linked: false,
-            });
-        }
+        let records = self.note_parts(&built, number, once);
         area.hot = hot.here();
         area.cold = cold.here();
         let host_end = hot.here();

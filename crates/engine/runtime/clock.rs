@@ -137,7 +137,7 @@ pub fn stamp(context: &mut Context, with_cpu: bool) {
         // SAFETY: reads the time stamp counter and the CPU's number.
         unsafe {
             core::arch::asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") cpu, options(nomem, nostack));
-        }
+        };
         context.regs[1] = u64::from(cpu);
     }
 }

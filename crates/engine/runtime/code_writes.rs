@@ -11,14 +11,11 @@ use crate::engine::{self, Engine};
 use crate::frames::Info;
 use crate::layout::{Context, state as slot_state};
 use crate::own_memory::overlaps_engine;
-use crate::pages::WATCHED;
+use crate::pages::{arm, is_armed};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
 use crate::{cache_file, program_memory, sys};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-
-/// A write may concern code: calls come to the runtime.
-static ARMED: AtomicBool = AtomicBool::new(false);
+use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Memory files that the program opened for writing: inode, process (0: not of this run, or unknown).
 static MEMORY_FILES: [[AtomicU64; 2]; 16] = [const { [const { AtomicU64::new(0) }; 2] }; 16];
@@ -28,13 +25,6 @@ const O_ACCMODE: u64 = 3;
 /// Inodes are compared as far as the list of mappings keeps them.
 const INODE: u64 = (1 << 40) - 1;
 const EFAULT: i64 = 14;
-/// From here on the system calls of this process come to the runtime.
-pub fn arm() {
-    if !ARMED.swap(true, AcqRel) {
-        WATCHED.fetch_add(1, Relaxed);
-    }
-}
-
 /// Whether a call opens memory by its file, for writing.
 pub fn opens_memory(number: u64, a: [u64; 6]) -> bool {
     let (path, flags) = if number == nr::OPEN {
@@ -135,7 +125,7 @@ enum Target {
 }
 
 fn target(number: u64, a: [u64; 6]) -> Option<Target> {
-    if !ARMED.load(Acquire) {
+    if !is_armed() {
         return None;
     }
     let inode = inode_of(written(number, a))?;

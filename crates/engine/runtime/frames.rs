@@ -5,9 +5,8 @@ use crate::action::{self, Action, OPEN, SA_NODEFER, SA_ONSTACK, SIGSEGV};
 use crate::entry::{self, address};
 use crate::layout::Context;
 use crate::program_memory::{self, Plain};
-use crate::signal_calls;
 use crate::syscall_table as nr;
-use crate::{report, sys};
+use crate::{altstack, report, sys};
 
 /// `siginfo_t`.
 #[repr(C)]
@@ -132,7 +131,7 @@ pub fn deliver(
 ) {
     let sp = frame.sp();
     let mut top = sp.wrapping_sub(128);
-    let view = signal_calls::altstack_view(context, sp);
+    let view = altstack::view(context, sp);
     if action.flags & SA_ONSTACK != 0 && view[1] & 3 == 0 {
         top = view[0].wrapping_add(view[2]);
     }

@@ -18,7 +18,7 @@
 //! | `code_writes` | system calls that write code |
 //! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `locate`, `frames` | signals in, where they found the program, frames out |
-//! | `signal_calls`, `action` | the program's handlers, masks, alternate stacks |
+//! | `signal_calls`, `action`, `altstack` | the program's handlers, masks, alternate stacks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `clock` | clocks of our own, if wanted |
 //! | `report` | the end after a failed internal check |
@@ -42,9 +42,11 @@ mod syscall_table;
 mod xlate;
 
 mod action;
+mod altstack;
 mod block;
 mod cache;
 mod cache_file;
+mod child;
 mod clock;
 mod code_writes;
 mod counts;

@@ -8,18 +8,19 @@
 //! changed mappings.
 
 mod change;
+mod compare;
 mod maps;
+mod open;
 
 use maps::Maps;
 
 use crate::block::NONE;
 use crate::cache::Cache;
-use crate::code_writes::arm;
+use crate::own_memory;
 use crate::sys;
 use crate::syscall_table as nr;
 use crate::xlate::decode::MAX_LEN;
-use crate::{own_memory, program_memory};
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 pub const READ: u8 = 1;
 pub const WRITE: u8 = 2;
@@ -28,6 +29,20 @@ pub const EXEC: u8 = 4;
 /// How many pages are watched. Translated code reads it before a system call: the
 /// kernel cannot write into watched pages (see [`Pages::open_for`]).
 pub static WATCHED: AtomicU32 = AtomicU32::new(0);
+
+/// A system call's write may concern code (see `code_writes`).
+static ARMED: AtomicBool = AtomicBool::new(false);
+
+/// From here on the system calls of this process come to the runtime.
+pub fn arm() {
+    if !ARMED.swap(true, AcqRel) {
+        WATCHED.fetch_add(1, Relaxed);
+    }
+}
+
+pub fn is_armed() -> bool {
+    ARMED.load(Acquire)
+}
 
 /// One page of program code, or an alias of one.
 #[derive(Clone, Copy)]
@@ -292,33 +307,6 @@ impl Pages {
         true
     }
 
-    /// Whether code in a range is compared whenever it is entered.
-    pub fn is_compared(&mut self, start: u64, len: u64) -> bool {
-        let last = start.wrapping_add(len.max(1) - 1);
-        [start >> 12, last >> 12]
-            .into_iter()
-            .any(|number| self.existing(number).is_some_and(|page| page.compared))
-    }
-
-    /// A comparison found what was translated, or not. Where nothing changes any more, the page is
-    /// watched again, so that its code can run without coming here.
-    pub fn compared(&mut self, cache: &mut Cache, start: u64, same: bool) {
-        let number = start >> 12;
-        let Some(page) = self.existing(number).filter(|page| page.compared) else {
-            return;
-        };
-        page.quiet = if same {
-            page.quiet.saturating_add(1)
-        } else {
-            0
-        };
-        if page.quiet > MANY_QUIET && page.faults >= MANY_FAULTS {
-            (page.compared, page.quiet, page.faults) = (false, 0, 0);
-            self.last = (0, 0);
-            self.drop_blocks(cache, number);
-        }
-    }
-
     /// Copies code bytes; stops at the first page that is not executable.
     pub fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize {
         if !self.readable(pc) {
@@ -437,63 +425,6 @@ impl Pages {
         [page, alias].iter().any(|&n| n == start >> 12 || n == last)
     }
 
-    /// The kernel is going to write at `start` for the program.
-    pub fn open(&mut self, cache: &mut Cache, start: u64, len: u64) {
-        let last = start.saturating_add(len.clamp(1, 1 << 24) - 1) >> 12;
-        for number in start >> 12..=last {
-            if self.existing(number).is_some_and(|page| page.watched) {
-                self.write_fault(cache, number << 12);
-            }
-        }
-    }
-
-    /// Before a system call while pages are watched: gives write permission back
-    /// wherever an argument points, for the length that follows it or one page.
-    /// Without this the kernel would answer EFAULT, or less than was asked for.
-    pub fn open_for(&mut self, cache: &mut Cache, number: u64, a: [u64; 6]) {
-        for (at, &start) in a.iter().enumerate() {
-            if start < 0x1_0000 || start >> 47 != 0 {
-                continue;
-            }
-            let len = a.get(at + 1).copied().filter(|&len| len <= 1 << 24);
-            self.open(cache, start, len.unwrap_or(0).max(0x1000));
-        }
-        // readv, preadv, process_vm_readv, preadv2; recvmsg, recvmmsg.
-        match number {
-            nr::READV | nr::PREADV | nr::PROCESS_VM_READV | nr::PREADV2 => {
-                self.open_vector(cache, a[1], a[2]);
-            }
-            nr::RECVMSG => self.open_message(cache, a[1]),
-            nr::RECVMMSG => {
-                for at in 0..a[2].min(1024) {
-                    self.open_message(cache, a[1].wrapping_add(at * 64));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn open_vector(&mut self, cache: &mut Cache, vector: u64, count: u64) {
-        for at in 0..count.min(1024) {
-            let Some([start, len]) = program_memory::read::<[u64; 2]>(vector.wrapping_add(at * 16))
-            else {
-                return;
-            };
-            self.open(cache, start, len);
-        }
-    }
-
-    /// `struct msghdr`: name, its length, vector, its length, control, its length.
-    fn open_message(&mut self, cache: &mut Cache, message: u64) {
-        if let Some([name, _, vector, count, control, len]) =
-            program_memory::read::<[u64; 6]>(message)
-        {
-            self.open(cache, name, 128);
-            self.open(cache, control, len);
-            self.open_vector(cache, vector, count);
-        }
-    }
-
     /// Calls `f` for every page of the range that has an entry.
     fn each(&mut self, start: u64, end: u64, mut f: impl FnMut(&mut Self, u64)) {
         let (first, last) = (start >> 12, (end + 0xfff) >> 12);
@@ -519,18 +450,6 @@ impl Pages {
         self.used
     }
 
-    /// Takes over a page of code that may run, with the blocks on it.
-    pub fn adopt(&mut self, number: u64, prot: u8, head: u32) {
-        let page = self.entry(number);
-        page.head = head;
-        page.prot = prot;
-        page.known = true;
-        page.watched = false;
-        // Snapshots hold code of files that nothing can write.
-        page.constant = prot & (EXEC | WRITE) == EXEC;
-        self.last = (0, 0);
-    }
-
     /// Calls `f(number, protection, first block)` for pages of the range that
     /// were looked at since they were mapped.
     pub fn each_known(&mut self, start: u64, end: u64, mut f: impl FnMut(u64, u8, u32)) {
@@ -551,9 +470,6 @@ impl Pages {
 
 /// Faults of writes after which a page is compared instead of watched.
 const MANY_FAULTS: u16 = 8;
-/// Comparisons without a change after which it is watched again.
-const MANY_QUIET: u16 = 4096;
-
 /// Changes a permission of the program's own code page; false where pages of this size have none of their own.
 fn try_protect(address: u64, len: u64, prot: u8) -> bool {
     // SAFETY: nothing but the permission changes.

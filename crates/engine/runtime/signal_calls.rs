@@ -9,7 +9,7 @@ use crate::frames::Ucontext;
 use crate::layout::Context;
 use crate::slots::{SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
-use crate::{program_memory, report, sys};
+use crate::{altstack, program_memory, report, sys};
 
 const TF: u64 = 0x100;
 
@@ -143,31 +143,14 @@ fn set_program_mask(context: &mut Context, mask: u64) {
     }
 }
 
-/// Whether a program stack pointer is on its alternate stack.
-pub fn on_altstack(context: &Context, sp: u64) -> bool {
-    let [base, _, size] = context.altstack;
-    size != 0 && sp > base && sp - base <= size
-}
-
-/// The alternate stack as the program sees it.
-pub fn altstack_view(context: &Context, sp: u64) -> [u64; 3] {
-    let [base, flags, size] = context.altstack;
-    let flags = if size == 0 {
-        2
-    } else {
-        flags & 0x8000_0000 | u64::from(on_altstack(context, sp))
-    };
-    [base, flags, size]
-}
-
 pub fn sigaltstack(context: &mut Context, a: [u64; 6]) -> i64 {
     let sp = context.regs[4];
-    let old = altstack_view(context, sp);
+    let old = altstack::view(context, sp);
     if a[0] != 0 {
         let Some([base, flags, size]) = program_memory::read::<[u64; 3]>(a[0]) else {
             return -sys::EFAULT;
         };
-        if on_altstack(context, sp) {
+        if altstack::is_used(context, sp) {
             return -1;
         }
         let flags = flags & 0xffff_ffff;

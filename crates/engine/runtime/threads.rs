@@ -5,8 +5,7 @@ use crate::layout::Context;
 use crate::program_memory;
 use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
-use crate::thread_context::prepare;
-use crate::{action, counts, dispatch, engine, entry, memory_locks, perf, signal_calls, sys};
+use crate::{action, counts, engine, entry, perf, sys};
 use core::mem::size_of;
 
 const CLONE_VM: u64 = 0x100;
@@ -233,27 +232,4 @@ fn describe(context: &Context, child: &mut Context, slot: u32, call: &Call, mask
         true => engine::lock().stacks.take(),
         false => context.stack,
     };
-}
-
-/// First code of a child that came back from `clone`: see `rt_clone`.
-#[unsafe(no_mangle)]
-extern "C" fn rt_child(context: *mut Context) {
-    // SAFETY: the parent prepared it for us alone.
-    let context = unsafe { &mut *context };
-    let slot = slots::slot_of(context);
-    if context.start[0] != 0 {
-        // SAFETY: the parent held both for the fork; its guards lie on a stack that was left.
-        unsafe {
-            counts::free_in_child();
-            engine::free_in_child();
-        }
-        counts::forked(slot);
-        memory_locks::forget();
-    }
-    prepare(context, slot);
-    if context.start[1] != 0 {
-        signal_calls::clear_handlers(context);
-    }
-    sys::set_mask(context.pending_mask);
-    dispatch::resume_at(context);
 }

@@ -205,8 +205,9 @@ fn events_and_models_follow_their_schemas() {
         check("events.json", &document);
     }
     if !hardware() {
-        // What this machine counts: that of the virtual PMU, too, and no event of a PMU.
-        fails(&["events", "cycles"], 1, &["cycles needs a PMU"]);
+        // What this machine counts: that of the virtual PMU, too, and no event of a PMU. (`cycles` alone may be a part of
+        // the name of an event in the tables of this CPU.)
+        fails(&["events", "ref-cycles"], 1, &["ref-cycles needs a PMU"]);
         if virtual_pmu() {
             let document = json(&["events", "branch", "--json"]);
             let events = document["events"].as_array().unwrap();

@@ -17,6 +17,18 @@ impl Pages {
         }
     }
 
+    /// Takes over a page of code that may run, with the blocks on it.
+    pub fn adopt(&mut self, number: u64, prot: u8, head: u32) {
+        let page = self.entry(number);
+        page.head = head;
+        page.prot = prot;
+        page.known = true;
+        page.watched = false;
+        // Snapshots hold code of files that nothing can write.
+        page.constant = prot & (EXEC | WRITE) == EXEC;
+        self.last = (0, 0);
+    }
+
     /// Mappings in the range went away or were replaced.
     pub fn forget(&mut self, cache: &mut Cache, start: u64, end: u64) {
         self.changed(cache, start, end, false);

@@ -1,0 +1,28 @@
+//! Where a new thread or process begins.
+
+use crate::layout::Context;
+use crate::thread_context::prepare;
+use crate::{counts, dispatch, engine, memory_locks, signal_calls, slots, sys};
+
+/// First code of a child that came back from `clone`: see `rt_clone`.
+#[unsafe(no_mangle)]
+extern "C" fn rt_child(context: *mut Context) {
+    // SAFETY: the parent prepared it for us alone.
+    let context = unsafe { &mut *context };
+    let slot = slots::slot_of(context);
+    if context.start[0] != 0 {
+        // SAFETY: the parent held both for the fork; its guards lie on a stack that was left.
+        unsafe {
+            counts::free_in_child();
+            engine::free_in_child();
+        }
+        counts::forked(slot);
+        memory_locks::forget();
+    }
+    prepare(context, slot);
+    if context.start[1] != 0 {
+        signal_calls::clear_handlers(context);
+    }
+    sys::set_mask(context.pending_mask);
+    dispatch::resume_at(context);
+}
