@@ -11,6 +11,7 @@ mod program_args;
 mod progress;
 mod recording;
 mod render;
+mod usage;
 
 use clap::{FromArgMatches as _, Parser};
 use failure::Outcome;
@@ -27,9 +28,13 @@ fn main() -> std::process::ExitCode {
     if measures() {
         truecount_run::session::start_early();
     }
-    let matches = help::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let outcome = cmd::run(&cli.command);
+    let parsed = help::command()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let outcome = match parsed {
+        Ok(cli) => cmd::run(&cli.command),
+        Err(error) => usage::outcome(&error),
+    };
     failure::report(outcome)
 }
 

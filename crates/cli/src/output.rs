@@ -63,6 +63,33 @@ impl Output {
     }
 }
 
+/// Says before anything is measured that a file cannot be written; it is left as it is. `-` is standard output.
+pub(crate) fn can_be_written(path: &Path) -> Result<(), Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    let there = path.exists();
+    let opened = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path);
+    match opened {
+        Ok(file) => {
+            drop(file);
+            if !there {
+                // Only what this made, and nobody has written to.
+                let empty =
+                    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0);
+                if empty {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+            Ok(())
+        }
+        Err(error) => Err(cannot_write(path, &error)),
+    }
+}
+
 /// Whether `--json` names no file.
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")

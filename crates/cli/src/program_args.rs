@@ -161,6 +161,25 @@ pub(crate) fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
     Ok(cpus)
 }
 
+/// As [`parse_cpus`], of CPUs that are online: the kernel's own answer to another comes from the program's start.
+pub(crate) fn parse_online_cpus(text: &str) -> Result<Vec<usize>, String> {
+    let cpus = parse_cpus(text)?;
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let Some(online) = truecount_events::cpu_list(&list) else {
+        return Ok(cpus);
+    };
+    let missing = cpus
+        .iter()
+        .find(|&&cpu| u32::try_from(cpu).is_ok_and(|cpu| !online.contains(&cpu)));
+    match missing {
+        Some(cpu) => Err(format!(
+            "CPU {cpu} is not online; there are {}",
+            list.trim()
+        )),
+        None => Ok(cpus),
+    }
+}
+
 /// Parses a time such as `10`, `1.5s`, `250ms`, `2m`; a bare number is seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();

@@ -18,6 +18,8 @@ mod exactness;
 mod files;
 #[path = "cli/gates.rs"]
 mod gates;
+#[path = "cli/identities.rs"]
+mod identities;
 #[path = "cli/latency.rs"]
 mod latency;
 #[path = "cli/noise.rs"]

@@ -177,7 +177,7 @@ fn children_and_new_images_are_counted_apart() {
 
 #[test]
 fn a_missing_program_is_an_error() {
-    let mut command = Command::new("/nonexistent/program");
+    let mut command = Command::new("/no-such-directory-of-truecount/program");
     let error = virt::launch(&mut command, &virt::Options::default()).err();
     assert!(
         matches!(error, Some(virt::LaunchError::Spawn { .. })),

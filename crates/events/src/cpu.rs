@@ -67,6 +67,42 @@ impl Cpu {
             stepping: number("stepping").unwrap_or(0),
         })
     }
+
+    /// Reads `AuthenticAMD-25-33-0`: vendor, family, model and stepping in decimal, as the environment of results and
+    /// the tables have them; Arm's implementer, family, part and revision as `0x41-8-3340-1`.
+    ///
+    /// ```
+    /// use truecount_events::{Cpu, Vendor};
+    /// let cpu = Cpu::from_id("AuthenticAMD-25-33-0").unwrap();
+    /// assert_eq!((cpu.vendor, cpu.family, cpu.model), (Vendor::Amd, 25, 0x21));
+    /// assert!(Cpu::from_id("unknown").is_none());
+    /// ```
+    #[must_use]
+    pub fn from_id(text: &str) -> Option<Self> {
+        let mut words = text.split('-');
+        let vendor = match words.next()? {
+            "GenuineIntel" => Vendor::Intel,
+            "AuthenticAMD" => Vendor::Amd,
+            "HygonGenuine" => Vendor::Hygon,
+            arm => Vendor::Arm(any_number(arm)?),
+        };
+        let mut number = || any_number(words.next()?);
+        let (family, model, stepping) = (number()?, number()?, number()?);
+        words.next().is_none().then_some(Self {
+            vendor,
+            family,
+            model,
+            stepping,
+        })
+    }
+
+    /// The CPU that `TRUECOUNT_TEST_CPU` names, for tests that must not depend on the machine: `Some(None)` for one that
+    /// no table knows (any other text, as `unknown`).
+    #[must_use]
+    pub fn stated() -> Option<Option<Self>> {
+        let text = std::env::var("TRUECOUNT_TEST_CPU").ok()?;
+        Some(Self::from_id(&text))
+    }
 }
 
 fn any_number(text: &str) -> Option<u32> {

@@ -59,10 +59,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine this program runs on.
+    /// The machine this program runs on; its CPU may be another one for tests ([`Cpu::stated`]).
     #[must_use]
     pub fn this() -> Self {
-        Self::at(Path::new("/"))
+        let this = Self::at(Path::new("/"));
+        match Cpu::stated() {
+            Some(cpu) => Self { cpu, ..this },
+            None => this,
+        }
     }
 
     /// The machine whose `sys/` and `proc/` lie under `root` (a copy of another machine's, or a test's).

@@ -18,8 +18,9 @@ pub fn directory() -> Option<PathBuf> {
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
     };
-    let base =
-        absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    // A home that does not exist (`nobody`'s) is not made: it would be somebody's.
+    let home = absolute("HOME").filter(|path| path.is_dir());
+    let base = absolute("XDG_STATE_HOME").or_else(|| Some(home?.join(".local/state")))?;
     Some(base.join("truecount"))
 }
 

@@ -15,7 +15,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 /// Names of what a machine may lack, and what each is.
-pub const NEEDS: [(&str, &str); 32] = [
+pub const NEEDS: [(&str, &str); 33] = [
     (
         "virtual",
         "the virtual PMU: x86-64 Linux where ptrace is permitted",
@@ -72,6 +72,10 @@ pub const NEEDS: [(&str, &str); 32] = [
     (
         "remedies",
         "all that --deterministic can hold constant: user namespaces, seccomp, real-time scheduling",
+    ),
+    (
+        "no-subtraction",
+        "an event that counts interrupts, to be subtracted",
     ),
     ("cpu-features", "instructions of newer CPUs (AVX …)"),
     ("profiles", "big region profiles (TRUECOUNT_PROFILES)"),

@@ -91,7 +91,7 @@ fn every_program_that_a_native_run_starts_finds_the_same_stack() {
 #include <unistd.h>
 static char **words;
 static void *again(void *none) {
-    execl("/nonexistent/program", "x", (char *)0);
+    execl("/no-such-directory-of-truecount/program", "x", (char *)0);
     execl(words[0], words[0], "last", (char *)0);
     return none;
 }
@@ -143,7 +143,7 @@ fn signals_and_ends_are_as_without_it() {
     };
     assert_eq!(of("exit 7").0, 7);
     assert_eq!(of("kill -9 $$").0, 137);
-    assert_eq!(of("exec /nonexistent 2>/dev/null").0, 127);
+    assert_eq!(of("exec /no-such-program-of-truecount 2>/dev/null").0, 127);
     assert_eq!(of("nonexistent 2>/dev/null; echo $?"), (0, "127\n".into()));
     let script = "trap 'echo got' USR1; for i in 1 2 3; do kill -USR1 $$; ls / >/dev/null; done; wait; echo end";
     assert_eq!(of(script), (0, "got\ngot\ngot\nend\n".into()));

@@ -51,13 +51,17 @@ fn events_of_tables_and_directories() {
         let args = [
             subcommand,
             "--event-dir",
-            "/nonexistent",
+            "/no-such-directory-of-truecount",
             "-e",
             "x",
             "--",
             "true",
         ];
-        fails(&args, 1, &["--event-dir", "/nonexistent"]);
+        fails(
+            &args,
+            1,
+            &["--event-dir", "/no-such-directory-of-truecount"],
+        );
         // No CPU has both.
         let names = ["MEM_LOAD_RETIRED.L1_HIT", "ls_int_taken"];
         let lines = names.map(|name| stderr(&run(&[subcommand, "-e", name, "--", "true"])));
@@ -451,4 +455,13 @@ fn colours_only_where_they_belong() {
         .output()
         .unwrap();
     assert!(stdout(&coloured).contains('\x1b'));
+}
+
+/// The lists of CPUs differ by machine, so this stands here and not among the golden mistakes.
+#[test]
+fn a_cpu_that_is_not_online_is_known_before_the_run() {
+    for command in ["stat", "bench"] {
+        let args = [command, "--cpu", "1000", "true"];
+        fails(&args, 2, &["CPU 1000 is not online; there are 0"]);
+    }
 }

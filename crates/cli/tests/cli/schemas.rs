@@ -169,7 +169,7 @@ fn run_follows_its_schema() {
         "--",
     ];
     let output = run(&[&args[..], &["sh", "-c", "/bin/true; exit 3"]].concat());
-    let document: serde_json::Value = serde_json::from_str(&stderr(&output)).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     check("run.json", &document);
     refuses("run.json", &document, |wrong| {
         wrong["source"] = "hardware".into();
@@ -205,8 +205,9 @@ fn events_and_models_follow_their_schemas() {
         check("events.json", &document);
     }
     if !hardware() {
-        // What this machine counts: that of the virtual PMU, too, and no event of a PMU.
-        fails(&["events", "cycles"], 1, &["cycles needs a PMU"]);
+        // What this machine counts: that of the virtual PMU, too, and no event of a PMU. (`cycles` alone may be a part of
+        // the name of an event in the tables of this CPU.)
+        fails(&["events", "ref-cycles"], 1, &["ref-cycles needs a PMU"]);
         if virtual_pmu() {
             let document = json(&["events", "branch", "--json"]);
             let events = document["events"].as_array().unwrap();

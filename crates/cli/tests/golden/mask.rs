@@ -19,6 +19,8 @@ pub(crate) enum Mask {
     SecondColumn,
     /// The last column of the rows of tables, each once.
     LastColumn,
+    /// The lines that begin with `#`.
+    Comments,
     /// The lines that are not indented, as `Numbers`.
     Headings,
     /// As `Numbers`, with the lines sorted (their order is that of measured times).
@@ -42,6 +44,11 @@ impl Mask {
             Self::SecondColumn => lines(text, |line| column(line, 1)),
             Self::Rows => rows(text, |line| column(line, 0)),
             Self::LastColumn => rows(text, last_column),
+            Self::Comments => text
+                .lines()
+                .filter(|line| line.starts_with('#'))
+                .map(|line| format!("{line}\n"))
+                .collect(),
             Self::Headings => text
                 .lines()
                 .filter(|line| !line.starts_with(' ') && !line.is_empty())
@@ -160,7 +167,12 @@ fn last_column(line: &str) -> String {
 fn rows(text: &str, which: impl Fn(&str) -> String) -> String {
     let mut seen = BTreeSet::new();
     let mut out = String::new();
-    for line in text.lines().filter(|line| line.starts_with("  ")) {
+    // A sentence has one column.
+    let several = |line: &str| line.trim().contains("  ");
+    for line in text
+        .lines()
+        .filter(|line| line.starts_with("  ") && several(line))
+    {
         let name = which(line);
         if seen.insert(name.clone()) {
             out.push_str(&name);

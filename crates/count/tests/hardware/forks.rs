@@ -47,7 +47,7 @@ fn counters_count_in_forked_children() {
         let counter: Counter = match Options::new().mode(mode).open("instructions:u") {
             Ok(counter) => counter,
             Err(error) => {
-                println!("skipped: {mode:?}: {error}");
+                truecount_testing::skip!("rdpmc", "{mode:?}: {error}");
                 continue;
             }
         };

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 #[non_exhaustive]
 pub enum CacheError {
     /// Neither `XDG_CACHE_HOME` nor `HOME` names a directory.
-    #[error("neither XDG_CACHE_HOME nor HOME is an absolute path")]
+    #[error("neither XDG_CACHE_HOME nor HOME names a directory")]
     NoHome,
     /// The directory is there but must not be trusted.
     #[error("{}: {why}", path.display())]

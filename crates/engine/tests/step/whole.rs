@@ -72,7 +72,10 @@ fn the_program_sees_its_own_arguments_directory_streams_and_environment() {
 
 #[test]
 fn what_cannot_start_says_why() {
-    let missing = run(Command::new("/nonexistent/program"), StepOptions::default());
+    let missing = run(
+        Command::new("/no-such-directory-of-truecount/program"),
+        StepOptions::default(),
+    );
     assert!(
         matches!(missing, Err(StepError::Start { source, .. }) if source.kind() == ErrorKind::NotFound)
     );
@@ -83,7 +86,7 @@ fn what_cannot_start_says_why() {
     let text = refused.unwrap_err().to_string();
     assert!(text.contains("Permission denied"), "{text}");
     let mut nowhere = Command::new("true");
-    nowhere.current_dir("/nonexistent");
+    nowhere.current_dir("/no-such-directory-of-truecount");
     assert!(matches!(
         run(nowhere, StepOptions::default()),
         Err(StepError::Start { .. })

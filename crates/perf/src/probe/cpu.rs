@@ -52,7 +52,41 @@ pub fn describe(root: &Root) -> Cpu {
     } else {
         None
     };
-    by_cpuid.unwrap_or_else(|| describe_by_files(root))
+    let cpu = by_cpuid.unwrap_or_else(|| describe_by_files(root));
+    match truecount_events::Cpu::stated().filter(|_| root.is_system()) {
+        Some(stated) => as_stated(cpu, stated),
+        None => cpu,
+    }
+}
+
+/// The CPU with the identity that a test states; its brand says so, wherever it is shown.
+fn as_stated(cpu: Cpu, stated: Option<truecount_events::Cpu>) -> Cpu {
+    use truecount_events::Vendor;
+    let brand = Some("as TRUECOUNT_TEST_CPU states".to_owned());
+    let Some(stated) = stated else {
+        return Cpu {
+            vendor: "unknown".to_owned(),
+            brand,
+            family: 0,
+            model: 0,
+            stepping: 0,
+            ..cpu
+        };
+    };
+    Cpu {
+        vendor: match stated.vendor {
+            Vendor::Intel => "GenuineIntel".to_owned(),
+            Vendor::Amd => "AuthenticAMD".to_owned(),
+            Vendor::Hygon => "HygonGenuine".to_owned(),
+            Vendor::Arm(implementer) => format!("{implementer:#04x}"),
+            _ => "unknown".to_owned(),
+        },
+        brand,
+        family: stated.family,
+        model: stated.model,
+        stepping: stated.stepping,
+        ..cpu
+    }
 }
 
 /// The hypervisor under the system, or `None`.

@@ -26,7 +26,12 @@ pub struct AskedEvent {
 
 /// The events asked for, each once; refuses what the engine does not count.
 pub fn asked_events(given: &[String]) -> Result<Vec<AskedEvent>, Error> {
-    let groups = request::resolve(&given.join(","), &Machine::this(), false)?;
+    let machine = Machine::this();
+    let mut groups = request::resolve(&given.join(","), &machine, false)?;
+    // The name that is shown says `:u`.
+    let _ = request::in_user_mode(&mut groups, &machine, |wanted| {
+        virtual_pmu::event_of(wanted).is_ok()
+    })?;
     let mut wishes: Vec<AskedEvent> = Vec::new();
     for wanted in groups.into_iter().flat_map(|group| group.members) {
         let event = virtual_pmu::event_of(&wanted).map_err(|reason| {

@@ -41,7 +41,32 @@ pub fn resolve(program: &OsStr) -> Result<PathBuf, Error> {
             ErrorKind::NotFound,
             format!("program `{}` not found in PATH", program.to_string_lossy()),
         )
-        .hint("check the spelling, or give its path")),
+        .hint(instead_of(&program.to_string_lossy()))),
+    }
+}
+
+/// Commands of the shell that are no programs (POSIX XCU 2.14 and 1.7, and those of bash).
+const OF_THE_SHELL: [&str; 32] = [
+    "cd", "export", "source", ".", "ulimit", "set", "unset", "alias", "exit", "exec", "eval", "if",
+    "for", "while", "until", "case", "function", "trap", "read", "shift", "umask", "wait", "local",
+    "declare", "let", "pushd", "popd", "jobs", "fg", "bg", "[[", "return",
+];
+
+/// What to do where there is no program of this name.
+fn instead_of(program: &str) -> String {
+    let shell = "give it to one: sh -c '…' (bench: --shell)";
+    match program.split_once('=') {
+        Some((name, _)) if !name.is_empty() && !name.contains('-') => {
+            format!("a shell sets variables, or `env {program} CMD`; {shell}")
+        }
+        _ if OF_THE_SHELL.contains(&program) => {
+            format!("it is a command of the shell; {shell}")
+        }
+        _ if program.contains(char::is_whitespace) => {
+            "it is one word with spaces in it: leave the quotes out, or give it to a shell: sh -c '…'"
+                .to_owned()
+        }
+        _ => "check the spelling, or give its path".to_owned(),
     }
 }
 

@@ -34,7 +34,7 @@ use truecount_stats::Repeats;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, cannot_write};
-use crate::program_args::parse_cpus;
+use crate::program_args::parse_online_cpus;
 use crate::render::json;
 pub(crate) use args::Args;
 use args::Sort;
@@ -62,13 +62,23 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     // The launcher is forked before anything grows.
     let mut session = Session::start()?;
     let jobs = jobs_of(args)?;
+    for path in [
+        &args.save,
+        &args.json,
+        &args.csv,
+        &args.markdown,
+        &args.html,
+    ] {
+        path.as_deref()
+            .map_or(Ok(()), crate::output::can_be_written)?;
+    }
     let written = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
     let setup = Hook::new("--setup", &args.setup, written)?;
     let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
     let (fixed, clean) = held(args, &judge)?;
     let cpus = match &args.cpu {
         Some(text) => {
-            parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
+            parse_online_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
         }
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
@@ -190,6 +200,9 @@ fn held(args: &Args, judge: &Judge) -> Result<(Option<Fixed>, Option<Variables>)
 /// The commands to measure, once for each combination of parameters.
 fn jobs_of(args: &Args) -> Result<Vec<Job>, Failure> {
     let parameters = params::parse(&args.parameter_range, &args.parameter_list)?;
+    let words = args.words.iter().map(|word| word.to_string_lossy());
+    let commands: Vec<_> = args.commands.iter().map(Into::into).chain(words).collect();
+    params::check_use(&parameters, &commands)?;
     let shell = args.shell.as_deref();
     jobs::make(&args.commands, &args.words, &args.name, shell, &parameters)
 }

@@ -142,6 +142,38 @@ pub(super) fn substitute(text: &str, values: &[(String, String)]) -> String {
     })
 }
 
+/// A parameter that no command uses, and a `{NAME}` that no parameter has, are slips of the pen: known before anything
+/// is measured.
+pub(super) fn check_use(
+    parameters: &[Parameter],
+    commands: &[std::borrow::Cow<'_, str>],
+) -> Result<(), Failure> {
+    for parameter in parameters {
+        let place = format!("{{{}}}", parameter.name);
+        if !commands.iter().any(|command| command.contains(&place)) {
+            let cause = format!("no command uses the parameter {}", parameter.name);
+            return Err(Failure::new(2, cause).hint(format!("write {place} where its value goes")));
+        }
+    }
+    if parameters.is_empty() {
+        return Ok(());
+    }
+    for command in commands {
+        for rest in command.split('{').skip(1) {
+            let Some((name, _)) = rest.split_once('}') else {
+                continue;
+            };
+            let word = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+            if word && !parameters.iter().any(|parameter| parameter.name == name) {
+                let cause = format!("`{command}`: no parameter is called {name}");
+                let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
+                return Err(Failure::new(2, cause).hint(format!("there is {}", names.join(", "))));
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

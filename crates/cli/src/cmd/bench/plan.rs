@@ -168,11 +168,13 @@ fn events_of(
     source: &dyn Source,
     machine: &Machine,
 ) -> Result<Vec<RequestGroup>, Failure> {
-    let asked = if args.event.is_empty() {
+    let mut asked = if args.event.is_empty() {
         Vec::new()
     } else {
         request::resolve(&args.event.join(","), machine, true)?
     };
+    // The name that is shown says `:u`.
+    let _ = request::in_user_mode(&mut asked, machine, |wanted| source.counts(wanted).is_ok())?;
     let default = match source.kind() {
         _ if args.only => Vec::new(),
         SourceKind::Hardware if args.detailed => request::resolve(DETAILED_EVENTS, machine, true)?,

@@ -146,12 +146,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     cache: crate::program_args::CacheArgs,
     /// The command and its arguments
-    #[arg(
-        value_name = "CMD",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 

@@ -100,8 +100,7 @@ pub(crate) struct Args {
     #[arg(
         value_name = "CMD",
         required_unless_present = "clear_cache",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
+        trailing_var_arg = true
     )]
     command: Vec<OsString>,
 }

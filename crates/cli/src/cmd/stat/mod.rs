@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, programs_stdout};
-use crate::program_args::{CacheArgs, SourceArg, open_input, parse_cpus, parse_duration};
+use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration, parse_online_cpus};
 use document::Document;
 use form::{Form, Metrics};
 use repeat::Runs;
@@ -104,11 +104,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     cache: CacheArgs,
     /// The command and its arguments
-    #[arg(
-        value_name = "CMD",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "CMD", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -135,7 +131,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut session = Session::start()?;
     let cpus = match &args.cpu {
         Some(text) => {
-            parse_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
+            parse_online_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
         }
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
@@ -154,6 +150,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         request::resolve(expression, &machine, false)?
     };
+    let in_user_mode = request::in_user_mode(&mut groups, &machine, |wanted| {
+        source.counts(wanted).is_ok()
+    })?;
     groups.extend(asked.groups());
     let program = match args.command.first() {
         Some(program) => Some(resolve(program)?),
@@ -206,6 +205,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let values = metrics.of(&measurement.readings, measurement.wall_ns);
     let mut document = Document::new(&args.command, target, &*source, measurement, environment);
     document.notes.extend(held.into_iter().flatten());
+    document.notes.extend(in_user_mode);
     document.set_metrics(values);
     document.repeats = repeats;
     let written = form.finish(&document, args.interval.is_some());

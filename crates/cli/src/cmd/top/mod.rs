@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::CmdResult;
 use crate::failure::Failure;
-use crate::program_args::{parse_cpus, parse_duration};
+use crate::program_args::{parse_duration, parse_online_cpus};
 use model::{About, EventInfo};
 use truecount_model::number::{grouped, time};
 use truecount_record::live::By;
@@ -174,7 +174,8 @@ fn scope(args: &Args) -> Result<Scope, Failure> {
     let Some(list) = &args.cpus else {
         return Ok(Scope::Machine);
     };
-    let cpus = parse_cpus(list).map_err(|why| Failure::new(2, format!("-C {list}: {why}")))?;
+    let cpus =
+        parse_online_cpus(list).map_err(|why| Failure::new(2, format!("-C {list}: {why}")))?;
     let mut cpus: Vec<u32> = cpus
         .into_iter()
         .filter_map(|c| u32::try_from(c).ok())

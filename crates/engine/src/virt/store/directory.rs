@@ -48,14 +48,17 @@ fn distrust(found: &Metadata) -> Option<&'static str> {
 }
 
 impl Directory {
-    /// `$XDG_CACHE_HOME/truecount`, or `~/.cache/truecount`.
+    /// `$XDG_CACHE_HOME/truecount`, or `~/.cache/truecount` where there is a home.
     pub(super) fn of_user() -> Option<PathBuf> {
-        let absolute = |name| {
-            std::env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
-        let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+        let variable = |name| std::env::var_os(name).map(PathBuf::from);
+        Self::below(variable("XDG_CACHE_HOME"), variable("HOME"))
+    }
+
+    /// The place by what the variables say. A home that does not exist (`nobody`'s) is not made: it would be somebody's.
+    fn below(cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+        let cache_home = cache_home.filter(|path| path.is_absolute());
+        let home = home.filter(|path| path.is_absolute() && path.is_dir());
+        let base = cache_home.or_else(|| Some(home?.join(".cache")))?;
         Some(base.join("truecount"))
     }
 
@@ -242,6 +245,19 @@ mod tests {
         let path = std::env::temp_dir().join(format!("truecount-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         path
+    }
+
+    #[test]
+    fn a_home_that_does_not_exist_is_not_made() {
+        let temporary = std::env::temp_dir();
+        let place = Directory::below(None, Some(temporary.clone())).unwrap();
+        assert_eq!(place, temporary.join(".cache/truecount"));
+        let missing = temporary.join(format!("no-home-{}", std::process::id()));
+        assert_eq!(Directory::below(None, Some(missing.clone())), None);
+        assert_eq!(Directory::below(None, Some("relative".into())), None);
+        // Who names a directory for caches has it made (XDG Base Directory Specification).
+        let named = Directory::below(Some(missing.clone()), None).unwrap();
+        assert_eq!(named, missing.join("truecount"));
     }
 
     #[test]
