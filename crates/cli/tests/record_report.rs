@@ -177,7 +177,7 @@ fn stacks_are_unwound_to_main_whoever_linked() {
     ];
     for (number, options) in linkers.into_iter().enumerate() {
         let Some(options) = options else {
-            println!("skipped: no LLD beside rustc");
+            truecount_testing::skip("lld", "no LLD beside rustc");
             continue;
         };
         let (program, file) = (
@@ -199,11 +199,12 @@ fn stacks_are_unwound_to_main_whoever_linked() {
         match compiled {
             Ok(compiled) if compiled.status.success() => {}
             Ok(compiled) => {
-                println!("skipped: {options:?}: {}", text(&compiled.stderr));
+                let need = if number == 2 { "lld" } else { "cc" };
+                truecount_testing::skip!(need, "{options:?}: {}", text(&compiled.stderr));
                 continue;
             }
             Err(error) => {
-                println!("skipped: no C compiler ({error})");
+                truecount_testing::skip!("cc", "no C compiler ({error})");
                 return;
             }
         }
@@ -219,7 +220,7 @@ fn stacks_are_unwound_to_main_whoever_linked() {
         ];
         let recorded = truecount(&[&arguments[..], &[file.name(), "--", program.name()]].concat());
         if recorded.status.code() == Some(125) {
-            println!("skipped: {}", text(&recorded.stderr).trim());
+            truecount_testing::skip("software", text(&recorded.stderr));
             return;
         }
         let document = report(&file, &["--by", "symbol"]);

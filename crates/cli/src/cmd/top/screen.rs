@@ -250,7 +250,7 @@ mod tests {
         match started {
             Ok(output) if output.status.success() => {}
             other => {
-                println!("skipped: tmux {other:?}");
+                truecount_testing::skip!("tmux", "tmux {other:?}");
                 return;
             }
         }
