@@ -223,7 +223,7 @@ fn shape(text: &str) -> String {
     out
 }
 
-fn walk<'a>(value: &Value, path: String, types: &mut BTreeMap<String, BTreeSet<&'a str>>) {
+fn walk(value: &Value, path: String, types: &mut BTreeMap<String, BTreeSet<&str>>) {
     let kind = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
