@@ -427,7 +427,7 @@ fn an_event_that_gets_no_counter_is_an_error_whatever_the_mode() {
 #[test]
 fn a_set_that_shares_the_pmu_gives_no_count_where_it_was_off_it() {
     let fake = FakeKernel::new();
-    let names = vec!["instructions:u"; 8].join(",");
+    let names = ["instructions:u"; 8].join(",");
     let set = CounterSet::<Fence>::open_with(&names, &on(&fake)).unwrap();
     let (mut start, mut end) = (set.points(), set.points());
     let (mut none, mut zero) = (0, 0);

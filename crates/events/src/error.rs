@@ -185,11 +185,7 @@ impl fmt::Display for Error {
                 );
             }
             ErrorKind::TooLong => {
-                return write!(
-                    f,
-                    "the event expression is longer than {} bytes",
-                    MAX_LENGTH
-                );
+                return write!(f, "the event expression is longer than {MAX_LENGTH} bytes");
             }
             ErrorKind::Expected {
                 what,

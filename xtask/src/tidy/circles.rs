@@ -166,10 +166,7 @@ impl Tree {
             "crate" => Target::Module(0),
             "self" => Target::Module(from),
             "super" => Target::Module(self.modules.get(from)?.parent?),
-            name => match self.child_or_import(from, name, seen) {
-                Some(target) => target,
-                None => return None,
-            },
+            name => self.child_or_import(from, name, seen)?,
         };
         while let (Target::Module(module), Some((name, after))) = (at, rest.split_first()) {
             at = match name.as_str() {

@@ -196,7 +196,7 @@ impl Reader<'_> {
         self.token(ahead) == Some(&Token::Mark(mark))
     }
 
-    fn into_module(&mut self, index: usize) -> &mut Module {
+    fn module_at(&mut self, index: usize) -> &mut Module {
         // The index is of a module that was pushed before.
         #[expect(clippy::indexing_slicing, reason = "pushed before")]
         &mut self.tree.modules[index]
@@ -249,8 +249,8 @@ impl Reader<'_> {
                 self.at += 3;
                 let inline = self.tree.modules.len();
                 let (file, node) = (
-                    self.into_module(index).file.clone(),
-                    self.into_module(index).node,
+                    self.module_at(index).file.clone(),
+                    self.module_at(index).node,
                 );
                 let module = Module {
                     file,
@@ -259,9 +259,7 @@ impl Reader<'_> {
                     ..Module::default()
                 };
                 self.tree.modules.push(module);
-                self.into_module(index)
-                    .children
-                    .insert(name.clone(), inline);
+                self.module_at(index).children.insert(name.clone(), inline);
                 let children = self.module(inline, depth + 1);
                 self.at += 1;
                 return children;
@@ -270,7 +268,7 @@ impl Reader<'_> {
         if ITEMS.contains(&word) {
             let skip = if word == "macro_rules" { 2 } else { 1 };
             if let Some(name) = self.word(skip).map(str::to_owned) {
-                self.into_module(index).items.insert(name);
+                self.module_at(index).items.insert(name);
                 self.at += skip + 1;
                 return Vec::new();
             }
@@ -291,7 +289,7 @@ impl Reader<'_> {
         }
         let follows = matches!(before, Some(Token::Step | Token::Mark('.' | '\'')));
         if path.len() > 1 && !follows {
-            self.into_module(index).paths.push(path);
+            self.module_at(index).paths.push(path);
         }
         Vec::new()
     }
@@ -326,7 +324,7 @@ impl Reader<'_> {
                         prefix,
                         prefix.get(..length).unwrap_or_default().to_vec(),
                     );
-                    self.into_module(index).globs.push(module);
+                    self.module_at(index).globs.push(module);
                 }
                 Token::Mark(',' | '}' | ';') => {
                     if prefix.len() > length {
@@ -349,7 +347,7 @@ impl Reader<'_> {
 
     fn bring_in(&mut self, index: usize, name: String, path: Vec<String>, passes_on: bool) {
         let import = Import { path, passes_on };
-        self.into_module(index)
+        self.module_at(index)
             .imports
             .entry(name)
             .or_default()

@@ -254,8 +254,12 @@ fn a_wrong_command_line_is_status_2() {
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_refused_by_the_kernel() {
-    fails(&["bench", "--cpu", "1023", "--", "true"], 125, &["--cpu"]);
+fn a_cpu_that_is_not_there_is_refused_before_the_run() {
+    fails(
+        &["bench", "--cpu", "1023", "--", "true"],
+        2,
+        &["--cpu", "CPU 1023 is not online"],
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The JSON schemas in `docs/schemas` against real output, and against output that is wrong.
 
-use crate::support::{fails, hardware, json, run, schema, stderr, stdout, step, virtual_pmu};
+use crate::support::{fails, hardware, json, run, schema, stdout, step, virtual_pmu};
 
 fn check(name: &str, document: &serde_json::Value) {
     let schema = schema(name);

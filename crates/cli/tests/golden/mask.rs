@@ -223,7 +223,7 @@ fn shape(text: &str) -> String {
     out
 }
 
-fn walk<'a>(value: &Value, path: String, types: &mut BTreeMap<String, BTreeSet<&'a str>>) {
+fn walk(value: &Value, path: String, types: &mut BTreeMap<String, BTreeSet<&str>>) {
     let kind = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -267,6 +267,10 @@ fn tags(text: &str) -> String {
             // A point at the edge of its scale is a matter of the measurement.
             .map(|class| format!(" class={}", class.trim_end_matches(" edge")))
             .unwrap_or_default();
+        // So is whether there is anything to win by a prefetch.
+        if class == " class=bracket" {
+            continue;
+        }
         if seen.insert((name.to_owned(), class.clone())) {
             out.push_str(&format!("{name}{class}\n"));
         }

@@ -331,7 +331,7 @@ fn missing_rights_are_told_with_their_hint() {
             panic!("{}", text(&output.stderr));
         }
         Ok(output) => {
-            truecount_testing::skip!("setpriv", "{} {}", output.status, text(&output.stderr))
+            truecount_testing::skip!("setpriv", "{} {}", output.status, text(&output.stderr));
         }
         Err(error) => truecount_testing::skip!("setpriv", "setpriv ({error})"),
     }

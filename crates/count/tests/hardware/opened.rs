@@ -76,7 +76,7 @@ fn a_set_of_too_many_says_what_it_did_not_count() {
     } else {
         "r0008:u"
     };
-    let set = CounterSet::<Fence>::open(&vec![event; 8].join(",")).unwrap();
+    let set = CounterSet::<Fence>::open(&[event; 8].join(",")).unwrap();
     let (mut start, mut end) = (set.points(), set.points());
     let mut none = 0;
     for _ in 0..2000 {

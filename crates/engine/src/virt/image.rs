@@ -28,7 +28,7 @@ pub(super) fn write_image(file: &File) -> io::Result<u64> {
     file.set_len(FLAT + (TABLES_END - TABLES))?;
     let mut text = 0;
     let image = elf::header(IMAGE).ok_or_else(damaged)?;
-    for segment in image.segments(|at, bytes| read_image(at, bytes)) {
+    for segment in image.segments(read_image) {
         if segment.kind != elf::PT_LOAD {
             continue;
         }

@@ -37,7 +37,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Of the max run against the min run.
+    /// Of the max run against the min.
     #[must_use]
     pub fn difference(&self) -> i64 {
         self.max_run.saturating_sub(self.min_run)

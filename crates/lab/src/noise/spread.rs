@@ -33,7 +33,7 @@ pub struct Divergence {
 }
 
 impl Divergence {
-    /// Of the max run against the min run.
+    /// Of the max run against the min.
     #[must_use]
     pub fn difference(&self) -> i64 {
         self.max_run.wrapping_sub(self.min_run).cast_signed()

@@ -262,7 +262,7 @@ impl Call<'_> {
     fn listed(&self, listing: &Listing, next: usize) -> Result<usize, Option<io::Error>> {
         let Some(part) = listing.part(next, self.room) else {
             // Not even the next entry fits.
-            self.send(0, -libc::EINVAL);
+            self.send(0, libc::EINVAL);
             return Ok(next);
         };
         self.write(&part.bytes)?;

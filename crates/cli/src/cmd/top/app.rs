@@ -203,7 +203,7 @@ fn no_terminal(error: &std::io::Error) -> Failure {
 }
 
 /// `--once`.
-pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: Once) -> CmdResult {
+pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: &Once) -> CmdResult {
     /// Sums are taken over regularly, so that the time does not matter for the memory.
     const TAKE: Duration = Duration::from_secs(1);
     let signals = Signals::block().map_err(|e| no_signals(&e))?;

@@ -152,7 +152,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             top: args.top,
             json: args.json.clone(),
         };
-        app::once(&chosen, &scope, settings, form)
+        app::once(&chosen, &scope, settings, &form)
     } else {
         app::live(
             &chosen,
