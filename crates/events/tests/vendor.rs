@@ -175,7 +175,7 @@ fn what_is_wrong_is_named_with_its_file() {
     fails(&[("a.json", "[]")], "nor any event");
     fails(
         &[("a.json", r#"[{"EventName":"A","EventCode":"0xzz"}]"#)],
-        "no number",
+        "is not a number",
     );
     fails(&[("a.json", &"[".repeat(100_000))], "a.json");
     let missing = Tables::from_dir(Path::new("/nonexistent")).unwrap_err();

@@ -106,9 +106,10 @@ mod tests {
             names("instructions:u, instructions:u,branches:u,calls:u").unwrap(),
             ["instructions:u", "branches:u", "calls:u"]
         );
+        // What only the user's part can be counted of is answered with it.
+        assert_eq!(names("instructions").unwrap(), ["instructions:u"]);
         for other in [
-            "instructions",
-            "loads",
+            "instructions:k",
             "cycles:u",
             "instructions:u,task-clock",
             "",
