@@ -8,15 +8,16 @@ fn skipped() -> bool {
     !virtual_pmu()
 }
 
-/// Takes as many rounds as the last digits of two clocks say.
+/// Takes as many rounds as digits of two clocks say: those that a few instructions more or less (address space layout in the
+/// loader) do not move.
 const BY_THE_CLOCK: &str = "#include <time.h>
 #include <x86intrin.h>
 int main(void) {
     struct timespec t;
     volatile long n = 0;
     clock_gettime(CLOCK_REALTIME, &t);
-    for (long i = 0; i < t.tv_nsec % 1000; i++) n++;
-    for (long i = 0; i < (long)(__rdtsc() % 1000); i++) n++;
+    for (long i = 0; i < t.tv_nsec / 1000 % 1000; i++) n++;
+    for (long i = 0; i < (long)((__rdtsc() >> 12) % 1000); i++) n++;
     return 0;
 }
 ";
