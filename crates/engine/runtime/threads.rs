@@ -163,7 +163,13 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let result = call.make(child);
     drop(held);
     if result > 0 && !call.has(CLONE_NEWPID) && child.tid == 0 {
-        // An event of it may be opened before it comes round to saying so itself.
+        // An event of it may be opened before it comes round to saying so itself, and it may be ended before: its
+        // slot is given back only if it is known whose it was.
+        child.pid = if call.has(CLONE_THREAD) {
+            context.pid
+        } else {
+            result as u32
+        };
         child.tid = result as u32;
     }
     if result < 0 {

@@ -343,7 +343,10 @@ fn a_baseline_is_good_in_another_directory_and_environment() {
     let saved = in_directory(&one, &["--keep-env", "--save", &kept], "1000", &[]);
     assert_eq!(code(&saved), 0, "{}", stderr(&saved));
 
-    let elsewhere = [("A_PIPELINE", "true"), ("ITS_RUNNER", "a name of some length")];
+    let elsewhere = [
+        ("A_PIPELINE", "true"),
+        ("ITS_RUNNER", "a name of some length"),
+    ];
     let gate = |base: &str, turns: &str, more: &[&str]| {
         let limit = ["--baseline", base, "--fail-above", "instructions:u=0.1%"];
         let output = in_directory(&other, &[&limit[..], more].concat(), turns, &elsewhere);
@@ -358,10 +361,7 @@ fn a_baseline_is_good_in_another_directory_and_environment() {
     let (status, text) = gate(&kept, "1000", &[]);
     assert_eq!(status, 4, "{text}");
     let text = text.replace('\n', " ");
-    assert!(
-        text.contains("A_PIPELINE, ITS_RUNNER"),
-        "{text}"
-    );
+    assert!(text.contains("A_PIPELINE, ITS_RUNNER"), "{text}");
     assert!(
         text.contains("--clean-env") && text.contains("--ignore-environment"),
         "{text}"
