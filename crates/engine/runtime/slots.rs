@@ -78,13 +78,13 @@ fn retire_the_gone() {
     let end = header.next_slot.load(Acquire).min(MAX_SLOTS);
     for slot in (1..end).map(slot) {
         let state = slot.state().load(Acquire);
-        if matches!(
-            state,
-            slot_state::FREE | slot_state::LOG | slot_state::RETIRING
-        ) || header.strangers.load(Acquire) != 0
+        if matches!(state, slot_state::LOG | slot_state::RETIRING)
+            || slot.unborn().load(Acquire) != 0
+            || header.strangers.load(Acquire) != 0
         {
             continue;
         }
+        // Nobody's slot has no thread; one that was killed before it began has never left that state.
         let thread = [u64::from(slot.pid()), u64::from(slot.tid()), 0, 0, 0, 0];
         // SAFETY: signal 0 only asks whether the thread exists.
         let gone = thread[1] != 0 && unsafe { sys::call(nr::TGKILL, thread) } == -3;
@@ -100,7 +100,9 @@ fn retire_the_gone() {
             header.retired_instructions.fetch_add(sum, AcqRel);
             header.retired_blocks[0].fetch_add(slot.translated(), AcqRel);
             header.retired_blocks[1].fetch_add(slot.cached(), AcqRel);
-            header.retired.fetch_add(1, AcqRel);
+            header
+                .retired
+                .fetch_add(u32::from(state != slot_state::FREE), AcqRel);
             give_back(slot.number());
         }
     }
@@ -162,6 +164,7 @@ fields! {
     atomic log_len: AtomicU32;
     atomic log_more: AtomicU32;
     atomic told: AtomicU32;
+    atomic unborn: AtomicU32;
     plain tid: u32;
     plain pid: u32;
     plain space: u32;

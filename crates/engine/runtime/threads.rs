@@ -7,6 +7,7 @@ use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
 use crate::{action, counts, engine, entry, perf, sys};
 use core::mem::size_of;
+use core::sync::atomic::Ordering::*;
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
@@ -172,6 +173,7 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         };
         child.tid = result as u32;
     }
+    child.unborn.store(0, Release);
     if result < 0 {
         perf::not_cloned(slot);
     }
@@ -200,6 +202,7 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
 /// The child's context as it begins.
 fn describe(context: &Context, child: &mut Context, slot: u32, call: &Call, mask: u64) {
     let shares_memory = call.shares_memory();
+    child.unborn.store(1, Release);
     child.this = slots::context_at(slot);
     child.regs = context.regs;
     child.regs[0] = 0;

@@ -348,6 +348,8 @@ pub struct Context {
     pub clock_seen: u64,
     /// Messages of this thread's that other processes have taken. A futex.
     pub told: AtomicU32,
+    /// Not 0 while the thread that makes this one has not noted its numbers: the slot is not given back before.
+    pub unborn: AtomicU32,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

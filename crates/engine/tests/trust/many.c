@@ -13,10 +13,7 @@ static void *once(void *sum) {
   return 0;
 }
 
-static int begun;
-
 static void *for_ever(void *unused) {
-  __atomic_add_fetch(&begun, 1, __ATOMIC_RELAXED);
   for (;;)
     pause();
   return unused;
@@ -42,12 +39,10 @@ int main(int argc, char **argv) {
         execl(argv[0], argv[0], "again", "and again", (char *)0);
       if (i % 4 == 1)
         kill(getpid(), SIGKILL);
-      if (i % 4 == 2 && crew) {
+      /* Most of these are ended before they have begun. */
+      if (i % 4 == 2 && crew)
         for (int n = 0; n < 3; n++)
           pthread_create(&threads[n], 0, for_ever, 0);
-        while (__atomic_load_n(&begun, __ATOMIC_RELAXED) < 3)
-          usleep(100);
-      }
       _exit(9);
     }
     if (child < 0 || waitpid(child, &status, 0) != child)
