@@ -150,8 +150,8 @@ pub fn without_hardware(
 fn measure(plan: &Plan, inside: &Inside<'_>, notes: &mut Vec<String>) -> Result<Outcome, Error> {
     let (text, _) = child(inside, Child::Plan(plan))?;
     // A program that does not end by itself or prints nothing has no counters in it.
-    let inside: Option<Outcome> = serde_json::from_str(&text).ok();
-    if let Some(outcome) = inside
+    let found: Option<Outcome> = serde_json::from_str(&text).ok();
+    if let Some(outcome) = found
         && outcome
             .counters
             .iter()
