@@ -78,7 +78,8 @@ pub(super) fn bound() -> u64 {
 /// Hot and cold bytes of a section, and how many an area has.
 fn shape() -> (u64, u64, u64) {
     let section = (bound() / 16).clamp(MIN_SECTION, MAX_SECTION) & !0xffff;
-    let (hot, cold) = (section / 8 * 5 & !0xfff, section / 8 * 3 & !0xfff);
+    let eighth = section / 8;
+    let (hot, cold) = ((5 * eighth) & !0xfff, (3 * eighth) & !0xfff);
     (hot, cold, (HOT / hot).min(Area::SECTIONS as u64))
 }
 
