@@ -6,7 +6,7 @@
 //! - [`determinism`]: what makes identical runs differ, and the remedies; [`factor`] names them;
 //! - [`result`]: what a run gave;
 //! - [`functions`]: events of every function that ran under the virtual PMU;
-//! - [`state`]: what is remembered of a machine between runs;
+//! - [`state`]: what is remembered of a machine between runs; [`exactness`]: its counters' known deviations;
 //! - [`env_record`]: what two results must share to be comparable.
 //!
 //! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
@@ -15,6 +15,7 @@ pub mod affinity;
 pub mod determinism;
 pub mod env_record;
 mod error;
+pub mod exactness;
 pub mod factor;
 pub mod functions;
 pub mod machine;
