@@ -7,7 +7,7 @@
 mod cache;
 mod engine;
 
-pub use cache::{clear as clear_cache, keep_translations};
+pub use cache::{bound_code, clear as clear_cache, keep_translations};
 
 use std::path::Path;
 
