@@ -60,11 +60,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let launch = Launch {
         argv: &args.command,
         stdio: [None, moved.as_ref(), None],
-        cpus: &[],
-        keep_aslr: false,
-        own_group: false,
-        timeout: None,
-        fixed: None,
+        ..Launch::default()
     };
     let ran = virtual_pmu::execute_timed(&signals, &program, &launch, watched)?;
     let times = ran.executed.times.clone().unwrap_or_default();
