@@ -2,6 +2,7 @@
 
 use crate::exact::{Kind, Outcome, SpecLockMap, Verdict};
 use serde::{Deserialize, Serialize};
+use truecount_model::SourceKind;
 
 use truecount_run::env_record::Environment;
 use truecount_run::state;
@@ -14,7 +15,7 @@ pub struct KeptVerdict {
     /// Name with its filter.
     pub event: String,
     /// Who counted.
-    pub source: String,
+    pub source: SourceKind,
     /// What was found.
     pub verdict: Verdict,
     /// Seconds since 1970.
@@ -54,7 +55,7 @@ impl Profile {
                 .retain(|kept| kept.event != counter.event || kept.source != counter.source);
             self.counters.push(KeptVerdict {
                 event: counter.event.clone(),
-                source: counter.source.clone(),
+                source: counter.source,
                 verdict: counter.verdict.clone(),
                 measured: now,
             });
@@ -106,7 +107,7 @@ mod tests {
             counters: vec![OnCounter {
                 event: event.into(),
                 truth: Quantity::Instructions,
-                source: "hardware".into(),
+                source: SourceKind::Hardware,
                 method: "register".into(),
                 loops: Vec::new(),
                 verdict: Verdict {

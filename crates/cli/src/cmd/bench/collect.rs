@@ -4,7 +4,7 @@ use truecount_events::metrics::Worse;
 use truecount_stats::Differ;
 
 use super::document::{Map, Metric};
-use truecount_model::{Precision, Reading, SourceKind};
+use truecount_model::{Measured, Precision, Reading, Reason, SourceKind};
 use truecount_run::request::EventRequest;
 
 /// One metric while it grows.
@@ -17,8 +17,7 @@ struct Growing {
     precision: Option<Precision>,
     samples: Vec<u64>,
     rounds: Vec<usize>,
-    reason: Option<String>,
-    hint: Option<String>,
+    reason: Option<Reason>,
     worse: Option<Worse>,
 }
 
@@ -56,7 +55,6 @@ impl Collected {
             samples: Vec::new(),
             rounds: Vec::new(),
             reason: None,
-            hint: None,
             worse,
         });
     }
@@ -71,22 +69,19 @@ impl Collected {
             else {
                 continue;
             };
-            match reading.value {
-                Some(value) => {
-                    metric.samples.push(value);
+            match &reading.result {
+                Measured::Value {
+                    value,
+                    source,
+                    precision,
+                } => {
+                    metric.samples.push(*value);
                     metric.rounds.push(round);
-                    metric.source = reading.source;
-                    let less_sure =
-                        metric.precision.is_none() || reading.precision == Some(Precision::Scaled);
-                    if less_sure {
-                        metric.precision = reading.precision;
-                    }
+                    metric.source = Some(*source);
+                    metric.precision = metric.precision.max(Some(*precision));
                 }
-                None => {
-                    if metric.reason.is_none() {
-                        metric.reason.clone_from(&reading.reason);
-                        metric.hint.clone_from(&reading.hint);
-                    }
+                Measured::Missing(reason) => {
+                    metric.reason.get_or_insert_with(|| reason.clone());
                 }
             }
         }
@@ -134,13 +129,14 @@ impl Collected {
                         .iter()
                         .enumerate()
                         .all(|(at, &round)| at == round);
+                let missing = growing.reason.filter(|_| growing.samples.is_empty());
                 let mut metric = Metric {
                     unit: growing.unit,
                     scale: growing.scale,
                     source: growing.source,
                     precision: growing.precision,
-                    reason: growing.reason.filter(|_| growing.samples.is_empty()),
-                    hint: growing.hint.filter(|_| growing.samples.is_empty()),
+                    reason: missing.as_ref().map(|reason| reason.cause.clone()),
+                    hint: missing.and_then(|reason| reason.hint),
                     worse: growing.worse,
                     samples: growing.samples,
                     rounds: if whole { Vec::new() } else { growing.rounds },

@@ -10,7 +10,7 @@ use truecount_stats::{
 
 use super::document::{Command, Compared, Document, Metric};
 use super::limit::{Limit, worse};
-use truecount_model::{Precision, SourceKind};
+use truecount_model::{SourceKind, split_filter};
 use truecount_run::env_record::{Environment, VARIABLE, variables_differ};
 
 /// One metric of one command against another's.
@@ -149,11 +149,9 @@ fn provenance(
     Provenance {
         machine: only(&MACHINE, accept.machine),
         environment: only(&ENVIRONMENT, accept.environment),
-        filter: name
-            .split_once(':')
-            .map_or_else(String::new, |(_, filter)| filter.to_owned()),
-        source: metric.source.map_or("nobody", SourceKind::name).to_owned(),
-        scaled: metric.precision == Some(Precision::Scaled),
+        filter: split_filter(name).1.to_owned(),
+        source: metric.source,
+        precision: metric.precision,
         samples: metric.samples.len(),
     }
 }

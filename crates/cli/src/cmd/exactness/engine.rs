@@ -20,6 +20,7 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
+use truecount_model::SourceKind;
 use truecount_run::runner::{Launch, Stop};
 use truecount_run::session::dev_null;
 use truecount_run::source::virtual_pmu;
@@ -102,7 +103,7 @@ pub(super) fn measure(
         && outcome
             .counters
             .iter()
-            .any(|counter| counter.source == "virtual")
+            .any(|counter| counter.source == SourceKind::Virtual)
     {
         return Ok(outcome);
     }
@@ -192,7 +193,7 @@ fn whole_runs(plan: &Plan, program: &Path, stop: &Stop<'_>) -> Result<Outcome, F
         outcome.counters.push(OnCounter {
             event,
             truth: Quantity::Instructions,
-            source: "virtual".to_owned(),
+            source: SourceKind::Virtual,
             method: "whole runs".to_owned(),
             verdict: of_counter(&loops, None),
             loops: loops.clone(),

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use truecount_engine::virt::{Interval, Times};
+use truecount_model::SourceKind;
 use truecount_sample::blocks::{Histogram, PrefetchWindow};
 
 use super::step::step;
@@ -155,7 +156,7 @@ impl Timed {
     pub(super) fn document(&self, other: Option<&Self>) -> Value {
         let mut document = json!({
             "schema": "truecount.latency/1",
-            "source": "virtual",
+            "source": SourceKind::Virtual,
             "unit": "time stamp counter cycles, stamp to stamp, the stamps' own time subtracted",
             "command": self.command,
             "program": self.program,
@@ -180,7 +181,7 @@ impl Timed {
         let bytes = std::fs::read(path).map_err(|e| failure(format!("cannot read it: {e}")))?;
         let kept: Kept = serde_json::from_slice(&bytes)
             .map_err(|e| failure(format!("not the JSON of truecount latency: {e}")))?;
-        if kept.schema != "truecount.latency/1" || kept.source != "virtual" {
+        if kept.schema != "truecount.latency/1" || kept.source != SourceKind::Virtual {
             return Err(failure("not the JSON of truecount latency".to_owned()));
         }
         Ok(Self {
@@ -218,7 +219,7 @@ impl Timed {
 #[derive(Deserialize)]
 struct Kept {
     schema: String,
-    source: String,
+    source: SourceKind,
     command: String,
     program: String,
     processes: u32,
