@@ -7,11 +7,13 @@
 //! - [`result`]: what a run gave;
 //! - [`functions`]: events of every function that ran under the virtual PMU;
 //! - [`state`]: what is remembered of a machine between runs;
+//! - [`rounds`]: commands measured in interleaved rounds; [`compare`]: their verdicts and gates;
 //! - [`env_record`]: what two results must share to be comparable.
 //!
 //! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
 
 pub mod affinity;
+pub mod compare;
 pub mod determinism;
 pub mod env_record;
 mod error;
@@ -21,6 +23,7 @@ pub mod machine;
 pub mod metrics;
 pub mod request;
 pub mod result;
+pub mod rounds;
 pub mod runner;
 pub mod session;
 pub mod source;
