@@ -8,6 +8,7 @@
 //! - [`functions`]: events of every function that ran under the virtual PMU;
 //! - [`state`]: what is remembered of a machine between runs;
 //! - [`rounds`]: commands measured in interleaved rounds; [`compare`]: their verdicts and gates;
+//! - [`input`]: files that a user names, read with a bound;
 //! - [`env_record`]: what two results must share to be comparable.
 //!
 //! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
@@ -19,6 +20,7 @@ pub mod env_record;
 mod error;
 pub mod factor;
 pub mod functions;
+pub mod input;
 pub mod machine;
 pub mod metrics;
 pub mod request;
