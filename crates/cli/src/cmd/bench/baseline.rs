@@ -5,11 +5,7 @@ use std::path::Path;
 
 use super::document::{Document, SCHEMA};
 use crate::failure::Failure;
-<<<<<<< HEAD
-=======
-use truecount_run::env_record::Environment;
 use truecount_run::input;
->>>>>>> main
 
 /// Reads a result of `--save` or `--json`.
 pub(super) fn read(path: &Path) -> Result<Document, Failure> {
