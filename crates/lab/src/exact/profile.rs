@@ -93,7 +93,7 @@ mod tests {
             counters: vec![OnCounter {
                 event: event.into(),
                 truth: Quantity::Instructions,
-                source: SourceKind::Hardware,
+                source: truecount_model::SourceKind::Hardware,
                 method: "register".into(),
                 loops: Vec::new(),
                 verdict: Verdict {
