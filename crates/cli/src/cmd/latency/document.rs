@@ -11,13 +11,14 @@ use truecount_sample::blocks::Histogram;
 
 use crate::failure::Failure;
 use crate::render::cycles::histogram;
+use truecount_model::SourceKind;
 use truecount_run::input;
 
 /// The document (schema `truecount.latency/1`), the other run in it.
 pub(super) fn of(run: &Timed, other: Option<&Timed>) -> Value {
     let mut document = json!({
         "schema": "truecount.latency/1",
-        "source": "virtual",
+        "source": SourceKind::Virtual,
         "unit": "time stamp counter cycles, stamp to stamp, the stamps' own time subtracted",
         "command": run.command,
         "program": run.program,
@@ -45,7 +46,7 @@ pub(super) fn read(path: &Path) -> Result<Timed, Failure> {
     })?;
     let kept: Kept = serde_json::from_str(&text)
         .map_err(|e| failure(format!("not the JSON of truecount latency: {e}")))?;
-    if kept.schema != "truecount.latency/1" || kept.source != "virtual" {
+    if kept.schema != "truecount.latency/1" || kept.source != SourceKind::Virtual {
         return Err(failure("not the JSON of truecount latency".to_owned()));
     }
     Ok(Timed {
@@ -76,7 +77,7 @@ pub(super) fn read(path: &Path) -> Result<Timed, Failure> {
 #[derive(Deserialize)]
 struct Kept {
     schema: String,
-    source: String,
+    source: SourceKind,
     command: String,
     program: String,
     processes: u32,
