@@ -230,7 +230,9 @@ fn a_binary_is_honoured_or_refused_for_texts_too() {
 /// Three threads of two processes, two CPUs, a known tree of calls, as `perf script` prints it.
 fn script() -> String {
     let chain = |leaf: &str| {
-        format!("\t    1000 {leaf}+0x10 (/opt/prog)\n\t    2000 middle+0x4 (/opt/prog)\n\t    3000 main+0x9 (/opt/prog)\n\n")
+        format!(
+            "\t    1000 {leaf}+0x10 (/opt/prog)\n\t    2000 middle+0x4 (/opt/prog)\n\t    3000 main+0x9 (/opt/prog)\n\n"
+        )
     };
     let mut text = String::new();
     for n in 0..10 {
@@ -246,7 +248,9 @@ fn script() -> String {
         ));
     }
     // Without a chain, in the kernel.
-    text.push_str("idle 0/0 [000] 101.000000: 2000 cycles:u: ffffffff81000000 halt+0x1 ([kernel.kallsyms])\n");
+    text.push_str(
+        "idle 0/0 [000] 101.000000: 2000 cycles:u: ffffffff81000000 halt+0x1 ([kernel.kallsyms])\n",
+    );
     text
 }
 
@@ -275,7 +279,10 @@ fn text_of_perf_script_is_reported() {
     let document = of_script(&[]);
     let event = &document["events"][0];
     assert_eq!(event["name"], "cycles:u");
-    assert_eq!((&event["samples"], &event["events"]), (&11.into(), &12_000.into()));
+    assert_eq!(
+        (&event["samples"], &event["events"]),
+        (&11.into(), &12_000.into())
+    );
     let all = rows(&document);
     assert!(all.contains(&row("left [prog]", 5, 5)), "{all:?}");
     assert!(all.contains(&row("main [prog]", 0, 10)), "{all:?}");
@@ -304,19 +311,35 @@ fn samples_and_rows_are_selected() {
     }
     // Rows only: the shares stay those of all samples.
     let document = of_script(&["--symbol", "middle,halt"]);
-    assert_eq!(rows(&document), [row("halt [kernel]", 1, 1), row("middle [prog]", 0, 10)]);
+    assert_eq!(
+        rows(&document),
+        [row("halt [kernel]", 1, 1), row("middle [prog]", 0, 10)]
+    );
     assert_eq!(document["events"][0]["samples"], 11);
     let kernel = rows(&of_script(&["--dso", "[kernel.kallsyms]"]));
     assert_eq!(kernel, [row("halt [kernel]", 1, 1)]);
-    assert_eq!(rows(&of_script(&["--dso", "/opt/prog", "--by", "dso"])), [row("prog", 10, 10)]);
+    assert_eq!(
+        rows(&of_script(&["--dso", "/opt/prog", "--by", "dso"])),
+        [row("prog", 10, 10)]
+    );
     for (options, part) in [
-        (["--comm", "nobody"], "its processes are one two, other, idle"),
+        (
+            ["--comm", "nobody"],
+            "its processes are one two, other, idle",
+        ),
         (["--time", "7,8"], "no sample is left by --time"),
         (["--time", "8,7"], "START,STOP"),
         (["--cpu", "x"], "not a CPU number"),
     ] {
-        let output = with_input(&[&["report", "-"], &options[..]].concat(), script().as_bytes());
-        assert!(!output.status.success() && text(&output.stderr).contains(part), "{options:?}: {}", text(&output.stderr));
+        let output = with_input(
+            &[&["report", "-"], &options[..]].concat(),
+            script().as_bytes(),
+        );
+        assert!(
+            !output.status.success() && text(&output.stderr).contains(part),
+            "{options:?}: {}",
+            text(&output.stderr)
+        );
     }
 }
 
@@ -326,12 +349,21 @@ fn rows_are_sorted_and_joined() {
     let order: Vec<&str> = by_total.iter().map(|r| r.0.as_str()).take(2).collect();
     assert_eq!(order, ["main [prog]", "middle [prog]"]);
     let joined = of_script(&["--sort", "comm,dso,symbol"]);
-    assert!(rows(&joined).contains(&row("one two  prog  left", 4, 4)), "{joined}");
+    assert!(
+        rows(&joined).contains(&row("one two  prog  left", 4, 4)),
+        "{joined}"
+    );
     assert_eq!(joined["by"], "comm, dso, symbol");
     assert_eq!(rows(&of_script(&["-s", "tid"]))[0].1, 4);
-    let shown = with_input(&["report", "-", "--no-children", "-s", "comm,symbol"], script().as_bytes());
+    let shown = with_input(
+        &["report", "-", "--no-children", "-s", "comm,symbol"],
+        script().as_bytes(),
+    );
     let shown = text(&shown.stdout);
-    assert!(shown.contains("comm") && !shown.contains("with callees"), "{shown}");
+    assert!(
+        shown.contains("comm") && !shown.contains("with callees"),
+        "{shown}"
+    );
 }
 
 /// (depth, function, own samples, samples in all) of the nodes.
@@ -341,7 +373,12 @@ fn tree(document: &Value) -> Vec<(u64, String, u64, u64)> {
     let node = |n: &Value| {
         let function = n["function"].as_str().unwrap().to_owned();
         let own = number(&n["self"]["samples"]);
-        (number(&n["depth"]), function, own, number(&n["total"]["samples"]))
+        (
+            number(&n["depth"]),
+            function,
+            own,
+            number(&n["total"]["samples"]),
+        )
     };
     nodes.map(node).collect()
 }
@@ -373,7 +410,10 @@ fn trees_grow_from_callers_and_from_callees() {
     );
     let shown = with_input(&["report", "-", "--tree"], script().as_bytes());
     let shown = text(&shown.stdout);
-    assert!(shown.contains("├ left [prog]") && shown.contains("└ right [prog]"), "{shown}");
+    assert!(
+        shown.contains("├ left [prog]") && shown.contains("└ right [prog]"),
+        "{shown}"
+    );
     let flat = b"sh 1 1.5: 1 cycles: 1000 f (x)\n";
     let refused = with_input(&["report", "-", "--tree"], flat);
     assert_eq!(refused.status.code(), Some(1));
@@ -396,10 +436,28 @@ fn records_are_listed_and_perfs_text_agrees() {
     assert!(listed.contains("] MMAP2 ") && listed.contains("] COMM "));
     let file = perf_record(&["-g"], "script");
     let Some(file) = file else { return };
-    let script = Command::new("perf").args(["script", "-i"]).arg(&file).output().unwrap();
-    let of_text = json(&with_input(&["report", "-", "--json", "--by", "process"], &script.stdout));
-    let of_file = json(&truecount(&["report", file.to_str().unwrap(), "--json", "--by", "process"]));
+    let script = Command::new("perf")
+        .args(["script", "-i"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let of_text = json(&with_input(
+        &["report", "-", "--json", "--by", "process"],
+        &script.stdout,
+    ));
+    let of_file = json(&truecount(&[
+        "report",
+        file.to_str().unwrap(),
+        "--json",
+        "--by",
+        "process",
+    ]));
     remove(&file);
-    let count = |d: &Value| (d["events"][0]["samples"].clone(), d["events"][0]["rows"][0]["self"].clone());
+    let count = |d: &Value| {
+        (
+            d["events"][0]["samples"].clone(),
+            d["events"][0]["rows"][0]["self"].clone(),
+        )
+    };
     assert_eq!(count(&of_text), count(&of_file));
 }

@@ -243,8 +243,8 @@ impl<'a> Reader<'a> {
 
     fn place(&mut self, address: u64, file: &'a str, names: Vec<ScriptName>) -> CodePlace {
         let bracketed = file.starts_with('[');
-        let kernel =
-            is_kernel_address(address) || bracketed && (file.contains("kernel") || file == "[guest]");
+        let kernel = is_kernel_address(address)
+            || bracketed && (file.contains("kernel") || file == "[guest]");
         let mut turn = 0;
         loop {
             let files = &mut self.out.profile.files;
@@ -301,7 +301,10 @@ sh 77 sched:sched_switch: prev_comm=sh\n";
         assert_eq!(p.comms, ["Web Content", "sh"]);
         assert_eq!(p.events, ["cpu-clock:u", "cycles:ppp"]);
         let (context, weight) = &p.entries[0];
-        assert_eq!((context.pid, context.tid, context.cpu), (4711, 4713, Some(2)));
+        assert_eq!(
+            (context.pid, context.tid, context.cpu),
+            (4711, 4713, Some(2))
+        );
         assert_eq!((weight.samples, weight.events), (1, 250_000));
         let kernel: Vec<bool> = context.frames.iter().map(|f| f.kernel).collect();
         assert_eq!(kernel, [false, true]);

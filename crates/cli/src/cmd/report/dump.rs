@@ -9,9 +9,28 @@ use crate::failure::Failure;
 use crate::recording::unreadable;
 
 const NAMES: [&str; 22] = [
-    "", "MMAP", "LOST", "COMM", "EXIT", "THROTTLE", "UNTHROTTLE", "FORK", "READ", "SAMPLE", "MMAP2",
-    "AUX", "ITRACE_START", "LOST_SAMPLES", "SWITCH", "SWITCH_CPU_WIDE", "NAMESPACES", "KSYMBOL",
-    "BPF_EVENT", "CGROUP", "TEXT_POKE", "AUX_OUTPUT_HW_ID",
+    "",
+    "MMAP",
+    "LOST",
+    "COMM",
+    "EXIT",
+    "THROTTLE",
+    "UNTHROTTLE",
+    "FORK",
+    "READ",
+    "SAMPLE",
+    "MMAP2",
+    "AUX",
+    "ITRACE_START",
+    "LOST_SAMPLES",
+    "SWITCH",
+    "SWITCH_CPU_WIDE",
+    "NAMESPACES",
+    "KSYMBOL",
+    "BPF_EVENT",
+    "CGROUP",
+    "TEXT_POKE",
+    "AUX_OUTPUT_HW_ID",
 ];
 
 fn text(bytes: &[u8]) -> String {
@@ -30,19 +49,42 @@ fn body(body: &Body<'_>) -> String {
             map.pgoff,
             text(map.path)
         ),
-        Body::Comm { pid, tid, exec, name } => {
+        Body::Comm {
+            pid,
+            tid,
+            exec,
+            name,
+        } => {
             let exec = if *exec { " exec" } else { "" };
             format!("{pid}/{tid} {}{exec}", text(name))
         }
-        Body::Fork { pid, ppid, tid, ptid, .. } | Body::Exit { pid, ppid, tid, ptid, .. } => {
+        Body::Fork {
+            pid,
+            ppid,
+            tid,
+            ptid,
+            ..
+        }
+        | Body::Exit {
+            pid,
+            ppid,
+            tid,
+            ptid,
+            ..
+        } => {
             format!("{pid}/{tid} parent {ppid}/{ptid}")
         }
         Body::Lost { lost, .. } | Body::LostSamples { lost } => format!("{lost} lost"),
         Body::Switch { out, other } => {
             let way = if *out { "out" } else { "in" };
-            other.map_or_else(|| way.to_owned(), |(pid, tid)| format!("{way}, other {pid}/{tid}"))
+            other.map_or_else(
+                || way.to_owned(),
+                |(pid, tid)| format!("{way}, other {pid}/{tid}"),
+            )
         }
-        Body::Ksymbol { addr, len, name, .. } => format!("{addr:#x} {len} bytes {}", text(name)),
+        Body::Ksymbol {
+            addr, len, name, ..
+        } => format!("{addr:#x} {len} bytes {}", text(name)),
         Body::Cgroup { id, path } => format!("{id} {}", text(path)),
         Body::Sample(sample) => sampled(sample),
         _ => String::new(),
@@ -65,7 +107,10 @@ fn sampled(sample: &Sample<'_>) -> String {
         say(format!("{} branches", branches.iter().count()));
     }
     if let Some(registers) = &sample.regs_user {
-        say(format!("{} user registers", registers.values.iter().count()));
+        say(format!(
+            "{} user registers",
+            registers.values.iter().count()
+        ));
     }
     out.truncate(out.trim_end().len());
     for address in sample.callchain.iter() {
@@ -83,20 +128,35 @@ fn identity(id: &SampleId) -> String {
         out.push_str(&format!("CPU {cpu} "));
     }
     if let Some(time) = id.time {
-        out.push_str(&format!("{}.{:09} ", time / 1_000_000_000, time % 1_000_000_000));
+        out.push_str(&format!(
+            "{}.{:09} ",
+            time / 1_000_000_000,
+            time % 1_000_000_000
+        ));
     }
     out
 }
 
-pub(super) fn print(out: &mut dyn Write, path: &Path, recording: &Recording) -> Result<(), Failure> {
+pub(super) fn print(
+    out: &mut dyn Write,
+    path: &Path,
+    recording: &Recording,
+) -> Result<(), Failure> {
     let damaged = |error| unreadable(path, &error);
     for record in recording.records() {
         let record = record.map_err(damaged)?;
         let (what, id, event) = recording.decode(&record).map_err(damaged)?;
         let kind = record.raw.kind;
         let name = NAMES.get(kind as usize).copied().unwrap_or("UNKNOWN");
-        let event = recording.events().get(event).map_or("", |event| event.name.as_str());
-        let event = if matches!(what, Body::Sample(_)) { event } else { "" };
+        let event = recording
+            .events()
+            .get(event)
+            .map_or("", |event| event.name.as_str());
+        let event = if matches!(what, Body::Sample(_)) {
+            event
+        } else {
+            ""
+        };
         let bytes = record.raw.body.len().saturating_add(8);
         let line = format!(
             "{:#x} [{bytes:#x}] {name} {}{event} {}",

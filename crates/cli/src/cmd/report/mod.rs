@@ -75,7 +75,14 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = By::Symbol)]
     by: By,
     /// What the rows are, by perf's names; several make rows of their combinations
-    #[arg(short, long, value_name = "KEY,...", value_enum, value_delimiter = ',', conflicts_with = "by")]
+    #[arg(
+        short,
+        long,
+        value_name = "KEY,...",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "by"
+    )]
     sort: Vec<SortKey>,
     /// Sort by the share with callees
     #[arg(long, overrides_with = "no_children")]
@@ -111,10 +118,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "START,STOP", value_parser = select::span)]
     time: Option<Span>,
     /// Only rows of these files; shares stay those of all samples
-    #[arg(short = 'd', long, alias = "dsos", value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(
+        short = 'd',
+        long,
+        alias = "dsos",
+        value_name = "NAME,...",
+        value_delimiter = ','
+    )]
     dso: Vec<String>,
     /// Only rows of these functions; shares stay those of all samples
-    #[arg(short = 'S', long, alias = "symbols", value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(
+        short = 'S',
+        long,
+        alias = "symbols",
+        value_name = "NAME,...",
+        value_delimiter = ','
+    )]
     symbol: Vec<String>,
     /// Count inlined functions as the function around them
     #[arg(long)]
@@ -154,7 +173,9 @@ struct Cpus(Vec<u32>);
 
 fn cpus(text: &str) -> Result<Cpus, String> {
     let numbers = parse_cpus(text)?;
-    let numbers = numbers.into_iter().filter_map(|cpu| u32::try_from(cpu).ok());
+    let numbers = numbers
+        .into_iter()
+        .filter_map(|cpu| u32::try_from(cpu).ok());
     Ok(Cpus(numbers.collect()))
 }
 
@@ -229,7 +250,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     if form.tree.is_some() && !view.has_chains() {
         return Err(Failure::new(
             1,
-            format!("{}: no call chains were recorded, of which a tree is made", args.file.display()),
+            format!(
+                "{}: no call chains were recorded, of which a tree is made",
+                args.file.display()
+            ),
         )
         .hint("record with `truecount record -g`"));
     }

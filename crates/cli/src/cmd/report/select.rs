@@ -17,7 +17,8 @@ pub(super) enum Span {
 
 /// `START,STOP` in seconds as `perf script` shows them, either may be left out; or `10%-20%`.
 pub(super) fn span(text: &str) -> Result<Span, String> {
-    let wrong = || format!("{text}: write START,STOP in seconds (either may be left out), or 10%-20%");
+    let wrong =
+        || format!("{text}: write START,STOP in seconds (either may be left out), or 10%-20%");
     if let Some((from, to)) = text.split_once("%-") {
         let to = to.strip_suffix('%').ok_or_else(wrong)?;
         let share = |text: &str| {
@@ -41,7 +42,11 @@ pub(super) fn span(text: &str) -> Result<Span, String> {
             }
             // Twice in whole numbers: nanoseconds since boot have more digits than a float.
             let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-            let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| wrong())? };
+            let whole: u64 = if whole.is_empty() {
+                0
+            } else {
+                whole.parse().map_err(|_| wrong())?
+            };
             let digits = format!("{fraction:0<9}");
             let nanoseconds = digits.get(..9).and_then(|d| d.parse::<u64>().ok());
             Ok(Some(whole * 1_000_000_000 + nanoseconds.ok_or_else(wrong)?))
@@ -127,7 +132,9 @@ impl View {
         }
         if let Some((from, to)) = bounds {
             let mut inside = vec![(0u64, 0u64); profile.entries.len()];
-            profile.timeline.retain(|(time, ..)| (from..=to).contains(time));
+            profile
+                .timeline
+                .retain(|(time, ..)| (from..=to).contains(time));
             for (_, entry, events) in &profile.timeline {
                 if let Some(sum) = inside.get_mut(*entry as usize) {
                     *sum = (sum.0 + 1, sum.1.saturating_add(*events));
@@ -212,7 +219,9 @@ mod tests {
         assert_eq!(span(",1"), clock(None, Some(1_000_000_000)));
         assert_eq!(span(".5,"), clock(Some(500_000_000), None));
         assert_eq!(span("10%-20%"), Ok(Span::Share(0.1, 0.2)));
-        for wrong in ["", "5", "2,1", "-1,2", "20%-10%", "1%-", "a,b", "0%-101%", "1e3,", "nan,"] {
+        for wrong in [
+            "", "5", "2,1", "-1,2", "20%-10%", "1%-", "a,b", "0%-101%", "1e3,", "nan,",
+        ] {
             assert!(span(wrong).is_err(), "{wrong}");
         }
     }

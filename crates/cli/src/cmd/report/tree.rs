@@ -150,7 +150,9 @@ impl Tree {
         };
         push(&mut open, shown(0, top), 0);
         while let Some((at, depth, branches, last)) = open.pop() {
-            let Some(node) = self.nodes.get(at) else { continue };
+            let Some(node) = self.nodes.get(at) else {
+                continue;
+            };
             lines.push(Line {
                 depth,
                 branches,

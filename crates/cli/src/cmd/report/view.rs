@@ -60,11 +60,10 @@ impl View {
             Given::Text(text) => Self::of_text(path, &text, search, selection)?,
         };
         if view.profile.entries.is_empty() {
-            return Err(Failure::new(
-                1,
-                format!("{}: no sample has an address", path.display()),
-            )
-            .hint("record for longer, or with a shorter period (-c)"));
+            return Err(
+                Failure::new(1, format!("{}: no sample has an address", path.display()))
+                    .hint("record for longer, or with a shorter period (-c)"),
+            );
         }
         view.select()?;
         Ok(view)
@@ -80,20 +79,28 @@ impl View {
         if search.binary.is_some() || search.symfs.is_some() {
             return Err(Failure::new(
                 1,
-                format!("{}: --binary and --symfs say nothing about a text, whose names are perf's", path.display()),
+                format!(
+                    "{}: --binary and --symfs say nothing about a text, whose names are perf's",
+                    path.display()
+                ),
             )
             .hint("give the perf.data file itself"));
         }
         let Some(script) = script::parse(text) else {
             return Err(Failure::new(
                 1,
-                format!("{}: neither a perf.data file nor text with samples", path.display()),
+                format!(
+                    "{}: neither a perf.data file nor text with samples",
+                    path.display()
+                ),
             )
             .hint("give a perf.data file, or the output of `perf script`"));
         };
         let mut names = HashMap::new();
         for (place, known) in script.names {
-            let file = place.file.and_then(|f| script.profile.files.get(f as usize));
+            let file = place
+                .file
+                .and_then(|f| script.profile.files.get(f as usize));
             let dso = dso(file, place.kernel);
             let found: Vec<Named> = known
                 .into_iter()
@@ -229,7 +236,9 @@ impl View {
             return false;
         };
         let named = self.named(*place);
-        named.first().is_some_and(|named| self.selection.shows(named))
+        named
+            .first()
+            .is_some_and(|named| self.selection.shows(named))
     }
 
     /// All samples of an event.
