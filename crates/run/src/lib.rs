@@ -6,7 +6,7 @@
 //! - [`determinism`]: what makes identical runs differ, and the remedies; [`factor`] names them;
 //! - [`result`]: what a run gave;
 //! - [`functions`]: events of every function that ran under the virtual PMU;
-//! - [`state`]: what is remembered of a machine between runs;
+//! - [`state`]: what is remembered of a machine between runs; [`exactness`]: its counters' known deviations;
 //! - [`input`]: files that a user names, read with a bound;
 //! - [`env_record`]: what two results must share to be comparable.
 //!
@@ -16,6 +16,7 @@ pub mod affinity;
 pub mod determinism;
 pub mod env_record;
 mod error;
+pub mod exactness;
 pub mod factor;
 pub mod functions;
 pub mod input;
