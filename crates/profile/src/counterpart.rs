@@ -24,7 +24,7 @@ pub(crate) fn pair(
 ) -> Vec<Option<usize>> {
     let mut free = vec![true; threads.len()];
     let mut pairs = vec![None; references.len()];
-    let mut round = |fits: &dyn Fn(&(u32, &[Code]), &(u32, Sequence)) -> bool,
+    let round = |fits: &dyn Fn(&(u32, &[Code]), &(u32, Sequence)) -> bool,
                      pairs: &mut Vec<Option<usize>>,
                      free: &mut Vec<bool>| {
         for (reference, pair) in references.iter().zip(pairs) {
