@@ -93,6 +93,8 @@ pub struct Pages {
     any_shared: bool,
     /// Translate without watching: for a step over one instruction.
     pub unwatched: bool,
+    /// Compare code instead of watching it: see `compare_everything`.
+    never_watch: bool,
 }
 
 /// What a write fault on a code page was.
@@ -117,6 +119,7 @@ impl Pages {
             last: (0, 0),
             any_shared: false,
             unwatched: false,
+            never_watch: false,
         }
     }
 
@@ -235,10 +238,12 @@ impl Pages {
         if self.unwatched {
             return;
         }
+        let never_watch = self.never_watch;
         let Some(page) = self.existing(number) else {
             return;
         };
-        let (shared, guarded) = (page.shared, page.guarded);
+        page.compared |= never_watch && (page.shared || page.prot & WRITE != 0);
+        let (shared, guarded) = (page.shared, page.guarded || never_watch);
         if page.prot & WRITE != 0 && !page.watched && !page.compared {
             // A page of larger ones cannot be protected alone.
             page.watched = try_protect(number << 12, 0x1000, page.prot & !WRITE);
