@@ -7,6 +7,7 @@
 //! - [`result`]: what a run gave;
 //! - [`functions`]: events of every function that ran under the virtual PMU;
 //! - [`state`]: what is remembered of a machine between runs;
+//! - [`input`]: files that a user names, read with a bound;
 //! - [`env_record`]: what two results must share to be comparable.
 //!
 //! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
@@ -17,6 +18,7 @@ pub mod env_record;
 mod error;
 pub mod factor;
 pub mod functions;
+pub mod input;
 pub mod machine;
 pub mod metrics;
 pub mod request;

@@ -23,7 +23,7 @@ pub fn load(files: &[PathBuf]) -> Result<Metrics, Error> {
     let mut metrics = Metrics::embedded().clone();
     for file in files {
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file).map_err(|error| {
+        let text = crate::input::text(file).map_err(|error| {
             Error::new(
                 ErrorKind::Unavailable,
                 format!("--metrics-file {name}: {error}"),
