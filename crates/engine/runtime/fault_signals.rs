@@ -8,19 +8,15 @@
 //! watched (`pages::compare`); with SIGSEGV or SIGBUS, program memory is copied by `process_vm_readv`; steps to
 //! a boundary take SIGTRAP out of the queue first, and put it back.
 
-use crate::action::{OPEN, SIGBUS, SIGSEGV, SIGTRAP};
+use crate::action::{LEFT, OPEN, SIGBUS, SIGSEGV, SIGTRAP, is_open, native_mask};
 use crate::engine::{self, Engine};
 use crate::entry::{self, address};
 use crate::frames::{Info, Ucontext};
 use crate::layout::{Context, RUNTIME_BASE};
 use crate::own_memory::{RUNTIME_END, in_code};
-use crate::signal_calls::is_open;
 use crate::syscall_table as nr;
 use crate::{program_memory, slots, sys};
-use core::sync::atomic::{AtomicU64, Ordering::*};
-
-/// Signals whose blocking is left to the kernel.
-static LEFT: AtomicU64 = AtomicU64::new(0);
+use core::sync::atomic::Ordering::*;
 
 /// A mask with at least so many signals blocks everything: that is about not being disturbed.
 const EVERYTHING: u32 = 56;
@@ -31,11 +27,6 @@ fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
-/// The native mask for one that the program believes in.
-pub fn native_mask(mask: u64) -> u64 {
-    mask & (!OPEN | LEFT.load(Relaxed))
-}
-
 /// These signals are blocked natively from now on, where the program blocks them.
 fn leave(signals: u64) {
     let new = signals & OPEN & !LEFT.load(Relaxed);
@@ -43,7 +34,7 @@ fn leave(signals: u64) {
         return;
     }
     if new & (bit(SIGSEGV) | bit(SIGBUS)) != 0 {
-        program_memory::expect_no_faults();
+        program_memory::expect_no_faults(open);
     }
     if new & bit(SIGSEGV) != 0 {
         let mut engine = engine::lock();
@@ -52,6 +43,13 @@ fn leave(signals: u64) {
     }
     slots::header().faults_left.store(1, Relaxed);
     LEFT.fetch_or(new, AcqRel);
+}
+
+/// The kernel could not write for the program: watched pages there are opened.
+fn open(at: u64, len: u64) {
+    let mut engine = engine::lock();
+    let Engine { cache, pages, .. } = &mut *engine;
+    pages.open(cache, at, len);
 }
 
 /// The program is about to have this mask instead of another one.
@@ -92,7 +90,7 @@ pub fn stays_pending(
     if !in_code(at) && !whole {
         if signal == SIGSEGV || signal == SIGBUS {
             // It is blocked until the runtime is done.
-            program_memory::expect_no_faults();
+            program_memory::expect_no_faults(open);
         }
         return false;
     }

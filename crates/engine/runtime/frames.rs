@@ -6,7 +6,7 @@ use crate::entry::{self, address};
 use crate::layout::Context;
 use crate::program_memory::{self, Plain};
 use crate::syscall_table as nr;
-use crate::{altstack, fault_signals, report, sys};
+use crate::{altstack, report, sys};
 
 /// `siginfo_t`.
 #[repr(C)]
@@ -168,7 +168,7 @@ pub fn deliver(
     }
     mask &= !(1 << 8 | 1 << 18);
     context.virtual_mask = mask & OPEN;
-    frame.mask = fault_signals::native_mask(mask);
+    frame.mask = action::native_mask(mask);
     let mut regs = frame.registers();
     regs[0] = 0;
     regs[4] = at;

@@ -94,7 +94,6 @@ pub struct Pages {
     any_shared: bool,
     /// Translate without watching: for a step over one instruction.
     pub unwatched: bool,
-    /// Compare code instead of watching it: see `compare_everything`.
     never_watch: bool,
 }
 
@@ -486,7 +485,6 @@ fn try_protect(address: u64, len: u64, prot: u8) -> bool {
     result == 0
 }
 
-/// Changes a permission of the program's own code page.
 fn protect(address: u64, len: u64, prot: u8) {
     // SAFETY: nothing but the permission changes.
     let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };

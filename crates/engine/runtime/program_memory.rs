@@ -1,12 +1,12 @@
 //! The program's memory, read and written without harm where it cannot be: every copy survives a fault,
 //! and none writes into the engine's.
 
-use crate::engine::{self, Engine};
 use crate::own_memory::overlaps_engine;
 use crate::syscall_table as nr;
 use crate::{entry, sys};
 use core::mem::{MaybeUninit, size_of};
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 /// Types of which any bytes are a value, without padding.
 ///
@@ -23,11 +23,12 @@ unsafe impl Plain for u64 {}
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// Faults of ours may not reach us any more: see `fault_signals`.
-static WITHOUT_FAULTS: AtomicBool = AtomicBool::new(false);
+/// Then the kernel copies, and this opens watched pages that it cannot write to.
+static OPEN_PAGES: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// From now on the kernel copies.
-pub fn expect_no_faults() {
-    WITHOUT_FAULTS.store(true, Release);
+/// From now on the kernel copies. `open`: gives a range its write permission back.
+pub fn expect_no_faults(open: fn(u64, u64)) {
+    OPEN_PAGES.store(open as *mut (), Release);
 }
 
 /// Copies between the program's memory and ours; not 0: it cannot be read or written there.
@@ -35,7 +36,8 @@ pub fn expect_no_faults() {
 /// # Safety
 /// What is written is the program's, or ours and meant to be.
 unsafe fn copy_bytes(to: u64, from: u64, len: u64, reads: bool) -> u64 {
-    if WITHOUT_FAULTS.load(Acquire) {
+    let open_pages = OPEN_PAGES.load(Acquire);
+    if !open_pages.is_null() {
         let [own, other] = if reads { [to, from] } else { [from, to] }.map(|at| [at, len]);
         let number = if reads {
             nr::PROCESS_VM_READV
@@ -47,10 +49,9 @@ unsafe fn copy_bytes(to: u64, from: u64, len: u64, reads: bool) -> u64 {
         let call = || unsafe { sys::call(number, [u64::from(sys::getpid()), own, 1, other, 1, 0]) };
         let mut done = call();
         if !reads && done != len as i64 {
-            // A watched page.
-            let mut engine = engine::lock();
-            let Engine { cache, pages, .. } = &mut *engine;
-            pages.open(cache, to, len);
+            // SAFETY: stored from such a function.
+            let open_pages = unsafe { core::mem::transmute::<*mut (), fn(u64, u64)>(open_pages) };
+            open_pages(to, len);
             done = call();
         }
         // Not allowed, or unknown: as ever.

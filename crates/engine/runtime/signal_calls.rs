@@ -1,7 +1,9 @@
 //! System calls about signals: the program's actions, mask and alternate stack, of which the kernel knows
 //! only what makes it deliver here (see `signals`).
 
-use crate::action::{self, Action, OPEN, SA_ONSTACK, SA_RESTORER, SA_SIGINFO, SIGBUS, SIGSEGV};
+use crate::action::{
+    self, Action, OPEN, SA_ONSTACK, SA_RESTORER, SA_SIGINFO, SIGBUS, SIGSEGV, is_open,
+};
 use crate::entry::{self, address};
 use crate::frames::Ucontext;
 use crate::layout::Context;
@@ -31,10 +33,6 @@ fn install_open(signal: u32, action: &Action) -> i64 {
         _ => action.flags & SA_RESTART,
     };
     install(signal, flags)
-}
-
-pub fn is_open(signal: u32) -> bool {
-    OPEN >> (signal - 1) & 1 != 0
 }
 
 /// At the start of an image: what is ignored stays ignored.
@@ -133,7 +131,7 @@ pub fn sigprocmask(context: &mut Context, a: [u64; 6]) -> i64 {
 fn set_program_mask(context: &mut Context, mask: u64) {
     let mask = mask & !(1 << 8 | 1 << 18);
     context.virtual_mask = mask & OPEN;
-    context.pending_mask = fault_signals::native_mask(mask);
+    context.pending_mask = action::native_mask(mask);
     if context.pending == 0 {
         sys::set_mask(context.pending_mask);
     }
@@ -207,13 +205,13 @@ pub fn sigreturn(context: &mut Context) -> i64 {
         context.altstack = [frame.stack[0], frame.stack[1] & 0x8000_0000, frame.stack[2]];
     }
     // A signal between here and the return would note a mask that is no longer so.
-    sys::set_mask(fault_signals::native_mask(!OPEN | context.virtual_mask));
+    sys::set_mask(action::native_mask(!OPEN | context.virtual_mask));
     frame.stack = [context.stack - STACK - SIGNAL_STACK, 0, SIGNAL_STACK];
     context.target = frame.rip;
     frame.rip = address(entry::rt_goto);
     frame.eflags &= !TF;
     context.virtual_mask = frame.mask & OPEN;
-    frame.mask = fault_signals::native_mask(frame.mask);
+    frame.mask = action::native_mask(frame.mask);
     context.pending = 0;
     // SAFETY: a complete frame on our stack; the program's state follows from it.
     unsafe { entry::rt_sigreturn_to(core::ptr::from_ref(&frame).cast()) }

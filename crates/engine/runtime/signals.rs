@@ -6,7 +6,7 @@
 //! that found the runtime is queued again until the program's state is whole.
 //! Faults map back to the instruction that caused them.
 
-use crate::action::{self, Action, OPEN, SA_RESETHAND, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+use crate::action::{self, Action, OPEN, SA_RESETHAND, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, is_open};
 use crate::cache::{self, Cache};
 use crate::engine::{self, Engine};
 use crate::entry::{self, address};
@@ -15,7 +15,6 @@ use crate::layout::Context;
 use crate::locate::{self, Found, locate};
 use crate::own_memory::in_code;
 use crate::pages::{Fault, Pages};
-use crate::signal_calls::is_open;
 use crate::syscall_table as nr;
 use crate::{check, code_writes, fault_signals, slots, sys};
 
@@ -43,7 +42,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
         }
         return;
     }
-    let message = code_writes::is_message(signal, info);
+    let message = code_writes::is_message(signal, info) || is_call(signal, info);
     if !fault && !message && fault_signals::stays_pending(context, signal, info, frame) {
         return;
     }
@@ -58,11 +57,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
     // A call that was under way and is made again: the kernel left its mark.
     let again = in_code(rip) && frame.rcx() == rip + 2;
     match locate(context, frame, fault) {
-<<<<<<< HEAD
         Found::Program if message => {
-=======
-        Found::Program if code_writes::is_message(signal, info) || is_call(signal, info) => {
->>>>>>> main
             if again {
                 locate::uncount(context, rip);
             }
@@ -78,7 +73,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             fault_signals::before_steps(context, frame);
             context.rolling = 1;
             context.pending_mask = frame.mask;
-            let blocked = fault_signals::native_mask(context.virtual_mask) & !(1 << (SIGTRAP - 1));
+            let blocked = action::native_mask(context.virtual_mask) & !(1 << (SIGTRAP - 1));
             frame.mask = !OPEN | queued(signal) | blocked;
             frame.eflags |= TF;
         }
@@ -217,7 +212,7 @@ fn defer(context: &mut Context, frame: &mut Ucontext) {
         context.pending = 1;
         context.pending_mask = frame.mask;
     }
-    frame.mask = !OPEN | fault_signals::native_mask(context.virtual_mask);
+    frame.mask = !OPEN | action::native_mask(context.virtual_mask);
     let (start, end) = (address(entry::rt_enter), address(entry::rt_enter_end));
     if (start..end).contains(&frame.rip) {
         frame.rip = start;
