@@ -1,7 +1,11 @@
-//! That something goes on, on a terminal.
+//! That something goes on: a bar on a terminal, elsewhere a line now and then.
 
-use std::io::IsTerminal as _;
-use std::time::Duration;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// For a measurement that takes this long; nothing where it is short or stderr is not a terminal.
 pub(crate) fn spinner(time: Duration) -> indicatif::ProgressBar {
@@ -15,4 +19,122 @@ pub(crate) fn spinner(time: Duration) -> indicatif::ProgressBar {
     ));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// Steps of how many are done, told from a thread of its own, since a step may take long.
+pub(crate) struct Steps {
+    bar: indicatif::ProgressBar,
+    state: Arc<State>,
+    teller: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+#[derive(Default)]
+struct State {
+    done: AtomicU64,
+    all: AtomicU64,
+}
+
+/// What a line says.
+#[derive(Clone, Copy)]
+pub(crate) struct Words {
+    /// Before it, as in `truecount noise`.
+    pub(crate) command: &'static str,
+    /// Of what there are so many.
+    pub(crate) step: &'static str,
+    /// Said once where a step does not end.
+    pub(crate) slow: Option<&'static str>,
+}
+
+/// Between two lines.
+const NOW_AND_THEN: Duration = Duration::from_secs(20);
+
+impl Steps {
+    /// Begins to tell. The signals are blocked by then: its thread takes none.
+    pub(crate) fn start(words: Words) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let state = Arc::new(State::default());
+        let (end, ended) = channel();
+        let bar = if terminal {
+            indicatif::ProgressBar::new(0)
+        } else {
+            indicatif::ProgressBar::hidden()
+        };
+        let (seen, shown) = (Arc::clone(&state), bar.clone());
+        let teller = std::thread::Builder::new().spawn(move || {
+            let (begun, mut before, mut hint) = (Instant::now(), None, words.slow);
+            while ended.recv_timeout(NOW_AND_THEN) == Err(RecvTimeoutError::Timeout) {
+                let done = seen.done.load(Ordering::Relaxed);
+                let mut lines = Vec::new();
+                if !terminal {
+                    lines.push(line(words, done, seen.all.load(Ordering::Relaxed), begun.elapsed()));
+                }
+                if before.replace(done) == Some(done) {
+                    lines.extend(hint.take().map(str::to_owned));
+                }
+                for text in lines {
+                    let text = format!("{}: {text}", words.command);
+                    if terminal {
+                        shown.println(text);
+                    } else {
+                        // A stderr that is closed is not missed.
+                        let _ = writeln!(std::io::stderr(), "{text}");
+                    }
+                }
+            }
+        });
+        Self {
+            bar,
+            state,
+            // Without a thread nothing is told.
+            teller: teller.ok().map(|thread| (end, thread)),
+        }
+    }
+
+    /// So many of how many are done.
+    pub(crate) fn are(&self, done: u64, all: u64) {
+        self.state.done.store(done, Ordering::Relaxed);
+        self.state.all.store(all, Ordering::Relaxed);
+        self.bar.set_length(all);
+        self.bar.set_position(done);
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.teller.take() {
+            drop(end);
+            // A panic there has been printed.
+            let _ = thread.join();
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
+fn line(words: Words, done: u64, all: u64, since: Duration) -> String {
+    let seconds = since.as_secs_f64();
+    let left = match done {
+        0 => String::new(),
+        done => {
+            let left = seconds * (all.saturating_sub(done) as f64 / done as f64);
+            format!(", about {left:.0} s left")
+        }
+    };
+    format!("{} {done} of {all} after {seconds:.0} s{left}", words.step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_it_is() {
+        let words = Words {
+            command: "truecount noise",
+            step: "run",
+            slow: None,
+        };
+        let at = Duration::from_secs(20);
+        assert_eq!(line(words, 0, 70, at), "run 0 of 70 after 20 s");
+        assert_eq!(line(words, 20, 60, at), "run 20 of 60 after 20 s, about 40 s left");
+    }
 }

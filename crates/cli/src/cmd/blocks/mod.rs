@@ -17,7 +17,7 @@ use truecount_sample::{Error, Recording, blocks};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, cannot_write};
-use crate::recording::unreadable;
+use crate::recording::{Wanted, unreadable};
 use crate::render::charts::Frame;
 use crate::render::waiting::watched;
 use view::View;
@@ -99,14 +99,14 @@ fn load<'a>(path: &'a Path, search: &SearchPath) -> Result<View<'a>, Failure> {
             if is_text(&bytes) {
                 return from_text(path, &bytes, search);
             }
-            return Err(unreadable(path, &Error::Magic { found }));
+            return Err(unreadable(path, &Error::Magic { found }, Wanted::BranchStacks));
         }
-        Err(error) => return Err(unreadable(path, &error)),
+        Err(error) => return Err(unreadable(path, &error, Wanted::BranchStacks)),
     };
     let share = || recording.passes() / Recording::PASSES;
     let what = format!("reading {}", path.display());
     let analysis = watched(&what, share, || blocks::analyze(&recording))
-        .map_err(|e| unreadable(path, &e))?
+        .map_err(|e| unreadable(path, &e, Wanted::BranchStacks))?
         .map_err(|refusal| Failure::new(1, format!("{}: {refusal}", path.display())))?;
     Ok(View::new(path, analysis, Some(&recording), search.clone()))
 }

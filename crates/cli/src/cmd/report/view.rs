@@ -11,7 +11,7 @@ use truecount_sample::{Features, Recording};
 
 use super::By;
 use crate::failure::Failure;
-use crate::recording::unreadable;
+use crate::recording::{Wanted, unreadable};
 use crate::render::waiting::watched;
 use truecount_record::kallsyms::Kallsyms;
 use truecount_record::names;
@@ -43,13 +43,13 @@ fn add(sum: &mut Weight, more: Weight) {
 
 impl View {
     pub(super) fn load(path: &Path, search: &SearchPath) -> Result<Self, Failure> {
-        let recording = Recording::open(path).map_err(|e| unreadable(path, &e))?;
+        let recording = Recording::open(path).map_err(|e| unreadable(path, &e, Wanted::Samples))?;
         let mut symbols = Symbols::new(search.clone());
         let share = || recording.passes() / Recording::PASSES;
         let profile = watched(&format!("reading {}", path.display()), share, || {
             profile::collect(&recording, &mut symbols)
         })
-        .map_err(|e| unreadable(path, &e))?;
+        .map_err(|e| unreadable(path, &e, Wanted::Samples))?;
         let kernel = profile.kernel_text.and_then(|text| {
             // Only when its text is where the recording had it.
             let kernel = Kallsyms::of_this_machine().ok()?;

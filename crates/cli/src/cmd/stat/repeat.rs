@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::render::style::{DIM, GOOD, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
 use truecount_model::number::{compact, exact};
+use truecount_run::ErrorKind;
 use truecount_run::result::RunResult;
 use truecount_run::session::Session;
 use truecount_run::source::{Run, Source};
@@ -65,6 +66,10 @@ pub(super) fn runs(
     for _ in 0..runs {
         let measurement = match source.run(session, run, None) {
             Ok(measurement) => measurement,
+            Err(failure) if failure.kind == ErrorKind::Interrupted && !all.is_empty() => {
+                stopped = Some(libc::SIGINT);
+                break;
+            }
             Err(failure) => {
                 trouble = Some(failure);
                 break;
@@ -72,7 +77,10 @@ pub(super) fn runs(
         };
         let ended = measurement.ended;
         stopped = measurement.interrupted;
-        all.push(measurement);
+        // Half a run is none, where there are whole ones.
+        if stopped.is_none() || all.is_empty() {
+            all.push(measurement);
+        }
         if stopped.is_none() {
             stopped = session.signals.stop_requested();
         }
