@@ -66,7 +66,12 @@ impl Steps {
                 let done = seen.done.load(Ordering::Relaxed);
                 let mut lines = Vec::new();
                 if !terminal {
-                    lines.push(line(words, done, seen.all.load(Ordering::Relaxed), begun.elapsed()));
+                    lines.push(line(
+                        words,
+                        done,
+                        seen.all.load(Ordering::Relaxed),
+                        begun.elapsed(),
+                    ));
                 }
                 if before.replace(done) == Some(done) {
                     lines.extend(hint.take().map(str::to_owned));
@@ -135,6 +140,9 @@ mod tests {
         };
         let at = Duration::from_secs(20);
         assert_eq!(line(words, 0, 70, at), "run 0 of 70 after 20 s");
-        assert_eq!(line(words, 20, 60, at), "run 20 of 60 after 20 s, about 40 s left");
+        assert_eq!(
+            line(words, 20, 60, at),
+            "run 20 of 60 after 20 s, about 40 s left"
+        );
     }
 }

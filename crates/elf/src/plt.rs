@@ -36,7 +36,10 @@ pub fn stubs(data: &[u8]) -> Vec<Stub> {
     let mut all = Vec::new();
     for section in file.sections() {
         let Ok(name) = section.name() else { continue };
-        if !matches!(name, ".plt" | ".plt.sec" | ".plt.got" | ".plt.bnd" | ".iplt") {
+        if !matches!(
+            name,
+            ".plt" | ".plt.sec" | ".plt.got" | ".plt.bnd" | ".iplt"
+        ) {
             continue;
         }
         let (address, Ok(code)) = (section.address(), section.data()) else {
@@ -69,7 +72,11 @@ fn fill(all: &mut Vec<Stub>, address: u64, length: u64, found: Vec<(u64, String)
         let until = next.next().unwrap_or(end);
         let stop = until.min(start.saturating_add(LONGEST));
         // A last stub, and one before a gap, is as long as its alignment says.
-        let stop = if until > stop { start.saturating_add(16).min(until) } else { stop };
+        let stop = if until > stop {
+            start.saturating_add(16).min(until)
+        } else {
+            stop
+        };
         all.push(Stub {
             range: *start..stop,
             name: format!("{name}@plt"),
@@ -133,9 +140,8 @@ fn x86_64(address: u64, code: &[u8], slots: &Slots<'_>) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     for start in (0..code.len()).step_by(8) {
         let mut at = start;
-        let skips = |at: usize, prefix: &[u8]| {
-            code.get(at..).is_some_and(|rest| rest.starts_with(prefix))
-        };
+        let skips =
+            |at: usize, prefix: &[u8]| code.get(at..).is_some_and(|rest| rest.starts_with(prefix));
         if skips(at, &[0xf3, 0x0f, 0x1e, 0xfa]) {
             at += 4;
             if skips(at, &[0x68]) {
@@ -205,17 +211,32 @@ mod tests {
     #[test]
     fn stubs_of_x86_are_named_by_the_slots_they_jump_through() {
         // The header, then a lazily bound stub; 0x1020 + 6 + 0x2ff2 = 0x4018.
-        let mut code = vec![0xff, 0x35, 0xe2, 0x2f, 0, 0, 0xff, 0x25, 0xe4, 0x2f, 0, 0, 0x0f, 0x1f, 0x40, 0];
-        code.extend([0xff, 0x25, 0x02, 0x30, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff]);
+        let mut code = vec![
+            0xff, 0x35, 0xe2, 0x2f, 0, 0, 0xff, 0x25, 0xe4, 0x2f, 0, 0, 0x0f, 0x1f, 0x40, 0,
+        ];
+        code.extend([
+            0xff, 0x25, 0x02, 0x30, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff,
+        ]);
         let found = x86_64(0x1000, &code, &slots());
         assert_eq!(found, [(0x1010, "puts".to_owned())]);
         let mut all = Vec::new();
         fill(&mut all, 0x1000, 32, found);
-        let names: Vec<_> = all.iter().map(|stub| (stub.range.clone(), stub.name.as_str())).collect();
-        assert_eq!(names, [(0x1000..0x1010, "[plt]"), (0x1010..0x1020, "puts@plt")]);
+        let names: Vec<_> = all
+            .iter()
+            .map(|stub| (stub.range.clone(), stub.name.as_str()))
+            .collect();
+        assert_eq!(
+            names,
+            [(0x1000..0x1010, "[plt]"), (0x1010..0x1020, "puts@plt")]
+        );
         // With IBT: the part that binds.
-        let code = [0xf3, 0x0f, 0x1e, 0xfa, 0x68, 1, 0, 0, 0, 0xf2, 0xe9, 0, 0, 0, 0, 0x90];
-        assert_eq!(x86_64(0x1000, &code, &slots()), [(0x1000, "free".to_owned())]);
+        let code = [
+            0xf3, 0x0f, 0x1e, 0xfa, 0x68, 1, 0, 0, 0, 0xf2, 0xe9, 0, 0, 0, 0, 0x90,
+        ];
+        assert_eq!(
+            x86_64(0x1000, &code, &slots()),
+            [(0x1000, "free".to_owned())]
+        );
     }
 
     #[test]
@@ -228,7 +249,10 @@ mod tests {
         for word in [0xd503_245f, adrp, load, 0x9100_8210, 0xd61f_0220] {
             code.extend(u32::to_le_bytes(word));
         }
-        assert_eq!(aarch64(0x1000, &code, &slots()), [(0x1000, "free".to_owned())]);
+        assert_eq!(
+            aarch64(0x1000, &code, &slots()),
+            [(0x1000, "free".to_owned())]
+        );
     }
 
     #[test]

@@ -258,7 +258,12 @@ fn ctrl_c_ends_every_long_command_at_every_moment() {
             let ends: Vec<_> = std::thread::scope(|scope| {
                 let started: Vec<_> = some
                     .iter()
-                    .map(|&long| (long.line, scope.spawn(move || interrupted(long, number, moment))))
+                    .map(|&long| {
+                        (
+                            long.line,
+                            scope.spawn(move || interrupted(long, number, moment)),
+                        )
+                    })
                     .collect();
                 started
                     .into_iter()
@@ -294,7 +299,10 @@ fn ctrl_c_while_writing_ends_it() {
             use std::os::fd::AsRawFd as _;
             let size = libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096);
             assert_eq!(size, 4096);
-            assert_eq!(libc::write(writer.as_raw_fd(), full.as_ptr().cast(), 4096), 4096);
+            assert_eq!(
+                libc::write(writer.as_raw_fd(), full.as_ptr().cast(), 4096),
+                4096
+            );
         }
         let mut child = truecount(&words(line))
             .stdout(writer)
@@ -304,7 +312,12 @@ fn ctrl_c_while_writing_ends_it() {
         let pid = i32::try_from(child.id()).unwrap();
         until("it does not wait for the pipe", || {
             let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-            let number = call.split(' ').next().unwrap_or_default().parse().unwrap_or(-1);
+            let number = call
+                .split(' ')
+                .next()
+                .unwrap_or_default()
+                .parse()
+                .unwrap_or(-1);
             [libc::SYS_write, libc::SYS_poll, libc::SYS_ppoll].contains(&number)
         });
         // SAFETY: our own child, not waited for yet.
@@ -336,15 +349,20 @@ fn a_fifo_is_written_once_and_waited_for() {
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     let argument = format!("--json={}", path.display());
     let start = || {
-        truecount(&["bench", "--source", "software", "-n", "2", &argument, "--", "true"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        truecount(&[
+            "bench", "--source", "software", "-n", "2", &argument, "--", "true",
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
     };
     let mut child = start();
     let mut text = String::new();
-    std::fs::File::open(&path).unwrap().read_to_string(&mut text).unwrap();
+    std::fs::File::open(&path)
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     assert!(text.contains("truecount.bench/2"), "{text}");
     assert!(child.wait().unwrap().success());
     // Nobody reads: Ctrl-C ends the wait.
@@ -357,7 +375,9 @@ fn a_fifo_is_written_once_and_waited_for() {
     // SAFETY: our own child, not waited for yet.
     unsafe { libc::kill(pid, libc::SIGINT) };
     let begun = Instant::now();
-    until("it goes on", || child.try_wait().unwrap().is_some() || begun.elapsed() > SOON);
+    until("it goes on", || {
+        child.try_wait().unwrap().is_some() || begun.elapsed() > SOON
+    });
     let status = child.try_wait().unwrap();
     if status.is_none() {
         child.kill().unwrap();

@@ -470,7 +470,11 @@ fn too_few_runs_become_as_many_as_can_tell() {
         return;
     }
     let script = "n=$(od -An -N2 -tu1 /dev/urandom); for i in $n; do while [ $i -gt 0 ]; do i=$((i-1)); done; done";
-    let head = [&TWO_RUNS[..], &["--factors", "env", "--functions", "0", "--json", "--"]].concat();
+    let head = [
+        &TWO_RUNS[..],
+        &["--factors", "env", "--functions", "0", "--json", "--"],
+    ]
+    .concat();
     let document = json(&[&head[..], &["sh", "-c", script]].concat());
     assert_eq!(document["runs"], 5, "{document:#}");
     assert_eq!(document["residual"]["counts"].as_array().unwrap().len(), 5);

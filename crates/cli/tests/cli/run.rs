@@ -420,7 +420,13 @@ fn functions_name_stubs_and_what_is_inlined() {
             truecount_testing::skip!("cc", "no C compiler");
             return;
         }
-        let document = json(&["run", "--functions", "--json=-", "--", program.to_str().unwrap()]);
+        let document = json(&[
+            "run",
+            "--functions",
+            "--json=-",
+            "--",
+            program.to_str().unwrap(),
+        ]);
         let own: Vec<(&str, u64)> = document["functions"]
             .as_array()
             .unwrap()
@@ -437,7 +443,10 @@ fn functions_name_stubs_and_what_is_inlined() {
         assert!((1000..=3010).contains(&stub), "{own:?}");
         let inlined = count("mixed (inlined)").unwrap_or_else(|| panic!("{own:?}"));
         assert!(inlined > 1000 * 2 * 50 * 4, "{own:?}");
-        assert!(count("worked").is_none_or(|outer| outer < inlined / 10), "{own:?}");
+        assert!(
+            count("worked").is_none_or(|outer| outer < inlined / 10),
+            "{own:?}"
+        );
         assert!(count("_init").is_none_or(|init| init < 100), "{own:?}");
     }
 }

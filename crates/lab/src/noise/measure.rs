@@ -123,9 +123,17 @@ const RUNS: u32 = 8;
 /// As long as there are many settings, and all runs of the residual are the same: else so few prove nothing.
 const FEW: u32 = 5;
 
+/// A p below this calls a factor a cause, where the residual is not 0.
+pub(super) const SIGNIFICANT: f64 = 0.05;
+
+/// Runs of every setting that tell a cause from chance where the residual is not 0.
+pub(super) fn needed(factors: usize) -> usize {
+    truecount_stats::runs_to_tell(SIGNIFICANT, factors)
+}
+
 /// Runs of a setting where the residual is not 0: a test decides then, which needs a number of them.
 fn more_runs(asked: Option<u32>, few: bool, factors: usize) -> u32 {
-    let needed = u32::try_from(super::spread::needed(factors)).unwrap_or(RUNS);
+    let needed = u32::try_from(needed(factors)).unwrap_or(RUNS);
     match asked {
         Some(asked) => asked.max(needed),
         None if few => needed.max(RUNS),

@@ -6,21 +6,13 @@ use serde::Serialize;
 use truecount_model::SourceKind;
 use truecount_run::determinism::Factor;
 use truecount_run::functions::Names;
-use truecount_stats::{holm, runs_to_tell, varies_more};
+use truecount_stats::{holm, varies_more};
 
 use super::conditions::NotTested;
 use super::counting::Counting;
-use super::measure::{Functions, Outcome, Setting, quiet};
+use super::measure::{Functions, Outcome, SIGNIFICANT, Setting, needed, quiet};
 use super::regions::Difference;
 use super::{Plan, Released};
-
-/// A p below this calls a factor a cause, where the residual is not 0.
-const SIGNIFICANT: f64 = 0.05;
-
-/// Runs of every setting that tell a cause from chance where the residual is not 0.
-pub(super) fn needed(factors: usize) -> usize {
-    runs_to_tell(SIGNIFICANT, factors)
-}
 
 /// A function in the min and in the max run of a setting.
 #[derive(Debug, Serialize)]

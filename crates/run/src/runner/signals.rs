@@ -149,11 +149,8 @@ pub fn while_stoppable<T>(wait: impl FnOnce() -> T) -> T {
             libc::sigaddset(&raw mut stopping, signal);
         }
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-        let done = libc::pthread_sigmask(
-            libc::SIG_UNBLOCK,
-            &raw const stopping,
-            before.as_mut_ptr(),
-        );
+        let done =
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const stopping, before.as_mut_ptr());
         (done == 0).then(|| before.assume_init())
     };
     let result = wait();

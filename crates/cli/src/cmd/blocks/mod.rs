@@ -99,7 +99,11 @@ fn load<'a>(path: &'a Path, search: &SearchPath) -> Result<View<'a>, Failure> {
             if is_text(&bytes) {
                 return from_text(path, &bytes, search);
             }
-            return Err(unreadable(path, &Error::Magic { found }, Wanted::BranchStacks));
+            return Err(unreadable(
+                path,
+                &Error::Magic { found },
+                Wanted::BranchStacks,
+            ));
         }
         Err(error) => return Err(unreadable(path, &error, Wanted::BranchStacks)),
     };
