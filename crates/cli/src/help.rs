@@ -74,7 +74,7 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
         "Determinism",
         &["aslr", "deterministic", "clean-env"],
     ),
-    ("bench", "The virtual PMU", &["no-cache"]),
+    ("bench", "The virtual PMU", &["no-cache", "code-cache"]),
     (
         "run",
         "What is counted",
@@ -82,12 +82,16 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
     ),
     ("run", "Output", &["json", "output", "flamegraph"]),
     ("run", "Determinism", &["aslr", "deterministic"]),
-    ("run", "Translations", &["no-cache", "clear-cache"]),
+    (
+        "run",
+        "Translations",
+        &["no-cache", "code-cache", "clear-cache"],
+    ),
     ("noise", "What is varied", &["runs", "factors", "seed"]),
     (
         "noise",
         "How it is measured",
-        &["source", "profile", "timeout", "no-cache"],
+        &["source", "profile", "timeout", "no-cache", "code-cache"],
     ),
     (
         "noise",

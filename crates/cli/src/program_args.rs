@@ -1,5 +1,5 @@
 //! What the commands that run a program have in common on the command line: `--source`, `--deterministic`, `--cpu`,
-//! `--input`, `--timeout`, `--no-cache`; and the progress of single-stepping, on a terminal.
+//! `--input`, `--timeout`, `--no-cache`, `--code-cache`; and the progress of single-stepping, on a terminal.
 
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
@@ -81,6 +81,9 @@ pub(crate) struct CacheArgs {
     /// Virtual PMU: use no translations of earlier runs, and keep none (also: TRUECOUNT_NO_CACHE=1)
     #[arg(long)]
     no_cache: bool,
+    /// Virtual PMU: memory for translated code in each process, 1M to 2G [default: 512M]. At the bound the code that was translated first is taken out, and translated again where it is needed
+    #[arg(long, value_name = "SIZE", value_parser = parse_code_cache)]
+    code_cache: Option<u64>,
 }
 
 impl CacheArgs {
@@ -89,7 +92,28 @@ impl CacheArgs {
         let variable = std::env::var_os(VARIABLE);
         let off = self.no_cache || is_set(variable.as_deref());
         source::virtual_pmu::keep_translations(!off);
+        if let Some(bytes) = self.code_cache {
+            source::virtual_pmu::bound_code(bytes);
+        }
     }
+}
+
+/// Parses `64M`, `1G`: what the code cache can hold.
+fn parse_code_cache(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        other => return Err(format!("unknown unit `{other}`; use K, M or G")),
+    };
+    let bytes = digits
+        .parse::<u64>()
+        .map_err(|_| format!("`{text}` is not a size; write 64M or 1G"))?
+        .checked_mul(1 << shift)
+        .filter(|bytes| (1 << 20..=2 << 30).contains(bytes));
+    bytes.ok_or_else(|| format!("`{text}` is not between 1M and 2G"))
 }
 
 fn is_set(value: Option<&std::ffi::OsStr>) -> bool {
@@ -215,6 +239,31 @@ mod tests {
         assert_eq!(parse_cpus("0,2-4").unwrap(), [0, 2, 3, 4]);
         for bad in ["", "a", "3-1", "0-99999999999999999999", "1024"] {
             assert!(parse_cpus(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_the_code_cache() {
+        for (text, bytes) in [
+            ("1M", 1 << 20),
+            ("2g", 2 << 30),
+            ("1048576", 1 << 20),
+            ("64MiB", 64 << 20),
+        ] {
+            assert_eq!(parse_code_cache(text), Ok(bytes), "{text}");
+        }
+        for bad in [
+            "",
+            "M",
+            "0",
+            "1K",
+            "3G",
+            "1.5M",
+            "-1M",
+            "64X",
+            "99999999999999999999G",
+        ] {
+            assert!(parse_code_cache(bad).is_err(), "{bad}");
         }
     }
 

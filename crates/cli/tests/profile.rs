@@ -78,7 +78,14 @@ fn every_analysis_reads_what_the_recorder_writes() {
     );
     assert!(String::from_utf8_lossy(&show.stdout).contains("\"arguments\":[\"0\"]"));
     for to in [
-        "chrome", "perfetto", "firefox", "folded", "svg", "pprof", "json",
+        "chrome",
+        "perfetto",
+        "firefox",
+        "folded",
+        "svg",
+        "pprof",
+        "callgrind",
+        "json",
     ] {
         let output = truecount(&["export", "--to", to, "foo-1.2", "-o", "out"], here);
         assert!(

@@ -20,7 +20,8 @@ pub struct Block {
     /// It is in the list of its first, of its last page.
     pub listed: [bool; 2],
     pub guest_len: u32,
-    pub records: u32,
+    /// Where its records are, in the cold code.
+    pub records: u64,
     pub record_count: u16,
     pub insns: u16,
     /// With per-block counters: its own.
@@ -33,4 +34,32 @@ pub struct Block {
     pub unsupported: bool,
     /// Its bytes are compared whenever it is entered, so nothing leads to it directly.
     pub compared: bool,
+    /// Withdrawn for good, with all of its section.
+    pub gone: bool,
+}
+
+impl Block {
+    /// No block.
+    pub const NONE: Self = Self {
+        pc: 0,
+        body: 0,
+        host_end: 0,
+        syscall: 0,
+        first_entry: NONE,
+        incoming: NONE,
+        first_exit: NONE,
+        page_next: [NONE; 2],
+        listed: [false; 2],
+        guest_len: 0,
+        records: 0,
+        record_count: 0,
+        insns: 0,
+        counter: 0,
+        exit_count: 0,
+        copy: 0,
+        valid: false,
+        unsupported: false,
+        compared: false,
+        gone: false,
+    };
 }

@@ -1,8 +1,8 @@
 //! Translated blocks and their exits: made, found again, mapped back.
 //!
-//! Blocks stay where they are; an invalidated one loses its links and its
-//! entries. The parts: `areas` (memory for code), `index` (blocks by program
-//! address), `ahead` (what the builder asks), `links` (branches between blocks).
+//! Blocks stay where they are until their section is emptied; an invalidated one loses its links and its
+//! entries. The parts: `areas` (memory for code), `sections` (how it is filled and emptied), `threads` (who may be
+//! inside), `index` (blocks by program address), `ahead` (what the builder asks), `links` (branches between blocks).
 
 mod ahead;
 mod areas;
@@ -10,6 +10,8 @@ mod index;
 pub mod kept;
 mod links;
 mod saved;
+mod sections;
+mod threads;
 
 use crate::block::{Block, NONE};
 use crate::layout::{Context, MAX_WATCHES, TABLES, Watch};
@@ -26,6 +28,9 @@ use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
 use kept::Kept;
+use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
+pub use threads::CALL;
+use threads::Threads;
 
 pub const OFFSETS: Offsets = Offsets {
     count: offset_of!(Context, count) as u32,
@@ -78,22 +83,43 @@ pub struct Exit {
     side: Option<Side>,
     /// `side` leads straight to a copy of the correction in front of the target.
     direct: bool,
-    /// It is linked: two threads may take it before either sees the link.
-    linked: bool,
+    /// The block that it is linked to, or [`NONE`]: two threads may take it before either sees the link.
+    to: u32,
+}
+
+impl Exit {
+    const NONE: Self = Self {
+        target: 0,
+        patch: 0,
+        stub: 0,
+        block: NONE,
+        next: NONE,
+        side: None,
+        direct: false,
+        to: NONE,
+    };
 }
 
 pub struct Cache {
     /// Blocks of a snapshot.
     pub kept: Kept,
-    areas: [Option<Area>; MAX_AREAS],
+    areas: Table<Area>,
     area_count: usize,
+    sections: Table<Section>,
+    /// Sections begun so far.
+    begun: u64,
+    chunks: Table<Chunk>,
+    free_chunk: u32,
+    /// Sections retired so far.
+    epoch: u64,
+    threads: Threads,
     pub blocks: Table<Block>,
     pub exits: Table<Exit>,
-    records: Table<Record>,
     hash: *mut u32,
     hash_bits: u32,
     hash_used: usize,
     entries: Table<Entry>,
+    free_entry: u32,
     /// For each way, the first entry (number + 1) of each table slot.
     bucket: [Table<u32>; Via::COUNT],
     live: [(u64, u8); 512],
@@ -101,13 +127,11 @@ pub struct Cache {
     once: [(u64, u32); 256],
     /// Program addresses with a time stamp.
     watches: [Watch; MAX_WATCHES],
-    /// For each area its blocks, in order, as far as they have been noted.
-    order: [Table<u32>; MAX_AREAS],
-    ordered: usize,
 }
 
-/// Blocks that a process can translate.
+/// Blocks that a process can have at the same time.
 const MAX_BLOCKS: usize = 8 << 20;
+const MAX_CHUNKS: usize = MAX_BLOCKS / CHUNK_BLOCKS;
 
 fn once_slot(pc: u64) -> usize {
     (pc ^ pc >> 8) as usize & 255
@@ -117,28 +141,34 @@ impl Cache {
     pub const fn new() -> Self {
         Self {
             kept: Kept::new(),
-            areas: [None; MAX_AREAS],
+            areas: Table::new(),
             area_count: 0,
+            sections: Table::new(),
+            begun: 0,
+            chunks: Table::new(),
+            free_chunk: NONE,
+            epoch: 0,
+            threads: Threads::new(),
             blocks: Table::new(),
             exits: Table::new(),
-            records: Table::new(),
             hash: core::ptr::null_mut(),
             hash_bits: 0,
             hash_used: 0,
             entries: Table::new(),
+            free_entry: NONE,
             bucket: [const { Table::new() }; Via::COUNT],
             live: [(u64::MAX, 0); 512],
             once: [(0, NONE); 256],
             watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
-            order: [const { Table::new() }; MAX_AREAS],
-            ordered: 0,
         }
     }
 
     pub fn init(&mut self) {
-        self.blocks.init(MAX_BLOCKS);
-        self.exits.init(24 << 20);
-        self.records.init(192 << 20);
+        self.areas.init(MAX_AREAS);
+        self.sections.init(MAX_AREAS * Area::SECTIONS);
+        self.chunks.init(MAX_CHUNKS);
+        self.blocks.init(MAX_CHUNKS * CHUNK_BLOCKS);
+        self.exits.init(MAX_CHUNKS * CHUNK_EXITS);
         self.entries.init(8 << 20);
         self.hash_bits = 14;
         self.hash = own_memory::reserve(4 << self.hash_bits) as *mut u32;
@@ -146,42 +176,29 @@ impl Cache {
 
     /// Times what lies between these addresses from now on (nothing is translated yet), and measures
     /// what the stamps themselves take.
-    pub fn watch(&mut self, watches: [Watch; MAX_WATCHES], near: u64) {
+    pub fn watch(&mut self, pages: &mut Pages, watches: [Watch; MAX_WATCHES], near: u64) {
         /// Enough for a median, after the first rounds that find nothing in the caches.
         const ROUNDS: u32 = 4096;
         self.watches = watches;
         if watches.iter().all(|watch| watch.start == 0) {
             return;
         }
-        let at = self.area(near);
-        let Some(Some(area)) = self.areas.get(at).copied() else {
-            return;
-        };
-        let mut hot = code(area.hot, 0x1000);
+        let at = self.section(pages, near);
+        let section = *self.sections.get(at);
+        let mut hot = code(section.hot, 0x1000);
         time::calibration(&mut hot, ROUNDS);
         check!(!hot.overflowed(), "the calibration is too large");
         let mask = sys::set_mask(u64::MAX);
         // SAFETY: code just written to executable memory, not yet given to anybody; it keeps every
         // register but RCX, and GS is at this thread's context.
-        unsafe { core::mem::transmute::<u64, extern "C" fn()>(area.hot)() };
+        unsafe { core::mem::transmute::<u64, extern "C" fn()>(section.hot)() };
         sys::set_mask(mask);
     }
 
-    /// Ends the run where another block would not fit.
-    fn need_room(&self, pc: u64) {
-        let has_room = self.blocks.room() > 1
-            && self.exits.room() > MAX_EXITS
-            && self.records.room() > block::MAX_RECORDS
-            && self.entries.room() > 1;
-        if !has_room {
-            self.full(pc);
-        }
-    }
-
     /// How the next block is built.
-    fn config(&self, once: bool) -> Config {
+    fn config(&self, number: u32, once: bool) -> Config {
         let mut config = CONFIG;
-        config.offsets.count += 8 * (self.blocks.len() as u32 & 7);
+        config.offsets.count += 8 * (number & 7);
         config.watched = core::ptr::from_ref(&pages::WATCHED) as usize as u32;
         config.counter = counts::next();
         config.watches = self.watches;
@@ -192,14 +209,11 @@ impl Cache {
         config
     }
 
-    /// Keeps a block's records and exits; the number of the first record.
-    fn note_parts(&mut self, built: &block::Block, number: u32, once: bool) -> u32 {
-        let records = self.records.len() as u32;
-        for &record in built.records.iter().take(built.record_count) {
-            self.records.push(record);
-        }
-        for exit in built.exits.iter().take(built.exit_count.min(MAX_EXITS)) {
-            self.exits.push(Exit {
+    /// Keeps a block's exits under their numbers.
+    fn note_exits(&mut self, built: &block::Block, number: u32, first: u32, once: bool) {
+        let exits = built.exits.iter().take(built.exit_count.min(MAX_EXITS));
+        for (at, exit) in exits.enumerate() {
+            *self.exits.get(first as usize + at) = Exit {
                 target: exit.target,
                 patch: if once { 0 } else { exit.patch },
                 stub: exit.stub,
@@ -207,10 +221,9 @@ impl Cache {
                 direct: false,
                 block: number,
                 next: NONE,
-                linked: false,
-            });
+                to: NONE,
+            };
         }
-        records
     }
 
     /// Translates the block at `pc`. `via` asks for an entry in front of it;
@@ -228,18 +241,21 @@ impl Cache {
         if !pages.readable(pc) {
             return None;
         }
-        self.need_room(pc);
-        let at = self.area(pc);
-        let Some(Some(mut area)) = self.areas.get(at).copied() else {
-            return None;
+        let at = self.section(pages, pc);
+        let mut section = *self.sections.get(at);
+        let Some((number, first_exit)) = self.next_numbers(at) else {
+            self.full(pc);
         };
-        let mut hot = code(area.hot, 0x4000);
-        let mut cold = code(area.cold, 0x4000);
-        let mut config = self.config(once);
-        let first_exit = self.exits.len() as u32;
+        if self.entries.room() == 0 && self.free_entry == NONE {
+            self.full(pc);
+        }
+        let mut hot = code(section.hot, 0x4000);
+        let mut cold = code(section.cold, 0x4000);
+        let mut config = self.config(number, once);
         let side = self
             .side_of(exit)
             .filter(|side| reaches(side.branch + 4, hot.here()));
+        let miss = via.map_or(0, |via| self.miss(section.hot, via.number()));
         let mut reader = Reader {
             live: &mut self.live,
             pages,
@@ -247,7 +263,7 @@ impl Cache {
         let mut entry = None;
         if let Some(via) = via {
             let at = hot.here();
-            let patch = emit_entry(&mut hot, &OFFSETS, via, pc, area.miss(via.number()));
+            let patch = emit_entry(&mut hot, &OFFSETS, via, pc, miss);
             entry = Some((via, at, patch));
         }
         let correction = hot.here();
@@ -259,7 +275,7 @@ impl Cache {
         if compared && let Some(limit) = ahead::first_store(pages, pc, built.insns) {
             // What the store changes may be what comes next.
             config.limit = limit;
-            (hot, cold) = (code(area.hot, 0x4000), code(area.cold, 0x4000));
+            (hot, cold) = (code(section.hot, 0x4000), code(section.cold, 0x4000));
             entry = None;
             let mut reader = Reader {
                 live: &mut self.live,
@@ -285,24 +301,23 @@ impl Cache {
             }
             check!(!cold.overflowed(), "a block at {pc:#x} is too large");
         }
-        let number = self.blocks.len() as u32;
-        let records = self.note_parts(&built, number, once);
-        area.hot = hot.here();
-        area.cold = cold.here();
-        let host_end = hot.here();
-        if let Some(place) = self.areas.get_mut(at) {
-            *place = Some(area);
+        let records = cold.here();
+        for record in built.records.iter().take(built.record_count) {
+            cold.put(&[record.guest, record.host]);
         }
-        self.blocks.push(Block {
+        check!(!cold.overflowed(), "a block at {pc:#x} is too large");
+        self.note_exits(&built, number, first_exit, once);
+        section.hot = hot.here();
+        section.cold = cold.here();
+        // Filling it has given numbers to the block only.
+        let place = self.sections.get(at);
+        (place.hot, place.cold) = (section.hot, section.cold);
+        let block = Block {
             pc,
             body: built.body,
-            host_end,
+            host_end: section.hot,
             syscall: built.syscall,
-            first_entry: NONE,
-            incoming: NONE,
             first_exit,
-            page_next: [NONE; 2],
-            listed: [false; 2],
             guest_len: built.guest_len,
             records,
             record_count: built.record_count as u16,
@@ -313,7 +328,9 @@ impl Cache {
             valid: true,
             unsupported: built.end == End::Unsupported,
             compared,
-        });
+            ..Block::NONE
+        };
+        self.note_block(number, block, built.exit_count.min(MAX_EXITS));
         if side.is_some() && !compared {
             self.link_directly(exit, number, correction);
         }
@@ -398,36 +415,15 @@ impl Cache {
         })
     }
 
-    /// The block whose body (entries excluded) holds a host address.
-    pub fn block_at(&mut self, host: u64) -> Option<u32> {
-        // Blocks of an area are in address order; which they are is noted when it is first asked for.
-        for number in self.ordered..self.blocks.len() {
-            let body = self.blocks.get(number).body;
-            let area = self.area_of(body);
-            if let Some(order) = self.order.get_mut(area) {
-                if order.capacity() == 0 {
-                    order.init(MAX_BLOCKS);
-                }
-                order.push(number as u32);
-            }
-        }
-        self.ordered = self.blocks.len();
-        let order = self.order.get(self.area_of(host))?.slice();
-        let blocks = self.blocks.slice();
-        let after = order.partition_point(|&number| {
-            blocks
-                .get(number as usize)
-                .is_some_and(|block| block.body <= host)
-        });
-        let number = *order.get(after.checked_sub(1)?)?;
-        (host < blocks.get(number as usize)?.host_end).then_some(number)
-    }
-
     pub fn records(&self, block: &Block) -> &[Record] {
-        let from = block.records as usize;
-        self.records
-            .slice()
-            .get(from..from + usize::from(block.record_count))
-            .unwrap_or(&[])
+        let (at, count) = (
+            block.records as *const Record,
+            usize::from(block.record_count),
+        );
+        // SAFETY: `translate` wrote as many there, two bytes each; they stay as long as the block.
+        unsafe { core::slice::from_raw_parts(at, count) }
     }
 }
+
+const _: () =
+    assert!(core::mem::size_of::<Record>() == 2 && core::mem::offset_of!(Record, guest) == 0);

@@ -20,6 +20,7 @@ extern "C" fn rt_child(context: *mut Context) {
         memory_locks::forget();
     }
     prepare(context, slot);
+    engine::lock().cache.begins(context, context.start[0] != 0);
     if context.start[1] != 0 {
         signal_calls::clear_handlers(context);
     }

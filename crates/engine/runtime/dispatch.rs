@@ -43,7 +43,10 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             let Engine { cache, pages, .. } = &mut *engine;
             context.pc = context.target;
             match cache.step_over(pages, context.target) {
-                Some(block) => context.resume = cache.blocks.get(block as usize).body,
+                Some(block) => {
+                    cache.enters(context);
+                    context.resume = cache.blocks.get(block as usize).body;
+                }
                 None => native(context, context.target),
             }
         }
@@ -163,6 +166,7 @@ fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, e
     if let Some(via) = via {
         cache.publish(block, via);
     }
+    cache.enters(context);
     context.resume = cache.blocks.get(block as usize).body;
 }
 
@@ -200,7 +204,9 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     engine.pages.init();
     signal_calls::init(context);
     cache_file::start(&mut engine, context, args.cache_fd, args.cache_effort);
-    engine.cache.watch(args.watches, args.pc);
+    engine.cache.begins(context, true);
+    let Engine { cache, pages, .. } = &mut *engine;
+    cache.watch(pages, args.watches, args.pc);
     context.regs = args.regs;
     context.regs[4] = args.sp;
     context.rflags = args.rflags;

@@ -1,5 +1,4 @@
-//! The engine's own memory in the program's address space: handed out, never given back, and out of the
-//! program's reach.
+//! The engine's own memory in the program's address space, out of the program's reach.
 
 use crate::check;
 use crate::layout::{ARENA_BASE, RUNTIME_BASE, TABLES_END, TOTALS_BASE};
@@ -39,6 +38,12 @@ pub fn reserve(bytes: u64) -> u64 {
         );
     }
     crate::report::fail(format_args!("no address space for the virtual PMU"))
+}
+
+/// Takes memory back that [`reserve`] gave, and that nothing refers to any more. (Its addresses are not used again.)
+pub fn give_back(at: u64, bytes: u64) {
+    // SAFETY: the caller's to give back.
+    unsafe { sys::call(nr::MUNMAP, [at, (bytes + 0xfff) & !0xfff, 0, 0, 0, 0]) };
 }
 
 /// Code area `number` lies at `base` from now on; those behind it are gone.

@@ -11,6 +11,7 @@ mod change;
 mod compare;
 mod maps;
 mod open;
+mod strike;
 
 use maps::Maps;
 

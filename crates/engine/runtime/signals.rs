@@ -7,7 +7,7 @@
 //! Faults map back to the instruction that caused them.
 
 use crate::action::{self, Action, OPEN, SA_RESETHAND, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
-use crate::cache::Cache;
+use crate::cache::{self, Cache};
 use crate::engine::{self, Engine};
 use crate::entry::{self, address};
 use crate::frames::{self, Info, Ucontext};
@@ -50,11 +50,13 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
     // A call that was under way and is made again: the kernel left its mark.
     let again = in_code(rip) && frame.rcx() == rip + 2;
     match locate(context, frame, fault) {
-        Found::Program if code_writes::is_message(signal, info) => {
+        Found::Program if code_writes::is_message(signal, info) || is_call(signal, info) => {
             if again {
                 locate::uncount(context, rip);
             }
-            code_writes::take_message(info);
+            if !is_call(signal, info) {
+                code_writes::take_message(info);
+            }
             context.target = frame.rip;
             frame.rip = address(entry::rt_goto);
         }
@@ -79,6 +81,11 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             frame.mask |= queued(signal);
         }
     }
+}
+
+/// Whether a signal is the runtime's own, to a thread that is to come here: see `cache::threads`.
+fn is_call(signal: u32, info: &Info) -> bool {
+    signal == SIGILL && info.code == cache::CALL
 }
 
 /// A write of the runtime's for the program met a watched page: it is open now.

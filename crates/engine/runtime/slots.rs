@@ -164,10 +164,14 @@ fields! {
     atomic log_len: AtomicU32;
     atomic log_more: AtomicU32;
     atomic told: AtomicU32;
+    atomic epoch: AtomicU64;
     atomic unborn: AtomicU32;
     plain tid: u32;
     plain pid: u32;
     plain space: u32;
+    plain stack: u64;
+    plain exit_id: u32;
+    plain regs: [u64; 16];
     plain translated: u64;
     plain cached: u64;
 }

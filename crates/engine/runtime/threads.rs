@@ -135,6 +135,7 @@ impl Call {
 /// A thread is about to end: its stack can be taken once it is gone. (That of a process which shares
 /// its parent's memory is the parent's to give away.)
 pub fn leave(context: &Context) {
+    engine::lock().cache.ends(slots::slot_of(context));
     if context.leader != slots::slot_of(context) {
         let mut engine = engine::lock();
         engine.stacks.leave(context.stack, context.pid, context.tid);
@@ -186,6 +187,7 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         }
         if result < 0 || call.has(CLONE_VFORK) {
             // There is no child, or it has its own image now, or is gone.
+            engine.cache.ends(slot);
             engine.stacks.give_back(child.stack);
         } else if !call.has(CLONE_THREAD) {
             let process = result as u32;

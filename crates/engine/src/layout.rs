@@ -111,8 +111,8 @@ pub struct Header {
     pub events_open: AtomicU32,
     /// Device and inode of the totals file: by these an event's descriptor is known.
     pub events_file: [AtomicU64; 2],
-    /// Bytes that a code area uses of either half, for tests; 0: all it has.
-    pub area_limit: u64,
+    /// Bytes that translated code may take in a process; 0: as many as by default.
+    pub code_cache: u64,
     /// The launcher is about to end and follows nobody any more.
     pub closed: AtomicU32,
     /// With [`option::CLOCK`]: how often a process's clock had to be set on after the real one.
@@ -350,6 +350,8 @@ pub struct Context {
     pub told: AtomicU32,
     /// Not 0 while the thread that makes this one has not noted its numbers: the slot is not given back before.
     pub unborn: AtomicU32,
+    /// What had been retired of translated code when the thread went on in it the last time.
+    pub epoch: AtomicU64,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

@@ -23,8 +23,8 @@ pub mod piece {
     pub const BLOCKS: usize = 0;
     /// Direct exits.
     pub const EXITS: usize = 1;
-    /// Records for faults.
-    pub const RECORDS: usize = 2;
+    /// Which blocks and exits are of which area.
+    pub const CHUNKS: usize = 2;
     /// For each block its image's number plus one, `u16`.
     pub const OWNERS: usize = 3;
     /// [`super::Image`]s.

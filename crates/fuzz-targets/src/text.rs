@@ -146,7 +146,7 @@ pub(crate) fn proc_text(data: &[u8]) {
 /// The text of `perf script -F ip,brstack`.
 pub(crate) fn branch_text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    if let Ok(analysis) = truecount_sample::blocks::analyze_text(&text) {
+    if let Ok(analysis) = truecount_sample::blocks::analyze_text(&text, None) {
         crate::binary::look_at(&analysis);
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::{Loss, ProfileError};
 use crate::event::{Events, Layout};
 use crate::metadata::{Metadata, Unit};
-use crate::pages::{Container, split};
+use crate::pages::{Container, HEADER, begin, split};
 use crate::strings::{Index, StringTable};
 use std::fs::File;
 use std::io::Read;
@@ -96,6 +96,21 @@ pub fn find(path: &Path) -> Result<Vec<PathBuf>, ProfileError> {
     Ok(found)
 }
 
+/// Reads a pipe or a device to its end, once it has begun as a profile does: not everything ends.
+fn stream(from: &mut impl Read, path: &Path) -> Result<Vec<u8>, ProfileError> {
+    let io = |source| ProfileError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    from.take(HEADER as u64)
+        .read_to_end(&mut bytes)
+        .map_err(io)?;
+    begin(&bytes, path)?;
+    from.read_to_end(&mut bytes).map_err(io)?;
+    Ok(bytes)
+}
+
 impl Profile {
     /// Opens the profile that `path` means (see [`resolve`]); `-` is standard input.
     ///
@@ -106,14 +121,9 @@ impl Profile {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ProfileError> {
         let given = path.as_ref();
         if given == Path::new("-") {
-            let mut bytes = Vec::new();
-            std::io::stdin()
-                .read_to_end(&mut bytes)
-                .map_err(|source| ProfileError::Io {
-                    path: "<stdin>".into(),
-                    source,
-                })?;
-            return Self::from_bytes(bytes, "<stdin>");
+            let path = PathBuf::from("<stdin>");
+            let bytes = stream(&mut std::io::stdin().lock(), &path)?;
+            return Self::build(path, Backing::Owned(bytes));
         }
         let path = resolve(given)?;
         let io = |source| ProfileError::Io {
@@ -128,9 +138,7 @@ impl Profile {
             let map = unsafe { memmap2::MmapOptions::new().populate().map(&file) }.map_err(io)?;
             Backing::Mapped(map)
         } else {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map_err(io)?;
-            Backing::Owned(bytes)
+            Backing::Owned(stream(&mut file, &path)?)
         };
         Self::build(path, backing)
     }

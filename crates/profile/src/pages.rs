@@ -108,12 +108,8 @@ fn show(bytes: &[u8]) -> String {
     }
 }
 
-/// Takes the file apart; what is lost is appended to `losses`.
-pub(crate) fn split(
-    bytes: &[u8],
-    path: &Path,
-    losses: &mut Vec<Loss>,
-) -> Result<Container, ProfileError> {
+/// The version that the first [`HEADER`] bytes of a file tell: the magic, then the number.
+pub(crate) fn begin(bytes: &[u8], path: &Path) -> Result<u32, ProfileError> {
     let magic = bytes.get(..4).unwrap_or(bytes);
     if magic != b"MMPD" {
         return Err(ProfileError::Format {
@@ -132,20 +128,25 @@ pub(crate) fn split(
         });
     };
     match version {
-        8 | 9 => {}
-        0..8 => {
-            return Err(ProfileError::TooOld {
-                path: path.to_owned(),
-                version,
-            });
-        }
-        _ => {
-            return Err(ProfileError::TooNew {
-                path: path.to_owned(),
-                version,
-            });
-        }
+        8 | 9 => Ok(version),
+        0..8 => Err(ProfileError::TooOld {
+            path: path.to_owned(),
+            version,
+        }),
+        _ => Err(ProfileError::TooNew {
+            path: path.to_owned(),
+            version,
+        }),
     }
+}
+
+/// Takes the file apart; what is lost is appended to `losses`.
+pub(crate) fn split(
+    bytes: &[u8],
+    path: &Path,
+    losses: &mut Vec<Loss>,
+) -> Result<Container, ProfileError> {
+    let version = begin(bytes, path)?;
     let mut container = Container {
         version,
         events: Stream::default(),

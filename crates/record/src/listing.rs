@@ -121,10 +121,20 @@ struct SourceText(std::collections::HashMap<String, Vec<String>>);
 impl SourceText {
     fn line(&mut self, path: &str, line: u32) -> String {
         let lines = self.0.entry(path.to_owned()).or_insert_with(|| {
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            text.lines().map(|l| l.trim_end().to_owned()).collect()
+            source_text(path)
+                .lines()
+                .map(|l| l.trim_end().to_owned())
+                .collect()
         });
         let at = (line as usize).checked_sub(1);
         at.and_then(|i| lines.get(i)).cloned().unwrap_or_default()
     }
+}
+
+/// The text of a source file, whose name a program tells: it may be anything. Empty where it is none.
+fn source_text(path: &str) -> String {
+    const LARGEST: u64 = 64 << 20;
+    let regular = std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
+    let text = regular.then(|| std::fs::read(path).unwrap_or_default());
+    String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
 }

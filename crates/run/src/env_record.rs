@@ -278,8 +278,11 @@ pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
 /// `path (hash of the file)` of the loader that the ELF file asks for.
 fn loader(program: &Path) -> Option<String> {
     let interpreter = interpreter(program)?;
-    let hash = fs::read(&interpreter).map_or_else(
-        |_| "unreadable".to_owned(),
+    // The name is the program's: it may be anything.
+    let regular = fs::metadata(&interpreter).is_ok_and(|file| file.is_file());
+    let bytes = regular.then(|| fs::read(&interpreter).ok()).flatten();
+    let hash = bytes.map_or_else(
+        || "unreadable".to_owned(),
         |bytes| format!("{:016x}", fnv1a(bytes)),
     );
     Some(format!("{interpreter} ({hash})"))

@@ -127,12 +127,7 @@ impl Symbols {
             path: binary.display().to_string(),
             what,
         };
-        let elf = match Elf::open(binary) {
-            Ok(Some(elf)) => elf,
-            Ok(None) => return Err(refuse("it is no 64-bit ELF program".to_owned())),
-            Err(Error::Io { source, .. }) => return Err(refuse(source.to_string())),
-            Err(error) => return Err(error),
-        };
+        let elf = self::binary(binary)?;
         let id = elf.build_id();
         let known = |file: &&MappedFile| !id.is_empty() && !file.build_id.is_empty();
         let real = || files.iter().filter(|file| file.is_file());
@@ -209,6 +204,23 @@ impl Symbols {
             Err(_) => return Location::default(),
         };
         look_up(&self.symbolizer, &path, offset)
+    }
+}
+
+/// The program that [`SearchPath::binary`] names.
+///
+/// # Errors
+/// [`Error::Binary`]: it cannot be read, or is not a program.
+pub fn binary(path: &Path) -> Result<Elf, Error> {
+    let refuse = |what: String| Error::Binary {
+        path: path.display().to_string(),
+        what,
+    };
+    match Elf::open(path) {
+        Ok(Some(elf)) => Ok(elf),
+        Ok(None) => Err(refuse("it is not a 64-bit ELF program".to_owned())),
+        Err(Error::Io { source, .. }) => Err(refuse(source.to_string())),
+        Err(error) => Err(error),
     }
 }
 

@@ -162,7 +162,7 @@ fn every_rule_of_cleaning_counts_what_it_drops() {
         (0x1110, 0x1200, "P", 6),     // block 1100..1110, a forward branch …
         (0x1110, 0x1200, "P", 11),    // … that cannot be taken twice in a row
     ];
-    let a = blocks::analyze_text(&line(&stack)).unwrap();
+    let a = blocks::analyze_text(&line(&stack), None).unwrap();
     let c = a.cleaning;
     assert_eq!(c.entries, 12);
     assert_eq!(c.duplicated_top, 1);
@@ -204,7 +204,7 @@ fn a_loop_has_its_trip_count_and_its_cycles() {
         entries.extend([(0x1030, 0x1020, "P", 9); 4]);
         entries.push((0x1050, 0x1000, "P", 12));
     }
-    let a = blocks::analyze_text(&line(&entries)).unwrap();
+    let a = blocks::analyze_text(&line(&entries), None).unwrap();
     let l = a.loops.iter().find(|l| l.header == 0x1020).unwrap();
     assert_eq!(l.back_edge, 0x1030);
     // Three whole iterations lie between the four arrivals of each time.

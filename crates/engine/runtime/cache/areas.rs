@@ -2,10 +2,10 @@
 //! hot code from the bottom, cold stubs and literals from the middle.
 
 use super::Cache;
+use crate::block::NONE;
 use crate::check;
 use crate::entry::{self, address};
 use crate::own_memory::{self, AREA, MAX_AREAS};
-use crate::slots;
 use crate::sys;
 use crate::syscall_table as nr;
 use crate::xlate::emit::Buffer;
@@ -13,12 +13,14 @@ use crate::xlate::entry::Via;
 
 pub(super) const HOT: u64 = 160 << 20;
 
-/// One code area. `hot` and `cold` are the next free addresses.
+/// One code area.
 #[derive(Clone, Copy)]
 pub(super) struct Area {
     pub(super) base: u64,
-    pub(super) hot: u64,
-    pub(super) cold: u64,
+    /// The section that is being filled; [`NONE`]: there is none.
+    pub(super) current: u32,
+    /// Its sections, by place.
+    pub(super) sections: [u32; Area::SECTIONS],
 }
 
 /// Where a table leads that has nothing: the runtime.
@@ -33,21 +35,8 @@ pub(super) fn default_entry(way: usize) -> u64 {
 }
 
 impl Cache {
-    /// The area that serves code at `pc`: within reach, with room.
-    pub(super) fn area(&mut self, pc: u64) -> usize {
-        for at in 0..self.area_count {
-            if let Some(Some(area)) = self.areas.get(at)
-                && pc.wrapping_sub(area.base).wrapping_add(0x7000_0000) < 0xd000_0000
-                && area.hot + ROOM < area.hot_end()
-                && area.has_room()
-            {
-                return at;
-            }
-        }
-        self.new_area(pc)
-    }
-
-    fn new_area(&mut self, pc: u64) -> usize {
+    /// Maps an area within reach of code at `pc`.
+    pub(super) fn new_area(&mut self, pc: u64) -> usize {
         let around = pc & !0xfff_ffff;
         let low = if pc < 0x6000_0000 { 0x6000_0000 } else { 0 };
         let near = [-4i64, -5, -3, -6, -2, 4, 5, 3, 6, 2]
@@ -63,30 +52,20 @@ impl Cache {
             if !self.map_area(at) {
                 continue;
             }
-            let area = Area {
-                base: at,
-                hot: at,
-                cold: at + HOT + MISSES,
-            };
             // One far jump a way, for entries that nobody meant.
             let mut misses = code(at + HOT, MISSES as usize);
             for way in 0..Via::COUNT {
                 far(&mut misses, default_entry(way));
-            }
-            if let Some(place) = self.areas.get_mut(number) {
-                *place = Some(area);
             }
             return number;
         }
         self.full(pc)
     }
 
-    /// The end of a run whose code does not fit: nothing is taken out within a run.
+    /// The end of a run whose code does not fit.
     pub(super) fn full(&self, pc: u64) -> ! {
         crate::report::fail(format_args!(
-            "the code cache is full: {} blocks of code translated in this process, {} areas; \
-             the virtual PMU does not empty it within a run (program at {pc:#x})",
-            self.blocks.len(),
+            "the code cache is full: no place for the code at {pc:#x} in its {} areas",
             self.area_count
         ))
     }
@@ -106,13 +85,13 @@ impl Cache {
             return false;
         }
         let number = self.area_count;
-        if let Some(place) = self.areas.get_mut(number) {
-            *place = Some(Area {
-                base: at,
-                hot: at,
-                cold: at + HOT,
-            });
-        }
+        let area = Area {
+            base: at,
+            current: NONE,
+            sections: [NONE; Area::SECTIONS],
+        };
+        self.areas.claim(number);
+        self.areas.push(area);
         self.area_count += 1;
         own_memory::note_area(number, at);
         true
@@ -120,65 +99,45 @@ impl Cache {
 
     /// Gives all areas back: nothing runs in them yet.
     pub(super) fn drop_areas(&mut self) {
-        for area in &mut self.areas {
-            if let Some(area) = area.take() {
-                // SAFETY: ours, and unused.
-                unsafe { sys::call(nr::MUNMAP, [area.base, AREA, 0, 0, 0, 0]) };
-            }
+        for area in self.areas.slice() {
+            // SAFETY: ours, and unused.
+            unsafe { sys::call(nr::MUNMAP, [area.base, AREA, 0, 0, 0, 0]) };
         }
+        self.areas.claim(0);
+        self.sections.claim(0);
         self.area_count = 0;
         own_memory::forget_areas();
     }
 
-    /// `jmp [rip+0]` with the address behind it, in the area of `from`.
+    /// `jmp [rip+0]` with the address behind it, in the section of `from`.
     pub(super) fn far_jump(&mut self, from: u64, to: u64) -> u64 {
-        for area in self.areas.iter_mut().flatten() {
-            if from.wrapping_sub(area.base) < AREA {
-                check!(
-                    area.cold + 32 <= area.cold_end(),
-                    "the code cache is full: no room to lead {from:#x} on"
-                );
-                let mut cold = code(area.cold, 32);
-                let here = cold.here();
-                far(&mut cold, to);
-                area.cold = cold.here();
-                return here;
-            }
-        }
-        to
+        let Some(section) = self.section_of(from) else {
+            return to;
+        };
+        let section = self.sections.get(section);
+        check!(
+            section.cold + 32 <= section.cold_end(),
+            "the code cache is full: no room to lead {from:#x} on"
+        );
+        let mut cold = code(section.cold, 32);
+        let here = cold.here();
+        far(&mut cold, to);
+        section.cold = cold.here();
+        here
     }
 
-    pub(super) fn area_of(&self, host: u64) -> usize {
-        self.areas
-            .iter()
-            .position(|a| a.is_some_and(|a| host.wrapping_sub(a.base) < AREA))
-            .unwrap_or(0)
-    }
-}
-
-/// Bytes that a translation may need of either half.
-const ROOM: u64 = 0x8000;
-
-/// What a half is used of.
-fn limit() -> u64 {
-    match slots::header().area_limit {
-        0 => u64::MAX,
-        bytes => bytes,
+    pub(super) fn area_of(&self, host: u64) -> Option<usize> {
+        let areas = self.areas.slice().iter();
+        areas
+            .take(self.area_count)
+            .position(|area| host.wrapping_sub(area.base) < AREA)
     }
 }
 
 impl Area {
-    fn hot_end(&self) -> u64 {
-        self.base + limit().min(HOT)
-    }
-    fn cold_end(&self) -> u64 {
-        self.base + HOT + limit().min(AREA - HOT)
-    }
-    /// Room in the cold half for a translation, or for anything smaller with some left over: what
-    /// must be written (`far_jump`, to take a block out) finds place in the rest.
-    pub(super) fn has_room(&self) -> bool {
-        self.cold + ROOM < self.cold_end()
-    }
+    /// Sections that an area can have.
+    pub(super) const SECTIONS: usize = 32;
+
     /// Where an entry of a way goes whose target differs, for the first of its bucket.
     pub(super) fn miss(&self, way: usize) -> u64 {
         self.base + HOT + way as u64 * FAR
@@ -194,7 +153,7 @@ fn far(code: &mut Buffer<'_>, to: u64) {
 /// Bytes of a far jump.
 const FAR: u64 = 14;
 /// Bytes of the far jumps at the start of the cold part.
-const MISSES: u64 = 256;
+pub(super) const MISSES: u64 = 256;
 const _: () = assert!(FAR * Via::COUNT as u64 <= MISSES);
 
 /// A buffer over code memory.

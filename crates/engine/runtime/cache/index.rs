@@ -32,7 +32,10 @@ impl Cache {
     pub(super) fn insert(&mut self, pc: u64, number: u32) {
         if (self.hash_used + 1) * 2 > 1 << self.hash_bits {
             let (old, old_bits) = (self.hash, self.hash_bits);
-            self.hash_bits += 1;
+            // Larger only if it is full of blocks, not of tombstones.
+            let is_block = |at: &usize| !matches!(self.slot(*at), 0 | NONE);
+            let blocks = (0..1usize << old_bits).filter(is_block).count();
+            self.hash_bits += u32::from(blocks * 4 > 1 << old_bits);
             self.hash = own_memory::reserve(4 << self.hash_bits) as *mut u32;
             self.hash_used = 0;
             for at in 0..1usize << old_bits {
@@ -43,6 +46,7 @@ impl Cache {
                     self.insert(pc, entry - 1);
                 }
             }
+            own_memory::give_back(old as u64, 4 << old_bits);
         }
         let mask = (1usize << self.hash_bits) - 1;
         let mut at = hash_of(pc, self.hash_bits);
@@ -55,6 +59,15 @@ impl Cache {
     }
 
     pub(super) fn forget(&mut self, pc: u64) {
+        self.forget_where(pc, |_| true);
+    }
+
+    /// Forgets `pc`, if it is the address of this block.
+    pub(super) fn forget_number(&mut self, pc: u64, number: u32) {
+        self.forget_where(pc, |known| known == number);
+    }
+
+    fn forget_where(&mut self, pc: u64, which: impl Fn(u32) -> bool) {
         let mask = (1usize << self.hash_bits) - 1;
         let mut at = hash_of(pc, self.hash_bits);
         loop {
@@ -63,8 +76,10 @@ impl Cache {
                 return;
             }
             if entry != NONE && self.blocks.get(entry as usize - 1).pc == pc {
-                // SAFETY: masked. A tombstone.
-                unsafe { *self.hash.add(at & mask) = NONE };
+                if which(entry - 1) {
+                    // SAFETY: masked. A tombstone.
+                    unsafe { *self.hash.add(at & mask) = NONE };
+                }
                 return;
             }
             at += 1;

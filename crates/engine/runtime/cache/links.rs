@@ -19,22 +19,27 @@ impl Cache {
         let body = to.body;
         let exits = self.exits.get(exit as usize);
         let from = exits.patch;
-        if from == 0 || exits.linked {
+        if from == 0 || exits.to != NONE {
             return;
         }
         let owner = exits.block;
         if !self.blocks.get(owner as usize).valid {
             return;
         }
-        let area = self.areas.get(self.area_of(from)).copied().flatten();
-        if !reaches(from + 4, body) && area.is_none_or(|area| !area.has_room()) {
+        if !reaches(from + 4, body) && !self.has_room(from) {
             return; // the branch comes to the runtime again
         }
         self.redirect(from, body);
         let head = self.blocks.get(block as usize).incoming;
         let exits = self.exits.get(exit as usize);
-        (exits.next, exits.linked) = (head, true);
+        (exits.next, exits.to) = (head, block);
         self.blocks.get(block as usize).incoming = exit;
+    }
+
+    /// Whether there is room for a detour next to the code at `host`.
+    fn has_room(&mut self, host: u64) -> bool {
+        let section = self.section_of(host);
+        section.is_some_and(|section| self.sections.get(section).has_room())
     }
 
     /// The correcting branch of an exit that can still be linked.
@@ -44,7 +49,7 @@ impl Cache {
         }
         let exit = *self.exits.get(exit as usize);
         let side = exit.side?;
-        (!exit.linked && self.blocks.get(exit.block as usize).valid).then_some(side)
+        (exit.to == NONE && self.blocks.get(exit.block as usize).valid).then_some(side)
     }
 
     /// Sends an exit back to the runtime.
@@ -54,7 +59,7 @@ impl Cache {
             Some(side) if info.direct => patch(side.branch, side.cold),
             _ => patch(info.patch, info.stub),
         }
-        (info.linked, info.direct) = (false, false);
+        (info.to, info.direct) = (NONE, false);
     }
 
     /// Links an exit with a correction of its own to one that leads on to `block`.
@@ -62,14 +67,14 @@ impl Cache {
         let head = self.blocks.get(block as usize).incoming;
         let info = self.exits.get(exit as usize);
         let Some(side) = info.side else { return };
-        (info.next, info.linked, info.direct) = (head, true, true);
+        (info.next, info.to, info.direct) = (head, block, true);
         self.blocks.get(block as usize).incoming = exit;
         patch(side.branch, correction);
     }
 
     pub(super) fn add_entry(&mut self, block: u32, via: Via, at: u64, patch: u64) -> u32 {
         let next = self.blocks.get(block as usize).first_entry;
-        let number = self.entries.push(Entry {
+        let entry = Entry {
             at,
             patch,
             block,
@@ -77,7 +82,16 @@ impl Cache {
             chain: NONE,
             way: via.number() as u8,
             published: false,
-        }) as u32;
+        };
+        let number = if self.free_entry == NONE {
+            self.entries.push(entry) as u32
+        } else {
+            let number = self.free_entry;
+            let place = self.entries.get(number as usize);
+            self.free_entry = place.next;
+            *place = entry;
+            number
+        };
         self.blocks.get(block as usize).first_entry = number;
         number
     }
@@ -100,19 +114,22 @@ impl Cache {
             number = self.entries.get(number as usize).next;
         }
         if number == NONE {
-            let at = self.area_of(info.body);
-            let Some(Some(area)) = self.areas.get_mut(at) else {
+            let Some(section) = self.section_of(info.body) else {
                 return;
             };
-            if !area.has_room() || self.entries.room() == 0 {
+            let miss = self.miss(info.body, way);
+            if self.entries.room() == 0 && self.free_entry == NONE {
                 return; // the branch comes to the runtime again
             }
-            let mut cold = code(area.cold, 256);
+            let section = self.sections.get(section);
+            if !section.has_room() {
+                return;
+            }
+            let mut cold = code(section.cold, 256);
             let start = cold.here();
-            let miss = area.miss(way);
             let patch = emit_entry(&mut cold, &OFFSETS, via, info.pc, miss);
             cold.jmp(info.body);
-            area.cold = cold.here();
+            section.cold = cold.here();
             number = self.add_entry(block, via, start, patch);
         }
         let entry = *self.entries.get(number as usize);
@@ -134,8 +151,8 @@ impl Cache {
 
     /// Where an entry goes that is the last of its bucket.
     pub(super) fn miss(&self, host: u64, way: usize) -> u64 {
-        let area = self.areas.get(self.area_of(host)).copied().flatten();
-        area.map_or(0, |a| a.miss(way))
+        let area = self.area_of(host).and_then(|at| self.areas.slice().get(at));
+        area.map_or(0, |area| area.miss(way))
     }
 
     /// Patches a branch to go to `to`, through a longer one if need be.
@@ -170,6 +187,44 @@ impl Cache {
         while number != NONE {
             self.withdraw(number, (info.pc & 0xffff) as usize);
             number = self.entries.get(number as usize).next;
+        }
+    }
+
+    /// Takes the exits of withdrawn blocks (see `Block::gone`) out of the list that an exit is in, and leads them
+    /// to the runtime.
+    pub(super) fn strike_exit(&mut self, exit: u32) {
+        let to = self.exits.get(exit as usize).to;
+        if to == NONE {
+            return;
+        }
+        let mut at = core::mem::replace(&mut self.blocks.get(to as usize).incoming, NONE);
+        let mut last = NONE;
+        while at != NONE {
+            let info = *self.exits.get(at as usize);
+            if self.blocks.get(info.block as usize).gone {
+                self.unlink(at);
+                self.exits.get(at as usize).next = NONE;
+            } else {
+                match last {
+                    NONE => self.blocks.get(to as usize).incoming = at,
+                    last => self.exits.get(last as usize).next = at,
+                }
+                last = at;
+            }
+            at = info.next;
+        }
+        if last != NONE {
+            self.exits.get(last as usize).next = NONE;
+        }
+    }
+
+    /// A withdrawn block's entries can be used again.
+    pub(super) fn free_entries(&mut self, mut number: u32) {
+        while number != NONE {
+            let entry = self.entries.get(number as usize);
+            let next = core::mem::replace(&mut entry.next, self.free_entry);
+            self.free_entry = number;
+            number = next;
         }
     }
 

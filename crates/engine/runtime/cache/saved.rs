@@ -1,16 +1,15 @@
 //! The cache as it goes to disk and comes back: what other parts of `cache` keep
 //! private. All of it leaves the cache usable.
 
-use super::areas::{Area, HOT, default_entry};
+use super::areas::{HOT, default_entry};
 use super::kept::place;
 use super::links::{patch, set_table};
+use super::sections::{CHUNK_BLOCKS, CHUNK_EXITS, bound};
 use super::{Cache, Exit};
 use crate::block::{Block, NONE};
 use crate::own_memory::AREA;
-use crate::pages::Pages;
 use crate::snapshot::{AreaFacts, Facts, MAX_AREAS, Piece, Prefix, piece};
 use crate::table::Table;
-use crate::xlate::block::Record;
 use crate::xlate::entry::Via;
 use core::mem::size_of;
 
@@ -41,11 +40,21 @@ impl Cache {
                 .take(facts.area_count as usize)
                 .enumerate()
         };
+        // What comes stays, so it may only be a part of what the code cache can hold.
+        let code_bytes: u64 = (0..facts.area_count as usize)
+            .flat_map(|at| [code(at, 0), code(at, 1)])
+            .flatten()
+            .map(|piece| piece.bytes)
+            .sum();
+        if code_bytes > bound() / 2 {
+            return false;
+        }
         for (at, area) in areas() {
             let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else {
                 return false;
             };
             if hot.bytes > HOT - 0x10_0000 || cold.bytes > AREA - HOT - 0x10_0000 {
+                self.drop_areas();
                 return false;
             }
             if !self.map_area(area.base) {
@@ -55,9 +64,11 @@ impl Cache {
         }
         let tables = adopt_table(&mut self.blocks, fd, prefix.pieces[piece::BLOCKS])
             && adopt_table(&mut self.exits, fd, prefix.pieces[piece::EXITS])
-            && adopt_table(&mut self.records, fd, prefix.pieces[piece::RECORDS])
+            && adopt_table(&mut self.chunks, fd, prefix.pieces[piece::CHUNKS])
             && adopt_table(&mut self.entries, fd, prefix.pieces[piece::ENTRIES])
             && self.blocks.len() as u64 == facts.blocks
+            && self.blocks.len() == self.chunks.len() * CHUNK_BLOCKS
+            && self.exits.len() == self.chunks.len() * CHUNK_EXITS
             && areas().all(|(at, area)| {
                 let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else {
                     return false;
@@ -68,23 +79,18 @@ impl Cache {
         if !tables {
             self.blocks.claim(0);
             self.exits.claim(0);
-            self.records.claim(0);
+            self.chunks.claim(0);
             self.entries.claim(0);
             self.drop_areas();
             return false;
         }
-        for (at, area) in areas() {
+        for at in 0..self.area_count {
             let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else {
                 continue;
             };
-            if let Some(place) = self.areas.get_mut(at) {
-                *place = Some(Area {
-                    base: area.base,
-                    hot: area.base + hot.bytes,
-                    cold: area.base + HOT + cold.bytes,
-                });
-            }
+            self.keep_section(at, hot.bytes, cold.bytes);
         }
+        self.adopt_chunks();
         true
     }
 
@@ -119,17 +125,15 @@ impl Cache {
 
     /// Takes back the links of a block that leave the program addresses given:
     /// another process may have the one mapping and not the other.
-    pub fn keep_links_inside(&mut self, pages: &mut Pages, block: &Block, start: u64, end: u64) {
+    pub fn keep_links_inside(&mut self, block: &Block, start: u64, end: u64) {
         for number in block.first_exit..block.first_exit + u32::from(block.exit_count) {
             let exit: Exit = *self.exits.get(number as usize);
-            if !exit.linked || start <= exit.target && exit.target < end {
+            if exit.to == NONE || start <= exit.target && exit.target < end {
                 continue;
             }
             self.unlink(number);
             self.exits.get(number as usize).next = NONE;
-            let Some(to) = self.find(pages, exit.target) else {
-                continue;
-            };
+            let to = exit.to;
             let head = self.blocks.get(to as usize).incoming;
             if head == number {
                 self.blocks.get(to as usize).incoming = exit.next;
@@ -155,7 +159,8 @@ impl Cache {
                 bytes: (table.len() * size_of::<T>()) as u64,
             }
         }
-        if self.area_count > MAX_AREAS {
+        // What is full of holes is not worth it.
+        if self.area_count > MAX_AREAS || self.was_emptied() {
             return false;
         }
         let mut set = |at: usize, piece: Piece| {
@@ -165,15 +170,19 @@ impl Cache {
         };
         set(piece::BLOCKS, whole(&self.blocks));
         set(piece::EXITS, whole(&self.exits));
-        set(piece::RECORDS, whole::<Record>(&self.records));
+        set(piece::CHUNKS, whole(&self.chunks));
         set(piece::ENTRIES, whole(&self.entries));
-        for (at, area) in self.areas.iter().flatten().enumerate() {
+        for (at, area) in self.areas.slice().iter().enumerate() {
+            let (mut hot, mut cold) = (area.base, area.base + HOT);
+            for section in self.sections.slice().iter().filter(|s| s.area() == at) {
+                (hot, cold) = (hot.max(section.hot), cold.max(section.cold));
+            }
             let run = |from: u64, to: u64| Piece {
                 at: from,
                 bytes: to - from,
             };
-            set(piece::AREAS + 2 * at, run(area.base, area.hot));
-            set(piece::AREAS + 2 * at + 1, run(area.base + HOT, area.cold));
+            set(piece::AREAS + 2 * at, run(area.base, hot));
+            set(piece::AREAS + 2 * at + 1, run(area.base + HOT, cold));
             if let Some(place) = facts.areas.get_mut(at) {
                 *place = AreaFacts { base: area.base };
             }

@@ -162,7 +162,7 @@ fn prepare(store: &mut Store, engine: &mut Engine, request: &mut Request) -> boo
             plan.of_old[at] = plan.count as u16;
         }
     }
-    let owners = assign(store, cache, code_pages, plan);
+    let owners = assign(store, cache, plan);
     let index = index(cache, plan, &owners);
     if counts::per_block() {
         let Some(log) = describe(store, cache, plan, &owners) else {
@@ -233,7 +233,7 @@ fn add_mapped(
 }
 
 /// Gives each block its image; what has none is dropped.
-fn assign(store: &Store, cache: &mut Cache, code_pages: &mut Pages, plan: &mut Plan) -> Table<u16> {
+fn assign(store: &Store, cache: &mut Cache, plan: &mut Plan) -> Table<u16> {
     let count = cache.blocks.len();
     let mut owners = table::<u16>(count);
     let mut last = 0;
@@ -262,7 +262,7 @@ fn assign(store: &Store, cache: &mut Cache, code_pages: &mut Pages, plan: &mut P
             None => true,
         };
         if block.valid && inside && met && image != 0 && block.guest_len != 0 {
-            cache.keep_links_inside(code_pages, &block, mapped.start, mapped.end);
+            cache.keep_links_inside(&block, mapped.start, mapped.end);
             owners.push(image);
             plan.images[usize::from(image) - 1].blocks += 1;
         } else {

@@ -377,4 +377,11 @@ calls! {
     LSM_SET_SELF_ATTR = 460: Plain, Kernel;
     LSM_LIST_MODULES = 461: Plain, Kernel;
     MSEAL = 462: Memory, Kernel;
+    SETXATTRAT = 463: File, Kernel;
+    GETXATTRAT = 464: File, Kernel;
+    LISTXATTRAT = 465: File, Kernel;
+    REMOVEXATTRAT = 466: File, Kernel;
+    OPEN_TREE_ATTR = 467: File, Kernel;
+    FILE_GETATTR = 468: File, Kernel;
+    FILE_SETATTR = 469: File, Kernel;
 }

@@ -69,9 +69,9 @@ pub struct Options {
     /// For tests: how far that clock may be behind the real one, nanoseconds (0: 30 s).
     #[doc(hidden)]
     pub clock_behind: u64,
-    /// For tests of a full code cache: bytes used of each of its areas (0: all).
-    #[doc(hidden)]
-    pub area_limit: u64,
+    /// Bytes that translated code may take in each process (0: 512 MiB, which is plenty for all but compilers that
+    /// never stop); at that bound the oldest is taken out, and translated again where it is needed.
+    pub code_cache: u64,
     /// For tests of many threads and processes: how many there can be at the same time (0: all).
     #[doc(hidden)]
     pub slot_limit: u32,
@@ -109,11 +109,10 @@ impl Options {
         self.clock_behind = nanoseconds;
         self
     }
-    /// With `area_limit` set.
-    #[doc(hidden)]
+    /// With `code_cache` set.
     #[must_use]
-    pub fn area_limit(mut self, bytes: u64) -> Self {
-        self.area_limit = bytes;
+    pub fn code_cache(mut self, bytes: u64) -> Self {
+        self.code_cache = bytes;
         self
     }
     /// With `slot_limit` set.

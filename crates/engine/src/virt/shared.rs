@@ -100,7 +100,7 @@ impl Shared {
             );
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
-            (*h).area_limit = options.area_limit;
+            (*h).code_cache = options.code_cache;
             let blocks = options.per_block && plain;
             (*h).slot_limit = match options.slot_limit {
                 0 => MAX_SLOTS,

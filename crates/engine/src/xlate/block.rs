@@ -39,6 +39,7 @@ pub trait Source {
 }
 
 /// One copied instruction or one insertion of the translator's.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Program bytes (0: an insertion), and what happens here: see [`record`].

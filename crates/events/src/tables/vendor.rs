@@ -234,13 +234,16 @@ fn mapfile_rows(text: &str) -> Vec<Row> {
 }
 
 fn text(path: &Path) -> Result<String, VendorError> {
-    let size = std::fs::metadata(path)
-        .map_err(|e| error(path, e.to_string()))?
-        .len();
-    if size > LARGEST {
+    use std::io::Read as _;
+    // The bound is on what is read: a device has no size.
+    let mut text = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text))
+        .map_err(|e| error(path, e.to_string()))?;
+    if read as u64 > LARGEST {
         return Err(error(path, "larger than 64 MiB"));
     }
-    std::fs::read_to_string(path).map_err(|e| error(path, e.to_string()))
+    Ok(text)
 }
 
 /// The array of events of a file: the file itself, or `Events` of perfmon. Other JSON holds none.

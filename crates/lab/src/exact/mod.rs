@@ -27,8 +27,9 @@ use truecount_stats::Schedule;
 pub use order::Ordering;
 pub use speclock::{SpecLockMap, Status};
 pub use tally::{Bar, MIN_INTERRUPTS, Sample, Summed, Tally};
+pub use truecount_run::exactness::{Kind, Verdict};
 pub use truth::{Quantity, Target};
-pub use verdict::{Kind, Verdict, of_counter, of_loop};
+pub use verdict::{of_counter, of_loop};
 
 /// Lines of a histogram that are kept.
 pub const BARS: usize = 12;

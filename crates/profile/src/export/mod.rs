@@ -5,6 +5,7 @@
 //! viewer that knows only time shows one unit of another counter as one nanosecond; the unit's name
 //! goes along.
 
+mod callgrind;
 mod chrome;
 mod firefox;
 mod flame;
@@ -46,6 +47,8 @@ pub enum Format {
     Svg,
     /// A pprof profile (gzipped protobuf).
     Pprof,
+    /// Callgrind's profile format, for KCachegrind.
+    Callgrind,
     /// All events with their text, `truecount.profile/1`.
     Json,
 }
@@ -76,6 +79,7 @@ pub fn export(
         Format::Folded => Stacks::of_regions(profile).write_folded(0, out)?,
         Format::Svg => out.write_all(flame_graph(profile).as_bytes())?,
         Format::Pprof => Stacks::of_regions(profile).write_pprof(out)?,
+        Format::Callgrind => Stacks::of_regions(profile).write_callgrind(0, true, out)?,
         Format::Json => json::write(profile, out)?,
     }
     Ok(())

@@ -8,7 +8,7 @@ mod cache;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod engine;
 
-pub use cache::{clear as clear_cache, keep_translations};
+pub use cache::{bound_code, clear as clear_cache, keep_translations};
 
 use std::path::Path;
 

@@ -101,6 +101,37 @@ pub enum Refusal {
         "the branch stacks were filtered ({0}): between two entries other branches were taken, so neither blocks nor their time can be told; record with `-b` (any branch)"
     )]
     Filtered(String),
+    /// A program was named for a text, and no address of the text is in it.
+    #[error(
+        "no address of the text is one of the program: a position-independent program is loaded where the text does not say"
+    )]
+    NotThere,
+}
+
+/// The program that a text's addresses are of.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Its name and build id.
+    pub file: MappedFile,
+    /// Its loadable segments.
+    pub segments: Vec<truecount_elf::Segment>,
+}
+
+impl Program {
+    /// A block of addresses as one of offsets in the file.
+    fn place(&self, key: Key) -> Option<Key> {
+        let inside = |s: &&truecount_elf::Segment| {
+            let offset = |address: u64| address.checked_sub(s.address).filter(|at| *at < s.size);
+            s.executable && offset(key.start).is_some() && offset(key.end).is_some()
+        };
+        let segment = self.segments.iter().find(inside)?;
+        let offset = |address: u64| (address - segment.address).checked_add(segment.offset);
+        Some(Key {
+            place: FILES,
+            start: offset(key.start)?,
+            end: offset(key.end)?,
+        })
+    }
 }
 
 /// What a recording's branch stacks say.
@@ -215,11 +246,15 @@ pub fn analyze(recording: &Recording) -> Result<std::result::Result<Analysis, Re
     Ok(Ok(analysis))
 }
 
-/// Reads the text of `perf script -F ip,brstack` (with or without other fields): addresses only.
+/// Reads the text of `perf script -F ip,brstack` (with or without other fields): addresses only. They become places in
+/// `program` where it is the file of its own addresses, as one that is not position-independent is.
 ///
 /// # Errors
-/// [`Refusal::NoBranchStacks`] when no line has an entry.
-pub fn analyze_text(text: &str) -> std::result::Result<Analysis, Refusal> {
+/// [`Refusal::NoBranchStacks`] when no line has an entry, [`Refusal::NotThere`] when none is in the program.
+pub fn analyze_text(
+    text: &str,
+    program: Option<&Program>,
+) -> std::result::Result<Analysis, Refusal> {
     let mut tally = Tally::default();
     for line in text.lines() {
         let stack = text::stack(line);
@@ -233,8 +268,13 @@ pub fn analyze_text(text: &str) -> std::result::Result<Analysis, Refusal> {
     }
     tally.finish();
     let mut whole = Tally::default();
-    whole.absorb(tally, |key| key);
-    let mut analysis = report(&whole, Vec::new());
+    let placed = |key| program.and_then(|program| program.place(key));
+    whole.absorb(tally, |key| placed(key).unwrap_or(key));
+    let file = program.map(|program| program.file.clone());
+    let mut analysis = report(&whole, file.into_iter().collect());
+    if program.is_some() && analysis.blocks.iter().all(|block| block.file.is_none()) {
+        return Err(Refusal::NotThere);
+    }
     if analysis.cleaning.entries_with_cycles == 0 {
         analysis.no_cycles = Some("no entry of the text has cycles".to_owned());
     }

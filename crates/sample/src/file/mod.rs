@@ -82,11 +82,7 @@ impl Recording {
     /// [`Error`]: not readable, not a recording, or damaged where everything else depends on it.
     pub fn open(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
-            return Self::new(vec![Bytes::stream(
-                &mut std::io::stdin().lock(),
-                "-",
-                FileHeader::begins,
-            )?]);
+            return Self::from_stream(&mut std::io::stdin().lock(), "-");
         }
         if !path.is_dir() {
             return Self::new(vec![Bytes::open(path, FileHeader::begins)?]);
@@ -96,6 +92,14 @@ impl Recording {
             sources.push(Bytes::open(&file, |_| Ok(()))?);
         }
         Self::new(sources)
+    }
+
+    /// Reads a stream to its end, once it has begun as a recording does. `name` stands in messages.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_stream(from: &mut impl std::io::Read, name: &str) -> Result<Self> {
+        Self::new(vec![Bytes::stream(from, name, FileHeader::begins)?])
     }
 
     /// Reads a recording from memory.

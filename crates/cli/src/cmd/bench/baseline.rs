@@ -1,16 +1,15 @@
 //! A saved result to compare with.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::document::{Document, SCHEMA};
 use crate::failure::Failure;
-use truecount_run::env_record::Environment;
+use truecount_run::input;
 
 /// Reads a result of `--save` or `--json`.
 pub(super) fn read(path: &Path) -> Result<Document, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(1, format!("cannot read the baseline {shown}: {error}")))?;
     let wrong = |why: String| {
         Failure::new(
             1,
@@ -18,6 +17,10 @@ pub(super) fn read(path: &Path) -> Result<Document, Failure> {
         )
         .hint("make one by: truecount bench --save FILE …")
     };
+    let text = input::json(path).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => wrong(error.to_string()),
+        _ => Failure::new(1, format!("cannot read the baseline {shown}: {error}")),
+    })?;
     let value: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     match value.get("schema").and_then(|schema| schema.as_str()) {
@@ -26,15 +29,4 @@ pub(super) fn read(path: &Path) -> Result<Document, Failure> {
         None => return Err(wrong("it has no schema".to_owned())),
     }
     serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
-}
-
-/// One line on what differs between the records, if anything does.
-pub(super) fn note(baseline: &Document, environment: &Environment) -> Option<String> {
-    let differences = environment.differences(&baseline.environment);
-    (!differences.is_empty()).then(|| {
-        format!(
-            "The baseline was measured under other conditions: {}.",
-            differences.join("; ")
-        )
-    })
 }

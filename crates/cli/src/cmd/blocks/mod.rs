@@ -8,16 +8,18 @@ mod text;
 mod view;
 
 use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use truecount_sample::symbols::SearchPath;
-use truecount_sample::{Error, Recording, blocks};
+use truecount_sample::blocks::{Program, Refusal};
+use truecount_sample::spaces::MappedFile;
+use truecount_sample::symbols::{self, SearchPath};
+use truecount_sample::{Recording, blocks};
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, cannot_write};
-use crate::recording::{Wanted, unreadable};
+use crate::recording::{Given, given, unreadable};
 use crate::render::charts::Frame;
 use crate::render::waiting::watched;
 use view::View;
@@ -77,60 +79,48 @@ pub(crate) struct Args {
 }
 
 fn load<'a>(path: &'a Path, search: &SearchPath) -> Result<View<'a>, Failure> {
-    let cannot_read =
-        |e: std::io::Error| Failure::new(1, format!("cannot read {}: {e}", path.display()));
-    let opened = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin()
-            .lock()
-            .read_to_end(&mut bytes)
-            .map_err(cannot_read)?;
-        if is_text(&bytes) {
-            return from_text(path, &bytes, search);
-        }
-        Recording::from_bytes(bytes)
-    } else {
-        Recording::open(path)
-    };
-    let recording = match opened {
-        Ok(recording) => recording,
-        Err(Error::Magic { found }) => {
-            let bytes = std::fs::read(path).map_err(cannot_read)?;
-            if is_text(&bytes) {
-                return from_text(path, &bytes, search);
-            }
-            return Err(unreadable(
-                path,
-                &Error::Magic { found },
-                Wanted::BranchStacks,
-            ));
-        }
-        Err(error) => return Err(unreadable(path, &error, Wanted::BranchStacks)),
+    let recording = match given(path, text_holds_stacks)? {
+        Given::Recording(recording) => recording,
+        Given::Text(text) => return from_text(path, &text, search),
     };
     let share = || recording.passes() / Recording::PASSES;
     let what = format!("reading {}", path.display());
     let analysis = watched(&what, share, || blocks::analyze(&recording))
-        .map_err(|e| unreadable(path, &e, Wanted::BranchStacks))?
+        .map_err(|e| unreadable(path, &e))?
         .map_err(|refusal| Failure::new(1, format!("{}: {refusal}", path.display())))?;
-    Ok(View::new(path, analysis, Some(&recording), search.clone()))
+    View::new(path, analysis, Some(&recording), search.clone())
+}
+
+fn text_holds_stacks(head: &str) -> bool {
+    blocks::analyze_text(head, None).is_ok()
 }
 
 /// The text of `perf script`.
-fn from_text<'a>(path: &'a Path, bytes: &[u8], search: &SearchPath) -> Result<View<'a>, Failure> {
-    let analysis = blocks::analyze_text(&String::from_utf8_lossy(bytes)).map_err(|_| {
-        Failure::new(1, format!("{}: text without branch stacks", path.display()))
-            .hint("give a perf.data file, or the output of `perf script -F ip,brstack`")
-    })?;
-    Ok(View::new(path, analysis, None, search.clone()))
+fn from_text<'a>(path: &'a Path, text: &str, search: &SearchPath) -> Result<View<'a>, Failure> {
+    let program = search.binary.as_deref().map(program).transpose()?;
+    let analysis =
+        blocks::analyze_text(text, program.as_ref()).map_err(|refusal| match refusal {
+            Refusal::NotThere => {
+                let binary = search.binary.as_deref().unwrap_or(path).display();
+                Failure::new(1, format!("--binary {binary} cannot be used: {refusal}"))
+                    .hint("give the perf.data file itself")
+            }
+            _ => Failure::new(1, format!("{}: text without branch stacks", path.display()))
+                .hint("give a perf.data file, or the output of `perf script -F ip,brstack`"),
+        })?;
+    View::new(path, analysis, None, search.clone())
 }
 
-/// Whether bytes begin as text does.
-fn is_text(bytes: &[u8]) -> bool {
-    let head = bytes.get(..512).unwrap_or(bytes);
-    !head.is_empty()
-        && head
-            .iter()
-            .all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace())
+/// The program whose addresses a text has.
+fn program(binary: &Path) -> Result<Program, Failure> {
+    let elf = symbols::binary(binary).map_err(|e| Failure::new(1, e.to_string()))?;
+    Ok(Program {
+        file: MappedFile {
+            path: binary.display().to_string(),
+            build_id: elf.build_id().to_vec(),
+        },
+        segments: elf.segments().to_vec(),
+    })
 }
 
 /// Runs the subcommand.

@@ -9,7 +9,7 @@ use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::{Location, SearchPath, Symbols};
 
 use crate::failure::Failure;
-use crate::recording::parse_number;
+use crate::recording::{parse_number, unreadable};
 use truecount_model::number::grouped;
 use truecount_record::names::base_name;
 
@@ -31,19 +31,23 @@ impl<'a> View<'a> {
         analysis: Analysis,
         recording: Option<&Recording>,
         search: SearchPath,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
+        let mut symbols = Symbols::new(search);
+        symbols
+            .place_binary(&analysis.files)
+            .map_err(|e| unreadable(path, &e))?;
         let features = recording.map(Recording::features);
         let command = features
             .map(|f| f.command_line.join(" "))
             .filter(|c| !c.is_empty());
-        Self {
+        Ok(Self {
             path,
             analysis,
             cpu: features.and_then(|f| f.cpu_description.clone()),
             command,
             truncated: recording.is_some_and(Recording::is_truncated),
-            symbols: Symbols::new(search),
-        }
+            symbols,
+        })
     }
 
     pub(super) fn block(&self, at: usize) -> Option<&Block> {

@@ -9,8 +9,9 @@ use truecount_perf::{Event, EventAttr, Facts, OpenOptions, Target, linux};
 use truecount_lab::exact::Status as LockStatus;
 
 use truecount_lab::exact::profile::Profile;
-use truecount_model::Reason;
+use truecount_model::{Reason, SourceKind};
 use truecount_run::env_record::{Environment, aslr_is_on};
+use truecount_run::exactness::Verdicts;
 use truecount_run::source::{hardware_available, step_available, virtual_available};
 
 /// How it stands with one thing.
@@ -128,15 +129,12 @@ pub(super) fn all() -> Vec<Finding> {
 }
 
 fn processor(cpu: &probe::cpu::Cpu) -> Finding {
-    let name = cpu.brand.clone().unwrap_or_else(|| cpu.vendor.clone());
-    Finding::new(
-        "cpu",
-        Status::Info,
-        format!(
-            "{name} ({} family {:#x} model {:#x} stepping {})",
-            cpu.vendor, cpu.family, cpu.model, cpu.stepping
-        ),
-    )
+    let identity = cpu.identity();
+    let text = match &cpu.brand {
+        Some(name) => format!("{name} ({identity})"),
+        None => identity,
+    };
+    Finding::new("cpu", Status::Info, text)
 }
 
 fn virtualisation(cpu: &probe::cpu::Cpu, facts: &Facts) -> Finding {
@@ -279,12 +277,30 @@ fn irq_event(hardware: &Result<(), Reason>) -> Finding {
     let opened: Result<truecount::Counter, _> =
         truecount::Counter::open("instructions-minus-irqs:u");
     match opened {
-        Ok(_) => Finding::new(
+        Ok(_) => counted_difference(&name, Verdicts::of_this_machine()),
+        Err(error) => Finding::new("irq-event", Status::Missing, format!("{name}: {error}")),
+    }
+}
+
+/// The difference can be counted; whether it is exact is what `exactness` found.
+fn counted_difference(name: &str, known: &Verdicts) -> Finding {
+    const EVENT: &str = "instructions-minus-irqs:u";
+    let hardware = SourceKind::Hardware;
+    match known.deviation(EVENT, hardware, &Machine::this()) {
+        Some(kept) => Finding::new(
+            "irq-event",
+            Status::Limited,
+            format!(
+                "{name} counts, and {EVENT} is still not exact: {}",
+                kept.verdict.text
+            ),
+        )
+        .hint("truecount exactness -e instructions-minus-irqs:u"),
+        None => Finding::new(
             "irq-event",
             Status::Ok,
-            format!("{name} counts: instructions-minus-irqs:u is exact"),
+            format!("{name} counts, one for each instruction that interrupts add: {EVENT} works"),
         ),
-        Err(error) => Finding::new("irq-event", Status::Missing, format!("{name}: {error}")),
     }
 }
 

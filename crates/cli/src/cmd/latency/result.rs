@@ -1,5 +1,6 @@
 //! What a timed run gave, as it is printed, drawn, kept as JSON and read again for a comparison.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use truecount_sample::blocks::{Histogram, PrefetchWindow};
 use super::step::step;
 use crate::failure::Failure;
 use crate::render::cycles::histogram;
+use truecount_run::input;
 
 /// One interval, the stamps' own time subtracted.
 pub(super) struct Row {
@@ -177,8 +179,11 @@ impl Timed {
             Failure::new(1, format!("{}: {why}", path.display()))
                 .hint("make one with `truecount latency SYMBOL --json -o FILE -- CMD`")
         };
-        let bytes = std::fs::read(path).map_err(|e| failure(format!("cannot read it: {e}")))?;
-        let kept: Kept = serde_json::from_slice(&bytes)
+        let text = input::json(path).map_err(|e| match e.kind() {
+            ErrorKind::InvalidData => failure(format!("not the JSON of truecount latency: {e}")),
+            _ => failure(format!("cannot read it: {e}")),
+        })?;
+        let kept: Kept = serde_json::from_str(&text)
             .map_err(|e| failure(format!("not the JSON of truecount latency: {e}")))?;
         if kept.schema != "truecount.latency/1" || kept.source != "virtual" {
             return Err(failure("not the JSON of truecount latency".to_owned()));

@@ -55,6 +55,8 @@ enum To {
     Svg,
     /// pprof
     Pprof,
+    /// Callgrind's profile format (KCachegrind, callgrind_annotate)
+    Callgrind,
     /// Every event as JSON (schema truecount.profile/1)
     Json,
 }
@@ -68,6 +70,7 @@ impl To {
             Self::Folded => (Format::Folded, "folded"),
             Self::Svg => (Format::Svg, "svg"),
             Self::Pprof => (Format::Pprof, "pb.gz"),
+            Self::Callgrind => (Format::Callgrind, "callgrind"),
             Self::Json => (Format::Json, "json"),
         }
     }

@@ -10,6 +10,20 @@ use crate::error::{Error, ErrorKind};
 
 static OFF: OnceLock<bool> = OnceLock::new();
 
+static CODE_CACHE: OnceLock<u64> = OnceLock::new();
+
+/// How many bytes translated code may take in each process, for the whole process of truecount from here on; until then,
+/// as many as by default.
+pub fn bound_code(bytes: u64) {
+    let _ = CODE_CACHE.set(bytes);
+}
+
+/// See [`bound_code`]; 0: the default.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(super) fn code_bound() -> u64 {
+    CODE_CACHE.get().copied().unwrap_or(0)
+}
+
 /// Whether translations are kept and used, for the whole process from here on; until then, and with `false`, none are.
 pub fn keep_translations(keep: bool) {
     let _ = OFF.set(!keep);

@@ -53,7 +53,8 @@ pub(super) fn execute(
             .at_random(launch.fixed.and_then(Fixed::at_random))
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
             .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
-            .cache(cache::directory()),
+            .cache(cache::directory())
+            .code_cache(cache::code_bound()),
     )
     .map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
