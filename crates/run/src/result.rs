@@ -140,10 +140,6 @@ pub struct RunResult {
 }
 
 /// One thread of one process image (a program that a process executed).
-#[cfg_attr(
-    not(all(target_os = "linux", target_arch = "x86_64")),
-    allow(dead_code, reason = "only the engine makes one")
-)]
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Thread {
     /// Process.
@@ -179,10 +175,8 @@ pub struct Executed {
     /// Processes that were still running when the program ended.
     pub outlived: usize,
     /// The blocks executed, where the run counted them.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub blocks: Option<truecount_engine::virt::Blocks>,
     /// The time of chosen blocks, where the run took it.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub times: Option<truecount_engine::virt::Times>,
     /// Blocks of code that had to be translated.
     pub translated_blocks: u64,

@@ -38,24 +38,21 @@ impl<'f> Scripted<'f> {
 }
 
 impl Workload for Scripted<'_> {
-    type Broken = String;
-
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
-    fn run(
-        &mut self,
-        events: &[EventAttr],
-        interrupts: bool,
-    ) -> Result<Vec<Counts>, Problem<String>> {
+    fn run(&mut self, events: &[EventAttr], interrupts: bool) -> Result<Vec<Counts>, Problem> {
         let opened: Vec<Event> =
             open::on_exec(self.kernel, events, 7).map_err(Problem::Counters)?;
         self.batches
             .push(opened.iter().map(|e| e.attr().get_config()).collect());
         self.runs += 1;
         if self.breaks == Some(self.runs) {
-            return Err(Problem::Broken("gone".to_owned()));
+            return Err(Problem::Broken(truecount_run::Error::new(
+                truecount_run::ErrorKind::Setup,
+                "gone",
+            )));
         }
         let of_phase = |phase| Counts {
             events: events
@@ -371,7 +368,7 @@ fn a_run_that_fails_costs_only_its_batch() {
         let mut work = Scripted::new(&kernel, rig);
         work.breaks = Some(broken);
         let broke = run(&kernel, &plan, &mut work, &mut state, &mut watch).unwrap_err();
-        assert_eq!(broke.why, "gone");
+        assert_eq!(broke.why.cause, "gone");
         assert_eq!(broke.run as u64, (broken - 1) % 3 + 1);
         let configs = work.batches.last().unwrap();
         assert!(broke.selectors.len() + 2 == configs.len() && !state.complete);

@@ -4,6 +4,7 @@
 //! loop of nothing count (the least of many). What an interrupt adds is found by counting the interrupts themselves in
 //! the same windows, with the CPU's event for them.
 
+pub mod inside;
 mod measure;
 mod order;
 pub mod profile;
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use stress::Company;
 use truecount::{Counter, Fence, Method};
 use truecount_events::{Machine, irq};
+use truecount_run::{Error, ErrorKind};
 use truecount_stats::Schedule;
 
 pub use order::Ordering;
@@ -205,7 +207,12 @@ struct Run<'p> {
 ///
 /// # Errors
 /// The machine gives no memory or no CPU, or there are no loops for this architecture.
-pub fn run(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> std::io::Result<Outcome> {
+pub fn run(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> Result<Outcome, Error> {
+    rounds(plan, stop)
+        .map_err(|error| Error::new(ErrorKind::Setup, format!("cannot measure: {error}")))
+}
+
+fn rounds(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> std::io::Result<Outcome> {
     let empty = loops::empty().ok_or_else(|| {
         std::io::Error::new(
             std::io::ErrorKind::Unsupported,

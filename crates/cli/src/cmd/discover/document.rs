@@ -1,9 +1,9 @@
 //! The result of `discover` as a document: schema `truecount.discover/2` (`docs/schemas/discover.json`).
 
 use serde::Serialize;
-use truecount_lab::discovery::{Outcome, Phase, Plan, Range, State, condense, outcome};
+use truecount_lab::discovery::{Outcome, Phase, Plan, Range, State, Told, condense, outcome};
 
-use super::{Args, Told};
+use super::Args;
 use truecount_run::env_record::Environment;
 
 /// A reference, over all runs.

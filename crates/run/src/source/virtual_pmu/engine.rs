@@ -18,15 +18,10 @@ use crate::result::{Ended, Executed, RunResult, Thread};
 use crate::runner::wait::has_ended;
 use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
 use crate::source::command;
-use truecount_model::Reason;
 
 /// After a time limit, or when the user stops a program in a group of its own: how long the first signal may take before
 /// SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
-
-pub(super) fn available() -> Result<(), Reason> {
-    virt::available().map_err(|error| Reason::new(error.to_string()))
-}
 
 pub(super) fn execute(
     signals: &Signals,
