@@ -32,6 +32,7 @@ pub use workload::{Counts, Phase, Problem, Workload};
 
 use open::Why;
 use std::collections::{BTreeSet, VecDeque};
+use truecount_model::SourceKind;
 use truecount_perf::{EventAttr, SharedKernel};
 use truecount_stats::plan_batches;
 
@@ -64,8 +65,8 @@ pub enum By {
 pub struct Reference {
     /// Its name.
     pub name: String,
-    /// `hardware` or `software`.
-    pub source: &'static str,
+    /// Who counts it.
+    pub source: SourceKind,
     /// How it is counted.
     pub by: By,
 }
@@ -121,7 +122,10 @@ impl Plan {
     /// # Errors
     /// What to say to the user.
     pub fn check(&self, kernel: &SharedKernel) -> Result<(), String> {
-        let hardware = self.references.iter().filter(|r| r.source == "hardware");
+        let hardware = self
+            .references
+            .iter()
+            .filter(|r| r.source == SourceKind::Hardware);
         if hardware.count() == 0 {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! `--reference`: what selectors are compared with.
 
 use truecount_events::{Cpus, Event, Kind, Machine, Special, generic, irq, resolve};
+use truecount_model::SourceKind;
 use truecount_perf::{EventAttr, SharedKernel};
 use truecount_run::{Error, ErrorKind};
 
@@ -53,7 +54,7 @@ fn one(
         }
         return Ok(Reference {
             name: "interrupts".to_owned(),
-            source: "software",
+            source: SourceKind::Software,
             by: By::Interrupts,
         });
     }
@@ -84,11 +85,19 @@ fn one(
                 .precise_ip(0)
                 .pinned(false)
                 .exclusive(false);
-            (attr, None, if software { "software" } else { "hardware" })
+            (
+                attr,
+                None,
+                if software {
+                    SourceKind::Software
+                } else {
+                    SourceKind::Hardware
+                },
+            )
         }
         Kind::Special(special) => {
             let (plus, minus) = difference(*special, machine).map_err(wrong)?;
-            (plus, Some(minus), "hardware")
+            (plus, Some(minus), SourceKind::Hardware)
         }
     };
     for attr in std::iter::once(&plus).chain(&minus) {
@@ -145,9 +154,12 @@ mod tests {
         let kernel = FakeKernel::new().shared();
         let machine = Machine::unknown();
         let like = |text: &str| one(text, &machine, &kernel, 0);
-        assert_eq!(like("page-faults:u").unwrap().source, "software");
+        assert_eq!(like("page-faults:u").unwrap().source, SourceKind::Software);
         let raw = like("r01cb:u").unwrap();
-        assert_eq!((raw.name.as_str(), raw.source), ("r01cb:u", "hardware"));
+        assert_eq!(
+            (raw.name.as_str(), raw.source),
+            ("r01cb:u", SourceKind::Hardware)
+        );
         let By::Events { plus, .. } = raw.by else {
             panic!("an event");
         };

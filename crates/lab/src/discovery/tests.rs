@@ -2,6 +2,7 @@
 
 use super::*;
 use std::cell::Cell;
+use truecount_model::SourceKind;
 use truecount_perf::fake::FakeKernel;
 use truecount_perf::{Errno, Event};
 
@@ -130,7 +131,7 @@ fn plan(codes: &[u16], umasks: Umasks) -> Plan {
 fn event(name: &str, config: u64) -> Reference {
     Reference {
         name: name.to_owned(),
-        source: "hardware",
+        source: SourceKind::Hardware,
         by: By::Events {
             plus: EventAttr::new(4, config),
             minus: None,
@@ -243,7 +244,7 @@ fn references_are_counted_in_the_same_runs() {
         event("all", 0x04c4),
         Reference {
             name: "minus".to_owned(),
-            source: "hardware",
+            source: SourceKind::Hardware,
             by: By::Events {
                 plus: EventAttr::new(4, 0x04c4),
                 minus: Some(EventAttr::new(4, 0x01cb)),
@@ -251,7 +252,7 @@ fn references_are_counted_in_the_same_runs() {
         },
         Reference {
             name: "interrupts".to_owned(),
-            source: "software",
+            source: SourceKind::Software,
             by: By::Interrupts,
         },
     ];

@@ -11,7 +11,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use truecount_model::Reason;
+use truecount_model::{Reason, SourceKind};
 use truecount_run::result::RunResult;
 use truecount_run::runner::{Launch, Stop};
 use truecount_run::session::dev_null;
@@ -166,7 +166,7 @@ fn measure(plan: &Plan, inside: &Inside<'_>, notes: &mut Vec<String>) -> Result<
         && outcome
             .counters
             .iter()
-            .any(|counter| counter.source == "virtual")
+            .any(|counter| counter.source == SourceKind::Virtual)
     {
         return Ok(outcome);
     }
@@ -256,7 +256,7 @@ fn whole_runs(plan: &Plan, inside: &Inside<'_>) -> Result<Outcome, Error> {
         outcome.counters.push(OnCounter {
             event,
             truth: Quantity::Instructions,
-            source: "virtual".to_owned(),
+            source: SourceKind::Virtual,
             method: "whole runs".to_owned(),
             verdict: of_counter(&loops, None),
             loops: loops.clone(),

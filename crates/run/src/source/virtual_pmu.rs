@@ -23,7 +23,7 @@ use crate::result::RunResult;
 use crate::runner::{Launch, Signals, exec_failure, known_format};
 use crate::session::Session;
 use truecount_model::number::time;
-use truecount_model::{Reading, SourceKind};
+use truecount_model::{Measured, Reading, SourceKind};
 
 /// Counted when the user names nothing. Only the running total: translations are kept for it, and
 /// a program that opens counters itself gets them.
@@ -118,16 +118,16 @@ impl RunResult {
             return Reason::new("not counted in this run").missing(&wanted.name, &wanted.unit);
         };
         Reading {
-            event: wanted.name.clone(),
-            value: Some(value),
-            unit: wanted.unit.clone(),
             scale: wanted.scale,
-            source: Some(SourceKind::Virtual),
-            precision: Some(self.precision()),
-            enabled_ns: None,
-            running_ns: None,
-            reason: None,
-            hint: None,
+            ..Reading::new(
+                &wanted.name,
+                &wanted.unit,
+                Measured::Value {
+                    value,
+                    source: SourceKind::Virtual,
+                    precision: self.precision(),
+                },
+            )
         }
     }
 }

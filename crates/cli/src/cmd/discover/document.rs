@@ -4,13 +4,14 @@ use serde::Serialize;
 use truecount_lab::discovery::{Outcome, Phase, Plan, Range, State, Told, condense, outcome};
 
 use super::Args;
+use truecount_model::SourceKind;
 use truecount_run::env_record::Environment;
 
 /// A reference, over all runs.
 #[derive(Serialize)]
 pub(super) struct Reference {
     pub(super) event: String,
-    source: &'static str,
+    source: SourceKind,
     /// Of whole runs; `None` where it was never counted.
     #[serde(flatten)]
     pub(super) range: Option<Range>,
