@@ -11,10 +11,10 @@ use crate::render::style::{DIM, GOOD, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
 use truecount_model::Reading;
 use truecount_model::number::{compact, exact};
-use truecount_run::ErrorKind;
 use truecount_run::result::RunResult;
 use truecount_run::session::Session;
 use truecount_run::source::{Run, Source};
+use truecount_run::{Error, ErrorKind};
 
 /// One event over all runs.
 #[derive(Debug, Serialize)]
@@ -67,8 +67,11 @@ pub(super) fn runs(
     for _ in 0..runs {
         let measurement = match source.run(session, run, None) {
             Ok(measurement) => measurement,
-            Err(failure) if failure.kind == ErrorKind::Interrupted && !all.is_empty() => {
-                stopped = Some(libc::SIGINT);
+            Err(Error {
+                kind: ErrorKind::Interrupted(signal),
+                ..
+            }) if !all.is_empty() => {
+                stopped = Some(signal);
                 break;
             }
             Err(failure) => {

@@ -53,9 +53,9 @@ pub(super) fn execute(
     )
     .map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
-        if signals.stop_requested().is_some() {
+        if let Some(signal) = signals.stop_requested() {
             let cause = "interrupted before the program had begun";
-            return Refusal::Command(Error::new(ErrorKind::Interrupted, cause));
+            return Refusal::Command(Error::new(ErrorKind::Interrupted(signal), cause));
         }
         match answers.as_ref().and_then(Answers::problem) {
             Some(problem) => Refusal::Command(problem),
