@@ -1,4 +1,5 @@
-//! That something goes on: a bar on a terminal, elsewhere a line now and then.
+//! That something goes on: on stderr, on a terminal a bar where it takes longer than a second, elsewhere a line now and
+//! then.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -7,12 +8,59 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// For a measurement that takes this long; nothing where it is short or stderr is not a terminal.
-pub(crate) fn spinner(time: Duration) -> indicatif::ProgressBar {
-    if time < Duration::from_secs(1) || !std::io::stderr().is_terminal() {
-        return indicatif::ProgressBar::hidden();
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Shorter work shows nothing.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A bar that appears late, and goes when it is dropped.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    begun: Instant,
+    visible: bool,
+}
+
+impl Bar {
+    /// A bar of work that begins now.
+    pub(crate) fn new() -> Self {
+        Self {
+            bar: ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden()),
+            begun: Instant::now(),
+            visible: false,
+        }
     }
-    let bar = indicatif::ProgressBar::new_spinner();
+
+    /// Such a `share` (0 to 1) of the work is done; `text` says it in words.
+    pub(crate) fn set(&mut self, share: f64, text: impl FnOnce() -> String) {
+        if self.begun.elapsed() < PATIENCE || !std::io::stderr().is_terminal() {
+            return;
+        }
+        if !self.visible {
+            self.visible = true;
+            let target = ProgressDrawTarget::stderr_with_hz(10);
+            self.bar.set_draw_target(target);
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+                self.bar.set_style(style);
+            }
+        }
+        self.bar
+            .set_position((share.clamp(0.0, 1.0) * 1000.0) as u64);
+        self.bar.set_message(text());
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// For a measurement that takes this long; nothing where it is short or stderr is not a terminal.
+pub(crate) fn spinner(time: Duration) -> ProgressBar {
+    if time < PATIENCE || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
     bar.set_message(format!(
         "measuring for {:.0} s (Ctrl-C ends it early)",
         time.as_secs_f64()
@@ -23,7 +71,8 @@ pub(crate) fn spinner(time: Duration) -> indicatif::ProgressBar {
 
 /// Steps of how many are done, told from a thread of its own, since a step may take long.
 pub(crate) struct Steps {
-    bar: indicatif::ProgressBar,
+    bar: Bar,
+    words: Words,
     state: Arc<State>,
     teller: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -54,12 +103,8 @@ impl Steps {
         let terminal = std::io::stderr().is_terminal();
         let state = Arc::new(State::default());
         let (end, ended) = channel();
-        let bar = if terminal {
-            indicatif::ProgressBar::new(0)
-        } else {
-            indicatif::ProgressBar::hidden()
-        };
-        let (seen, shown) = (Arc::clone(&state), bar.clone());
+        let bar = Bar::new();
+        let (seen, shown) = (Arc::clone(&state), bar.bar.clone());
         let teller = std::thread::Builder::new().spawn(move || {
             let (begun, mut before, mut hint) = (Instant::now(), None, words.slow);
             while ended.recv_timeout(NOW_AND_THEN) == Err(RecvTimeoutError::Timeout) {
@@ -89,6 +134,7 @@ impl Steps {
         });
         Self {
             bar,
+            words,
             state,
             // Without a thread nothing is told.
             teller: teller.ok().map(|thread| (end, thread)),
@@ -96,11 +142,13 @@ impl Steps {
     }
 
     /// So many of how many are done.
-    pub(crate) fn are(&self, done: u64, all: u64) {
+    pub(crate) fn are(&mut self, done: u64, all: u64) {
         self.state.done.store(done, Ordering::Relaxed);
         self.state.all.store(all, Ordering::Relaxed);
-        self.bar.set_length(all);
-        self.bar.set_position(done);
+        let step = self.words.step;
+        self.bar.set(done as f64 / all.max(1) as f64, || {
+            format!("{step} {done} of {all}")
+        });
     }
 }
 
@@ -111,7 +159,6 @@ impl Drop for Steps {
             // A panic there has been printed.
             let _ = thread.join();
         }
-        self.bar.finish_and_clear();
     }
 }
 

@@ -182,7 +182,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         profile: &args.profile,
         timeout: args.timeout,
     };
-    let steps = Steps::start(Words {
+    let mut steps = Steps::start(Words {
         command: "truecount noise",
         step: "run",
         slow: Some(SLOW),
