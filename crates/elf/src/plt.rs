@@ -50,14 +50,14 @@ pub fn stubs(data: &[u8]) -> Vec<Stub> {
             object::Architecture::Aarch64 => aarch64(address, code, &slots),
             _ => continue,
         };
-        fill(&mut all, address, code.len() as u64, found);
+        fill(&mut all, address, code.len() as u64, &found);
     }
     all.sort_by_key(|stub| stub.range.start);
     all
 }
 
 /// Gives each stub its end, and the rest of the section a name of its own.
-fn fill(all: &mut Vec<Stub>, address: u64, length: u64, found: Vec<(u64, String)>) {
+fn fill(all: &mut Vec<Stub>, address: u64, length: u64, found: &[(u64, String)]) {
     let end = address.saturating_add(length);
     let mut at = address;
     let mut next = found.iter().map(|(start, _)| *start).skip(1);
@@ -67,7 +67,7 @@ fn fill(all: &mut Vec<Stub>, address: u64, length: u64, found: Vec<(u64, String)
             all.push(Stub { range, name });
         }
     };
-    for (start, name) in &found {
+    for (start, name) in found {
         rest(all, at..*start);
         let until = next.next().unwrap_or(end);
         let stop = until.min(start.saturating_add(LONGEST));
@@ -220,7 +220,7 @@ mod tests {
         let found = x86_64(0x1000, &code, &slots());
         assert_eq!(found, [(0x1010, "puts".to_owned())]);
         let mut all = Vec::new();
-        fill(&mut all, 0x1000, 32, found);
+        fill(&mut all, 0x1000, 32, &found);
         let names: Vec<_> = all
             .iter()
             .map(|stub| (stub.range.clone(), stub.name.as_str()))
