@@ -57,20 +57,28 @@ fn a_coin_is_not_exact() {
         "instructions:u",
         "--json",
     ];
-    for _ in 0..3 {
+    // One of 512 comparisons has the same side ten times (two of five of them: once in 26,000), and is called the same.
+    let mut same_side = 0;
+    for _ in 0..5 {
         let document = json(&[&args[..], &[&coin, &coin]].concat());
         let compared = comparison(&document, "instructions:u");
-        assert_eq!(compared["exact"], false, "{compared}");
         assert!(
             !matches!(compared["verdict"].as_str(), Some("more" | "fewer")),
             "{compared}"
         );
-        assert!(samples(&document, 0, "instructions:u") > 6, "{document:#}");
-        assert_eq!(
-            document["commands"][0]["metrics"]["instructions:u"]["exact"],
-            false
+        if compared["exact"] == true {
+            same_side += 1;
+            assert_eq!(compared["verdict"], "same", "{compared}");
+            continue;
+        }
+        assert!(samples(&document, 0, "instructions:u") > 5, "{document:#}");
+        let one = |command: usize| &document["commands"][command]["metrics"]["instructions:u"];
+        assert!(
+            one(0)["exact"] == false || one(1)["exact"] == false,
+            "{document:#}"
         );
     }
+    assert!(same_side < 2, "{same_side} of 5");
     // What cannot differ is exact, after as many runs as that needs.
     let same = format!("{} 100 0", program.display());
     let document = json(&[&args[..], &[&same, &same]].concat());
