@@ -52,23 +52,22 @@ impl Place {
         let scope = match self {
             Self::NewProcess(pid) => Scope::NewProcess(pid),
             Self::Process(pid) => Scope::Process(pid),
-            Self::Thread(tid) if std::path::Path::new(&format!("/proc/{tid}")).exists() => {
-                return Ok(vec![Where::Thread(tid)]);
-            }
             Self::Thread(tid) => {
-                return Err(gone(tid, "thread").hint("list those of a process with: ps -L -p PID"));
+                let there = std::path::Path::new(&format!("/proc/{tid}")).exists();
+                let found = there.then(|| vec![Where::Thread(tid)]);
+                return found.ok_or_else(|| gone(tid, "thread").hint("look it up with: ps -L"));
             }
             Self::Cpus(cpus) => Scope::Cpus(cpus.to_vec()),
             Self::Machine => Scope::Machine,
         };
         scope.targets(&Root::system()).map_err(|_| match self {
-            Self::NewProcess(pid) | Self::Process(pid) | Self::Thread(pid) => {
-                gone(pid, "process").hint("look it up with: pgrep -l NAME")
+            Self::NewProcess(id) | Self::Process(id) | Self::Thread(id) => {
+                gone(id, "process").hint("look it up with: pgrep -l NAME")
             }
-            Self::Machine | Self::Cpus(_) => Error::new(
-                ErrorKind::Unavailable,
-                "cannot read /sys/devices/system/cpu/online",
-            ),
+            Self::Machine | Self::Cpus(_) => {
+                let cause = "cannot read /sys/devices/system/cpu/online";
+                Error::new(ErrorKind::Unavailable, cause)
+            }
         })
     }
 }
