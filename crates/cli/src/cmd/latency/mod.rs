@@ -14,6 +14,13 @@ use std::path::PathBuf;
 
 pub(crate) use measure::run;
 
+/// Reads a result and writes it beside itself; false where it is none. For [`crate::parsers`].
+pub(crate) fn takes(document: &str) -> bool {
+    let run = result::Timed::parse(document);
+    let out = &mut std::io::sink();
+    run.is_ok_and(|run| text::print(out, &run, Some(&run)).is_ok() && !run.document(None).is_null())
+}
+
 const EXAMPLES: &str = "\
 EXAMPLES
   truecount latency look_up -- ./plain            from one execution of look_up to the next
