@@ -121,7 +121,7 @@ pub(crate) fn command_line() -> Vec<Vec<u8>> {
         "noise --factors all --json -n 7 -- true",
         "latency main+0x10..main+0x20 -- true",
         "system --per core -M ipc",
-        "discover --codes 0xc0..0xcc --reference page-faults:u --resume x",
+        "discover --reference page-faults:u --resume x",
     ])
 }
 
