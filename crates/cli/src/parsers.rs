@@ -4,8 +4,9 @@
 use std::cell::RefCell;
 
 use crate::cmd::{bench, latency};
+use crate::help;
 use crate::program_args::{parse_cpus, parse_duration};
-use crate::{help, recording};
+use truecount_sample::symbols::parse_number;
 
 /// A command line, of words as a shell would give them: what clap and the parsers of single arguments say of it.
 #[must_use]
@@ -23,7 +24,7 @@ pub fn command_line(words: &[String]) -> bool {
 pub fn argument(text: &str) -> bool {
     let cpus = parse_cpus(text);
     assert!(cpus.as_ref().is_ok_and(|cpus| cpus.len() <= 1024) || cpus.is_err());
-    parse_duration(text).is_ok() | cpus.is_ok() | recording::parse_number(text).is_some()
+    parse_duration(text).is_ok() | cpus.is_ok() | parse_number(text).is_some()
 }
 
 /// A result of `bench --save`, as `--baseline` and `--from` read it.

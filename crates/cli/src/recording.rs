@@ -99,16 +99,10 @@ pub(crate) fn unreadable(path: &Path, error: &Error) -> Failure {
         _ => Failure::new(1, format!("{}: {error}", path.display())),
     };
     match error {
-        Error::Io { .. } => failure.hint("record one with `truecount record -b -- CMD`"),
+        Error::Io { .. } => failure.hint(
+            "record one with `truecount record -o FILE -- CMD` (with -b for branch stacks, which need a PMU)",
+        ),
         Error::Damaged { .. } => failure.hint("record again, or cut the file before that offset"),
         _ => failure,
-    }
-}
-
-/// A number of an address: decimal, or hexadecimal after 0x.
-pub(crate) fn parse_number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
     }
 }

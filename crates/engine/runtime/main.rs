@@ -15,10 +15,12 @@
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `memory_limits`, `memory_locks`, `threads`, `images` | system calls with a meaning for us |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
+//! | `confine` | filters of system calls, user dispatch |
 //! | `code_writes` | system calls that write code |
 //! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `locate`, `frames` | signals in, where they found the program, frames out |
 //! | `signal_calls`, `action`, `altstack` | the program's handlers, masks, alternate stacks |
+//! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `clock` | clocks of our own, if wanted |
 //! | `report` | the end after a failed internal check |
@@ -49,10 +51,12 @@ mod cache_file;
 mod child;
 mod clock;
 mod code_writes;
+mod confine;
 mod counts;
 mod dispatch;
 mod engine;
 mod entry;
+mod fault_signals;
 mod frames;
 mod images;
 mod locate;

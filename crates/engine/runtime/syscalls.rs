@@ -3,8 +3,8 @@
 use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
-    cache_file, clock, code_writes, images, memory_calls, memory_limits, memory_locks, perf,
-    proc_maps, program_memory, signal_calls, slots, sys, threads,
+    cache_file, clock, code_writes, confine, fault_signals, images, memory_calls, memory_limits,
+    memory_locks, perf, proc_maps, program_memory, signal_calls, slots, sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -45,6 +45,12 @@ pub fn special(context: &mut Context, next: u64) {
             proc_maps::asked(number, a, result);
             result
         }
+        Answer::Signals => {
+            fault_signals::descriptor(context, a);
+            // SAFETY: passed through as the program made it.
+            unsafe { sys::call(number, a) }
+        }
+        Answer::Confine => confine::call(context, number, a),
         Answer::Write => code_writes::write(context, number, a),
         Answer::Remote => code_writes::remote(context, number, a),
         // SAFETY: passed through as the program made it.

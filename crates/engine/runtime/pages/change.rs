@@ -17,6 +17,14 @@ impl Pages {
         }
     }
 
+    /// Reads the list of mappings while that is possible.
+    pub fn look_now(&mut self) {
+        if self.dirty {
+            self.dirty = false;
+            self.maps.read();
+        }
+    }
+
     /// Takes over a page of code that may run, with the blocks on it.
     pub fn adopt(&mut self, number: u64, prot: u8, head: u32) {
         let page = self.entry(number);
@@ -82,7 +90,10 @@ impl Pages {
             }
         };
         // Code that can still be executed, and what is written for code elsewhere.
-        let stays = |p: &Page| p.alias_of != 0 || p.head != NONE && prot & EXEC != 0 && !p.compared;
+        let watches = !self.never_watch;
+        let stays = |p: &Page| {
+            watches && (p.alias_of != 0 || p.head != NONE && prot & EXEC != 0 && !p.compared)
+        };
         let mut result = 0;
         let small = last.saturating_sub(first) < 1 << self.bits;
         if prot & WRITE == 0 || !small || start & 0xfff != 0 || last <= first {
@@ -122,7 +133,10 @@ impl Pages {
             was_constant |= page.constant && prot & WRITE != 0;
             page.constant &= prot & WRITE == 0;
             page.prot = prot;
-            if prot & WRITE != 0 && page.is_code() && !page.compared {
+            if prot & WRITE != 0 && !watches {
+                page.compared = true;
+                pages.drop_blocks(cache, number);
+            } else if prot & WRITE != 0 && page.is_code() && !page.compared {
                 page.watched = true;
                 WATCHED.fetch_add(1, Relaxed);
                 if !small {

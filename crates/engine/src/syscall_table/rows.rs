@@ -160,7 +160,7 @@ calls! {
     MODIFY_LDT = 154: Memory, Kernel;
     PIVOT_ROOT = 155: File, Kernel;
     _SYSCTL = 156: Plain, Kernel;
-    PRCTL = 157: Process, Forward;
+    PRCTL = 157: Process, Confine;
     ARCH_PRCTL = 158: Process, Segments;
     ADJTIMEX = 159: Clock, Kernel;
     SETRLIMIT = 160: Memory, Limit;
@@ -285,14 +285,14 @@ calls! {
     MOVE_PAGES = 279: Memory, Kernel;
     UTIMENSAT = 280: File, Kernel;
     EPOLL_PWAIT = 281: Wait, Clock;
-    SIGNALFD = 282: Descriptor, Kernel;
+    SIGNALFD = 282: Descriptor, Signals;
     TIMERFD_CREATE = 283: Clock, Kernel;
     EVENTFD = 284: Descriptor, Kernel;
     FALLOCATE = 285: Descriptor, Write;
     TIMERFD_SETTIME = 286: Clock, Clock;
     TIMERFD_GETTIME = 287: Clock, Kernel;
     ACCEPT4 = 288: Descriptor, Kernel;
-    SIGNALFD4 = 289: Descriptor, Kernel;
+    SIGNALFD4 = 289: Descriptor, Signals;
     EVENTFD2 = 290: Descriptor, Kernel;
     EPOLL_CREATE1 = 291: Descriptor, Kernel;
     DUP3 = 292: Descriptor, Kernel;
@@ -320,7 +320,7 @@ calls! {
     SCHED_SETATTR = 314: Plain, Kernel;
     SCHED_GETATTR = 315: Plain, Kernel;
     RENAMEAT2 = 316: File, Kernel;
-    SECCOMP = 317: Process, Forward;
+    SECCOMP = 317: Process, Confine;
     GETRANDOM = 318: Plain, Kernel;
     MEMFD_CREATE = 319: File, Kernel;
     KEXEC_FILE_LOAD = 320: Plain, Kernel;

@@ -1,12 +1,9 @@
 //! `truecount latency`: how long each pass through chosen blocks of a program takes, by inline time stamps under the
 //! virtual PMU. For machines without a PMU or branch stacks.
 
-mod code;
+mod document;
 mod html;
 mod measure;
-mod result;
-mod spec;
-mod step;
 mod text;
 
 use std::ffi::OsString;
@@ -15,10 +12,11 @@ use std::path::PathBuf;
 pub(crate) use measure::run;
 
 /// Reads a result and writes it beside itself; false where it is none. For [`crate::parsers`].
-pub(crate) fn takes(document: &str) -> bool {
-    let run = result::Timed::parse(document);
+pub(crate) fn takes(text: &str) -> bool {
     let out = &mut std::io::sink();
-    run.is_ok_and(|run| text::print(out, &run, Some(&run)).is_ok() && !run.document(None).is_null())
+    document::parse(text).is_ok_and(|run| {
+        text::print(out, &run, Some(&run)).is_ok() && !document::of(&run, None).is_null()
+    })
 }
 
 const EXAMPLES: &str = "\
