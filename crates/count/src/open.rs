@@ -2,6 +2,7 @@
 
 mod difference;
 
+use crate::Source;
 use crate::arch;
 use crate::clocks;
 use crate::core::{Core, Reader};
@@ -11,7 +12,6 @@ use crate::geometry::Geometry;
 use crate::lookup::one;
 use crate::parts::{self, Part};
 use crate::policy::Policy;
-use crate::reading::Source;
 use crate::verify::{scheduled, steady, verify, verify_counts};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -167,6 +167,15 @@ impl Options {
         let event = one(expression, &machine)?;
         match &event.kind {
             Kind::Special(special) => self.special::<P>(*special, &machine),
+            Kind::Perf(encoding) if encoding.never_counts() => Err(Error::Unsupported {
+                event: event.name.clone(),
+                reason: "it happens in the kernel, which :u leaves out: it would always be 0; count it without :u",
+            }),
+            Kind::Perf(encoding) if lacks(&machine, encoding) => Err(Error::Unsupported {
+                event: event.name.clone(),
+                reason: "the PMU does not have it, and would read 0 (by PMCEID_EL0, which its events/ in \
+                         /sys/bus/event_source/devices shows)",
+            }),
             Kind::Perf(encoding) => self.perf::<P>(&event, encoding),
         }
     }
@@ -420,6 +429,15 @@ fn is_hardware(encoding: &Encoding) -> bool {
         encoding.type_,
         generic::TYPE_SOFTWARE | generic::TYPE_TRACEPOINT
     )
+}
+
+/// Whether the machine's PMU says that it does not have an event, though the kernel would open it. Only numbers that
+/// every kernel lists where the PMU has them (Linux 4.2 on): of newer ones an old kernel says nothing.
+fn lacks(machine: &Machine, encoding: &Encoding) -> bool {
+    encoding.config & 0xffff <= 0x30
+        && is_hardware(encoding)
+        && encoding.type_ != generic::TYPE_HARDWARE
+        && machine.unlisted(encoding).is_some()
 }
 
 /// Whether a loop of known length must show in the count.

@@ -61,6 +61,18 @@ fn openings(fake: &FakeKernel) -> Vec<(u32, u64, bool, bool)> {
 }
 
 #[test]
+fn what_only_happens_in_the_kernel_is_not_counted_in_user_mode() {
+    let fake = FakeKernel::new();
+    for event in ["context-switches:u", "cpu-migrations:u"] {
+        let error = open(&on(&fake), event).unwrap_err().to_string();
+        assert!(error.contains("happens in the kernel"), "{event}: {error}");
+        let plain = event.trim_end_matches(":u");
+        assert!(open(&on(&fake), plain).is_ok(), "{plain}");
+    }
+    assert!(open(&on(&fake), "page-faults:u").is_ok());
+}
+
+#[test]
 fn no_pmu_is_said_and_the_best_is_named() {
     let fake = FakeKernel::without_pmu();
     for event in ["instructions:u", "r01cb:u", "L1-dcache-load-misses:u"] {

@@ -152,6 +152,43 @@ fn neoverse_opens_generic_events() {
     );
 }
 
+/// A number that the identification registers do not announce opens on Arm, and reads 0: it is an error, in words.
+#[test]
+fn an_event_that_the_pmu_does_not_list_is_an_error() {
+    let root = unpack("neoverse-n1");
+    let fake = kernel(&root, nothing);
+    let options = Options::new().kernel(fake.shared()).machine(&root);
+    for (name, missing) in [("r21:u", true), ("r10:u", true), ("r08:u", false)] {
+        let opened = options.open::<truecount::Fence>(name);
+        match (opened, missing) {
+            (Err(error), true) => {
+                let text = error.to_string();
+                assert!(text.contains("PMCEID_EL0"), "{name}: {text}");
+            }
+            (Err(error), false) => panic!("{name}: {error}"),
+            (Ok(_), missing) => assert!(!missing, "{name} opened"),
+        }
+    }
+    // What is not architectural is listed nowhere, and nothing can be said about it.
+    let machine = Machine::at(&root);
+    for (name, unlisted) in [
+        ("r21:u", Some("armv8_pmuv3_0")),
+        ("armv8_pmuv3_0/event=0x3f/u", Some("armv8_pmuv3_0")),
+        ("r11:u", None),
+        ("r1e:u", None),
+        ("rc0:u", None),
+        ("instructions:u", None),
+    ] {
+        let resolved = resolve(name, &machine).unwrap();
+        let encoding = resolved.events().next().unwrap().encoding().unwrap();
+        assert_eq!(machine.unlisted(encoding).as_deref(), unlisted, "{name}");
+    }
+    let x86 = Machine::at(&unpack("zen4"));
+    let resolved = resolve("r21:u", &x86).unwrap();
+    let encoding = resolved.events().next().unwrap().encoding().unwrap();
+    assert_eq!(x86.unlisted(encoding), None);
+}
+
 #[test]
 fn big_little_before_6_6_takes_the_pmus_own_events() {
     let root = unpack("rk3399");

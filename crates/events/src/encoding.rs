@@ -71,6 +71,17 @@ impl Encoding {
         }
     }
 
+    /// Whether nothing can be counted, because the event happens in the kernel and the kernel is left out: switches and
+    /// migrations (`kernel/sched/core.c` reports them with the registers of the kernel, which `perf_exclude_event` then
+    /// leaves out; `kernel/cgroup` the same).
+    #[must_use]
+    pub fn never_counts(&self) -> bool {
+        // PERF_COUNT_SW_CONTEXT_SWITCHES, _CPU_MIGRATIONS, _CGROUP_SWITCHES
+        self.type_ == crate::generic::TYPE_SOFTWARE
+            && matches!(self.config, 3 | 4 | 11)
+            && self.exclude_kernel
+    }
+
     /// Whether only user mode is counted: what an unprivileged process may open at paranoid level 2.
     #[must_use]
     pub fn user_only(&self) -> bool {

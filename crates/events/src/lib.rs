@@ -42,7 +42,7 @@ pub mod tables;
 mod terms;
 
 pub use ast::{EventExpr, Expression, GroupExpr, Head, Term, TermValue};
-pub use cpu::{Cpu, Vendor};
+pub use cpu::{Cpu, Vendor, arm_core, arm_implementer};
 pub use encoding::{Cpus, Encoding, Event, Group, Kind, Origin, Resolved};
 pub use error::{Error, ErrorKind, MAX_LENGTH, Span};
 pub use format::Format;

@@ -121,6 +121,42 @@ impl Machine {
             .unwrap_or_default()
     }
 
+    /// The Arm core PMU that says it does not have an event: architectural events (0x00 to 0x3f, 0x4000 to 0x403f) are
+    /// in the PMU's `events/` only where the identification registers `PMCEID0_EL0` and `PMCEID1_EL0` have their bit
+    /// (Linux `drivers/perf/arm_pmuv3.c`, `armv8pmu_event_attr_is_visible`). The kernel opens such an event all the
+    /// same, and it reads 0. `None`: it is listed, or nothing is known.
+    #[must_use]
+    pub fn unlisted(&self, encoding: &crate::Encoding) -> Option<String> {
+        /// Not shown by the kernel although PMUs have it: a counter's carry into the next.
+        const CHAIN: u64 = 0x1e;
+        let number = encoding.config & 0xffff;
+        let architectural = matches!(number, 0..=0x3f | 0x4000..=0x403f) && number != CHAIN;
+        if !architectural {
+            return None;
+        }
+        let cores = self.core_pmus();
+        let mut own = cores
+            .iter()
+            .filter(|pmu| {
+                ["armv8_", "armv9_"]
+                    .iter()
+                    .any(|by| pmu.name.starts_with(by))
+            })
+            .filter(|pmu| encoding.type_ == pmu.type_ || encoding.type_ == crate::generic::TYPE_RAW)
+            .peekable();
+        own.peek()?;
+        let mut name = None;
+        for pmu in own {
+            let listed = pmu.event_numbers();
+            // One that lists no cycles lists nothing that could be believed.
+            if listed.contains(&number) || !listed.contains(&0x11) {
+                return None;
+            }
+            name = Some(pmu.name.clone());
+        }
+        name
+    }
+
     /// The sysfs tree.
     #[must_use]
     pub fn sysfs(&self) -> Option<&Sysfs> {

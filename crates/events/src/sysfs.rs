@@ -221,6 +221,19 @@ impl Pmu {
             .collect()
     }
 
+    /// The event numbers that its `events/` lists: the term `event` of each.
+    #[must_use]
+    pub fn event_numbers(&self) -> Vec<u64> {
+        let number = |name: String| {
+            let terms = read(&self.dir.join("events").join(name)).ok()??;
+            let event = terms
+                .split(',')
+                .find_map(|term| term.strip_prefix("event="))?;
+            crate::parse::number(event)
+        };
+        self.events().into_iter().filter_map(number).collect()
+    }
+
     /// `cpus`: the CPUs of a core PMU of a hybrid machine.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 
 use truecount_events::metrics::{Context, Metrics, Pack, names_of};
 use truecount_events::{Cpus, Encoding, Machine, resolve};
+use truecount_perf::probe::silent;
 use truecount_perf::{Event, EventAttr, GroupReading, OpenOptions, SharedKernel, Target};
 
 /// One event of a group: an encoding for each kind of core.
@@ -180,6 +181,12 @@ impl Plan {
                 .collect();
             fits(kernel, &encodings, cpu)
         };
+        let mut pack = pack.clone();
+        pack.try_witnesses(|event| {
+            planned(event, 0, machine)
+                .and_then(|event| event.on(cpu).cloned())
+                .is_some_and(|encoding| silent(kernel, &attribute(&encoding)))
+        });
         let placed = pack.place(metrics, &self.context, &mut fits);
         let first: Vec<Option<usize>> = placed
             .groups
@@ -187,7 +194,6 @@ impl Plan {
             .map(|events| self.add_group(events, machine))
             .collect();
         let index = self.packs.len();
-        self.packs.push(pack.clone());
         for (name, groups) in metrics.iter().zip(&placed.metrics) {
             let Some(metric) = pack.metric(name) else {
                 continue;
@@ -204,6 +210,7 @@ impl Plan {
                     .collect(),
             });
         }
+        self.packs.push(pack);
     }
 
     /// Adds a group; events that this machine cannot name are left out, and the metric says that they are missing.

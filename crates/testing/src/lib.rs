@@ -61,8 +61,8 @@ pub const NEEDS: [(&str, &str); 34] = [
     ("counters", "hardware counters that this user may open"),
     ("rdpmc", "counters that programs may read themselves"),
     (
-        "no-overcount",
-        "a rig whose PMU counts nothing of interrupts",
+        "rig-setting",
+        "a rig with the setting that the test is about (TRUECOUNT_RIG_SETTING)",
     ),
     ("privilege", "root, or CAP_PERFMON"),
     (
@@ -136,6 +136,20 @@ pub fn skip(need: &str, reason: impl Display) {
     if let Err(error) = written {
         panic!("TRUECOUNT_SKIPPED: {}: {error}", path.display());
     }
+}
+
+/// Whether this is a rig with the setting (`xtask/src/vm_test/plan.rs`) that a test is about; a skip where it is not.
+#[must_use]
+#[track_caller]
+pub fn in_setting(name: &str) -> bool {
+    let here = std::env::var("TRUECOUNT_RIG_SETTING").is_ok_and(|setting| setting == name);
+    if !here {
+        skip(
+            "rig-setting",
+            format!("only in a rig with the setting {name}"),
+        );
+    }
+    here
 }
 
 /// [`skip`] with a formatted reason: `skip!("cc", "no compiler: {error}")`.

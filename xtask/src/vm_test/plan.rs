@@ -46,6 +46,79 @@ pub struct Binary {
     pub variable: &'static str,
 }
 
+/// A machine with other settings than the rigs' own, and the tests that are run in it. As root unless it says otherwise.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Tests find it in `TRUECOUNT_RIG_SETTING`.
+    pub name: &'static str,
+    pub description: &'static str,
+    /// The options of each rig; `None`: that rig has no such machine.
+    pub x86: Option<&'static [&'static str]>,
+    pub arm64: Option<&'static [&'static str]>,
+    /// Words of which one is in the names of the tests that are run.
+    pub tests: &'static [&'static str],
+}
+
+impl Setting {
+    pub fn options(&self, arch: Arch) -> Option<&'static [&'static str]> {
+        match arch {
+            Arch::X86 => self.x86,
+            Arch::Arm64 => self.arm64,
+        }
+    }
+}
+
+/// An interrupt adds no instruction.
+pub static NO_OVERCOUNT: Setting = Setting {
+    name: "no-overcount",
+    description: "interrupts add no instruction",
+    x86: Some(&["-c", "pmu-irq-overcount=off"]),
+    arm64: None,
+    tests: &["no_overcount"],
+};
+
+/// An exception adds one, too.
+pub static FAULT_OVERCOUNT: Setting = Setting {
+    name: "fault-overcount",
+    description: "page faults add an instruction",
+    x86: Some(&["-c", "pmu-fault-overcount=on"]),
+    arm64: None,
+    tests: &["fault_overcount"],
+};
+
+/// Much at once that must make no difference to counts: booted afresh.
+pub static OTHER_PMU: Setting = Setting {
+    name: "other-pmu",
+    description: "PMU version 4, 2.5 cycles an instruction, skid of 7, 4 CPUs",
+    x86: Some(&[
+        "-c",
+        "pmu-version=4,pmu-cpi-percent=250,pmu-skid=7",
+        "-p",
+        "4",
+    ]),
+    arm64: None,
+    tests: &[
+        "instructions_are_exact",
+        "a_group_is_counted_at_once",
+        "a_metric_is_counted",
+        "what_an_interrupt_adds",
+        "every_cpu_has_an_ipc",
+        "migrat",
+        "rdpmc",
+        "difference",
+        "other_pmu",
+    ],
+};
+
+/// The kernel lets no program read its counters.
+pub static NO_USER_ACCESS: Setting = Setting {
+    name: "no-user-access",
+    description: "kernel.perf_user_access=0",
+    x86: None,
+    arm64: Some(&["-a", "0"]),
+    tests: &["instructions_are_exact", "user_access"],
+};
+
 /// Under which privilege a suite is run, and in which machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
@@ -53,40 +126,43 @@ pub enum Privilege {
     Root,
     /// As nobody with this `kernel.perf_event_paranoid`: the tests with `paranoid` in their name.
     Paranoid(i32),
-    /// As root on an x86 machine whose PMU adds no instruction per interrupt: the tests with `no_overcount` in their
-    /// name.
-    NoOvercount,
+    /// As root in a machine with other settings: the tests that it names.
+    In(&'static Setting),
 }
 
 /// In the name of tests that are about a paranoid level.
 const PARANOID: &str = "paranoid";
-/// In the name of tests that are about a PMU that does not overcount.
-const NO_OVERCOUNT: &str = "no_overcount";
 
 impl Privilege {
     /// The filters of the test runner; `None`: the user's filter leaves nothing to run.
     pub fn filters(self, users: Option<&str>) -> Option<Vec<String>> {
-        let own = match self {
+        let own: &[&str] = match self {
             Self::Root => return Some(users.map(str::to_owned).into_iter().collect()),
-            Self::Paranoid(_) => PARANOID,
-            Self::NoOvercount => NO_OVERCOUNT,
+            Self::Paranoid(_) => &[PARANOID],
+            Self::In(setting) => setting.tests,
         };
         match users {
-            None => Some(vec![own.to_owned()]),
-            Some(filter) => filter.contains(own).then(|| vec![filter.to_owned()]),
+            None => Some(own.iter().map(|&word| word.to_owned()).collect()),
+            Some(filter) => own
+                .iter()
+                .any(|word| filter.contains(word))
+                .then(|| vec![filter.to_owned()]),
         }
     }
 
     /// Whether this architecture's rig has such a machine.
     pub fn exists_on(self, arch: Arch) -> bool {
-        self != Self::NoOvercount || arch == Arch::X86
+        match self {
+            Self::In(setting) => setting.options(arch).is_some(),
+            Self::Root | Self::Paranoid(_) => true,
+        }
     }
 
     pub fn describe(self) -> String {
         match self {
             Self::Root => "as root".to_owned(),
             Self::Paranoid(level) => format!("unprivileged, perf_event_paranoid={level}"),
-            Self::NoOvercount => "as root, interrupts add no instruction".to_owned(),
+            Self::In(setting) => format!("as root, {}", setting.description),
         }
     }
 }
@@ -128,7 +204,10 @@ pub const SUITES: &[Suite] = &[
         runs: &[
             Privilege::Root,
             Privilege::Paranoid(3),
-            Privilege::NoOvercount,
+            Privilege::In(&NO_OVERCOUNT),
+            Privilege::In(&FAULT_OVERCOUNT),
+            Privilege::In(&OTHER_PMU),
+            Privilege::In(&NO_USER_ACCESS),
         ],
         binaries: &[Binary {
             package: "truecount-cli",
@@ -153,11 +232,11 @@ mod tests {
         assert_eq!(Privilege::Paranoid(3).filters(None), strings(&["paranoid"]));
         assert_eq!(Privilege::Paranoid(3).filters(Some("groups")), None);
         assert_eq!(
-            Privilege::NoOvercount.filters(None),
+            Privilege::In(&NO_OVERCOUNT).filters(None),
             strings(&["no_overcount"])
         );
-        assert_eq!(Privilege::NoOvercount.filters(Some("groups")), None);
-        assert!(!Privilege::NoOvercount.exists_on(Arch::Arm64));
+        assert_eq!(Privilege::In(&NO_OVERCOUNT).filters(Some("groups")), None);
+        assert!(!Privilege::In(&NO_OVERCOUNT).exists_on(Arch::Arm64));
         assert_eq!(
             Privilege::Paranoid(3).filters(Some("paranoid_3")),
             strings(&["paranoid_3"])

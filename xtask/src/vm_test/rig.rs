@@ -47,9 +47,10 @@ fn arguments(
         line.extend(["-u".into(), option.into(), level.to_string().into()]);
         variables.push(format!("TRUECOUNT_EXPECT_PARANOID={level}"));
     }
-    if privilege == Privilege::NoOvercount {
-        line.extend(["-c", "pmu-irq-overcount=off"].map(OsString::from));
-        variables.push("TRUECOUNT_EXPECT_NO_OVERCOUNT=1".to_owned());
+    if let Privilege::In(setting) = privilege {
+        let options = setting.options(arch).unwrap_or_default();
+        line.extend(options.iter().map(OsString::from));
+        variables.push(format!("TRUECOUNT_RIG_SETTING={}", setting.name));
     }
     for extra in extras {
         let mut file = extra.source.as_os_str().to_owned();
@@ -134,7 +135,7 @@ mod tests {
         );
         let arm = line(Arch::Arm64, Privilege::Paranoid(2));
         assert!(arm.starts_with("-t 900 -q -u -p 2 "), "{arm}");
-        let off = line(Arch::X86, Privilege::NoOvercount);
+        let off = line(Arch::X86, Privilege::In(&super::super::plan::NO_OVERCOUNT));
         assert!(off.starts_with("-t 900 -c pmu-irq-overcount=off "), "{off}");
         let root = line(Arch::X86, Privilege::Root);
         assert!(!root.contains("-u") && !root.contains("PARANOID"), "{root}");

@@ -70,11 +70,7 @@ fn what_an_interrupt_adds_is_found_and_subtracted() {
 
 #[test]
 fn no_overcount_is_said_where_an_interrupt_adds_nothing() {
-    if std::env::var_os("TRUECOUNT_EXPECT_NO_OVERCOUNT").is_none() {
-        truecount_testing::skip!(
-            "no-overcount",
-            "only in a machine whose PMU is known not to overcount"
-        );
+    if !truecount_testing::in_setting("no-overcount") {
         return;
     }
     let output = truecount()
@@ -108,4 +104,53 @@ fn no_overcount_is_said_where_an_interrupt_adds_nothing() {
         minus.is_some_and(|m| m["reason"].as_str().unwrap().contains("interrupt")),
         "{document}"
     );
+}
+
+/// A PMU that adds one per page fault and one per interrupt: both rules are found, and what was found is said wherever a
+/// count is shown.
+#[test]
+fn fault_overcount_is_found_beside_interrupts_and_no_count_is_called_exact() {
+    if !truecount_testing::in_setting("fault-overcount") {
+        return;
+    }
+    let state = std::env::temp_dir().join(format!("truecount-faults-{}", std::process::id()));
+    let run = |arguments: &[&str]| {
+        let output = truecount()
+            .args(arguments)
+            .env("XDG_STATE_HOME", &state)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (said, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (stdout, stderr) = run(&["exactness", "--json", "--seconds", "2"]);
+    let document: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
+    let plain = counter(&document, "instructions:u").expect("instructions:u opens");
+    let text = plain["verdict"]["text"].as_str().unwrap();
+    println!("instructions:u: {text}");
+    assert_eq!(plain["verdict"]["kind"], "per-turn", "{plain}");
+    assert!(
+        text.contains("+1 per page fault") && text.contains("+1 per interrupt"),
+        "{text}"
+    );
+    let minus = counter(&document, "instructions-minus-irqs:u");
+    println!("{:?}", minus.map(|minus| &minus["verdict"]["text"]));
+
+    let (check, _) = run(&["check"]);
+    assert!(check.contains("+1 per page fault"), "{check}");
+    assert!(
+        !check.contains("instructions-minus-irqs:u is exact"),
+        "{check}"
+    );
+    let (_, stat) = run(&[
+        "stat",
+        "-e",
+        "instructions:u,instructions-minus-irqs:u",
+        "true",
+    ]);
+    for event in ["instructions:u", "instructions-minus-irqs:u"] {
+        let words = format!("{event} is not exact on this machine");
+        assert!(stat.contains(&words), "{stat}");
+    }
+    let _ = std::fs::remove_dir_all(&state);
 }

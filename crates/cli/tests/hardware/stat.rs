@@ -282,11 +282,7 @@ fn a_metric_is_counted_in_one_group() {
 /// Where an interrupt adds nothing to the count, nothing is subtracted for it.
 #[test]
 fn no_overcount_nothing_is_subtracted() {
-    if std::env::var_os("TRUECOUNT_EXPECT_NO_OVERCOUNT").is_none() {
-        truecount_testing::skip!(
-            "no-overcount",
-            "only in a machine whose PMU is known not to overcount"
-        );
+    if !truecount_testing::in_setting("no-overcount") {
         return;
     }
     let directory = directory("no-overcount");
@@ -294,5 +290,87 @@ fn no_overcount_nothing_is_subtracted() {
     let document = stat("instructions-minus-irqs:u,instructions:u", &program);
     let counts = [value(&document, 0), value(&document, 1)];
     assert_eq!(counts, [Some(instructions); 2], "{document}");
+    let _ = fs::remove_dir_all(&directory);
+}
+
+/// A PMU that opens the events of slots and counts none of them: no share is made of zeros.
+#[test]
+fn slots_that_stay_0_are_no_top_down() {
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
+    }
+    if cfg!(target_arch = "aarch64") {
+        truecount_testing::skip!("known-pmu", "this PMU has no events of slots");
+        return;
+    }
+    let output = truecount()
+        .args(["stat", "--json", "-M", "topdown-1", "--", "true"])
+        .output()
+        .unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metrics = document["metrics"].as_array().unwrap();
+    assert_eq!(metrics.len(), 4, "{document}");
+    for metric in metrics {
+        assert!(metric["value"].is_null(), "{metric}");
+        let why = metric["reason"].as_str().unwrap();
+        assert!(why.contains("stays 0 while instructions retire"), "{why}");
+    }
+    let output = truecount()
+        .args(["system", "-n", "1", "-I", "300", "--json"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let columns = document["columns"].as_array().unwrap();
+    let at = columns.iter().position(|c| c["name"] == "backend-bound");
+    let at = at.unwrap_or_else(|| panic!("{columns:?}"));
+    for row in document["rows"].as_array().unwrap() {
+        assert!(row["cells"][at]["value"].is_null(), "{row}");
+    }
+}
+
+/// Architectural events that an Arm PMU does not have open and read 0.
+#[test]
+fn an_event_that_the_pmu_lacks_is_not_counted() {
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
+    }
+    if !cfg!(target_arch = "aarch64") {
+        truecount_testing::skip!("known-pmu", "only Arm PMUs say which events they have");
+        return;
+    }
+    let directory = directory("lacks");
+    let (path, known) = program(&directory);
+    let document = stat("r21:u,BR_RETIRED:u,r08:u", &path);
+    for index in [0, 1] {
+        let counter = &document["counters"][index];
+        assert!(counter["value"].is_null(), "{counter}");
+        let why = counter["reason"].as_str().unwrap();
+        assert!(why.contains("PMCEID"), "{why}");
+    }
+    assert_eq!(value(&document, 2), Some(known), "{document}");
+    let _ = fs::remove_dir_all(&directory);
+}
+
+/// Switches happen in the kernel: without it there are none to count.
+#[test]
+fn switches_in_user_mode_are_not_counted() {
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
+    }
+    let directory = directory("switches");
+    let (path, _) = program(&directory);
+    let document = stat("context-switches:u,cpu-migrations:u,page-faults:u", &path);
+    for index in [0, 1] {
+        let counter = &document["counters"][index];
+        let why = counter["reason"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{counter}"));
+        assert!(why.contains("happens in the kernel"), "{counter}");
+    }
+    assert!(
+        value(&document, 2).is_some_and(|faults| faults > 0),
+        "{document}"
+    );
     let _ = fs::remove_dir_all(&directory);
 }

@@ -81,6 +81,8 @@ pub enum NoValue {
     NotFinite,
     /// A metric refers to itself.
     Circular(String),
+    /// This machine does not count what the pack needs, and why that is known.
+    NotHere(String),
 }
 
 impl fmt::Display for NoValue {
@@ -89,6 +91,7 @@ impl fmt::Display for NoValue {
             Self::Missing(name) => write!(f, "{name} was not counted"),
             Self::DivisionByZero(what) => write!(f, "{what} is 0"),
             Self::NotFinite => f.write_str("the result is not a finite number"),
+            Self::NotHere(why) => f.write_str(why),
             Self::Circular(name) => write!(f, "the formula of {name} refers to itself"),
         }
     }

@@ -18,6 +18,11 @@ pub struct Pack {
     pub group: Vec<String>,
     /// Short name → event expression.
     pub events: BTreeMap<String, String>,
+    /// Events, by their short names, that cannot stay 0 while instructions retire: where they do, the machine does not
+    /// count what the pack is made of (a hypervisor's PMU that leaves events out).
+    pub witness: Vec<String>,
+    /// Why this machine cannot count the pack, where that was found out: then its metrics have no values.
+    pub refused: Option<String>,
     /// Metrics that should make 100 % together.
     pub sum: Option<Sum>,
     /// Constants: short name → value (`slots`, latencies).
@@ -239,6 +244,25 @@ impl Pack {
             .join(",")
     }
 
+    /// The expressions of its witnesses.
+    pub fn witnesses(&self) -> impl Iterator<Item = &str> {
+        self.witness
+            .iter()
+            .filter_map(|name| self.events.get(name).map(String::as_str))
+    }
+
+    /// Sets why this machine cannot count the pack, where one of its witnesses `is_silent`: stayed 0 while instructions
+    /// retired.
+    pub fn try_witnesses(&mut self, is_silent: impl Fn(&str) -> bool) {
+        let silent = self.witnesses().find(|event| is_silent(event));
+        let why = silent.map(|event| {
+            format!(
+                "this machine's PMU does not count {event}: it stays 0 while instructions retire"
+            )
+        });
+        self.refused = why.or(self.refused.take());
+    }
+
     /// The values of metrics from counts by event expression.
     #[must_use]
     pub fn evaluate(
@@ -282,6 +306,9 @@ impl Pack {
         context: &Context,
         memo: &Memo,
     ) -> Result<f64, NoValue> {
+        if let Some(why) = &self.refused {
+            return Err(NoValue::NotHere(why.clone()));
+        }
         if let Some(value) = memo.borrow().get(&metric.name) {
             return value.clone();
         }
@@ -355,6 +382,8 @@ struct PackRow {
     #[serde(default)]
     events: BTreeMap<String, String>,
     #[serde(default)]
+    witness: Vec<String>,
+    #[serde(default)]
     constants: BTreeMap<String, f64>,
     sum: Option<Sum>,
     #[serde(default)]
@@ -405,6 +434,8 @@ fn pack(row: PackRow) -> Result<Pack, String> {
         source: row.source,
         group: row.group,
         events: row.events,
+        witness: row.witness,
+        refused: None,
         constants: row.constants,
         sum: row.sum,
         metrics,
@@ -428,6 +459,9 @@ fn pack(row: PackRow) -> Result<Pack, String> {
     }
     if let Some(name) = pack.group.iter().find(|n| !pack.events.contains_key(*n)) {
         return Err(place("the group", name));
+    }
+    if let Some(name) = pack.witness.iter().find(|n| !pack.events.contains_key(*n)) {
+        return Err(place("the witness", name));
     }
     let sum = pack.sum.iter().flat_map(|s| &s.of);
     if let Some(name) = sum.into_iter().find(|n| pack.metric(n).is_none()) {

@@ -1,25 +1,12 @@
-//! The machine's profile: the verdicts of `exactness`, kept for `truecount check`.
+//! The machine's profile: the verdicts of `exactness`, kept for `truecount check` and for the commands that count.
 
-use crate::exact::{Kind, Outcome, SpecLockMap, Verdict};
+use crate::exact::{Kind, Outcome, SpecLockMap};
 use serde::{Deserialize, Serialize};
 
 use truecount_run::env_record::Environment;
+pub use truecount_run::exactness::KeptVerdict;
+use truecount_run::exactness::{FILE, SCHEMA};
 use truecount_run::state;
-
-const SCHEMA: &str = "truecount.exactness-profile/1";
-
-/// One counter's verdict, and when it was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptVerdict {
-    /// Name with its filter.
-    pub event: String,
-    /// Who counted.
-    pub source: String,
-    /// What was found.
-    pub verdict: Verdict,
-    /// Seconds since 1970.
-    pub measured: u64,
-}
 
 /// All that is kept of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +25,7 @@ pub struct Profile {
 impl Profile {
     /// What is known of this machine; `None` where nothing was measured, or the file is not understood.
     pub fn load(environment: &Environment) -> Option<Self> {
-        let text = state::read(&state::path("exactness", environment)?)?;
+        let text = state::read(&state::path(FILE, environment)?)?;
         let profile: Self = serde_json::from_str(&text).ok()?;
         (profile.schema == SCHEMA).then_some(profile)
     }
@@ -54,7 +41,7 @@ impl Profile {
                 .retain(|kept| kept.event != counter.event || kept.source != counter.source);
             self.counters.push(KeptVerdict {
                 event: counter.event.clone(),
-                source: counter.source.clone(),
+                source: counter.source,
                 verdict: counter.verdict.clone(),
                 measured: now,
             });
@@ -76,7 +63,7 @@ pub fn keep(outcome: &Outcome, environment: &Environment) -> Option<String> {
     if outcome.partial || outcome.counters.is_empty() {
         return None;
     }
-    let Some(path) = state::path("exactness", environment) else {
+    let Some(path) = state::path(FILE, environment) else {
         return Some(
             "not kept for truecount check: neither XDG_STATE_HOME nor HOME is set".to_owned(),
         );
@@ -99,14 +86,14 @@ pub fn keep(outcome: &Outcome, environment: &Environment) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exact::{OnCounter, Quantity};
+    use crate::exact::{OnCounter, Quantity, Verdict};
 
     fn outcome(event: &str, kind: Kind) -> Outcome {
         Outcome {
             counters: vec![OnCounter {
                 event: event.into(),
                 truth: Quantity::Instructions,
-                source: "hardware".into(),
+                source: truecount_model::SourceKind::Hardware,
                 method: "register".into(),
                 loops: Vec::new(),
                 verdict: Verdict {

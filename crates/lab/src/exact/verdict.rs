@@ -2,49 +2,11 @@
 
 use super::OnLoop;
 use super::tally::{MIN_INTERRUPTS, Summed};
-use serde::{Deserialize, Serialize};
+use truecount_run::exactness::{Kind, Verdict};
 
 /// Share of samples that a rule must explain. An interrupt that falls between the read of its own counter and the read
 /// of the counter measured is booked on the wrong side: rare, and no reason to doubt the rule.
 const NEARLY_ALL: f64 = 0.99;
-
-/// In a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Every measurement was the truth.
-    Exact,
-    /// The truth plus a whole number per interrupt.
-    PerInterrupt,
-    /// The truth plus something for every turn (page fault, system call).
-    PerTurn,
-    /// Above the truth, by no rule that was found.
-    Overcount,
-    /// Below the truth.
-    Undercount,
-    /// Above and below.
-    Unsteady,
-    /// Nothing was measured.
-    Unmeasured,
-}
-
-/// A word and the words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// In a word.
-    pub kind: Kind,
-    /// In words.
-    pub text: String,
-}
-
-impl Verdict {
-    fn new(kind: Kind, text: impl Into<String>) -> Self {
-        Self {
-            kind,
-            text: text.into(),
-        }
-    }
-}
 
 /// Of a counter on one loop; `turn` is the name of what a turn holds one of.
 #[must_use]
@@ -125,49 +87,34 @@ pub fn of_counter(loops: &[OnLoop], timer_hertz: Option<u32>) -> Verdict {
     if samples == 0 {
         return Verdict::new(Kind::Unmeasured, "not measured");
     }
-    let kinds = |kind: Kind| -> Vec<&str> {
-        measured
-            .iter()
-            .filter(|l| l.verdict.kind == kind)
-            .map(|l| l.name.as_str())
-            .collect()
-    };
     let all_zero = measured.iter().all(|l| l.summed.exact == l.summed.samples);
+    let mut rules: Vec<(Kind, String)> = Vec::new();
     for (kind, words) in [
         (Kind::Unsteady, "unsteady"),
         (Kind::Undercount, "too few"),
         (Kind::Overcount, "too many"),
         (Kind::PerTurn, "more than it ought to count"),
     ] {
-        let names = kinds(kind);
-        if let Some(worst) = measured.iter().find(|l| l.verdict.kind == kind) {
-            return Verdict::new(
-                kind,
-                format!("{words} on {}: {}", names.join(", "), worst.verdict.text),
-            );
+        // Loops of which the same is true are named together.
+        let mut texts: Vec<(&str, Vec<&str>)> = Vec::new();
+        for l in measured.iter().filter(|l| l.verdict.kind == kind) {
+            match texts.iter_mut().find(|(text, _)| *text == l.verdict.text) {
+                Some((_, names)) => names.push(&l.name),
+                None => texts.push((&l.verdict.text, vec![&l.name])),
+            }
         }
+        let said = texts
+            .into_iter()
+            .map(|(text, names)| (kind, format!("{words} on {}: {text}", names.join(", "))));
+        rules.extend(said);
     }
-    let with_interrupts: Vec<&&OnLoop> = measured
-        .iter()
-        .filter(|l| l.verdict.kind == Kind::PerInterrupt)
-        .collect();
-    if let Some(first) = with_interrupts.first() {
-        let each = first.summed.per_interrupt.unwrap_or(0);
-        let same = with_interrupts
-            .iter()
-            .all(|l| l.summed.per_interrupt == Some(each));
-        let taken: u64 = measured.iter().filter_map(|l| l.summed.interrupts).sum();
-        let rule = if same {
-            format!(
-                "{each:+} per interrupt on every loop that met interrupts ({taken} seen), else exact"
-            )
-        } else {
-            "a different number per interrupt from loop to loop".to_owned()
-        };
-        return Verdict::new(
-            Kind::PerInterrupt,
-            format!("{rule}{}", rate(&measured, timer_hertz)),
-        );
+    rules.extend(
+        interrupts_rule(&measured, timer_hertz, rules.is_empty())
+            .map(|rule| (Kind::PerInterrupt, rule)),
+    );
+    if let Some(&(worst, _)) = rules.first() {
+        let all: Vec<String> = rules.into_iter().map(|(_, text)| text).collect();
+        return Verdict::new(worst, all.join("; "));
     }
     let taken: u64 = measured.iter().filter_map(|l| l.summed.interrupts).sum();
     let all: u64 = measured.iter().filter_map(|l| l.cpu_interrupts).sum();
@@ -196,6 +143,28 @@ pub fn of_counter(loops: &[OnLoop], timer_hertz: Option<u32>) -> Verdict {
             format!("exact but for {off} of {samples} measurements{through}"),
         )
     }
+}
+
+/// What each interrupt adds, by the loops that nothing else adds to; `alone`: no other rule was found.
+fn interrupts_rule(measured: &[&OnLoop], timer_hertz: Option<u32>, alone: bool) -> Option<String> {
+    let met: Vec<&OnLoop> = measured
+        .iter()
+        .copied()
+        .filter(|l| l.verdict.kind == Kind::PerInterrupt)
+        .collect();
+    let each = met.first()?.summed.per_interrupt.unwrap_or(0);
+    if met.iter().any(|l| l.summed.per_interrupt != Some(each)) {
+        return Some("a different number per interrupt from loop to loop".to_owned());
+    }
+    let taken: u64 = measured.iter().filter_map(|l| l.summed.interrupts).sum();
+    Some(if alone {
+        let rate = rate(measured, timer_hertz);
+        format!(
+            "{each:+} per interrupt on every loop that met interrupts ({taken} seen), else exact{rate}"
+        )
+    } else {
+        format!("{each:+} per interrupt ({taken} seen)")
+    })
 }
 
 /// The excess a second on the longest-measured loop, against the timer.
@@ -311,6 +280,16 @@ mod tests {
         assert!(v.text.contains("as the timer"), "{v:?}");
         let v = of_counter(&[on(&ticks), on(&[(-1, None), (5, None)])], Some(250));
         assert_eq!(v.kind, Kind::Unsteady);
+        // A second rule is not hidden by the first: page faults add, and interrupts do.
+        let faults = on(&[(10, Some(0)); 9]);
+        let v = of_counter(&[exact(), on(&ticks), faults], Some(250));
+        assert_eq!(v.kind, Kind::PerTurn);
+        assert!(
+            v.text
+                .contains("more than it ought to count on plain: +1 per turn")
+                && v.text.contains("; +1 per interrupt (250 seen)"),
+            "{v:?}"
+        );
         assert_eq!(of_counter(&[], None).kind, Kind::Unmeasured);
     }
 }

@@ -44,6 +44,35 @@ pub struct Cpu {
     pub branch_entries: Option<u32>,
 }
 
+impl Cpu {
+    /// Who made it and which it is, in the fields that its maker uses: family, model and stepping on x86, implementer,
+    /// part and revision on Arm.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let implementer = self
+            .vendor
+            .strip_prefix("0x")
+            .and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        match implementer {
+            Some(implementer) => {
+                let maker = truecount_events::arm_implementer(implementer)
+                    .map_or(String::new(), |name| format!("{name}, "));
+                let core = truecount_events::arm_core(implementer, self.model)
+                    .map_or(String::new(), |name| format!("{name}, "));
+                format!(
+                    "{maker}{core}implementer {implementer:#04x} part {:#05x} revision {}",
+                    self.model, self.stepping
+                )
+            }
+            None if self.vendor.is_empty() => "unknown".to_owned(),
+            None => format!(
+                "{} family {:#x} model {:#x} stepping {}",
+                self.vendor, self.family, self.model, self.stepping
+            ),
+        }
+    }
+}
+
 /// What can be known about the CPU below `root`: CPUID on the running system, else files only.
 #[must_use]
 pub fn describe(root: &Root) -> Cpu {
@@ -358,6 +387,22 @@ mod tests {
             (cpu.vendor.as_str(), cpu.model, cpu.stepping),
             ("0x41", 0xd0c, 1)
         );
+        assert_eq!(
+            cpu.identity(),
+            "Arm, Neoverse N1, implementer 0x41 part 0xd0c revision 1"
+        );
+        let x86 = Cpu {
+            vendor: "GenuineIntel".to_owned(),
+            family: 6,
+            model: 0x5e,
+            stepping: 3,
+            ..Cpu::default()
+        };
+        assert_eq!(
+            x86.identity(),
+            "GenuineIntel family 0x6 model 0x5e stepping 3"
+        );
+        assert_eq!(Cpu::default().identity(), "unknown");
     }
 
     #[test]

@@ -11,5 +11,6 @@ mod trial;
 pub use files::Root;
 pub use pmu::Pmu;
 pub use trial::{
-    BranchTrial, CountersFound, Fit, UserRead, branch_stack, counters_at_once, fit, user_read,
+    BranchTrial, CountersFound, Fit, UserRead, branch_stack, counters_at_once, fit, silent,
+    user_read,
 };

@@ -83,6 +83,29 @@ fn spin() {
     }
 }
 
+/// Whether an event counts nothing in user code although it is on the PMU and instructions retire meanwhile: what a
+/// hypervisor does with events that it filters, and a PMU with those that it does not have. An event that cannot be
+/// opened, or that never got onto a counter, is not known to be silent.
+#[must_use]
+pub fn silent(kernel: &SharedKernel, attr: &EventAttr) -> bool {
+    let counts = |attr: EventAttr| {
+        let attr = attr
+            .exclude_kernel(true)
+            .exclude_hv(true)
+            .read_times()
+            .disabled(true);
+        let options = OpenOptions::default();
+        let event = Event::try_open(kernel, &attr, Target::CallingThread, options).ok()?;
+        event.enable().ok()?;
+        spin();
+        event.disable().ok()?;
+        let reading = event.read().ok()?;
+        (reading.times?.running > 0).then_some(reading.value)
+    };
+    counts(*attr) == Some(0)
+        && counts(hardware(abi::PERF_COUNT_HW_INSTRUCTIONS)).is_some_and(|count| count > 0)
+}
+
 /// Grows a group by `next(size)` until it cannot be opened or does not run.
 ///
 /// # Errors
@@ -279,6 +302,23 @@ mod tests {
         let counters = counters_at_once(&fake.ticking()).unwrap();
         assert_eq!((counters.general.ran, counters.all.ran), (4, 4));
         assert_eq!(branch_stack(&fake.shared()), BranchTrial::Works);
+    }
+
+    #[test]
+    fn a_silent_event_is_one_that_ran_and_counted_nothing() {
+        let fake = FakeKernel::new();
+        let raw = counting(abi::PERF_TYPE_RAW, 0x02c2);
+        assert!(!silent(&fake.ticking(), &raw));
+        fake.set_rate(abi::PERF_TYPE_RAW, 0x02c2, 0);
+        assert!(silent(&fake.ticking(), &raw));
+        // Never on a counter: nothing is known. Instructions count nothing either: nothing is known.
+        fake.set_stolen(4);
+        assert!(!silent(&fake.ticking(), &raw));
+        fake.set_stolen(0);
+        fake.set_rate(abi::PERF_TYPE_HARDWARE, 1, 0);
+        assert!(!silent(&fake.ticking(), &raw));
+        let bare = FakeKernel::without_pmu();
+        assert!(!silent(&bare.shared(), &raw));
     }
 
     #[test]

@@ -6,12 +6,12 @@ mod value;
 use std::path::PathBuf;
 
 use truecount_events::metrics::{Context, Metric, Metrics, Pack, names_of};
-use truecount_events::{Machine, resolve};
+use truecount_events::{Encoding, Machine, resolve};
 
 use crate::error::{Error, ErrorKind};
 use crate::request::{self, EventRequest, RequestGroup};
 use crate::source::Source;
-use truecount_model::Reading;
+use truecount_model::{Reading, SourceKind};
 
 pub use value::{MetricRow, SumRow, Values};
 
@@ -63,6 +63,18 @@ pub fn packs(
         ));
     }
     Ok(found)
+}
+
+/// Whether an event is on this machine's PMU and counts nothing, by trying: `pack` says which ones cannot.
+fn silent(expression: &str, machine: &Machine) -> bool {
+    let Ok(resolved) = resolve(expression, machine) else {
+        return false;
+    };
+    let kernel = truecount_perf::linux();
+    let mut encodings = resolved.events().filter_map(|event| event.encoding());
+    encodings.any(|encoding| {
+        truecount_perf::probe::silent(&kernel, &truecount_perf::EventAttr::from(encoding))
+    })
 }
 
 /// What is known without counting.
@@ -165,7 +177,10 @@ impl Asked {
                 None => wished.push((pack.clone(), filter, metrics.collect())),
             }
         }
-        for (pack, filter, metrics) in wished {
+        for (mut pack, filter, metrics) in wished {
+            if source.kind() == SourceKind::Hardware {
+                pack.try_witnesses(|event| silent(event, machine));
+            }
             asked.add(pack, &filter, metrics, machine, source)?;
         }
         Ok(asked)
@@ -270,8 +285,19 @@ fn group_of(
     let mut groups: Vec<(Option<String>, Vec<EventRequest>, Vec<Member>)> = Vec::new();
     for expression in events {
         let text = format!("{{{expression}}}{colon}{filter}");
-        let resolved = resolve(&text, machine)
-            .map_err(|error| Error::new(ErrorKind::Usage, format!("-M: {error}")))?;
+        let resolving = |text: &str| {
+            resolve(text, machine)
+                .map_err(|error| Error::new(ErrorKind::Usage, format!("-M: {error}")))
+        };
+        let mut resolved = resolving(&text)?;
+        let in_kernel = resolved
+            .events()
+            .filter_map(|event| event.encoding())
+            .any(Encoding::never_counts);
+        if in_kernel {
+            // The filter is not the user's word for this event.
+            resolved = resolving(expression)?;
+        }
         for event in resolved.groups.into_iter().flat_map(|group| group.events) {
             let at = groups
                 .iter()
@@ -311,7 +337,6 @@ fn group_of(
 
 /// As `perf stat`: user mode and the kernel where that is allowed, else user mode.
 fn default_filter(source: &dyn Source) -> &'static str {
-    use truecount_model::SourceKind;
     match source.kind() {
         SourceKind::Hardware | SourceKind::Software if crate::source::kernel_mode_allowed() => "",
         _ => "u",

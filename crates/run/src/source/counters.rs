@@ -17,7 +17,7 @@ use truecount_perf::{
 use super::{Reason, Source, Target};
 use crate::error::{Error, ErrorKind};
 use crate::request::{EventRequest, RequestGroup, What};
-use truecount_model::{Precision, Reading, SourceKind};
+use truecount_model::{Measured, Precision, Reading, SourceKind};
 
 /// What the counters watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +119,15 @@ fn attribute(encoding: &Encoding) -> EventAttr {
 /// The perf events of which a metric is made: the first counts, the second is subtracted.
 fn parts(event: &Event) -> Result<(Encoding, Option<Encoding>), Reason> {
     let special = match &event.kind {
+        Kind::Perf(encoding) if encoding.never_counts() => {
+            let plain = event.name.split(':').next().unwrap_or(&event.name);
+            return Err(Reason::new(
+                "it happens in the kernel, which :u leaves out: it would always be 0",
+            )
+            .hint(format!(
+                "use {plain} (kernel.perf_event_paranoid at most 1, or CAP_PERFMON)"
+            )));
+        }
         Kind::Perf(encoding) => return Ok((encoding.clone(), None)),
         Kind::Special(special) => *special,
     };
@@ -157,6 +166,8 @@ struct Slot {
     reason: Option<Reason>,
     /// The PMU of one kind of core that counts it, on a machine of several.
     core_pmu: Option<String>,
+    /// The PMU that says it does not have the event: a 0 of it is none.
+    unlisted: Option<String>,
 }
 
 /// Opened counters, one slot for each event in the order asked.
@@ -168,6 +179,7 @@ impl Counters {
     /// Opens what can be opened; each event that cannot keeps its reason.
     pub fn open(source: &dyn Source, groups: &[RequestGroup], place: Place) -> Result<Self, Error> {
         let kernel = linux();
+        let machine = Machine::this();
         let targets = place.targets()?;
         let mut slots = Vec::new();
         for group in groups {
@@ -190,6 +202,7 @@ impl Counters {
                         Cpus::Core(_) => event.pmu.clone(),
                         Cpus::Any | Cpus::Package(_) => None,
                     },
+                    unlisted: event.encoding().and_then(|e| machine.unlisted(e)),
                 });
             }
             let opened = slots.get_mut(first..).unwrap_or_default();
@@ -366,12 +379,22 @@ fn never_ran() -> Reason {
         .hint("ask for fewer events at once, or free one (sysctl kernel.nmi_watchdog=0)")
 }
 
+/// An event that was opened and that its PMU does not have.
+fn not_had(pmu: &str) -> Reason {
+    Reason::new(format!(
+        "{pmu} does not have this event (it is not in its events/ in sysfs, which is by PMCEID_EL0), and counted nothing"
+    ))
+    .hint("see what it has: truecount events")
+}
+
 impl Slot {
     fn read(&self) -> Reading {
         let missing = |reason: &Reason| {
-            let mut reading = reason.missing(&self.name, &self.unit);
-            reading.scale = self.scale;
-            reading
+            let scale = self.scale;
+            Reading {
+                scale,
+                ..reason.missing(&self.name, &self.unit)
+            }
         };
         if let Some(reason) = &self.reason {
             return missing(reason);
@@ -399,21 +422,25 @@ impl Slot {
                 .hint("use instructions:u"),
             );
         };
+        if let (0, Some(pmu)) = (value, &self.unlisted) {
+            return missing(&not_had(pmu));
+        }
         Reading {
-            event: self.name.clone(),
-            value: Some(value),
-            unit: self.unit.clone(),
             scale: self.scale,
-            source: Some(self.source),
-            precision: Some(if plus.scaled || minus.scaled {
-                Precision::Scaled
-            } else {
-                Precision::Counted
-            }),
             enabled_ns: Some(plus.enabled),
             running_ns: Some(plus.running),
-            reason: None,
-            hint: None,
+            ..Reading::new(
+                &self.name,
+                &self.unit,
+                Measured::Value {
+                    value,
+                    source: self.source,
+                    precision: match plus.scaled || minus.scaled {
+                        true => Precision::Scaled,
+                        false => Precision::Counted,
+                    },
+                },
+            )
         }
     }
 }

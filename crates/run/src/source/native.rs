@@ -9,11 +9,13 @@ use std::time::Duration;
 use super::counters::{self, Counters, Place};
 use super::{Interval, Reason, Run, Source, Target};
 use crate::error::{Error, ErrorKind};
+use crate::exactness::Verdicts;
 use crate::request::{EventRequest, RequestGroup, Resource, What};
 use crate::result::RunResult;
 use crate::runner::Hook;
 use crate::runner::wait::{Ticker, now_ns, wait_without_command};
 use crate::session::{Session, launch_failure};
+use truecount_events::Machine;
 use truecount_model::{Reading, SourceKind};
 
 /// Counted when the user names nothing and the CPU's counters work.
@@ -146,11 +148,13 @@ impl Source for Native {
         };
         let of_command = finished.as_ref().filter(|_| run.target == Target::Command);
         let readings = readings(self, run.groups, open.as_ref(), of_command);
+        let notes = Verdicts::of_this_machine().remarks(&readings, &Machine::this());
         Ok(RunResult {
             wall_ns,
             readings,
             resources,
             interrupted,
+            notes,
             ..finished.unwrap_or_default()
         })
     }
@@ -179,7 +183,7 @@ fn readings(
                     Reading::missing(&wanted.name, &wanted.unit, "the counter was not opened")
                 });
                 match (finished, Resource::for_event(&event.name)) {
-                    (Some(_), Some(resource)) if read.value.is_none() => {
+                    (Some(_), Some(resource)) if read.value().is_none() => {
                         of_resource(wanted, resource, finished)
                     }
                     _ => read,

@@ -56,6 +56,46 @@ impl Worked {
     }
 }
 
+/// Every pack of slots names an event that shows whether the machine counts them at all; where it stays 0, the pack has
+/// no values, whatever else was counted.
+#[test]
+fn a_silent_witness_refuses_its_pack() {
+    let metrics = Metrics::embedded();
+    for pack in metrics.packs() {
+        let of_slots = pack.sum.is_some();
+        assert!(
+            !of_slots || pack.witnesses().next().is_some(),
+            "{}",
+            pack.name
+        );
+    }
+    let named = |name: &str| metrics.packs().iter().find(|p| p.name == name).unwrap();
+    let mut pack = named("tma-skylake").clone();
+    pack.try_witnesses(|_| false);
+    assert_eq!(pack.refused, None);
+    pack.try_witnesses(|event| event == "UOPS_RETIRED.RETIRE_SLOTS");
+    let counts = |_: &str| Some(1e6);
+    let context = Context {
+        smt: Some(false),
+        ..Context::default()
+    };
+    for value in pack.evaluate(
+        &["frontend-bound", "backend-bound", "retiring"],
+        &counts,
+        &context,
+    ) {
+        let why = value.result.unwrap_err().to_string();
+        assert!(
+            why.contains("does not count UOPS_RETIRED.RETIRE_SLOTS"),
+            "{why}"
+        );
+    }
+    assert_eq!(pack.check(&counts, &context), None);
+    let mut general = named("general").clone();
+    general.try_witnesses(|_| true);
+    assert_eq!(general.refused, None);
+}
+
 #[test]
 fn general() {
     let counts = [

@@ -1,4 +1,4 @@
-//! What is looked at, and what it means. Everything that can be tried is tried.
+//! What works on this machine, and what it means. Everything that can be tried is tried.
 
 use serde::Serialize;
 use truecount_events::{Machine, irq};
@@ -6,17 +6,18 @@ use truecount_perf::probe::{self, BranchTrial, Root};
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{Event, EventAttr, Facts, OpenOptions, Target, linux};
 
-use truecount_lab::exact::Status as LockStatus;
+use crate::exact::Status as LockStatus;
 
-use truecount_lab::exact::profile::Profile;
-use truecount_model::Reason;
+use crate::exact::profile::Profile;
+use truecount_model::{Reason, SourceKind};
 use truecount_run::env_record::{Environment, aslr_is_on};
+use truecount_run::exactness::Verdicts;
 use truecount_run::source::{hardware_available, step_available, virtual_available};
 
 /// How it stands with one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
+pub enum Status {
     /// It works.
     Ok,
     /// It works in part.
@@ -29,12 +30,16 @@ pub(super) enum Status {
 
 /// One finding.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Finding {
-    pub(super) name: &'static str,
-    pub(super) status: Status,
-    pub(super) detail: String,
+pub struct Finding {
+    /// Its name, as `--require` takes it.
+    pub name: &'static str,
+    /// How it stands.
+    pub status: Status,
+    /// In words.
+    pub detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) hint: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
 }
 
 impl Finding {
@@ -65,7 +70,7 @@ impl Finding {
     }
 
     /// Whether `--require` takes it: what works or does not, no plain fact.
-    pub(super) fn requirable(&self) -> bool {
+    pub fn requirable(&self) -> bool {
         matches!(
             self.name,
             "hardware"
@@ -82,7 +87,8 @@ impl Finding {
 }
 
 /// Everything, in the order shown.
-pub(super) fn all() -> Vec<Finding> {
+#[must_use]
+pub fn all() -> Vec<Finding> {
     let root = Root::system();
     let facts = Facts::gather(&root);
     let cpu = probe::cpu::describe(&root);
@@ -128,15 +134,12 @@ pub(super) fn all() -> Vec<Finding> {
 }
 
 fn processor(cpu: &probe::cpu::Cpu) -> Finding {
-    let name = cpu.brand.clone().unwrap_or_else(|| cpu.vendor.clone());
-    Finding::new(
-        "cpu",
-        Status::Info,
-        format!(
-            "{name} ({} family {:#x} model {:#x} stepping {})",
-            cpu.vendor, cpu.family, cpu.model, cpu.stepping
-        ),
-    )
+    let identity = cpu.identity();
+    let text = match &cpu.brand {
+        Some(name) => format!("{name} ({identity})"),
+        None => identity,
+    };
+    Finding::new("cpu", Status::Info, text)
 }
 
 fn virtualisation(cpu: &probe::cpu::Cpu, facts: &Facts) -> Finding {
@@ -279,12 +282,30 @@ fn irq_event(hardware: &Result<(), Reason>) -> Finding {
     let opened: Result<truecount::Counter, _> =
         truecount::Counter::open("instructions-minus-irqs:u");
     match opened {
-        Ok(_) => Finding::new(
+        Ok(_) => counted_difference(&name, Verdicts::of_this_machine()),
+        Err(error) => Finding::new("irq-event", Status::Missing, format!("{name}: {error}")),
+    }
+}
+
+/// The difference can be counted; whether it is exact is what `exactness` found.
+fn counted_difference(name: &str, known: &Verdicts) -> Finding {
+    const EVENT: &str = "instructions-minus-irqs:u";
+    let hardware = SourceKind::Hardware;
+    match known.deviation(EVENT, hardware, &Machine::this()) {
+        Some(kept) => Finding::new(
+            "irq-event",
+            Status::Limited,
+            format!(
+                "{name} counts, and {EVENT} is still not exact: {}",
+                kept.verdict.text
+            ),
+        )
+        .hint("truecount exactness -e instructions-minus-irqs:u"),
+        None => Finding::new(
             "irq-event",
             Status::Ok,
-            format!("{name} counts: instructions-minus-irqs:u is exact"),
+            format!("{name} counts, one for each instruction that interrupts add: {EVENT} works"),
         ),
-        Err(error) => Finding::new("irq-event", Status::Missing, format!("{name}: {error}")),
     }
 }
 
@@ -420,7 +441,8 @@ fn software() -> Finding {
 }
 
 /// What `truecount exactness` found on this machine, where it was run.
-pub(super) fn exactness() -> Finding {
+#[must_use]
+pub fn exactness() -> Finding {
     let environment = Environment::gather(aslr_is_on(), &[]);
     let Some(profile) = Profile::load(&environment) else {
         return Finding::new(
