@@ -123,13 +123,10 @@ pub struct Header {
     pub started: u64,
     /// Writes of code that a process of the run may not have learned of.
     pub unseen_writes: AtomicU32,
-<<<<<<< HEAD
     /// How often forked children have offered what they translated.
     pub saved_by_forks: AtomicU32,
-=======
     /// Not 0 once a process blocked signals of the faults' kind natively: a fault may have ended it unseen.
     pub faults_left: AtomicU32,
->>>>>>> main
 }
 
 impl Header {
