@@ -1,7 +1,7 @@
 //! Programs that a count might leave out a part of: threads that execute, that are killed, that nobody may trace.
 
 use crate::counts::default;
-use crate::elf::{Asm, DATA, EAX, EBX, ECX, EDI, EDX, ENTRY, ESI, R10, STACK};
+use crate::elf::{Asm, EAX, EDI, EDX, ENTRY, ESI, STACK};
 use truecount_engine::step::{Exit, StepOptions};
 
 /// Threads that run, and one that is in a system call, die at the `execve` of another one, over and over: every

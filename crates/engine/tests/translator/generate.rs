@@ -5,7 +5,7 @@ use super::case::{AREA, CODE, Case, MIDDLE, SCRATCH, WAY_OUT};
 use super::choose::{common, forbidden};
 use iced_x86::{
     Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, InstructionInfoFactory,
-    OpAccess, OpKind, Register,
+    Mnemonic, OpAccess, OpKind, Register,
 };
 
 /// A small generator of random numbers (SplitMix64), so that a seed says everything.
