@@ -46,23 +46,22 @@ impl Place {
 
     /// Where to open each event.
     fn targets(self) -> Result<Vec<Where>, Error> {
-        let gone = |id: i32, what: &str| {
-            Error::new(ErrorKind::Unavailable, format!("there is no {what} {id}"))
-        };
+        let gone = |what| Error::unavailable(Reason::new(format!("there is no {what}")));
         let scope = match self {
             Self::NewProcess(pid) => Scope::NewProcess(pid),
             Self::Process(pid) => Scope::Process(pid),
             Self::Thread(tid) => {
                 let there = std::path::Path::new(&format!("/proc/{tid}")).exists();
                 let found = there.then(|| vec![Where::Thread(tid)]);
-                return found.ok_or_else(|| gone(tid, "thread").hint("look it up with: ps -L"));
+                return found
+                    .ok_or_else(|| gone(format!("thread {tid}")).hint("look it up with: ps -L"));
             }
             Self::Cpus(cpus) => Scope::Cpus(cpus.to_vec()),
             Self::Machine => Scope::Machine,
         };
         scope.targets(&Root::system()).map_err(|_| match self {
             Self::NewProcess(id) | Self::Process(id) | Self::Thread(id) => {
-                gone(id, "process").hint("look it up with: pgrep -l NAME")
+                gone(format!("process {id}")).hint("look it up with: pgrep -l NAME")
             }
             Self::Machine | Self::Cpus(_) => {
                 let cause = "cannot read /sys/devices/system/cpu/online";
