@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// What a user gave as a recording.
 pub(crate) enum Given {
     /// `perf.data` of any form.
-    Recording(Recording),
+    Recording(Box<Recording>),
     /// The text of `perf script`.
     Text(String),
 }
@@ -28,7 +28,7 @@ pub(crate) fn given(path: &Path, holds: impl Fn(&str) -> bool) -> Result<Given, 
     let stdin = path == Path::new("-");
     if !stdin && (path.is_dir() || path.is_file()) {
         return match Recording::open(path) {
-            Ok(recording) => Ok(Given::Recording(recording)),
+            Ok(recording) => Ok(Given::Recording(Box::new(recording))),
             Err(error @ Error::Magic { .. }) => {
                 let file = File::open(path).map_err(cannot_read)?;
                 let text = text(file, holds).map_err(cannot_read)?;
@@ -63,7 +63,9 @@ pub(crate) fn given(path: &Path, holds: impl Fn(&str) -> bool) -> Result<Given, 
     }
     let name = path.display().to_string();
     let recording = Recording::from_stream(&mut { rest }, &name);
-    recording.map(Given::Recording).map_err(refused)
+    recording
+        .map(|recording| Given::Recording(Box::new(recording)))
+        .map_err(refused)
 }
 
 /// Reads a text; `None` where it is none. What is one, but without what is looked for in its first part, is given as

@@ -226,3 +226,238 @@ fn a_binary_is_honoured_or_refused_for_texts_too() {
     }
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+/// Three threads of two processes, two CPUs, a known tree of calls, as `perf script` prints it.
+fn script() -> String {
+    let chain = |leaf: &str| {
+        format!(
+            "\t    1000 {leaf}+0x10 (/opt/prog)\n\t    2000 middle+0x4 (/opt/prog)\n\t    3000 main+0x9 (/opt/prog)\n\n"
+        )
+    };
+    let mut text = String::new();
+    for n in 0..10 {
+        let (comm, task, cpu) = match n {
+            0..4 => ("one two", "7/7", 0),
+            4..7 => ("one two", "7/8", 1),
+            _ => ("other", "9/9", 1),
+        };
+        let leaf = if n % 2 == 0 { "left" } else { "right" };
+        text.push_str(&format!(
+            "{comm} {task} [00{cpu}] 100.{n}00000: 1000 cycles:u: \n{}",
+            chain(leaf)
+        ));
+    }
+    // Without a chain, in the kernel.
+    text.push_str(
+        "idle 0/0 [000] 101.000000: 2000 cycles:u: ffffffff81000000 halt+0x1 ([kernel.kallsyms])\n",
+    );
+    text
+}
+
+fn of_script(options: &[&str]) -> Value {
+    let arguments = [&["report", "-", "--json"], options].concat();
+    json(&with_input(&arguments, script().as_bytes()))
+}
+
+/// (key, own samples, samples with callees) of the first event's rows.
+fn rows(document: &Value) -> Vec<(String, u64, u64)> {
+    let rows = document["events"][0]["rows"].as_array().unwrap().iter();
+    let row = |r: &Value| {
+        let total = r["total"]["samples"].as_u64().unwrap_or(0);
+        let key = r["key"].as_str().unwrap().to_owned();
+        (key, r["self"]["samples"].as_u64().unwrap(), total)
+    };
+    rows.map(row).collect()
+}
+
+fn row(key: &str, own: u64, total: u64) -> (String, u64, u64) {
+    (key.to_owned(), own, total)
+}
+
+#[test]
+fn text_of_perf_script_is_reported() {
+    let document = of_script(&[]);
+    let event = &document["events"][0];
+    assert_eq!(event["name"], "cycles:u");
+    assert_eq!(
+        (&event["samples"], &event["events"]),
+        (&11.into(), &12_000.into())
+    );
+    let all = rows(&document);
+    assert!(all.contains(&row("left [prog]", 5, 5)), "{all:?}");
+    assert!(all.contains(&row("main [prog]", 0, 10)), "{all:?}");
+    assert!(all.contains(&row("halt [kernel]", 1, 1)), "{all:?}");
+    let refused = with_input(&["report", "-", "--annotate", "left"], script().as_bytes());
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("--annotate needs the recording"));
+}
+
+#[test]
+fn samples_and_rows_are_selected() {
+    let samples = |options: &[&str]| of_script(options)["events"][0]["samples"].as_u64().unwrap();
+    for (options, expected) in [
+        (&["--comm", "one two"][..], 7),
+        (&["--comm", "other,idle"], 4),
+        (&["--pid", "7"], 7),
+        (&["--tid", "8,9"], 6),
+        (&["--cpu", "0"], 5),
+        (&["-C", "0-1"], 11),
+        (&["--time", "100.2,100.4"], 3),
+        (&["--time", "100.95,"], 1),
+        (&["--time", "0%-50%"], 6),
+        (&["--time", "100.0,100.3", "--cpu", "0", "--tid", "7"], 4),
+    ] {
+        assert_eq!(samples(options), expected, "{options:?}");
+    }
+    // Rows only: the shares stay those of all samples.
+    let document = of_script(&["--symbol", "middle,halt"]);
+    assert_eq!(
+        rows(&document),
+        [row("halt [kernel]", 1, 1), row("middle [prog]", 0, 10)]
+    );
+    assert_eq!(document["events"][0]["samples"], 11);
+    let kernel = rows(&of_script(&["--dso", "[kernel.kallsyms]"]));
+    assert_eq!(kernel, [row("halt [kernel]", 1, 1)]);
+    assert_eq!(
+        rows(&of_script(&["--dso", "/opt/prog", "--by", "dso"])),
+        [row("prog", 10, 10)]
+    );
+    for (options, part) in [
+        (
+            ["--comm", "nobody"],
+            "its processes are one two, other, idle",
+        ),
+        (["--time", "7,8"], "no sample is left by --time"),
+        (["--time", "8,7"], "START,STOP"),
+        (["--cpu", "x"], "not a CPU number"),
+    ] {
+        let output = with_input(
+            &[&["report", "-"], &options[..]].concat(),
+            script().as_bytes(),
+        );
+        assert!(
+            !output.status.success() && text(&output.stderr).contains(part),
+            "{options:?}: {}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn rows_are_sorted_and_joined() {
+    let by_total = rows(&of_script(&["--children"]));
+    let order: Vec<&str> = by_total.iter().map(|r| r.0.as_str()).take(2).collect();
+    assert_eq!(order, ["main [prog]", "middle [prog]"]);
+    let joined = of_script(&["--sort", "comm,dso,symbol"]);
+    assert!(
+        rows(&joined).contains(&row("one two  prog  left", 4, 4)),
+        "{joined}"
+    );
+    assert_eq!(joined["by"], "comm, dso, symbol");
+    assert_eq!(rows(&of_script(&["-s", "tid"]))[0].1, 4);
+    let shown = with_input(
+        &["report", "-", "--no-children", "-s", "comm,symbol"],
+        script().as_bytes(),
+    );
+    let shown = text(&shown.stdout);
+    assert!(
+        shown.contains("comm") && !shown.contains("with callees"),
+        "{shown}"
+    );
+}
+
+/// (depth, function, own samples, samples in all) of the nodes.
+fn tree(document: &Value) -> Vec<(u64, String, u64, u64)> {
+    let nodes = document["events"][0]["tree"].as_array().unwrap().iter();
+    let number = |v: &Value| v.as_u64().unwrap();
+    let node = |n: &Value| {
+        let function = n["function"].as_str().unwrap().to_owned();
+        let own = number(&n["self"]["samples"]);
+        (
+            number(&n["depth"]),
+            function,
+            own,
+            number(&n["total"]["samples"]),
+        )
+    };
+    nodes.map(node).collect()
+}
+
+#[test]
+fn trees_grow_from_callers_and_from_callees() {
+    let node = |depth, name: &str, own, total| (depth, name.to_owned(), own, total);
+    assert_eq!(
+        tree(&of_script(&["--tree"])),
+        [
+            node(0, "main", 0, 10),
+            node(1, "middle", 0, 10),
+            node(2, "left", 5, 5),
+            node(2, "right", 5, 5),
+            node(0, "halt", 1, 1),
+        ]
+    );
+    let callees = tree(&of_script(&["-g", "callee", "--percent-limit", "20"]));
+    assert_eq!(
+        callees,
+        [
+            node(0, "left", 5, 5),
+            node(1, "middle", 0, 5),
+            node(2, "main", 0, 5),
+            node(0, "right", 5, 5),
+            node(1, "middle", 0, 5),
+            node(2, "main", 0, 5),
+        ]
+    );
+    let shown = with_input(&["report", "-", "--tree"], script().as_bytes());
+    let shown = text(&shown.stdout);
+    assert!(
+        shown.contains("├ left [prog]") && shown.contains("└ right [prog]"),
+        "{shown}"
+    );
+    let flat = b"sh 1 1.5: 1 cycles: 1000 f (x)\n";
+    let refused = with_input(&["report", "-", "--tree"], flat);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("record -g"));
+}
+
+/// The records of a recording, and perf's text of one as input: the same samples either way.
+#[test]
+fn records_are_listed_and_perfs_text_agrees() {
+    let Some(file) = recorded("linux-perf-data/fibo.compressed2.pipe.data") else {
+        return;
+    };
+    let name = file.to_str().unwrap();
+    let document = json(&truecount(&["report", name, "--json", "--by", "process"]));
+    let samples = document["events"][0]["samples"].as_u64().unwrap();
+    let dump = truecount(&["report", "-D", name]);
+    let listed = text(&dump.stdout);
+    let listed_samples = listed.lines().filter(|l| l.contains("] SAMPLE ")).count();
+    assert_eq!(listed_samples as u64, samples, "{}", text(&dump.stderr));
+    assert!(listed.contains("] MMAP2 ") && listed.contains("] COMM "));
+    let file = perf_record(&["-g"], "script");
+    let Some(file) = file else { return };
+    let script = Command::new("perf")
+        .args(["script", "-i"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let of_text = json(&with_input(
+        &["report", "-", "--json", "--by", "process"],
+        &script.stdout,
+    ));
+    let of_file = json(&truecount(&[
+        "report",
+        file.to_str().unwrap(),
+        "--json",
+        "--by",
+        "process",
+    ]));
+    remove(&file);
+    let count = |d: &Value| {
+        (
+            d["events"][0]["samples"].clone(),
+            d["events"][0]["rows"][0]["self"].clone(),
+        )
+    };
+    assert_eq!(count(&of_text), count(&of_file));
+}

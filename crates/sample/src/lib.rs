@@ -33,6 +33,8 @@ pub mod live;
 pub mod profile;
 mod record;
 mod sample;
+#[cfg(feature = "symbols")]
+pub mod script;
 pub mod spaces;
 #[cfg(feature = "symbols")]
 pub mod symbols;

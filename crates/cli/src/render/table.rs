@@ -54,9 +54,10 @@ pub(crate) struct Table {
 const NARROWEST_LAST: usize = 16;
 
 impl Table {
-    pub(crate) fn new<const N: usize>(head: [(&str, Align); N]) -> Self {
+    pub(crate) fn new<'a>(head: impl IntoIterator<Item = (&'a str, Align)>) -> Self {
+        let head = head.into_iter();
         Self {
-            head: head.map(|(name, align)| (name.to_owned(), align)).to_vec(),
+            head: head.map(|(name, align)| (name.to_owned(), align)).collect(),
             rows: Vec::new(),
             window: None,
             spare: Vec::new(),

@@ -10,6 +10,13 @@ use truecount_model::number::grouped;
 use truecount_record::listing::{self, CodeLine, Function, is_it};
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View, function: &str) -> Result<(), Failure> {
+    if view.from_text {
+        return Err(Failure::new(
+            1,
+            "--annotate needs the recording: the text of perf script does not say where its files were loaded",
+        )
+        .hint("give the perf.data file itself"));
+    }
     let entries: Vec<_> = view
         .profile
         .entries

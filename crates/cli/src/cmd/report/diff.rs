@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use serde_json::json;
 use truecount_stats::Share;
 
-use super::By;
+use super::rows::{Rows, columns};
 use super::view::{View, short};
 use crate::render;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, paint};
@@ -28,15 +28,15 @@ struct Row {
     changed: bool,
 }
 
-fn rows(before: &mut View, after: &mut View, by: By) -> Vec<Row> {
+fn rows(before: &mut View, after: &mut View, by: &Rows) -> Vec<Row> {
     let events = |v: &View| v.sampled_events().first().copied().unwrap_or(0);
     let (e1, e2) = (events(before), events(after));
     let (n1, n2) = (before.total(e1).samples, after.total(e2).samples);
     let mut counts: HashMap<String, (u64, u64)> = HashMap::new();
-    for (key, sum) in before.sums(e1, by) {
+    for (key, sum) in before.sums(e1, by, false) {
         counts.entry(key).or_default().0 = sum.own.samples;
     }
-    for (key, sum) in after.sums(e2, by) {
+    for (key, sum) in after.sums(e2, by, false) {
         counts.entry(key).or_default().1 = sum.own.samples;
     }
     let strict = LEVEL / counts.len().max(1) as f64;
@@ -64,11 +64,16 @@ fn rows(before: &mut View, after: &mut View, by: By) -> Vec<Row> {
     out
 }
 
+/// A row's key in one column.
+fn shown(key: &str) -> String {
+    columns(key).collect::<Vec<_>>().join("  ")
+}
+
 pub(super) fn print(
     out: &mut dyn Write,
     before: &mut View,
     after: &mut View,
-    by: By,
+    by: &Rows,
     top: usize,
     as_json: bool,
 ) -> io::Result<()> {
@@ -83,7 +88,7 @@ pub(super) fn print(
             .take(top)
             .map(|r| {
                 json!({
-                    "key": r.key, "before": r.before, "after": r.after, "difference": r.after - r.before,
+                    "key": shown(&r.key), "before": r.before, "after": r.after, "difference": r.after - r.before,
                     "interval95": [r.interval.0, r.interval.1], "changed": r.changed,
                 })
             })
@@ -144,7 +149,7 @@ pub(super) fn print(
                 100.0 * r.interval.1
             )),
             Cell::styled(style, mark),
-            Cell::new(short(&r.key)),
+            Cell::new(short(&shown(&r.key))),
         ]);
     }
     table.write(out)?;

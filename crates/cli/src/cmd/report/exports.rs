@@ -122,7 +122,13 @@ fn stacks(view: &mut View, name: impl Fn(&Named) -> String) -> Stacks {
         out: Stacks::default(),
     };
     let entries: Vec<_> = view.profile.entries.clone();
+    let mut numbers: Vec<Option<usize>> = Vec::with_capacity(entries.len());
     for (context, weight) in entries {
+        if !view.shows_sample(&context) {
+            numbers.push(None);
+            continue;
+        }
+        numbers.push(Some(names.out.stacks.len()));
         let places = context.frames.iter();
         let places = places.map(|place| names.place(view, *place)).collect();
         names.out.stacks.push(Stack {
@@ -140,8 +146,9 @@ fn stacks(view: &mut View, name: impl Fn(&Named) -> String) -> Stacks {
         .map(|event| measure(view.event_name(*event)))
         .collect();
     let timeline = view.profile.timeline.iter();
+    let number = |entry: u32| numbers.get(entry as usize).copied().flatten();
     out.timeline = timeline
-        .map(|(time, entry, _)| (*time, *entry as usize))
+        .filter_map(|(time, entry, _)| Some((*time, number(*entry)?)))
         .collect();
     let times = || out.timeline.iter().map(|sample| sample.0);
     out.duration = times().max().zip(times().min()).map(|(max, min)| max - min);

@@ -2,8 +2,12 @@
 
 mod annotate;
 mod diff;
+mod dump;
 mod exports;
+mod rows;
+mod select;
 mod table;
+mod tree;
 mod view;
 
 use std::io::Write as _;
@@ -14,6 +18,12 @@ use truecount_sample::symbols::SearchPath;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, cannot_write};
+use crate::program_args::parse_cpus;
+use crate::recording::{Given, given};
+use rows::{Rows, SortKey};
+use select::{Selection, Span};
+use table::Form;
+use tree::Order;
 use view::View;
 
 const EXAMPLES: &str = "\
@@ -21,6 +31,11 @@ EXAMPLES
   truecount report                            functions of perf.data, those with most samples first
   truecount report perf.data --by line        source lines
   truecount report perf.data --by caller      who calls whom (recorded with -g)
+  truecount report perf.data --tree           what calls what, from the outermost callers
+  truecount report perf.data -g callee        from each function to its callers
+  truecount report perf.data --children       by the share with callees
+  truecount report perf.data --sort comm,dso,symbol --time 10%-20%
+  perf script | truecount report -            perf's text as input, with perf's names
   truecount report perf.data --annotate main  instructions of a function with their samples
   truecount report perf.data --flamegraph flame.svg
   truecount report perf.data --firefox profile.json   for https://profiler.firefox.com
@@ -53,15 +68,79 @@ pub(super) enum By {
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES, after_help = "Examples: truecount report --help")]
 pub(crate) struct Args {
-    /// A recording of `truecount record` or `perf record`
+    /// A recording of `truecount record` or `perf record`, or the text of `perf script`; - is stdin
     #[arg(default_value = "perf.data")]
     file: PathBuf,
     /// What the rows are
     #[arg(long, value_enum, default_value_t = By::Symbol)]
     by: By,
-    /// Rows to show
+    /// What the rows are, by perf's names; several make rows of their combinations
+    #[arg(
+        short,
+        long,
+        value_name = "KEY,...",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "by"
+    )]
+    sort: Vec<SortKey>,
+    /// Sort by the share with callees
+    #[arg(long, overrides_with = "no_children")]
+    children: bool,
+    /// Leave out the share with callees
+    #[arg(long)]
+    no_children: bool,
+    /// A tree of calls instead of the table (without a word: caller)
+    #[arg(short = 'g', long, value_name = "ORDER", value_enum, num_args = 0..=1, default_missing_value = "caller")]
+    call_graph: Option<Order>,
+    /// The same as -g caller
+    #[arg(long, conflicts_with = "call_graph")]
+    tree: bool,
+    /// Nodes of a tree with fewer percent are left out
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = parse_percent)]
+    percent_limit: f64,
+    /// Rows to show; of a tree, functions without callers
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
+    /// Only samples of processes of these names
+    #[arg(long, alias = "comms", value_name = "NAME,...", value_delimiter = ',')]
+    comm: Vec<String>,
+    /// Only samples of these processes
+    #[arg(long, value_name = "PID,...", value_delimiter = ',')]
+    pid: Vec<u32>,
+    /// Only samples of these threads
+    #[arg(long, value_name = "TID,...", value_delimiter = ',')]
+    tid: Vec<u32>,
+    /// Only samples on these CPUs, such as 0,2-3
+    #[arg(short = 'C', long, value_name = "CPUS", value_parser = cpus)]
+    cpu: Option<Cpus>,
+    /// Only samples of this time: seconds of the recording's clock, or shares (10%-20%)
+    #[arg(long, value_name = "START,STOP", value_parser = select::span)]
+    time: Option<Span>,
+    /// Only rows of these files; shares stay those of all samples
+    #[arg(
+        short = 'd',
+        long,
+        alias = "dsos",
+        value_name = "NAME,...",
+        value_delimiter = ','
+    )]
+    dso: Vec<String>,
+    /// Only rows of these functions; shares stay those of all samples
+    #[arg(
+        short = 'S',
+        long,
+        alias = "symbols",
+        value_name = "NAME,...",
+        value_delimiter = ','
+    )]
+    symbol: Vec<String>,
+    /// Count inlined functions as the function around them
+    #[arg(long)]
+    no_inline: bool,
+    /// List every record as it was read
+    #[arg(short = 'D', long, alias = "dump", conflicts_with_all = ["json", "diff", "annotate", "call_graph", "tree"])]
+    dump_raw_trace: bool,
     /// Instructions of a function, with samples and source lines
     #[arg(long, value_name = "FUNCTION")]
     annotate: Option<String>,
@@ -88,19 +167,95 @@ pub(crate) struct Args {
     pprof: Option<PathBuf>,
 }
 
+/// Numbers of CPUs.
+#[derive(Debug, Clone)]
+struct Cpus(Vec<u32>);
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    let numbers = parse_cpus(text)?;
+    let numbers = numbers
+        .into_iter()
+        .filter_map(|cpu| u32::try_from(cpu).ok());
+    Ok(Cpus(numbers.collect()))
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=100.0).contains(&percent) {
+        Ok(percent)
+    } else {
+        Err("a percentage is from 0 to 100".to_owned())
+    }
+}
+
+impl Args {
+    fn selection(&self) -> Selection {
+        Selection {
+            comms: self.comm.clone(),
+            pids: self.pid.clone(),
+            tids: self.tid.clone(),
+            cpus: self.cpu.clone().map_or_else(Vec::new, |cpus| cpus.0),
+            time: self.time,
+            dsos: self.dso.clone(),
+            symbols: self.symbol.clone(),
+            no_inline: self.no_inline,
+        }
+    }
+
+    fn form(&self) -> Form {
+        Form {
+            rows: if self.sort.is_empty() {
+                Rows::By(self.by)
+            } else {
+                Rows::Sort(self.sort.clone())
+            },
+            top: self.top,
+            children: match (self.children, self.no_children) {
+                (true, _) => Some(true),
+                (false, true) => Some(false),
+                (false, false) => None,
+            },
+            tree: self.call_graph.or(self.tree.then_some(Order::Caller)),
+            percent_limit: self.percent_limit,
+        }
+    }
+}
+
+/// Lists the records of a recording.
+fn dump(args: &Args) -> CmdResult {
+    let Given::Recording(recording) = given(&args.file, |_| false)? else {
+        return Err(Failure::new(
+            1,
+            format!("{}: a text has no records to list", args.file.display()),
+        )
+        .hint("give the perf.data file itself"));
+    };
+    let mut out = Output::shown(None)?;
+    dump::print(&mut out, &args.file, &recording)?;
+    out.flush()?;
+    Ok(Outcome::OK)
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> CmdResult {
+    if args.dump_raw_trace {
+        return dump(args);
+    }
     let search = SearchPath {
         symfs: args.symfs.clone(),
         binary: args.binary.clone(),
     };
-    let mut view = View::load(&args.file, &search)?;
-    if view.profile.entries.is_empty() {
+    let mut view = View::load(&args.file, &search, args.selection())?;
+    let form = args.form();
+    if form.tree.is_some() && !view.has_chains() {
         return Err(Failure::new(
             1,
-            format!("{}: no sample has an address", args.file.display()),
+            format!(
+                "{}: no call chains were recorded, of which a tree is made",
+                args.file.display()
+            ),
         )
-        .hint("record for longer, or with a shorter period (-c)"));
+        .hint("record with `truecount record -g`"));
     }
     if args.flamegraph.is_some() || args.firefox.is_some() || args.pprof.is_some() {
         view.name_all();
@@ -129,21 +284,21 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     write(&args.pprof, &exports::pprof, &mut view)?;
     let mut out = Output::shown(args.json.as_deref())?;
     if let Some(path) = &args.diff {
-        let mut other = View::load(path, &search)?;
+        let mut other = View::load(path, &search, args.selection())?;
         diff::print(
             &mut out,
             &mut view,
             &mut other,
-            args.by,
+            &form.rows,
             args.top,
             args.json.is_some(),
         )?;
     } else if let Some(function) = &args.annotate {
         annotate::print(&mut out, &mut view, function)?;
     } else if args.json.is_some() {
-        table::json(&mut out, &mut view, args.by, args.top)?;
+        table::json(&mut out, &mut view, &form)?;
     } else if !written {
-        table::print(&mut out, &mut view, args.by, args.top)?;
+        table::print(&mut out, &mut view, &form)?;
     }
     out.flush()?;
     Ok(Outcome::OK)

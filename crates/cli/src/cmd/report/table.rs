@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use super::By;
+use super::rows::{Rows, columns};
+use super::tree::{self, Order, Tree};
 use super::view::{View, short};
 use crate::render;
 use crate::render::style::{DIM, HEAD, WARN, paint};
@@ -15,7 +16,20 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-pub(super) fn print(out: &mut dyn Write, view: &mut View, by: By, top: usize) -> io::Result<()> {
+/// How the table is shown.
+pub(super) struct Form {
+    pub(super) rows: Rows,
+    pub(super) top: usize,
+    /// Sorted by the share with callees (`Some(true)`), or without that column (`Some(false)`).
+    pub(super) children: Option<bool>,
+    /// As a tree, with nodes of at least so many percent.
+    pub(super) tree: Option<Order>,
+    pub(super) percent_limit: f64,
+}
+
+pub(super) fn print(out: &mut dyn Write, view: &mut View, form: &Form) -> io::Result<()> {
+    let (rows_of, top) = (&form.rows, form.top);
+    let inclusive = form.children == Some(true);
     heading(out, view)?;
     for event in view.sampled_events() {
         let all = view.total(event);
@@ -26,26 +40,34 @@ pub(super) fn print(out: &mut dyn Write, view: &mut View, by: By, top: usize) ->
             grouped(all.samples),
             grouped(all.events)
         )?;
-        let rows = view.sums(event, by);
-        let mut table = Table::new([
-            ("self", Align::Right),
-            ("samples", Align::Right),
-            ("with callees", Align::Right),
-            (heading_of(by), Align::Left),
-        ]);
-        let chains =
-            view.has_chains() && !matches!(by, By::Process | By::Thread | By::Cpu | By::Chain);
+        if let Some(order) = form.tree {
+            let tree = Tree::of(view, event, order);
+            tree::print(out, &tree, form.percent_limit, top)?;
+            continue;
+        }
+        let rows = view.sums(event, rows_of, inclusive);
+        let with_callees = form.children != Some(false);
+        let mut heads = vec![("self", Align::Right), ("samples", Align::Right)];
+        if with_callees {
+            heads.push(("with callees", Align::Right));
+        }
+        heads.extend(rows_of.headings().into_iter().map(|h| (h, Align::Left)));
+        let mut table = Table::new(heads);
+        let chains = view.has_chains() && rows_of.have_callers();
         for (key, sum) in rows.iter().take(top) {
-            table.row(vec![
+            let mut cells = vec![
                 Cell::new(format!("{:.2} %", percent(sum.own.events, all.events))),
                 Cell::new(grouped(sum.own.samples)),
-                Cell::new(if chains {
+            ];
+            if with_callees {
+                cells.push(Cell::new(if chains {
                     format!("{:.2} %", percent(sum.total.events, all.events))
                 } else {
                     String::new()
-                }),
-                Cell::new(short(key)),
-            ]);
+                }));
+            }
+            cells.extend(columns(key).map(|part| Cell::new(short(part))));
+            table.row(cells);
         }
         table.write(out)?;
         if rows.len() > top {
@@ -64,20 +86,6 @@ pub(super) fn print(out: &mut dyn Write, view: &mut View, by: By, top: usize) ->
         )?;
     }
     Ok(())
-}
-
-fn heading_of(by: By) -> &'static str {
-    match by {
-        By::Symbol => "function",
-        By::Dso => "file",
-        By::Line => "line",
-        By::Address => "address",
-        By::Process => "process",
-        By::Thread => "thread",
-        By::Cpu => "CPU",
-        By::Caller => "function ← caller",
-        By::Chain => "chain",
-    }
 }
 
 fn heading(out: &mut dyn Write, view: &View) -> io::Result<()> {
@@ -115,6 +123,9 @@ fn heading(out: &mut dyn Write, view: &View) -> io::Result<()> {
             )
         )?;
     }
+    if let Some(selected) = &view.selected {
+        writeln!(out, "  {selected}")?;
+    }
     if view.truncated {
         writeln!(
             out,
@@ -131,29 +142,35 @@ fn heading(out: &mut dyn Write, view: &View) -> io::Result<()> {
 /// Reasons why call chains ended early that are shown; the rest is rare, and in the JSON document.
 const MAX_EARLY_ENDS: usize = 3;
 
-pub(super) fn json(out: &mut dyn Write, view: &mut View, by: By, top: usize) -> io::Result<()> {
+pub(super) fn json(out: &mut dyn Write, view: &mut View, form: &Form) -> io::Result<()> {
+    let top = form.top;
     let mut events = Vec::new();
     for event in view.sampled_events() {
         let all = view.total(event);
-        let rows = view.sums(event, by);
+        let rows = view.sums(event, &form.rows, form.children == Some(true));
         let chains = view.has_chains();
         let listed: Vec<_> = rows
             .iter()
             .take(top)
             .map(|(key, s)| {
+                let keys: Vec<&str> = columns(key).collect();
                 json!({
-                    "key": key,
+                    "key": keys.join("  "),
+                    "keys": keys,
                     "self": {"samples": s.own.samples, "events": s.own.events},
                     "total": chains.then(|| json!({"samples": s.total.samples, "events": s.total.events})),
                 })
             })
             .collect();
+        let tree = form.tree.map(|order| Tree::of(view, event, order));
+        let tree = tree.map(|tree| tree.json(form.percent_limit, top));
         events.push(json!({
             "name": view.event_name(event),
             "samples": all.samples,
             "events": all.events,
             "rows_in_all": rows.len(),
             "rows": listed,
+            "tree": tree,
         }));
     }
     let l = view.profile.losses;
@@ -162,7 +179,8 @@ pub(super) fn json(out: &mut dyn Write, view: &mut View, by: By, top: usize) -> 
         "recording": view.path.display().to_string(),
         "command": view.features.command_line,
         "cpu": view.features.cpu_description,
-        "by": heading_of(by),
+        "by": form.rows.headings().join(", "),
+        "selected": view.selected,
         "losses": {"records": l.lost_records, "samples": l.lost_samples, "throttled": l.throttled},
         "cut_off": view.truncated,
         "samples_without_address": view.profile.without_ip,

@@ -6,12 +6,14 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use truecount_sample::profile::{self, CodePlace, Context, Profile, Weight};
+use truecount_sample::script;
+use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::{SearchPath, Symbols};
 use truecount_sample::{Features, Recording};
 
-use super::By;
+use super::select::Selection;
 use crate::failure::Failure;
-use crate::recording::unreadable;
+use crate::recording::{Given, given, unreadable};
 use crate::render::waiting::watched;
 use truecount_record::kallsyms::Kallsyms;
 use truecount_record::names;
@@ -23,6 +25,12 @@ pub(super) struct View {
     pub(super) features: Features,
     pub(super) truncated: bool,
     pub(super) symbols: Symbols,
+    /// Which samples and rows were asked for.
+    pub(super) selection: Selection,
+    /// What was selected, in words, when something was left out.
+    pub(super) selected: Option<String>,
+    /// The text of `perf script`: places are addresses, all their names are known.
+    pub(super) from_text: bool,
     kernel: Option<Kallsyms>,
     names: HashMap<CodePlace, Rc<[Named]>>,
 }
@@ -36,18 +44,104 @@ pub(super) struct Sum {
     pub(super) total: Weight,
 }
 
-fn add(sum: &mut Weight, more: Weight) {
+pub(super) fn add(sum: &mut Weight, more: Weight) {
     sum.samples = sum.samples.saturating_add(more.samples);
     sum.events = sum.events.saturating_add(more.events);
 }
 
 impl View {
-    pub(super) fn load(path: &Path, search: &SearchPath) -> Result<Self, Failure> {
-        let recording = Recording::open(path).map_err(|e| unreadable(path, &e))?;
+    pub(super) fn load(
+        path: &Path,
+        search: &SearchPath,
+        selection: Selection,
+    ) -> Result<Self, Failure> {
+        let mut view = match given(path, |head| script::parse(head).is_some())? {
+            Given::Recording(recording) => Self::of(path, &recording, search, selection)?,
+            Given::Text(text) => Self::of_text(path, &text, search, selection)?,
+        };
+        if view.profile.entries.is_empty() {
+            return Err(
+                Failure::new(1, format!("{}: no sample has an address", path.display()))
+                    .hint("record for longer, or with a shorter period (-c)"),
+            );
+        }
+        view.select()?;
+        Ok(view)
+    }
+
+    /// The text of `perf script`, whose names are perf's.
+    fn of_text(
+        path: &Path,
+        text: &str,
+        search: &SearchPath,
+        selection: Selection,
+    ) -> Result<Self, Failure> {
+        if search.binary.is_some() || search.symfs.is_some() {
+            return Err(Failure::new(
+                1,
+                format!(
+                    "{}: --binary and --symfs say nothing about a text, whose names are perf's",
+                    path.display()
+                ),
+            )
+            .hint("give the perf.data file itself"));
+        }
+        let Some(script) = script::parse(text) else {
+            return Err(Failure::new(
+                1,
+                format!(
+                    "{}: neither a perf.data file nor text with samples",
+                    path.display()
+                ),
+            )
+            .hint("give a perf.data file, or the output of `perf script`"));
+        };
+        let mut names = HashMap::new();
+        for (place, known) in script.names {
+            let file = place
+                .file
+                .and_then(|f| script.profile.files.get(f as usize));
+            let dso = dso(file, place.kernel);
+            let found: Vec<Named> = known
+                .into_iter()
+                .map(|name| Named {
+                    inlined: name.inlined,
+                    ..Named::plain(
+                        if name.function == "[unknown]" {
+                            format!("{dso}+{:#x}", place.offset)
+                        } else {
+                            name.function
+                        },
+                        &dso,
+                    )
+                })
+                .collect();
+            names.insert(place, Rc::from(kept(found, &selection)));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            profile: script.profile,
+            features: Features::default(),
+            truncated: false,
+            symbols: Symbols::new(SearchPath::default()),
+            selection,
+            selected: None,
+            from_text: true,
+            kernel: None,
+            names,
+        })
+    }
+
+    fn of(
+        path: &Path,
+        recording: &Recording,
+        search: &SearchPath,
+        selection: Selection,
+    ) -> Result<Self, Failure> {
         let mut symbols = Symbols::new(search.clone());
         let share = || recording.passes() / Recording::PASSES;
         let profile = watched(&format!("reading {}", path.display()), share, || {
-            profile::collect(&recording, &mut symbols)
+            profile::collect(recording, &mut symbols)
         })
         .map_err(|e| unreadable(path, &e))?;
         let kernel = profile.kernel_text.and_then(|text| {
@@ -61,6 +155,9 @@ impl View {
             features: recording.features().clone(),
             truncated: recording.is_truncated(),
             symbols,
+            selection,
+            selected: None,
+            from_text: false,
             kernel,
             names: HashMap::new(),
         })
@@ -90,19 +187,14 @@ impl View {
             return Rc::clone(known);
         }
         let found = self.find(place);
-        let found: Rc<[Named]> = found.into();
+        let found: Rc<[Named]> = kept(found, &self.selection).into();
         self.names.insert(place, Rc::clone(&found));
         found
     }
 
     fn find(&mut self, place: CodePlace) -> Vec<Named> {
         let file = place.file.and_then(|i| self.profile.files.get(i as usize));
-        let dso = match file {
-            Some(file) if place.kernel && file.path.starts_with('[') => "[kernel]".to_owned(),
-            Some(file) => base_name(&file.path).to_owned(),
-            None if place.kernel => "[kernel]".to_owned(),
-            None => "[unknown]".to_owned(),
-        };
+        let dso = dso(file, place.kernel);
         let plain = |function: String| vec![Named::plain(function, &dso)];
         if place.kernel {
             let address = match (place.file, self.profile.kernel_text) {
@@ -135,6 +227,20 @@ impl View {
         out
     }
 
+    /// Whether the function in which a sample fell was asked for.
+    pub(super) fn shows_sample(&mut self, context: &Context) -> bool {
+        if self.selection.shows_all() {
+            return true;
+        }
+        let Some(place) = context.frames.first() else {
+            return false;
+        };
+        let named = self.named(*place);
+        named
+            .first()
+            .is_some_and(|named| self.selection.shows(named))
+    }
+
     /// All samples of an event.
     pub(super) fn total(&self, event: u32) -> Weight {
         let mut sum = Weight::default();
@@ -165,110 +271,31 @@ impl View {
             .unwrap_or_else(|| format!("event {event}"))
     }
 
-    /// Sums of one event by key, largest own first.
-    pub(super) fn sums(&mut self, event: u32, by: By) -> Vec<(String, Sum)> {
-        if !matches!(by, By::Process | By::Thread | By::Cpu) {
-            self.name_all();
-        }
-        let entries: Vec<(Context, Weight)> = self
-            .profile
-            .entries
-            .iter()
-            .filter(|(c, _)| c.event == event)
-            .cloned()
-            .collect();
-        let mut sums: HashMap<String, Sum> = HashMap::new();
-        for (context, weight) in entries {
-            let keys = self.keys(&context, by);
-            if let Some(own) = keys.first() {
-                add(&mut sums.entry(own.clone()).or_default().own, weight);
-            }
-            // A function that calls itself counts once.
-            let mut seen: Vec<&String> = Vec::new();
-            for key in &keys {
-                if !seen.contains(&key) {
-                    seen.push(key);
-                    add(&mut sums.entry(key.clone()).or_default().total, weight);
-                }
-            }
-        }
-        let mut out: Vec<_> = sums.into_iter().collect();
-        out.sort_by(|a, b| {
-            (b.1.own.events, b.1.total.events)
-                .cmp(&(a.1.own.events, a.1.total.events))
-                .then_with(|| a.0.cmp(&b.0))
-        });
-        out
-    }
-
-    /// The keys of a sample: the first is where it fell, the others are on its call chain.
-    fn keys(&mut self, context: &Context, by: By) -> Vec<String> {
-        let comm = self
-            .profile
-            .comms
-            .get(context.comm as usize)
-            .cloned()
-            .unwrap_or_default();
-        match by {
-            By::Process => vec![format!("{comm} ({})", context.pid)],
-            By::Thread => vec![format!("{comm} ({}/{})", context.pid, context.tid)],
-            By::Cpu => vec![
-                context
-                    .cpu
-                    .map_or_else(|| "not recorded".to_owned(), |c| format!("CPU {c}")),
-            ],
-            By::Address => context
-                .frames
-                .iter()
-                .map(|p| {
-                    let dso = self
-                        .named(*p)
-                        .first()
-                        .map_or_else(String::new, |n| n.dso.clone());
-                    format!("{dso}+{:#x}", p.offset)
-                })
-                .collect(),
-            By::Symbol => self
-                .chain(context)
-                .into_iter()
-                .map(|n| symbol(&n))
-                .collect(),
-            By::Dso => self.chain(context).into_iter().map(|n| n.dso).collect(),
-            By::Line => self.chain(context).iter().map(Named::source_line).collect(),
-            By::Caller => {
-                let chain = self.chain(context);
-                let pairs = chain.windows(2).filter_map(|w| {
-                    let [callee, caller] = w else { return None };
-                    Some(format!("{} ← {}", callee.function, caller.function))
-                });
-                let mut out: Vec<String> = pairs.collect();
-                if out.is_empty() {
-                    out.extend(
-                        chain
-                            .first()
-                            .map(|n| format!("{} ← (caller not recorded)", n.function)),
-                    );
-                }
-                out
-            }
-            By::Chain => {
-                let names: Vec<String> = self
-                    .chain(context)
-                    .into_iter()
-                    .map(|n| n.function)
-                    .collect();
-                vec![names.join(" ← ")]
-            }
-        }
-    }
-
     /// What the sums rest on, in words.
     pub(super) fn has_chains(&self) -> bool {
         self.profile.with_chain > 0
     }
 }
 
+/// The file's short name.
+fn dso(file: Option<&MappedFile>, kernel: bool) -> String {
+    match file {
+        Some(file) if kernel && file.path.starts_with('[') => "[kernel]".to_owned(),
+        Some(file) => base_name(&file.path).to_owned(),
+        None if kernel => "[kernel]".to_owned(),
+        None => "[unknown]".to_owned(),
+    }
+}
+
+/// The functions of a place that are shown: with `--no-inline` that of the symbol table.
+fn kept(mut found: Vec<Named>, selection: &Selection) -> Vec<Named> {
+    if selection.no_inline {
+        found.drain(..found.len().saturating_sub(1));
+    }
+    found
+}
+
 /// `function  [dso]`.
-fn symbol(n: &Named) -> String {
+pub(super) fn symbol(n: &Named) -> String {
     format!("{} [{}]", n.title(), n.dso.trim_matches(['[', ']']))
 }

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use truecount_events::metrics::Worse;
-
-use super::collect::Collected;
 use truecount_model::{Precision, Reading};
-use truecount_run::metrics::{Asked, MetricRow};
-use truecount_run::request::RequestGroup;
+
+use super::result::{Map, Metric};
+use crate::metrics::{Asked, MetricRow};
+use crate::request::RequestGroup;
 
 /// A sample is the value times this.
 const PARTS: f64 = 1e6;
@@ -17,29 +17,18 @@ const PARTS: f64 = 1e6;
 /// The metrics that were asked for, and what cannot be counted of them.
 #[derive(Default)]
 pub(super) struct Metrics {
-    asked: Asked,
+    pub(super) asked: Asked,
     /// Readings of groups that the source refuses: all missing, with the reason.
-    refused: BTreeMap<usize, Vec<Reading>>,
+    pub(super) refused: BTreeMap<usize, Vec<Reading>>,
 }
 
 impl Metrics {
-    pub(super) fn new(asked: Asked) -> Self {
-        Self {
-            asked,
-            refused: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn groups(&self) -> Vec<RequestGroup> {
-        self.asked.groups()
-    }
-
     pub(super) fn refuse(&mut self, number: usize, readings: Vec<Reading>) {
         self.refused.insert(number, readings);
     }
 
     /// Makes room for every metric; those whose groups are never counted in one run say so.
-    pub(super) fn announce(&self, collected: &mut Collected, runs: &[&[RequestGroup]]) {
+    pub(super) fn announce(&self, collected: &mut Map<Metric>, runs: &[&[RequestGroup]]) {
         for (name, metric, groups) in self.asked.metrics() {
             let unit = metric.map_or("", |metric| metric.unit.as_str());
             // Without a word in its row a direction would be a guess.
