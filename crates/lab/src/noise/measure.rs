@@ -10,6 +10,7 @@ use super::counting::{Counting, Numbers, Sample};
 use super::regions::{Regions, Watch};
 use super::{Count, Plan, Released};
 use truecount_run::determinism::Factor;
+use truecount_run::exactness::Verdicts;
 use truecount_run::functions::{AskedEvent, Names, functions_of};
 use truecount_run::result::RunResult;
 use truecount_run::session::Session;
@@ -180,6 +181,7 @@ pub fn measure(
     let mut done = 0;
     progress(done, all);
     let mut numbers = Numbers::default();
+    let exact = outcome.counting.is_exact(Verdicts::of_this_machine());
     let mut round = 0;
     'rounds: while round < outcome.runs {
         let mut order: Vec<usize> = (0..settings.len()).collect();
@@ -229,7 +231,8 @@ pub fn measure(
         }
         round += 1;
         let residual = settings.first().map(|setting| &setting.counts);
-        if few && round == FEW && residual.is_some_and(|counts| !quiet(counts)) {
+        let proves = |counts: &Vec<u64>| exact && quiet(counts);
+        if few && round == FEW && residual.is_some_and(|counts| !proves(counts)) {
             outcome.runs = RUNS;
             all = settings.len() as u64 * u64::from(RUNS);
             progress(done, all);

@@ -357,9 +357,7 @@ impl Experiment<'_> {
         }
         let kept = self.lives.get_mut(place).and_then(Option::take);
         let per_second = self.per_second(cell.event);
-        kept.or_else(|| {
-            Live::open(&self.kernel, cell, per_second, self.outcome.sees_kernel).ok()
-        })
+        kept.or_else(|| Live::open(&self.kernel, cell, per_second, self.outcome.sees_kernel).ok())
     }
 
     fn visit(&mut self, place: usize, round: usize) {
