@@ -11,7 +11,7 @@ use truecount_stats::{
 use super::limit::{Limit, worse};
 use crate::env_record::{Environment, VARIABLE, variables_differ};
 use crate::rounds::{Command, Metric};
-use truecount_model::{Precision, SourceKind};
+use truecount_model::split_filter;
 
 /// One metric of one command against another's.
 pub struct Pair {
@@ -165,11 +165,9 @@ fn provenance(
     Provenance {
         machine: only(&MACHINE, accept.machine),
         environment: only(&ENVIRONMENT, accept.environment),
-        filter: name
-            .split_once(':')
-            .map_or_else(String::new, |(_, filter)| filter.to_owned()),
-        source: metric.source.map_or("nobody", SourceKind::name).to_owned(),
-        scaled: metric.precision == Some(Precision::Scaled),
+        filter: split_filter(name).1.to_owned(),
+        source: metric.source,
+        precision: metric.precision,
         samples: metric.samples.len(),
     }
 }

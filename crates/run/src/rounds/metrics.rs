@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use truecount_events::metrics::Worse;
-use truecount_model::{Precision, Reading};
+use truecount_model::{Measured, Reading, Reason};
 
 use super::result::{Map, Metric};
 use crate::metrics::{Asked, MetricRow};
@@ -43,10 +43,9 @@ impl Metrics {
                 })
             };
             if !runs.iter().any(|run| has(run)) {
-                let mut missing =
-                    Reading::missing(&name, unit, "its events do not fit the counters of one run");
-                missing.hint = Some("add --multiplex, which scales them".to_owned());
-                collected.add(0, &[missing]);
+                let reason = Reason::new("its events do not fit the counters of one run")
+                    .hint("add --multiplex, which scales them");
+                collected.add(0, &[reason.missing(&name, unit)]);
             }
         }
     }
@@ -70,7 +69,7 @@ impl Metrics {
         }
         own.extend(left);
         let wall = own.iter().find(|reading| reading.event == "wall-time");
-        let wall_ns = wall.and_then(|reading| reading.value).unwrap_or(0);
+        let wall_ns = wall.and_then(Reading::value).unwrap_or(0);
         let readings = |number: usize| behind.get(&number).map(Vec::as_slice);
         let values = self.asked.values(&readings, wall_ns);
         own.extend(values.metrics.iter().map(sample));
@@ -79,21 +78,29 @@ impl Metrics {
 }
 
 fn sample(row: &MetricRow) -> Reading {
-    let missing = |reason: &str| Reading::missing(&row.metric, &row.unit, reason);
-    match row.value {
+    let missing = |reason: String| Measured::Missing(reason.into());
+    let result = match &row.result {
+        Measured::Missing(reason) => Measured::Missing(reason.clone()),
         // A part of a sum may come out a little below nothing; a sample cannot.
-        Some(value) if value < 0.0 => missing(&format!("below 0 in a run: {value}")),
-        Some(value) if value * PARTS >= 1.8e19 => missing("too large for a sample"),
-        Some(value) => Reading {
-            scale: 1.0 / PARTS,
-            source: row.source,
-            precision: row.precision.or(Some(Precision::Counted)),
+        Measured::Value { value, .. } if *value < 0.0 => {
+            missing(format!("below 0 in a run: {value}"))
+        }
+        Measured::Value { value, .. } if value * PARTS >= 1.8e19 => {
+            missing("too large for a sample".to_owned())
+        }
+        &Measured::Value {
+            value,
+            source,
+            precision,
+        } => Measured::Value {
             // Not negative and below 2^64, as the arms above see to.
-            ..Reading::software(&row.metric, &row.unit, (value * PARTS).round() as u64)
+            value: (value * PARTS).round() as u64,
+            source,
+            precision,
         },
-        None => Reading {
-            hint: row.hint.clone(),
-            ..missing(row.reason.as_deref().unwrap_or("no value"))
-        },
+    };
+    Reading {
+        scale: 1.0 / PARTS,
+        ..Reading::new(&row.metric, &row.unit, result)
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use truecount_events::Machine;
 use truecount_events::metrics::Worse;
-use truecount_model::{Precision, Reading, SourceKind};
+use truecount_model::{Measured, Precision, Reading, SourceKind};
 use truecount_stats::{Differ, Number, Summary};
 
 use crate::exactness::Verdicts;
@@ -90,16 +90,22 @@ impl Metric {
 
     /// Takes a reading; one without value is not a sample.
     fn add(&mut self, round: usize, reading: &Reading) {
-        if let Some(value) = reading.value {
-            self.samples.push(value);
-            self.rounds.push(round);
-            self.source = reading.source;
-            if self.precision.is_none() || reading.precision == Some(Precision::Scaled) {
-                self.precision = reading.precision;
+        match &reading.result {
+            Measured::Value {
+                value,
+                source,
+                precision,
+            } => {
+                self.samples.push(*value);
+                self.rounds.push(round);
+                self.source = Some(*source);
+                self.precision = self.precision.max(Some(*precision));
             }
-        } else if self.reason.is_none() {
-            self.reason.clone_from(&reading.reason);
-            self.hint.clone_from(&reading.hint);
+            Measured::Missing(reason) if self.reason.is_none() => {
+                self.reason = Some(reason.cause.clone());
+                self.hint.clone_from(&reason.hint);
+            }
+            Measured::Missing(_) => {}
         }
     }
 

@@ -133,9 +133,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         stdio: [None, moved.as_ref(), None],
         cpus: fixed.as_ref().map_or(&[], Fixed::cpus),
         keep_aslr: args.aslr,
-        own_group: false,
-        timeout: None,
         fixed: fixed.as_ref(),
+        ..Launch::default()
     };
     let mut environment = Environment::gather(args.aslr, launch.cpus);
     environment.add_command(&args.command, Some(&program));
@@ -187,7 +186,7 @@ fn flame(document: &Document) -> Result<String, Failure> {
         flame.add(chain.map(Level::new), function.first, 0);
     }
     let command = truecount_run::runner::command_line(&document.command);
-    let counted = match first.value {
+    let counted = match first.value() {
         Some(value) => format!("{} {} in all", grouped(value), first.event),
         None => format!("{}, the sum is not available", first.event),
     };
