@@ -131,7 +131,7 @@ impl Verdicts {
     /// Whether the counter of this name was measured, and was found exact.
     pub fn is_exact(&self, event: &str, source: SourceKind) -> bool {
         self.counters.iter().any(|kept| {
-            kept.event == event && kept.source == source.name() && kept.verdict.kind == Kind::Exact
+            kept.event == event && kept.source == source && kept.verdict.kind == Kind::Exact
         })
     }
 

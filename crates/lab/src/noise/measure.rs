@@ -252,7 +252,9 @@ pub fn measure(
         let varies = residual.is_some_and(|counts| !exact || !quiet(counts));
         let more = more_runs(plan.runs, few, factors.len());
         if varies && round == outcome.runs && more > round {
-            if let Some(asked) = plan.runs {
+            if let Some(asked) = plan.runs
+                && residual.is_some_and(|counts| !quiet(counts))
+            {
                 outcome.notes.push(format!(
                     "{asked} runs of a setting cannot tell a cause from chance where runs differ with everything held \
                      constant, as they do here: {more} were made."

@@ -327,9 +327,12 @@ mod tests {
                 .metrics
                 .room_for("instructions:u", "count", 1.0, None);
             for round in 0..6 {
-                let mut reading = Reading::software("instructions:u", "count", 7);
-                reading.source = Some(source);
-                command.add(round, &[reading]);
+                let counted = Measured::Value {
+                    value: 7,
+                    source,
+                    precision: Precision::Counted,
+                };
+                command.add(round, &[Reading::new("instructions:u", "count", counted)]);
             }
             command.finish_knowing(6, &known);
             let metric = command.metrics.get("instructions:u").unwrap();

@@ -5,7 +5,7 @@
 //! only. All kinds together run all the time, or others held counters, and then counts are extrapolated by what is
 //! missing, not by the time on other cores.
 
-use truecount_model::{Precision, Reading, Reason};
+use truecount_model::{Measured, Precision, Reading, Reason};
 
 /// A share of time that the kernel's bookkeeping may miss at switches between cores.
 const SLACK: f64 = 0.01;
@@ -55,42 +55,50 @@ fn sum(name: &str, parts: &mut [&mut Reading]) -> Reading {
     let unit = parts
         .first()
         .map_or_else(String::new, |part| part.unit.clone());
-    let counted: Vec<&Reading> = parts
-        .iter()
-        .map(|part| &**part)
-        .filter(|p| p.value.is_some())
-        .collect();
-    let Some(first) = counted.first() else {
+    let counted = || parts.iter().filter(|part| part.value().is_some());
+    let Some((scale, source)) = counted()
+        .next()
+        .and_then(|part| Some((part.scale, part.result.source()?)))
+    else {
         return Reason::new("no kind of core counted it").missing(name, &unit);
     };
-    let enabled = counted
-        .iter()
+    let enabled = counted()
         .filter_map(|part| part.enabled_ns)
         .max()
         .unwrap_or(0);
-    let running: u64 = counted.iter().filter_map(|part| part.running_ns).sum();
+    let running: u64 = counted().filter_map(|part| part.running_ns).sum();
+    let value = counted().filter_map(|part| part.value()).sum();
     let mut total = Reading {
-        event: name.to_owned(),
-        value: Some(counted.iter().filter_map(|part| part.value).sum()),
+        scale,
         enabled_ns: Some(enabled),
         running_ns: Some(running.min(enabled)),
-        precision: Some(Precision::Counted),
-        ..(*first).clone()
+        ..Reading::new(
+            name,
+            &unit,
+            Measured::Value {
+                value,
+                source,
+                precision: Precision::Counted,
+            },
+        )
     };
     let whole = running as f64 >= enabled as f64 * (1.0 - SLACK);
     if whole || running == 0 {
         return total;
     }
     let factor = enabled as f64 / running as f64;
-    let extrapolate = |reading: &mut Reading| {
-        reading.value = reading
-            .value
-            .map(|value| (value as f64 * factor).round() as u64);
-        reading.precision = Some(Precision::Scaled);
-    };
-    extrapolate(&mut total);
-    for part in parts.iter_mut().filter(|part| part.value.is_some()) {
-        extrapolate(part);
+    for reading in parts
+        .iter_mut()
+        .map(|part| &mut **part)
+        .chain([&mut total])
+    {
+        if let Measured::Value {
+            value, precision, ..
+        } = &mut reading.result
+        {
+            *value = (*value as f64 * factor).round() as u64;
+            *precision = Precision::Scaled;
+        }
     }
     total
 }
@@ -120,8 +128,8 @@ mod tests {
             .map(|r| {
                 (
                     r.event.as_str(),
-                    r.value,
-                    r.precision == Some(Precision::Counted),
+                    r.value(),
+                    r.result.precision() == Some(Precision::Counted),
                 )
             })
             .collect();
@@ -143,7 +151,7 @@ mod tests {
             counted("cpu_core/cycles/u", 600, 300_000),
         ];
         add_sums(&mut all, &[true, true]);
-        let values: Vec<_> = all.iter().map(|r| (r.value, r.precision)).collect();
+        let values: Vec<_> = all.iter().map(|r| (r.value(), r.result.precision())).collect();
         let scaled = Some(Precision::Scaled);
         assert_eq!(
             values,
@@ -167,7 +175,7 @@ mod tests {
         ];
         add_sums(&mut all, &[true, true]);
         assert_eq!(
-            all.last().map(|r| (r.event.as_str(), r.value)),
+            all.last().map(|r| (r.event.as_str(), r.value())),
             Some(("cycles", Some(600)))
         );
         let mut none = vec![
@@ -177,7 +185,7 @@ mod tests {
         add_sums(&mut none, &[true, true]);
         assert!(
             none.last()
-                .is_some_and(|r| r.value.is_none() && r.reason.is_some())
+                .is_some_and(|r| r.value().is_none() && r.result.reason().is_some())
         );
         // One kind alone, or one asked for twice, has no sum.
         let mut twice = vec![
