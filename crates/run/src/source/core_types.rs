@@ -87,11 +87,7 @@ fn sum(name: &str, parts: &mut [&mut Reading]) -> Reading {
         return total;
     }
     let factor = enabled as f64 / running as f64;
-    for reading in parts
-        .iter_mut()
-        .map(|part| &mut **part)
-        .chain([&mut total])
-    {
+    for reading in parts.iter_mut().map(|part| &mut **part).chain([&mut total]) {
         if let Measured::Value {
             value, precision, ..
         } = &mut reading.result
@@ -151,7 +147,10 @@ mod tests {
             counted("cpu_core/cycles/u", 600, 300_000),
         ];
         add_sums(&mut all, &[true, true]);
-        let values: Vec<_> = all.iter().map(|r| (r.value(), r.result.precision())).collect();
+        let values: Vec<_> = all
+            .iter()
+            .map(|r| (r.value(), r.result.precision()))
+            .collect();
         let scaled = Some(Precision::Scaled);
         assert_eq!(
             values,
