@@ -360,7 +360,7 @@ struct Sum {
     scaled: bool,
 }
 
-fn sum(counters: &[Counter]) -> Result<Sum, Reason> {
+fn sum(counters: &[Counter], of_cores: bool) -> Result<Sum, Reason> {
     let mut total = Sum {
         value: 0,
         enabled: 0,
@@ -373,6 +373,12 @@ fn sum(counters: &[Counter]) -> Result<Sum, Reason> {
         total.enabled = total.enabled.saturating_add(times.enabled);
         total.running = total.running.saturating_add(times.running);
         let count = Count::new(reading.value, times);
+        if of_cores {
+            // Off its cores it is enabled and does not run: nothing is missing, nothing is to be scaled. Whether others
+            // held its counters as well, the sum over the kinds of cores says (`core_types`).
+            total.value = total.value.saturating_add(reading.value);
+            continue;
+        }
         if times.enabled > 0 && count == Count::None {
             return Err(never_ran());
         }
@@ -419,7 +425,9 @@ impl Slot {
                 "nothing ran on the cores of {pmu}, which alone count it"
             )));
         }
-        let (plus, minus) = match (sum(&self.plus), sum(&self.minus)) {
+        // Where a thread never came to these cores the event did not run, and counted all there was.
+        let of_cores = self.core_pmu.is_some();
+        let (plus, minus) = match (sum(&self.plus, of_cores), sum(&self.minus, of_cores)) {
             (Ok(plus), Ok(minus)) => (plus, minus),
             (Err(reason), _) | (_, Err(reason)) => return missing(&reason),
         };
