@@ -6,6 +6,7 @@
 
 mod automatic;
 mod command;
+mod core_types;
 mod counters;
 mod native;
 mod step;
