@@ -9,6 +9,7 @@
 
 mod change;
 mod compare;
+mod kept;
 mod maps;
 mod open;
 mod strike;
@@ -397,8 +398,7 @@ impl Pages {
                 return Fault::Program;
             }
             // Another thread was faster, or what we know is wrong: look.
-            self.maps.read();
-            self.dirty = false;
+            self.dirty &= !self.maps.read();
             let writable = self.maps.find(address).is_some_and(|v| v.prot & WRITE != 0);
             return if writable {
                 Fault::Again
