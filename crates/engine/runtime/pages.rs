@@ -13,7 +13,6 @@ mod kept;
 mod maps;
 mod open;
 mod strike;
-
 use maps::Maps;
 
 use crate::block::NONE;
@@ -127,6 +126,7 @@ impl Pages {
     pub fn init(&mut self) {
         self.bits = 12;
         self.table = own_memory::reserve(PAGE << self.bits) as *mut Page;
+        self.look_now();
     }
 
     fn entry(&mut self, number: u64) -> &mut Page {
