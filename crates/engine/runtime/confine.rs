@@ -38,6 +38,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let result = unsafe { sys::call(number, a) };
     if confines && result >= 0 {
         cache_file::save_no_more();
+        engine::lock().pages.look_no_more();
     }
     result
 }

@@ -54,17 +54,26 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
                 pages.forget(cache, start, end);
             }
             pages.changed(cache, start, end, a[2] & u64::from(EXEC) != 0);
+            pages.mapped(start, end, a);
             if a[2] & u64::from(WRITE) != 0 && a[3] & 1 != 0 {
                 pages.shared_writable(cache);
             }
         }
-        nr::MUNMAP if !failed => pages.forget(cache, start, end),
+        nr::MUNMAP if !failed => {
+            pages.forget(cache, start, end);
+            pages.unmapped(start, end);
+        }
         nr::MREMAP if !failed => {
             pages.forget(cache, start, end);
-            let to = result as u64;
-            pages.forget(cache, to, to.saturating_add(page_up(a[2])));
+            let to = (result as u64, (result as u64).saturating_add(page_up(a[2])));
+            pages.forget(cache, to.0, to.1);
+            // MREMAP_DONTUNMAP
+            pages.moved((start, end), to, a[3] & 4 != 0);
         }
-        nr::SHMAT | nr::SHMDT if !failed => pages.forget(cache, 0, 1 << 47),
+        nr::SHMAT | nr::SHMDT if !failed => {
+            pages.forget(cache, 0, 1 << 47);
+            pages.changed_somewhere();
+        }
         _ => {}
     }
     if !failed {

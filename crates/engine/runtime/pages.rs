@@ -9,10 +9,10 @@
 
 mod change;
 mod compare;
+mod kept;
 mod maps;
 mod open;
 mod strike;
-
 use maps::Maps;
 
 use crate::block::NONE;
@@ -126,6 +126,7 @@ impl Pages {
     pub fn init(&mut self) {
         self.bits = 9;
         self.table = own_memory::reserve(PAGE << self.bits) as *mut Page;
+        self.look_now();
     }
 
     fn entry(&mut self, number: u64) -> &mut Page {
@@ -397,8 +398,7 @@ impl Pages {
                 return Fault::Program;
             }
             // Another thread was faster, or what we know is wrong: look.
-            self.maps.read();
-            self.dirty = false;
+            self.dirty &= !self.maps.read();
             let writable = self.maps.find(address).is_some_and(|v| v.prot & WRITE != 0);
             return if writable {
                 Fault::Again

@@ -51,6 +51,31 @@ impl<T: Copy> Table<T> {
         self.len += 1;
         self.len - 1
     }
+    /// Puts others in the place of the elements from `from` to `to`.
+    pub fn splice(&mut self, from: usize, to: usize, new: impl Iterator<Item = T> + Clone) {
+        let count = new.clone().count();
+        let len = self.len - (to - from) + count;
+        check!(
+            from <= to && to <= self.len && len <= self.capacity,
+            "a table of the virtual PMU is full ({})",
+            self.len
+        );
+        // SAFETY: inside the reservation.
+        unsafe {
+            let rest = self.base.add(to);
+            let place = self.base.add(from + count);
+            let bytes = (self.len - to) * core::mem::size_of::<T>();
+            if place > rest {
+                move_up(rest.cast(), place.cast(), bytes);
+            } else if place < rest {
+                core::ptr::copy(rest, place, self.len - to);
+            }
+            for (at, value) in new.enumerate() {
+                self.base.add(from + at).write(value);
+            }
+        }
+        self.len = len;
+    }
     pub fn get(&mut self, at: usize) -> &mut T {
         check!(at < self.len, "engine index {at} of {}", self.len);
         // SAFETY: checked; the table is borrowed mutably.
@@ -62,5 +87,23 @@ impl<T: Copy> Table<T> {
         }
         // SAFETY: the first len elements are written.
         unsafe { core::slice::from_raw_parts(self.base, self.len) }
+    }
+}
+
+/// Moves bytes upwards, from their end (`rep movsb` with the direction flag is slow).
+///
+/// # Safety
+/// Both ranges are the caller's.
+unsafe fn move_up(from: *const u8, to: *mut u8, bytes: usize) {
+    use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+    let mut left = bytes;
+    // SAFETY: inside the ranges; what is read has not been overwritten, since the target is higher.
+    unsafe {
+        while left >= 16 {
+            left -= 16;
+            let part = _mm_loadu_si128(from.add(left).cast::<__m128i>());
+            _mm_storeu_si128(to.add(left).cast::<__m128i>(), part);
+        }
+        core::ptr::copy(from, to, left);
     }
 }

@@ -278,3 +278,9 @@ fn programs_that_restrict_their_system_calls_run() {
         assert_eq!(under, native, "run {run} with kept translations");
     }
 }
+
+/// More mappings with code than there were places for; no /proc, no descriptor to open it with.
+#[test]
+fn code_is_mapped_many_times_and_where_proc_cannot_be_opened() {
+    good_code("mappings", include_str!("trust/mappings.c"), 1);
+}

@@ -17,14 +17,6 @@ impl Pages {
         }
     }
 
-    /// Reads the list of mappings while that is possible.
-    pub fn look_now(&mut self) {
-        if self.dirty {
-            self.dirty = false;
-            self.maps.read();
-        }
-    }
-
     /// Takes over a page of code that may run, with the blocks on it.
     pub fn adopt(&mut self, number: u64, prot: u8, head: u32) {
         let page = self.entry(number);
@@ -54,11 +46,11 @@ impl Pages {
     /// A range is mapped otherwise than before; `matters`: surely in a way that the
     /// list of mappings shows.
     pub fn changed(&mut self, cache: &mut Cache, start: u64, end: u64, matters: bool) {
-        let listed = |v: &super::maps::Vma| v.start < end && start < v.end;
-        if !self.dirty && !matters && !self.maps.list().iter().any(listed) {
+        let listed = || self.maps.within(start, end).any(super::maps::Vma::matters);
+        if !self.dirty && !matters && !listed() {
             return;
         }
-        self.dirty = true;
+        self.dirty |= self.maps.must_be_read();
         self.last = (0, 0);
         cache.forget_liveness();
     }
@@ -120,6 +112,7 @@ impl Pages {
         }
         let matters = prot & EXEC != 0 || prot & WRITE != 0 && self.any_shared;
         self.changed(cache, start, end, matters);
+        self.permitted(start, end, a[2]);
         let mut was_constant = false;
         self.each(start, end, |pages, number| {
             if prot & EXEC == 0 {

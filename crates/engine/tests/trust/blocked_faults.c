@@ -31,7 +31,7 @@ static void handler(int s) { struct sigaction a = {.sa_sigaction = on, .sa_flags
 static void waits(int s) {
     sigset_t set = only(s), pending, none;
     siginfo_t info;
-    struct timespec no_time = {0, 0}, second = {1, 0};
+    struct timespec no_time = {0, 0}, second = {60, 0};
     sigemptyset(&none);
     block(s);
     // Nothing is there.
@@ -64,13 +64,13 @@ static void waits(int s) {
     CHECK(fd >= 0 && read(fd, &got, sizeof got) == -1 && errno == EAGAIN);
     kill(getpid(), s);
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    CHECK(poll(&poll_fd, 1, 1000) == 1);
+    CHECK(poll(&poll_fd, 1, 60000) == 1);
     CHECK(read(fd, &got, sizeof got) == sizeof got && got.ssi_signo == (unsigned)s);
     int epoll = epoll_create1(0);
     struct epoll_event watch = {.events = EPOLLIN};
     epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &watch);
     if (fork() == 0) { usleep(20000); kill(getppid(), s); _exit(0); }
-    CHECK(epoll_wait(epoll, &watch, 1, 2000) == 1);
+    CHECK(epoll_wait(epoll, &watch, 1, 60000) == 1);
     CHECK(read(fd, &got, sizeof got) == sizeof got && got.ssi_code == SI_USER);
     close(fd); close(epoll);
     while (wait(0) > 0);

@@ -119,6 +119,15 @@ int main(int argc, char **argv) {
             sigaction(SIGSYS, &a, 0);
             filter(only);
             NEED(syscall(SYS_getppid) == -1 && errno == 77 && trapped == SYS_getppid && right);
+            // Code of its own, mapped after that.
+            for (int at = 0; at < 20; at++) {
+                unsigned char *page = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                returns(page, at);
+                NEED(CALL(page) == at);
+                NEED(mprotect(page, 4096, PROT_READ) == 0 && mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0);
+                NEED(CALL(page) == at);
+                if (at % 2) NEED(munmap(page, 4096) == 0);
+            }
             _exit(8);
         }
         wait(&status);

@@ -1,0 +1,49 @@
+//! The list of mappings follows the calls that change it.
+
+use super::maps::Vma;
+use super::{EXEC, Pages};
+
+impl Pages {
+    /// mmap with these arguments made this.
+    pub fn mapped(&mut self, start: u64, end: u64, a: [u64; 6]) {
+        let new = Vma::new(start, end, a);
+        // What /proc calls the file, only /proc says.
+        self.dirty |= new.matters() && new.file != 0;
+        self.maps.insert(new);
+    }
+
+    /// munmap.
+    pub fn unmapped(&mut self, start: u64, end: u64) {
+        self.maps.remove(start, end);
+    }
+
+    /// mremap; `kept`: the old range stays mapped.
+    pub fn moved(&mut self, old: (u64, u64), new: (u64, u64), kept: bool) {
+        self.maps.moved(old, new, kept);
+    }
+
+    /// mprotect and the like: to these permissions, and bits that only the kernel understands.
+    pub(super) fn permitted(&mut self, start: u64, end: u64, prot: u64) {
+        let of_file = self.maps.within(start, end).any(|v| v.file != 0);
+        self.dirty |= prot & !7 != 0 || prot & u64::from(EXEC) != 0 && of_file;
+        self.maps.protect(start, end, (prot & 7) as u8);
+    }
+
+    /// Mappings changed in a way that only the kernel knows.
+    pub fn changed_somewhere(&mut self) {
+        self.dirty = true;
+    }
+
+    /// Reads the list of mappings while that is possible.
+    pub fn look_now(&mut self) {
+        if self.dirty {
+            self.dirty = false;
+            self.maps.read();
+        }
+    }
+
+    /// From now on /proc is not asked: a filter may end who opens it.
+    pub fn look_no_more(&mut self) {
+        self.maps.close();
+    }
+}
