@@ -21,7 +21,6 @@ pub fn bound_code(bytes: u64) {
 }
 
 /// See [`bound_code`]; 0: the default.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) fn code_bound() -> u64 {
     CODE_CACHE.get().copied().unwrap_or(0)
 }
