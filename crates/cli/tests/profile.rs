@@ -134,7 +134,7 @@ fn documents_follow_their_schema() {
         ),
         (
             "truecount.profile-aggregate/1",
-            &["aggregate", "a", "b", "c", "--json"],
+            &["aggregate", "a", "b", "c", "--durations", "--json"],
         ),
         (
             "truecount.profile-diff/1",
@@ -186,4 +186,28 @@ fn documents_follow_their_schema() {
             }
         }
     }
+}
+
+/// What is excluded is no part of the rows, nor of the totals; a label that nobody has is a mistake.
+#[test]
+fn diff_leaves_out_what_is_excluded() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    record(here.join("a"), 3);
+    record(here.join("b"), 5);
+    let total = |arguments: &[&str]| {
+        let output = truecount(arguments, here);
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let text = document.to_string();
+        (document["total"]["base"]["median"].as_f64().unwrap(), text)
+    };
+    let (whole, _) = total(&["diff", "--json", "a", "--", "b"]);
+    let (rest, text) = total(&["diff", "--json", "--exclude", "inner", "a", "--", "b"]);
+    assert!(
+        rest < whole && !text.contains("\"inner\""),
+        "{rest} {whole} {text}"
+    );
+    let output = truecount(&["diff", "--exclude", "nothing", "a", "--", "b"], here);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--exclude nothing"));
 }

@@ -2,10 +2,11 @@
 //!
 //! After eddyb's analysis (measureme's `summarize aggregate`): an interval is two neighbouring sample
 //! points; the variation of the k-th interval is (max − min) over the runs, printed halved with a ±.
-//! Beyond it: threads are lined up one by one, and where sequences differ the equal parts are
-//! compared and the differing stretches are reported with their place.
+//! Beyond it: threads are lined up by what they do, and where sequences differ the equal parts are compared, on
+//! whichever thread they ran, and the differing stretches are reported with their place.
 
 use crate::align::{Block, align};
+use crate::counterpart::{self, Leftovers};
 use crate::error::{Loss, ProfileError};
 use crate::file::Profile;
 use crate::huge;
@@ -27,6 +28,18 @@ pub struct Variation {
     /// How many intervals vary so.
     pub occurrences: u64,
     /// Thread (place in [`Noise::threads`]) and number of one of these intervals.
+    at: (usize, usize),
+}
+
+/// Intervals of equal duration: the least over the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Duration {
+    /// The least length over the runs.
+    pub low: u64,
+    /// The largest length of one of them over the runs.
+    pub high: u64,
+    /// How many intervals are so long.
+    pub occurrences: u64,
     at: (usize, usize),
 }
 
@@ -54,6 +67,8 @@ pub struct Noise {
     pub intervals: u64,
     /// Intervals of the first run that not all others have.
     pub unmatched: u64,
+    /// Intervals of all runs that were compared with those of another thread, which did the same there.
+    pub moved: u64,
     /// Groups of equal variation, smallest first.
     pub variations: Vec<Variation>,
     /// Where sequences differ; empty when all runs are alike.
@@ -103,6 +118,8 @@ struct State {
     unpaired: Vec<(usize, u32, u64)>,
     /// Hashes of whole runs that are not like the first.
     others: Vec<u64>,
+    /// Intervals that were compared with those of another thread.
+    moved: u64,
 }
 
 /// Lines up the runs in `files` and tells what varies.
@@ -136,6 +153,7 @@ pub fn aggregate(files: &[PathBuf]) -> Result<Noise, ProfileError> {
         stretches: BTreeMap::new(),
         unpaired: Vec::new(),
         others: Vec::new(),
+        moved: 0,
     });
     // Each worker takes a part of the runs and keeps its own smallest and largest lengths; only the
     // sequences of a run that is not like the first are ever stored.
@@ -332,40 +350,72 @@ impl State {
 
     /// Adds one run.
     fn add(&mut self, run: usize, threads: &[(u32, Sequence)]) {
-        let pairs = self.pair(threads);
+        let references: Vec<(u32, &[Code])> = self
+            .references
+            .iter()
+            .map(|reference| (reference.thread, reference.codes.as_slice()))
+            .collect();
+        let pairs = counterpart::pair(&references, threads);
         let mut alike = threads.len() == self.references.len();
-        for (place, partner) in pairs.iter().enumerate() {
-            let reference = &mut self.references[place];
-            let Some((_, sequence)) = partner.and_then(|partner| threads.get(partner)) else {
-                reference.miss(&[]);
-                self.unpaired
-                    .push((0, reference.thread, reference.codes.len() as u64));
-                alike = false;
+        // What each thread's counterpart did in the same order.
+        let mut aligned: Vec<Vec<Block>> = Vec::with_capacity(pairs.len());
+        let mut leftovers = Leftovers::default();
+        for (&(_, codes), partner) in references.iter().zip(&pairs) {
+            let blocks = match partner.and_then(|partner| threads.get(partner)) {
+                Some((_, sequence)) => align(codes, &sequence.codes),
+                None => Vec::new(),
+            };
+            aligned.push(blocks);
+        }
+        for (number, (thread, sequence)) in threads.iter().enumerate() {
+            let partner = pairs.iter().position(|pair| *pair == Some(number));
+            let blocks = partner.and_then(|place| aligned.get(place));
+            leftovers.add(number, &sequence.codes, blocks.map_or(&[], Vec::as_slice));
+            if partner.is_none() {
+                let points = sequence.codes.len() as u64;
+                self.unpaired.push((run, *thread, points));
+            }
+        }
+        let moved: Vec<Vec<(usize, Block)>> = references
+            .iter()
+            .zip(&aligned)
+            .map(|((_, codes), blocks)| leftovers.find(codes, blocks, threads))
+            .collect();
+        for (place, ((partner, blocks), moved)) in pairs.iter().zip(aligned).zip(moved).enumerate()
+        {
+            let Some(reference) = self.references.get_mut(place) else {
                 continue;
             };
-            if *reference.codes == sequence.codes {
-                reference.fold(
-                    &sequence.times,
-                    Block {
-                        a: 0,
-                        b: 0,
-                        len: sequence.codes.len(),
-                    },
-                );
+            let points = reference.codes.len();
+            let own = partner.and_then(|partner| Some((partner, threads.get(partner)?)));
+            if own.is_none() {
+                self.unpaired.push((0, reference.thread, points as u64));
+            }
+            let whole = own.is_some_and(|(_, (_, sequence))| {
+                sequence.codes.len() == points && blocks.first().is_some_and(|b| b.len == points)
+            });
+            if let Some((_, (_, sequence))) = own {
+                for block in &blocks {
+                    reference.fold(&sequence.times, *block);
+                }
+            }
+            if whole || points == 0 && own.is_some() {
                 continue;
             }
             alike = false;
-            let blocks = align(&reference.codes, &sequence.codes);
-            for block in &blocks {
-                reference.fold(&sequence.times, *block);
+            for (thread, block) in &moved {
+                if let Some((_, sequence)) = threads.get(*thread) {
+                    reference.fold(&sequence.times, *block);
+                }
             }
-            reference.miss(&blocks);
-            self.stretches(run, place, sequence.codes.len(), &blocks);
-        }
-        for (number, (thread, sequence)) in threads.iter().enumerate() {
-            if !pairs.contains(&Some(number)) {
-                self.unpaired
-                    .push((run, *thread, sequence.codes.len() as u64));
+            let mut all: Vec<Block> = moved.into_iter().map(|(_, block)| block).collect();
+            self.moved += all.iter().map(|block| block.len as u64 - 1).sum::<u64>();
+            all.extend(&blocks);
+            all.sort_unstable_by_key(|block| block.a);
+            reference.miss(&all);
+            if let Some((partner, (_, sequence))) = own {
+                let there = (partner, sequence.codes.len(), &leftovers);
+                self.stretches(run, place, there, &blocks, &all);
             }
         }
         if !alike {
@@ -378,47 +428,38 @@ impl State {
         }
     }
 
-    /// For each thread of the first run its counterpart: one with the same sequence (the same id
-    /// first), else the one with the same id, else the next one left over.
-    fn pair(&self, threads: &[(u32, Sequence)]) -> Vec<Option<usize>> {
-        let mut free = vec![true; threads.len()];
-        let mut pairs = vec![None; self.references.len()];
-        type Fits = fn(&Reference, &(u32, Sequence)) -> bool;
-        let rounds: [Fits; 4] = [
-            |reference, thread| reference.thread == thread.0 && *reference.codes == thread.1.codes,
-            |reference, thread| *reference.codes == thread.1.codes,
-            |reference, thread| reference.thread == thread.0,
-            |_, _| true,
-        ];
-        for fits in rounds {
-            for (reference, pair) in self.references.iter().zip(&mut pairs) {
-                if pair.is_none() {
-                    *pair = (0..threads.len())
-                        .find(|&number| free[number] && fits(reference, &threads[number]));
-                    if let Some(number) = *pair {
-                        free[number] = false;
-                    }
-                }
-            }
-        }
-        pairs
-    }
-
-    /// Books what lies between the blocks.
-    fn stretches(&mut self, run: usize, place: usize, points: usize, blocks: &[Block]) {
+    /// Books what lies between the blocks of equal order, except what was found on other threads.
+    fn stretches(
+        &mut self,
+        run: usize,
+        place: usize,
+        (thread, points, leftovers): (usize, usize, &Leftovers),
+        blocks: &[Block],
+        all: &[Block],
+    ) {
+        let Some(reference) = self.references.get(place) else {
+            return;
+        };
         let end = Block {
-            a: self.references[place].codes.len(),
+            a: reference.codes.len(),
             b: points,
             len: 0,
         };
         let mut from = (0, 0);
         for block in blocks.iter().chain([&end]) {
             if block.a > from.0 || block.b > from.1 {
-                let key = (place, from.0, block.a);
-                self.stretches
-                    .entry(key)
-                    .or_default()
-                    .push((run, (block.b - from.1) as u64));
+                let inside = all
+                    .iter()
+                    .filter(|b| b.a >= from.0 && b.a + b.len <= block.a);
+                let found: usize = inside.map(|b| b.len).sum();
+                let left = (block.b - from.1) - leftovers.given(thread, from.1, block.b);
+                if found < block.a - from.0 || left > 0 {
+                    let key = (place, from.0, block.a);
+                    self.stretches
+                        .entry(key)
+                        .or_default()
+                        .push((run, left as u64));
+                }
             }
             from = (block.a + block.len, block.b + block.len);
         }
@@ -462,6 +503,7 @@ fn finish(
         files: files.to_vec(),
         intervals,
         unmatched,
+        moved: state.moved,
         variations,
         differences: Vec::new(),
         threads: state
@@ -512,20 +554,51 @@ fn finish(
 }
 
 impl Noise {
+    /// The intervals by duration, shortest first.
+    #[must_use]
+    pub fn durations(&self) -> Vec<Duration> {
+        let mut groups: FxHashMap<u64, Duration> = FxHashMap::default();
+        for (thread, reference) in self.references.iter().enumerate() {
+            for (number, span) in reference.spans.iter().enumerate() {
+                if reference.missing.get(number) == Some(&true) {
+                    continue;
+                }
+                let group = groups.entry(span.low).or_insert(Duration {
+                    low: span.low,
+                    high: span.high,
+                    occurrences: 0,
+                    at: (thread, number),
+                });
+                group.high = group.high.max(span.high);
+                group.occurrences += 1;
+            }
+        }
+        let mut out: Vec<Duration> = groups.into_values().collect();
+        out.sort_unstable_by_key(|duration| duration.low);
+        out
+    }
+
+    /// Where a duration is (one of its intervals, when there are several).
+    #[must_use]
+    pub fn place_of(&self, duration: &Duration) -> String {
+        self.at(duration.at)
+    }
+
     /// Where a variation is (one of its intervals, when there are several): `hir_owner()`,
     /// `in typeck(), between a() and b()`, `in a(), after b()`, `between a() and b()`.
     #[must_use]
     pub fn place(&self, variation: &Variation) -> String {
+        self.at(variation.at)
+    }
+
+    fn at(&self, (thread, number): (usize, usize)) -> String {
         let codes = self
             .references
-            .get(variation.at.0)
+            .get(thread)
             .map_or(&[][..], |reference| &reference.codes[..]);
-        let (later, earlier) = (
-            codes.get(variation.at.1).copied(),
-            codes.get(variation.at.1 + 1).copied(),
-        );
+        let (later, earlier) = (codes.get(number).copied(), codes.get(number + 1).copied());
         let place = self.describe(earlier, later, false);
-        match self.references.get(variation.at.0) {
+        match self.references.get(thread) {
             Some(reference) if self.references.len() > 1 => {
                 format!("thread {}: {place}", reference.thread)
             }

@@ -17,6 +17,7 @@
 
 pub mod aggregate;
 mod align;
+mod counterpart;
 pub mod diff;
 pub mod drill;
 mod error;

@@ -95,6 +95,21 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Leaves out the labels of these names: their self times no longer count, nor in the total.
+    pub fn exclude(&mut self, labels: &[String]) {
+        let mut left_out = 0i64;
+        self.labels.retain(|row| {
+            let stays = !labels.contains(&row.label);
+            if !stays {
+                left_out = left_out.saturating_add(row.self_time);
+            }
+            stays
+        });
+        self.total = self
+            .total
+            .saturating_sub(u64::try_from(left_out).unwrap_or(0));
+    }
+
     /// Takes what recording cost (as the recorder measured it) off the self times: a region's own
     /// share for each of its runs, and the rest for each region directly nested in it. `time` and
     /// the total stay as recorded. Rows are sorted again.

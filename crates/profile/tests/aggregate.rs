@@ -126,3 +126,45 @@ fn threads_are_lined_up_by_what_they_do() {
     assert_eq!(noise.unpaired, [(2, 3, 4)]);
     assert!(aggregate(&files[..1]).is_err());
 }
+
+/// Threads that take work from each other: what one did in one run and another in the next is the same work.
+#[test]
+fn work_is_found_on_whichever_thread_it_ran() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = [
+        run(
+            directory.path(),
+            "1",
+            &[
+                (1, &[("a", 5), ("b", 6), ("c", 7), ("d", 8)]),
+                (2, &[("e", 1), ("f", 2)]),
+                (3, &[("g", 3)]),
+            ],
+        ),
+        run(
+            directory.path(),
+            "2",
+            &[
+                // The ids are others, thread 3 took c and d away, and nobody's order tells who is who.
+                (1, &[("g", 3)]),
+                (2, &[("a", 5), ("b", 9)]),
+                (3, &[("e", 1), ("c", 7), ("f", 2), ("d", 18)]),
+            ],
+        ),
+    ];
+    let noise = aggregate(&files).unwrap();
+    // Compared: g's thread (3 intervals), b and what stands before (4), e and f (3 of their thread's), c and d (1 each).
+    assert_eq!(noise.moved, 2, "{noise:?}");
+    let ranges: Vec<u64> = noise.variations.iter().map(|v| v.range).collect();
+    assert_eq!(ranges, [0, 3, 10], "{noise:?}");
+    assert_eq!(noise.place(&noise.variations[2]), "thread 1: d()");
+    assert!(noise.unpaired.is_empty());
+    let durations = noise.durations();
+    assert_eq!(
+        durations.iter().map(|d| d.occurrences).sum::<u64>(),
+        noise.intervals
+    );
+    let d = durations.iter().find(|d| d.low == 8).unwrap();
+    assert_eq!((d.high, d.occurrences), (18, 1));
+    assert_eq!(noise.place_of(d), "thread 1: d()");
+}

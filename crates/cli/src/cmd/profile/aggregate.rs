@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::json;
-use truecount_profile::aggregate::{Difference, Noise, Variation, aggregate};
+use truecount_profile::aggregate::{Difference, Duration, Noise, Variation, aggregate};
 
 use super::{amount, counted, files, say_losses, unreadable};
 use crate::CmdResult;
@@ -28,6 +28,9 @@ pub(super) struct Args {
     /// How many of the smallest and of the largest variations, and of the differences
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
     number: usize,
+    /// Also the table of durations: how long the compared intervals are
+    #[arg(long)]
+    durations: bool,
     /// Print one JSON document (schema truecount.profile-aggregate/1) instead of the text; with =FILE, write it there
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
     json: Option<PathBuf>,
@@ -96,7 +99,49 @@ fn text(args: &Args, noise: &Noise, out: &mut Output) -> std::io::Result<()> {
             line(noise, variation, out)?;
         }
     }
+    if noise.moved > 0 {
+        let line = format!(
+            "{} intervals were compared with the same work on another thread",
+            grouped(noise.moved)
+        );
+        writeln!(out, "\n{}", paint(DIM, &line))?;
+    }
+    if args.durations {
+        durations(args, noise, out)?;
+    }
     differences(args, noise, out)
+}
+
+/// The shortest and the longest intervals: the least length over the runs, how often, where.
+fn durations(args: &Args, noise: &Noise, out: &mut Output) -> std::io::Result<()> {
+    let all = noise.durations();
+    let shortest = all.get(..args.number.min(all.len())).unwrap_or(&[]);
+    let rest = all.get(shortest.len()..).unwrap_or(&[]);
+    let longest: Vec<&Duration> = rest.iter().rev().take(args.number).collect();
+    for (head, rows) in [
+        (
+            "Shortest durations (least over the runs)",
+            shortest.iter().collect(),
+        ),
+        ("Longest durations", longest),
+    ] {
+        if rows.is_empty() {
+            continue;
+        }
+        writeln!(out, "\n{}", paint(HEAD, head))?;
+        for row in rows {
+            let low = amount(row.low as f64, &noise.unit);
+            if row.occurrences == 1 {
+                let high = amount(row.high as f64, &noise.unit);
+                writeln!(out, "  {low} to {high}: {}", noise.place_of(row))?;
+            } else {
+                let share = share(row.occurrences, noise.intervals);
+                let times = grouped(row.occurrences);
+                writeln!(out, "  {low}: {times} occurrences, or {share:.2} %")?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn line(noise: &Noise, variation: &Variation, out: &mut Output) -> std::io::Result<()> {
@@ -181,6 +226,13 @@ fn describe(noise: &Noise, difference: &Difference) -> String {
     )
 }
 
+/// All durations.
+fn durations_document(noise: &Noise) -> Vec<serde_json::Value> {
+    let row =
+        |d: &Duration| json!({"least": d.low, "largest": d.high, "occurrences": d.occurrences});
+    noise.durations().iter().map(row).collect()
+}
+
 fn document(args: &Args, noise: &Noise, out: &mut Output) -> std::io::Result<()> {
     let (smallest, largest) = ends(noise, args.number);
     let row = |variation: &Variation| {
@@ -213,6 +265,8 @@ fn document(args: &Args, noise: &Noise, out: &mut Output) -> std::io::Result<()>
         "threads": noise.threads,
         "intervals": noise.intervals,
         "unmatched": noise.unmatched,
+        "compared_on_other_threads": noise.moved,
+        "durations": args.durations.then(|| durations_document(noise)),
         "distinct_sequences": noise.distinct,
         "smallest": smallest.iter().map(row).collect::<Vec<_>>(),
         "largest": largest.into_iter().map(row).collect::<Vec<_>>(),

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::json;
+use truecount_profile::Summary;
 use truecount_profile::diff::{Diff, DiffOptions, Row, diff};
 use truecount_stats::{GateExit, Outcome as GateOutcome, Verdict, Wording};
 
@@ -43,6 +44,9 @@ pub(super) struct Args {
     /// when that is undecided
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<f64>,
+    /// Leave this label out: its self time is no part of either total (may be repeated)
+    #[arg(long, value_name = "LABEL")]
+    exclude: Vec<String>,
     /// How many labels to show, those that changed most first
     #[arg(long, short = 'n', value_name = "N", default_value_t = 30)]
     number: usize,
@@ -66,8 +70,23 @@ pub(super) fn run(args: &Args) -> CmdResult {
         let cause = format!("{}: after `--` stand profiles only", option.display());
         return Err(Failure::new(2, cause).hint("give options before the base's profiles"));
     }
-    let base = summaries(&files(&args.base)?)?;
-    let change = summaries(&files(&args.change)?)?;
+    let mut base = summaries(&files(&args.base)?)?;
+    let mut change = summaries(&files(&args.change)?)?;
+    for label in &args.exclude {
+        let has = |runs: &[Summary]| {
+            runs.iter()
+                .any(|r| r.labels.iter().any(|l| l.label == *label))
+        };
+        if !has(&base) && !has(&change) {
+            return Err(
+                Failure::new(2, format!("--exclude {label}: no profile has this label"))
+                    .hint("`truecount profile summarize` lists the labels"),
+            );
+        }
+    }
+    base.iter_mut()
+        .chain(&mut change)
+        .for_each(|run| run.exclude(&args.exclude));
     let options = DiffOptions {
         share_above: args.percent_above / 100.0,
         fail_above: args.fail_above.map(|limit| limit / 100.0),

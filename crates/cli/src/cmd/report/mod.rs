@@ -1,6 +1,7 @@
 //! `truecount report`: where the samples of a recording fell.
 
 mod annotate;
+mod chosen;
 mod diff;
 mod dump;
 mod exports;
@@ -246,6 +247,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         binary: args.binary.clone(),
     };
     let mut view = View::load(&args.file, &search, args.selection())?;
+    view.select()?;
     let form = args.form();
     if form.tree.is_some() && !view.has_chains() {
         return Err(Failure::new(
@@ -285,6 +287,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut out = Output::shown(args.json.as_deref())?;
     if let Some(path) = &args.diff {
         let mut other = View::load(path, &search, args.selection())?;
+        other.select()?;
         diff::print(
             &mut out,
             &mut view,

@@ -55,7 +55,7 @@ impl View {
         search: &SearchPath,
         selection: Selection,
     ) -> Result<Self, Failure> {
-        let mut view = match given(path, |head| script::parse(head).is_some())? {
+        let view = match given(path, |head| script::parse(head).is_some())? {
             Given::Recording(recording) => Self::of(path, &recording, search, selection)?,
             Given::Text(text) => Self::of_text(path, &text, search, selection)?,
         };
@@ -65,7 +65,6 @@ impl View {
                     .hint("record for longer, or with a shorter period (-c)"),
             );
         }
-        view.select()?;
         Ok(view)
     }
 

@@ -98,6 +98,7 @@ pub(super) fn execute(
         executed: Executed {
             uncounted: outcome.totals.uncounted,
             unseen_writes: outcome.totals.unseen_writes,
+            unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
             blocks: outcome.blocks,
             times: outcome.times,
