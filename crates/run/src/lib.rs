@@ -8,6 +8,7 @@
 //! - [`functions`]: events of every function that ran under the virtual PMU;
 //! - [`latency`]: how long each pass through chosen blocks took;
 //! - [`state`]: what is remembered of a machine between runs; [`exactness`]: its counters' known deviations;
+//! - [`repeat`]: the same command several times;
 //! - [`rounds`]: commands measured in interleaved rounds; [`compare`]: their verdicts and gates;
 //! - [`input`]: files that a user names, read with a bound;
 //! - [`env_record`]: what two results must share to be comparable.
@@ -26,6 +27,7 @@ pub mod input;
 pub mod latency;
 pub mod machine;
 pub mod metrics;
+pub mod repeat;
 pub mod request;
 pub mod result;
 pub mod rounds;

@@ -42,7 +42,7 @@ pub(crate) struct Document {
     pub(crate) notes: Vec<String>,
     /// What --repeat found; the rest is the median run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) repeats: Option<super::repeat::Repeats>,
+    pub(crate) repeats: Option<truecount_run::repeat::Repeats>,
     pub(crate) environment: Environment,
 }
 
@@ -91,7 +91,10 @@ impl Document {
     /// that of the first that failed.
     pub(crate) fn exit_code(&self) -> u8 {
         if let Some(failed) = self.repeats.as_ref().and_then(|repeats| repeats.failed) {
-            return failed;
+            return match failed.timed_out {
+                true => 124,
+                false => failed.exit.shell_code(),
+            };
         }
         if self.timed_out {
             return 124;

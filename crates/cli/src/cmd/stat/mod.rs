@@ -16,11 +16,11 @@ use crate::output::{Output, programs_stdout};
 use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration, parse_online_cpus};
 use document::Document;
 use form::{Form, Metrics};
-use repeat::Runs;
 use truecount_model::Reading;
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
 use truecount_run::metrics::Asked;
+use truecount_run::repeat::Runs;
 use truecount_run::request;
 use truecount_run::result::RunResult;
 use truecount_run::runner::{Launch, resolve};
@@ -192,7 +192,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         repeats,
         trouble,
     } = match args.repeat {
-        Some(runs) => repeat::runs(runs, &mut session, &mut *source, &run)?,
+        Some(runs) => truecount_run::repeat::runs(runs, &mut session, &mut *source, &run)?,
         None => Runs {
             measurement: once(args.interval, &mut session, &mut *source, &run, &mut form)?,
             repeats: None,
@@ -209,7 +209,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     document.set_metrics(values);
     document.repeats = repeats;
     let written = form.finish(&document, args.interval.is_some());
-    Failure::of_all([trouble.map_or(Ok(()), Err), written.map_err(Failure::from)])?;
+    Failure::of_all([
+        trouble.map_or(Ok(()), |error| Err(Failure::from(error))),
+        written.map_err(Failure::from),
+    ])?;
     Ok(Outcome(document.exit_code()))
 }
 

@@ -132,7 +132,7 @@ pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<(
     writeln!(out)?;
     metrics(out, &document.values)?;
     if let Some(repeats) = &document.repeats {
-        repeats.write(out)?;
+        super::repeat::write(repeats, out)?;
     }
     if document.timed_out {
         writeln!(out, "{}", paint(WARN, "ended by --timeout"))?;
