@@ -26,6 +26,10 @@ pub enum Place {
     NewProcess(i32),
     /// A running process with all its threads: counting starts at once.
     Process(i32),
+    /// A running thread: counting starts at once.
+    Thread(i32),
+    /// These CPUs: counting starts at once.
+    Cpus(&'static [u32]),
     /// Every CPU: counting starts at once.
     Machine,
 }
@@ -34,26 +38,36 @@ impl Place {
     pub fn of(target: Target) -> Self {
         match target {
             Target::Process(pid) => Self::Process(pid),
+            Target::Thread(tid) => Self::Thread(tid),
+            Target::Cpus(cpus) => Self::Cpus(cpus),
             Target::Machine | Target::Command => Self::Machine,
         }
     }
 
     /// Where to open each event.
     fn targets(self) -> Result<Vec<Where>, Error> {
+        let gone = |id: i32, what: &str| {
+            Error::new(ErrorKind::Unavailable, format!("there is no {what} {id}"))
+        };
         let scope = match self {
             Self::NewProcess(pid) => Scope::NewProcess(pid),
             Self::Process(pid) => Scope::Process(pid),
+            Self::Thread(tid) => {
+                let there = std::path::Path::new(&format!("/proc/{tid}")).exists();
+                let found = there.then(|| vec![Where::Thread(tid)]);
+                return found.ok_or_else(|| gone(tid, "thread").hint("look it up with: ps -L"));
+            }
+            Self::Cpus(cpus) => Scope::Cpus(cpus.to_vec()),
             Self::Machine => Scope::Machine,
         };
         scope.targets(&Root::system()).map_err(|_| match self {
-            Self::NewProcess(pid) | Self::Process(pid) => {
-                Error::new(ErrorKind::Unavailable, format!("there is no process {pid}"))
-                    .hint("look it up with: pgrep -l NAME")
+            Self::NewProcess(id) | Self::Process(id) | Self::Thread(id) => {
+                gone(id, "process").hint("look it up with: pgrep -l NAME")
             }
-            Self::Machine => Error::new(
-                ErrorKind::Unavailable,
-                "cannot read /sys/devices/system/cpu/online",
-            ),
+            Self::Machine | Self::Cpus(_) => {
+                let cause = "cannot read /sys/devices/system/cpu/online";
+                Error::new(ErrorKind::Unavailable, cause)
+            }
         })
     }
 }
@@ -319,7 +333,7 @@ fn open_one(
     leader: Option<&Counter>,
 ) -> Result<Counter, truecount_perf::Error> {
     let attr = attribute(encoding)
-        .inherit(!matches!(place, Place::Machine))
+        .inherit(!matches!(place, Place::Machine | Place::Cpus(_)))
         .disabled(leader.is_none())
         .enable_on_exec(leader.is_none() && matches!(place, Place::NewProcess(_)));
     let options = OpenOptions {

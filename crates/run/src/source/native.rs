@@ -128,7 +128,7 @@ impl Source for Native {
             }
             None => {
                 let process = match run.target {
-                    Target::Process(pid) => Some(pid),
+                    Target::Process(id) | Target::Thread(id) => Some(id),
                     _ => None,
                 };
                 interrupted =
