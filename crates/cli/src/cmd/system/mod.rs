@@ -2,7 +2,6 @@
 
 mod document;
 mod prometheus;
-mod server;
 mod table;
 
 use std::io::{IsTerminal as _, Write};
@@ -10,7 +9,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use truecount_system::{Monitor, Scope};
+use truecount_system::{Monitor, Scope, Server};
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
@@ -108,7 +107,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         .map_err(|error| Failure::new(1, format!("cannot wait for signals: {error}")))?;
     // Opened before anything is measured: a port that is taken must not cost an interval.
     let server = match args.prometheus {
-        Some(Serving::Port(port)) => Some(server::Server::start(args.listen, port)?),
+        Some(Serving::Port(port)) => Some(Server::start(args.listen, port).map_err(|error| {
+            let cause = format!("cannot listen on {}, port {port}: {error}", args.listen);
+            Failure::new(1, cause).hint("choose another port, or 0 for any that is free")
+        })?),
         _ => None,
     };
     let mut out = Output::shown(args.json.as_deref())?;

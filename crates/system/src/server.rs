@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::failure::Failure;
-
 /// Longest head of a request.
 const LONGEST: usize = 8192;
 /// A client has so long to send its request, and again to take the answer.
@@ -19,38 +17,34 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MAX_CONNECTIONS: usize = 8;
 
 /// The listening server; it ends with the process.
-pub(super) struct Server {
+pub struct Server {
     address: SocketAddr,
     page: Arc<Mutex<Option<Arc<String>>>>,
 }
 
 impl Server {
     /// Listens.
-    pub(super) fn start(address: IpAddr, port: u16) -> Result<Self, Failure> {
-        let cannot = |error: std::io::Error| {
-            Failure::new(
-                1,
-                format!("cannot listen on {address}, port {port}: {error}"),
-            )
-            .hint("choose another port, or 0 for any that is free")
-        };
-        let listener = TcpListener::bind((address, port)).map_err(cannot)?;
-        let address = listener.local_addr().map_err(cannot)?;
+    ///
+    /// # Errors
+    /// The address or the port cannot be had, or no thread.
+    pub fn start(address: IpAddr, port: u16) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((address, port))?;
+        let address = listener.local_addr()?;
         let page: Arc<Mutex<Option<Arc<String>>>> = Arc::default();
         let shared = page.clone();
         std::thread::Builder::new()
             .name("prometheus".to_owned())
-            .spawn(move || serve(&listener, &shared))
-            .map_err(cannot)?;
+            .spawn(move || serve(&listener, &shared))?;
         Ok(Self { address, page })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The document from now on.
-    pub(super) fn publish(&self, text: String) {
+    pub fn publish(&self, text: String) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(text));
     }
 }
