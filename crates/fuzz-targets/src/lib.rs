@@ -8,8 +8,11 @@
 #![allow(clippy::expect_used)] // a target's way to complain
 
 mod binary;
+pub mod mutants;
 mod seeds;
 mod text;
+
+pub use binary::unwound;
 
 /// A parser.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +26,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 16] = [
     target("event_expr", text::event_expr, seeds::event_expr),
     target("cpu_text", text::cpu_text, seeds::cpu_text),
     target("metric_expr", text::metric_expr, seeds::metric_expr),
@@ -41,6 +44,9 @@ pub const TARGETS: [Target; 13] = [
         binary::kept_translations,
         seeds::kept_translations,
     ),
+    target("script_text", text::script_text, seeds::script_text),
+    target("symbols", binary::symbols, seeds::none),
+    target("unwind", binary::unwind, seeds::unwind),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) -> Target {

@@ -25,8 +25,8 @@ pub(crate) fn pair(
     let mut free = vec![true; threads.len()];
     let mut pairs = vec![None; references.len()];
     let round = |fits: &dyn Fn(&(u32, &[Code]), &(u32, Sequence)) -> bool,
-                     pairs: &mut Vec<Option<usize>>,
-                     free: &mut Vec<bool>| {
+                 pairs: &mut Vec<Option<usize>>,
+                 free: &mut Vec<bool>| {
         for (reference, pair) in references.iter().zip(pairs) {
             if pair.is_none() {
                 let fit = |&(number, thread): &(usize, &(u32, Sequence))| {
