@@ -1,23 +1,45 @@
-//! `cargo xtask docs [--check]`: output that the pages show is made by the command, not by hand.
+//! `cargo xtask docs [--check|--long]`: output that the pages show is made by the command, not by hand.
 //!
-//! A code block below a line `<!-- output: truecount … -->` is what that command prints (stdout, then stderr) in the
-//! workspace's directory, behind a line with the command itself. `--check` compares, with numbers and the width of columns
-//! masked: another machine counts other numbers, not other words. Every other `truecount …` in a code block is looked at
-//! too: the subcommand and the options that it names must be there.
+//! A code block below a line `<!-- output: truecount … -->` is what that shell command prints (stdout and stderr), behind
+//! a line with the command itself; ` ||| FILTER` at its end shortens the output by another command (`head -5`) without
+//! being shown. It runs in the workspace's directory, or, on a page with lines `<!-- prepare: … -->`, in a scratch
+//! directory where these shell commands ran before (`$ROOT` is the workspace).
+//!
+//! `--check` compares, with numbers and the width of columns masked: another machine counts other numbers, not other
+//! words. Of a block `output, varying:` only the first line is compared, because which rows come out varies. A block
+//! `output, long:` takes long or needs what few machines have: only `--long` makes it. Every other `truecount …` in a
+//! code block is looked at too: the subcommand and the options that it names must be there.
 
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const MARK: &str = "<!-- output: ";
+const OUTPUT: &str = "<!-- output";
+const PREPARE: &str = "<!-- prepare: ";
+
+/// How a block is made and compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Whole,
+    Varying,
+    Long,
+}
+
+/// A marked block: how it is compared, the command that is shown, what shortens its output.
+struct Block<'t> {
+    kind: Kind,
+    command: &'t str,
+    filter: Option<&'t str>,
+}
 
 /// The task.
 pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
-    let check = match arguments {
-        [] => false,
-        [only] if only == "--check" => true,
-        _ => bail!("usage: cargo xtask docs [--check]"),
+    let (check, long) = match arguments {
+        [] => (false, false),
+        [only] if only == "--check" => (true, false),
+        [only] if only == "--long" => (false, true),
+        _ => bail!("usage: cargo xtask docs [--check|--long]"),
     };
     let program = build(root)?;
     let mut problems = Vec::new();
@@ -31,14 +53,22 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
             .unwrap_or(&path)
             .display()
             .to_string();
-        let made = remake(&text, &mut |command| {
+        let place = Place::new(root, &program)?;
+        if let Some(why) = place.prepare(&text)? {
+            println!("skipped: {shown}: {why}");
+            continue;
+        }
+        let made = remake(&text, long, &mut |block| {
             blocks += 1;
-            output(root, &program, command)
-        })?;
-        if masked(&made) != masked(&text) {
-            problems.push(format!(
-                "{shown}: a block differs from what its command prints"
-            ));
+            place.output(block.command, block.filter)
+        })
+        .with_context(|| shown.clone())?;
+        for (new, old) in masked(&made).iter().zip(masked(&text)) {
+            if *new != old {
+                problems.push(format!(
+                    "{shown}: a block differs from what its command prints:\n{old}\nand now:\n{new}"
+                ));
+            }
         }
         if !check && made != text {
             std::fs::write(&path, &made)?;
@@ -48,7 +78,7 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
             let wrong = unknown(line, &mut |subcommand| {
                 let help = helps.entry(subcommand.to_owned()).or_insert_with(|| {
                     let line = format!("truecount {subcommand} --help");
-                    output(root, &program, &line).unwrap_or_default()
+                    place.output(&line, None).unwrap_or_default()
                 });
                 help.clone()
             });
@@ -96,72 +126,169 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// What a command line of a page prints: `truecount` is the one just built; there is no shell.
-fn output(root: &Path, program: &Path, line: &str) -> Result<String> {
-    let mut words = line.split_whitespace();
-    if words.next() != Some("truecount") {
-        bail!("`{line}`: output is made of truecount's commands only");
+/// Where a page's commands run: a scratch directory, removed at the end, and the workspace.
+struct Place {
+    root: PathBuf,
+    scratch: PathBuf,
+    path: std::ffi::OsString,
+    prepared: std::cell::Cell<bool>,
+}
+
+impl Place {
+    fn new(root: &Path, program: &Path) -> Result<Self> {
+        let scratch = std::env::temp_dir().join(format!("truecount-docs-{}", std::process::id()));
+        std::fs::create_dir_all(&scratch)
+            .with_context(|| format!("cannot make {}", scratch.display()))?;
+        let mut path = program.parent().unwrap_or(root).as_os_str().to_owned();
+        if let Some(rest) = std::env::var_os("PATH") {
+            path.push(":");
+            path.push(rest);
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            scratch,
+            path,
+            prepared: std::cell::Cell::new(false),
+        })
     }
-    let output = Command::new(program)
-        .args(words)
-        .current_dir(root)
-        .env("NO_COLOR", "1")
-        .env("COLUMNS", "100")
-        .output()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.push_str(&String::from_utf8_lossy(&output.stderr));
-    Ok(text)
+
+    /// Runs the page's preparations; why they cannot be made on this machine.
+    fn prepare(&self, text: &str) -> Result<Option<String>> {
+        for line in text.lines() {
+            let Some(command) = line
+                .strip_prefix(PREPARE)
+                .and_then(|rest| rest.strip_suffix(" -->"))
+            else {
+                continue;
+            };
+            self.prepared.set(true);
+            let output = self.shell(command)?;
+            if !output.status.success() {
+                let why = String::from_utf8_lossy(&output.stderr);
+                return Ok(Some(format!("`{command}`: {}", why.trim_end())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a command line of a page prints: `truecount` is the one just built.
+    fn output(&self, line: &str, filter: Option<&str>) -> Result<String> {
+        let whole = match filter {
+            Some(filter) => format!("{{ {line}; }} 2>&1 | {filter}"),
+            None => format!("{{ {line}; }} 2>&1"),
+        };
+        let output = self.shell(&whole)?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn shell(&self, line: &str) -> Result<std::process::Output> {
+        let directory = match self.prepared.get() {
+            true => &self.scratch,
+            false => &self.root,
+        };
+        Command::new("sh")
+            .args(["-c", line])
+            .current_dir(directory)
+            .env("PATH", &self.path)
+            .env("ROOT", &self.root)
+            .env("NO_COLOR", "1")
+            .env("COLUMNS", "100")
+            .stdin(std::process::Stdio::null())
+            .output()
+            .context("cannot start sh")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.scratch);
+    }
+}
+
+/// The block that a line announces.
+fn announced(line: &str) -> Option<Block<'_>> {
+    let rest = line.strip_prefix(OUTPUT)?.strip_suffix(" -->")?;
+    let (kind, rest) = rest.split_once(": ")?;
+    let kind = match kind {
+        "" => Kind::Whole,
+        ", varying" => Kind::Varying,
+        ", long" => Kind::Long,
+        _ => return None,
+    };
+    let (command, filter) = match rest.split_once(" ||| ") {
+        Some((command, filter)) => (command, Some(filter)),
+        None => (rest, None),
+    };
+    Some(Block {
+        kind,
+        command,
+        filter,
+    })
 }
 
 /// The page with its marked blocks made anew.
-fn remake(text: &str, run: &mut dyn FnMut(&str) -> Result<String>) -> Result<String> {
+fn remake(
+    text: &str,
+    long: bool,
+    run: &mut dyn FnMut(&Block<'_>) -> Result<String>,
+) -> Result<String> {
     let mut made = String::with_capacity(text.len());
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         made.push_str(line);
         made.push('\n');
-        let Some(command) = line
-            .strip_prefix(MARK)
-            .and_then(|rest| rest.strip_suffix(" -->"))
-        else {
+        if !line.starts_with(OUTPUT) {
             continue;
+        }
+        let Some(block) = announced(line) else {
+            bail!("`{line}`: write `output: …`, `output, varying: …` or `output, long: …`");
         };
+        if block.kind == Kind::Long && !long {
+            continue;
+        }
         if !lines.next().is_some_and(|fence| fence.starts_with("```")) {
             bail!("`{line}`: a code block must follow at once");
         }
         if !lines.by_ref().any(|line| line == "```") {
             bail!("`{line}`: its code block has no end");
         }
-        let printed = run(command)?;
+        let printed = run(&block)?;
         let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
         let printed = printed.join("\n");
         made.push_str(&format!(
-            "```text\n$ {command}\n{}\n```\n",
+            "```text\n$ {}\n{}\n```\n",
+            block.command,
             printed.trim_matches('\n')
         ));
     }
     Ok(made)
 }
 
-/// The marked blocks alone, with numbers and runs of spaces as one sign each.
-fn masked(text: &str) -> String {
-    let mut out = String::new();
-    let mut inside = false;
-    let mut marked = false;
-    for line in text.lines() {
-        match line {
-            line if line.starts_with(MARK) => marked = true,
-            line if marked && !inside && line.starts_with("```") => inside = true,
-            "```" if inside => (inside, marked) = (false, false),
-            line if inside => {
-                out.push_str(&mask(line));
-                out.push('\n');
-            }
-            _ => {}
+/// The marked blocks that are compared, with numbers and runs of spaces as one sign each.
+fn masked(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(block) = announced(line) else {
+            continue;
+        };
+        if block.kind == Kind::Long {
+            continue;
         }
+        let inside = lines.by_ref().skip(1).take_while(|line| *line != "```");
+        let kept = match block.kind {
+            Kind::Varying => 2,
+            _ => usize::MAX,
+        };
+        let inside: Vec<String> = inside
+            .collect::<Vec<_>>()
+            .into_iter()
+            .take(kept)
+            .map(mask)
+            .collect();
+        blocks.push(inside.join("\n"));
     }
-    out
+    blocks
 }
 
 fn mask(line: &str) -> String {
@@ -250,8 +377,8 @@ mod tests {
     #[test]
     fn a_block_is_made_by_its_command() {
         let mut asked = Vec::new();
-        let made = remake(PAGE, &mut |command| {
-            asked.push(command.to_owned());
+        let made = remake(PAGE, false, &mut |block| {
+            asked.push(block.command.to_owned());
             Ok("\na  1,234\nb \n\n".to_owned())
         });
         let made = made.unwrap();
@@ -263,16 +390,44 @@ mod tests {
             "{made}"
         );
         // Made again it is the same, and numbers and columns are no difference.
-        let again = remake(&made, &mut |_| Ok("a       77\nb".to_owned())).unwrap();
+        let again = remake(&made, false, &mut |_| Ok("a       77\nb".to_owned())).unwrap();
         assert_eq!(masked(&again), masked(&made));
-        let other = remake(&made, &mut |_| Ok("a 77\nc".to_owned())).unwrap();
+        let other = remake(&made, false, &mut |_| Ok("a 77\nc".to_owned())).unwrap();
         assert_ne!(masked(&other), masked(&made));
         assert!(
-            remake("<!-- output: truecount -->\ntext\n", &mut |_| Ok(
+            remake("<!-- output: truecount -->\ntext\n", false, &mut |_| Ok(
                 String::new()
             ))
             .is_err()
         );
+    }
+
+    #[test]
+    fn varying_blocks_keep_their_first_line_and_long_ones_are_left() {
+        let page = "<!-- output, varying: truecount noise -- a ||| head -9 -->\n```\n$ x\nhead 1\nrow\n```\n\
+                    <!-- output, long: truecount noise -- b -->\n```\nold\n```\n";
+        let mut filters = Vec::new();
+        let made = remake(page, false, &mut |block| {
+            filters.push(block.filter.map(str::to_owned));
+            Ok("head 2\nother row".to_owned())
+        });
+        let made = made.unwrap();
+        assert_eq!(filters, [Some("head -9".to_owned())]);
+        assert!(
+            made.contains("$ truecount noise -- a\nhead 2\nother row\n```\n"),
+            "{made}"
+        );
+        assert!(made.ends_with("old\n```\n"), "{made}");
+        let rows = made.replace("other row", "third");
+        assert_eq!(masked(&made), masked(&rows));
+        assert_ne!(masked(&made), masked(&made.replace("head 2", "tail 2")));
+        let whole = remake(page, true, &mut |_| Ok("new".to_owned())).unwrap();
+        assert!(
+            whole.ends_with("$ truecount noise -- b\nnew\n```\n"),
+            "{whole}"
+        );
+        let wrong = "<!-- output, sometimes: truecount -->\n```\n```\n";
+        assert!(remake(wrong, false, &mut |_| Ok(String::new())).is_err());
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn status(kind: ErrorKind) -> u8 {
         ErrorKind::Setup => 125,
         ErrorKind::NotExecutable => 126,
         ErrorKind::NotFound => 127,
-        ErrorKind::Interrupted => 130,
+        ErrorKind::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(130),
     }
 }
 

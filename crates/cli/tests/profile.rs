@@ -134,7 +134,7 @@ fn documents_follow_their_schema() {
         ),
         (
             "truecount.profile-aggregate/1",
-            &["aggregate", "a", "b", "c", "--json"],
+            &["aggregate", "a", "b", "c", "--durations", "--json"],
         ),
         (
             "truecount.profile-diff/1",

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::parts::Part;
 use crate::policy::{Fence, Policy};
-use crate::reading::{Reading, Source};
+use crate::{Reading, Source};
 use std::cell::{Cell, UnsafeCell};
 use truecount_perf::{GroupReading, Times};
 

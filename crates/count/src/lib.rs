@@ -56,11 +56,12 @@ pub use interrupts::{Subtraction, subtraction};
 pub use open::{Mode, Options};
 pub use parts::VIRTUAL_MARK;
 pub use policy::{Cpuid, Fence, Policy, PolicyKind, Serialize, Unordered};
-pub use reading::{Precision, Reading, Source};
+pub use reading::Reading;
 pub use recorder::{Label, Recorder, RecorderError, Region};
 pub use set::{CounterSet, Points};
 pub use stamp::Stamp;
 pub use thread::PerThread;
+pub use truecount_model::{Precision, SourceKind as Source};
 
 /// A loop of exactly two instructions an iteration, for tests of counters; gives its length where that is known.
 #[doc(hidden)]

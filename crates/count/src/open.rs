@@ -2,6 +2,7 @@
 
 mod difference;
 
+use crate::Source;
 use crate::arch;
 use crate::clocks;
 use crate::core::{Core, Reader};
@@ -11,7 +12,6 @@ use crate::geometry::Geometry;
 use crate::lookup::one;
 use crate::parts::{self, Part};
 use crate::policy::Policy;
-use crate::reading::Source;
 use crate::verify::{scheduled, steady, verify, verify_counts};
 use std::cell::Cell;
 use std::path::PathBuf;

@@ -1,11 +1,11 @@
 //! The open perf events behind a counter, with their mapped pages: reading them the safe way, the slow way, and
 //! asking whether the fast way is still right.
 
+use crate::Source;
 use crate::arch;
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::policy::{Fence, Policy};
-use crate::reading::Source;
 use truecount_perf::fork::ForkGuard;
 use truecount_perf::page::{Snapshot, sign_extend};
 use truecount_perf::{

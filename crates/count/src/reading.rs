@@ -1,67 +1,7 @@
 //! A number with its provenance: what was counted, by whom, and how much of it.
 
-use std::fmt;
+use truecount_model::{Precision, SourceKind};
 use truecount_perf::{Count, Times};
-
-/// Who counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Source {
-    /// A PMU of the machine.
-    Hardware,
-    /// truecount's virtual PMU (see [`VIRTUAL_MARK`](crate::VIRTUAL_MARK)).
-    Virtual,
-    /// The kernel or a clock.
-    Software,
-}
-
-impl Source {
-    /// `hardware`, `virtual`, `software`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hardware => "hardware",
-            Self::Virtual => "virtual",
-            Self::Software => "software",
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How a count came about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Precision {
-    /// Every event was counted, and nothing else: the same for the same work.
-    Exact,
-    /// Counted all the time; the event itself may vary from run to run (interrupts, cycles, times).
-    Counted,
-    /// Counted part of the time and extrapolated.
-    Scaled,
-}
-
-impl Precision {
-    /// `exact`, `counted`, `scaled`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Counted => "counted",
-            Self::Scaled => "scaled",
-        }
-    }
-}
-
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// A count since the counter was opened (or between two readings, see [`since`](Self::since)), with its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +13,7 @@ pub struct Reading {
     /// Nanoseconds it was on a counter.
     pub running_ns: u64,
     /// Who counted.
-    pub source: Source,
+    pub source: SourceKind,
     /// Whether the event is exact when counted all the time.
     pub(crate) exact: bool,
 }
@@ -127,7 +67,7 @@ mod tests {
             raw,
             enabled_ns,
             running_ns,
-            source: Source::Hardware,
+            source: SourceKind::Hardware,
             exact,
         }
     }

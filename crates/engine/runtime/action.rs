@@ -8,6 +8,7 @@ use crate::program_memory::Plain;
 use crate::sys;
 use crate::syscall_table as nr;
 use core::mem::size_of;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub const SIGILL: u32 = 4;
 pub const SIGTRAP: u32 = 5;
@@ -21,6 +22,18 @@ pub const OPEN: u64 = 1 << (SIGILL - 1)
     | 1 << (SIGBUS - 1)
     | 1 << (SIGFPE - 1)
     | 1 << (SIGSEGV - 1);
+
+/// Those of them whose blocking is left to the kernel (see `fault_signals`).
+pub static LEFT: AtomicU64 = AtomicU64::new(0);
+
+/// The native mask for one that the program believes in.
+pub fn native_mask(mask: u64) -> u64 {
+    mask & (!OPEN | LEFT.load(Relaxed))
+}
+
+pub fn is_open(signal: u32) -> bool {
+    OPEN >> (signal - 1) & 1 != 0
+}
 
 pub const SA_SIGINFO: u64 = 4;
 pub const SA_RESTORER: u64 = 0x0400_0000;

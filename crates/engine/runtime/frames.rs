@@ -168,7 +168,7 @@ pub fn deliver(
     }
     mask &= !(1 << 8 | 1 << 18);
     context.virtual_mask = mask & OPEN;
-    frame.mask = mask & !OPEN;
+    frame.mask = action::native_mask(mask);
     let mut regs = frame.registers();
     regs[0] = 0;
     regs[4] = at;

@@ -27,7 +27,7 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     // SAFETY: as the program made it.
     let result = unsafe { sys::call(number, a) };
     context.state.store(slot_state::LIVE, Release);
-    signal_calls::after_failed_exec();
+    signal_calls::after_failed_exec(context);
     sys::set_mask(old);
     if followed {
         withdraw(context);

@@ -19,6 +19,7 @@
 //! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `locate`, `frames` | signals in, where they found the program, frames out |
 //! | `signal_calls`, `action`, `altstack` | the program's handlers, masks, alternate stacks |
+//! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `clock` | clocks of our own, if wanted |
 //! | `report` | the end after a failed internal check |
@@ -53,6 +54,7 @@ mod counts;
 mod dispatch;
 mod engine;
 mod entry;
+mod fault_signals;
 mod frames;
 mod images;
 mod locate;

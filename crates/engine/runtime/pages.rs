@@ -94,6 +94,7 @@ pub struct Pages {
     any_shared: bool,
     /// Translate without watching: for a step over one instruction.
     pub unwatched: bool,
+    never_watch: bool,
 }
 
 /// What a write fault on a code page was.
@@ -118,6 +119,7 @@ impl Pages {
             last: (0, 0),
             any_shared: false,
             unwatched: false,
+            never_watch: false,
         }
     }
 
@@ -236,10 +238,12 @@ impl Pages {
         if self.unwatched {
             return;
         }
+        let never_watch = self.never_watch;
         let Some(page) = self.existing(number) else {
             return;
         };
-        let (shared, guarded) = (page.shared, page.guarded);
+        page.compared |= never_watch && (page.shared || page.prot & WRITE != 0);
+        let (shared, guarded) = (page.shared, page.guarded || never_watch);
         if page.prot & WRITE != 0 && !page.watched && !page.compared {
             // A page of larger ones cannot be protected alone.
             page.watched = try_protect(number << 12, 0x1000, page.prot & !WRITE);
@@ -481,7 +485,6 @@ fn try_protect(address: u64, len: u64, prot: u8) -> bool {
     result == 0
 }
 
-/// Changes a permission of the program's own code page.
 fn protect(address: u64, len: u64, prot: u8) {
     // SAFETY: nothing but the permission changes.
     let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };

@@ -1,9 +1,12 @@
 //! The program's memory, read and written without harm where it cannot be: every copy survives a fault,
 //! and none writes into the engine's.
 
-use crate::entry;
 use crate::own_memory::overlaps_engine;
+use crate::syscall_table as nr;
+use crate::{entry, sys};
 use core::mem::{MaybeUninit, size_of};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 /// Types of which any bytes are a value, without padding.
 ///
@@ -19,20 +22,62 @@ unsafe impl Plain for u64 {}
 // SAFETY: arrays have no padding between their elements.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
+/// Faults of ours may not reach us any more: see `fault_signals`.
+/// Then the kernel copies, and this opens watched pages that it cannot write to.
+static OPEN_PAGES: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// From now on the kernel copies. `open`: gives a range its write permission back.
+pub fn expect_no_faults(open: fn(u64, u64)) {
+    OPEN_PAGES.store(open as *mut (), Release);
+}
+
+/// Copies between the program's memory and ours; not 0: it cannot be read or written there.
+///
+/// # Safety
+/// What is written is the program's, or ours and meant to be.
+unsafe fn copy_bytes(to: u64, from: u64, len: u64, reads: bool) -> u64 {
+    let open_pages = OPEN_PAGES.load(Acquire);
+    if !open_pages.is_null() {
+        let [own, other] = if reads { [to, from] } else { [from, to] }.map(|at| [at, len]);
+        let number = if reads {
+            nr::PROCESS_VM_READV
+        } else {
+            nr::PROCESS_VM_WRITEV
+        };
+        let (own, other) = (own.as_ptr() as u64, other.as_ptr() as u64);
+        // SAFETY: the caller's; both vectors are locals.
+        let call = || unsafe { sys::call(number, [u64::from(sys::getpid()), own, 1, other, 1, 0]) };
+        let mut done = call();
+        if !reads && done != len as i64 {
+            // SAFETY: stored from such a function.
+            let open_pages = unsafe { core::mem::transmute::<*mut (), fn(u64, u64)>(open_pages) };
+            open_pages(to, len);
+            done = call();
+        }
+        // Not allowed, or unknown: as ever.
+        if done != -1 && done != -sys::ENOSYS {
+            return u64::from(done != len as i64);
+        }
+    }
+    // SAFETY: the caller's; rt_copy survives faults at its one instruction.
+    unsafe { entry::rt_copy(to, from, len) }
+}
+
 /// Reads a value; `None` where it cannot be read.
 pub fn read<T: Plain>(address: u64) -> Option<T> {
     let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: rt_copy survives faults at its one instruction, and writes to a local; any bytes are a T.
+    // SAFETY: writes to a local; any bytes are a T.
     unsafe {
-        let failed = entry::rt_copy(value.as_mut_ptr() as u64, address, size_of::<T>() as u64);
+        let to = value.as_mut_ptr() as u64;
+        let failed = copy_bytes(to, address, size_of::<T>() as u64, true);
         (failed == 0).then(|| value.assume_init())
     }
 }
 
 /// Reads bytes; false after a fault.
 pub fn read_bytes(to: &mut [u8], from: u64) -> bool {
-    // SAFETY: rt_copy survives faults at its one instruction, and writes to the slice.
-    unsafe { entry::rt_copy(to.as_mut_ptr() as u64, from, to.len() as u64) == 0 }
+    // SAFETY: writes to the slice.
+    unsafe { copy_bytes(to.as_mut_ptr() as u64, from, to.len() as u64, true) == 0 }
 }
 
 /// Writes a value; false where it cannot be written.
@@ -46,6 +91,6 @@ pub fn copy(to: u64, from: u64, len: u64) -> bool {
     if overlaps_engine(to, to.saturating_add(len)) {
         return false;
     }
-    // SAFETY: rt_copy survives faults at its one instruction; what it writes is the program's.
-    unsafe { entry::rt_copy(to, from, len) == 0 }
+    // SAFETY: what is written is the program's.
+    unsafe { copy_bytes(to, from, len, false) == 0 }
 }

@@ -2,14 +2,14 @@
 //! only what makes it deliver here (see `signals`).
 
 use crate::action::{
-    self, Action, OPEN, SA_ONSTACK, SA_RESTORER, SA_SIGINFO, SIGBUS, SIGILL, SIGSEGV,
+    self, Action, OPEN, SA_ONSTACK, SA_RESTORER, SA_SIGINFO, SIGBUS, SIGSEGV, is_open,
 };
 use crate::entry::{self, address};
 use crate::frames::Ucontext;
 use crate::layout::Context;
 use crate::slots::{SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
-use crate::{altstack, program_memory, report, sys};
+use crate::{altstack, fault_signals, program_memory, report, sys};
 
 const TF: u64 = 0x100;
 
@@ -24,20 +24,15 @@ fn install(signal: u32, flags: u64) -> i64 {
     action::native(signal, Some(&action), None)
 }
 
-/// Our handler for a signal of faults. A message to the runtime must not end a call of a program that has no
-/// handler of its own for it (see `code_writes`).
+/// Our handler for a signal of faults. A message to the runtime (see `code_writes`) and a signal that stays
+/// pending must not end a call of a program that has no handler of its own for it.
 fn install_open(signal: u32, action: &Action) -> i64 {
     const SA_RESTART: u64 = 0x1000_0000;
-    let flags = match signal {
-        SIGILL if action.handler <= 1 => SA_RESTART,
-        SIGILL => action.flags & SA_RESTART,
-        _ => 0,
+    let flags = match action.handler {
+        0 | 1 => SA_RESTART,
+        _ => action.flags & SA_RESTART,
     };
     install(signal, flags)
-}
-
-pub fn is_open(signal: u32) -> bool {
-    OPEN >> (signal - 1) & 1 != 0
 }
 
 /// At the start of an image: what is ignored stays ignored.
@@ -76,10 +71,8 @@ pub fn sigaction(context: &mut Context, a: [u64; 6]) -> i64 {
             return -sys::EFAULT;
         };
         action::set(context, signal, new);
-        let result = if signal == SIGILL {
+        let result = if is_open(signal) {
             install_open(signal, &new)
-        } else if is_open(signal) {
-            0
         } else if new.handler > 1 {
             install(signal, new.flags)
         } else {
@@ -126,6 +119,7 @@ pub fn sigprocmask(context: &mut Context, a: [u64; 6]) -> i64 {
             2 => set,
             _ => return -22,
         };
+        fault_signals::masked(old, new);
         set_program_mask(context, new);
     }
     if a[2] != 0 && !program_memory::write(a[2], &old) {
@@ -137,9 +131,9 @@ pub fn sigprocmask(context: &mut Context, a: [u64; 6]) -> i64 {
 fn set_program_mask(context: &mut Context, mask: u64) {
     let mask = mask & !(1 << 8 | 1 << 18);
     context.virtual_mask = mask & OPEN;
-    context.pending_mask = mask & !OPEN;
+    context.pending_mask = action::native_mask(mask);
     if context.pending == 0 {
-        sys::set_mask(mask & !OPEN);
+        sys::set_mask(context.pending_mask);
     }
 }
 
@@ -185,9 +179,9 @@ pub fn before_exec(context: &Context) {
 }
 
 /// Our handlers for faults, after those of an image to come.
-pub fn after_failed_exec() {
+pub fn after_failed_exec(context: &Context) {
     for signal in (1..=64).filter(|&s| is_open(s)) {
-        install_open(signal, &Action::default());
+        install_open(signal, &action::get(context, signal));
     }
 }
 
@@ -199,7 +193,7 @@ pub fn clear_handlers(context: &Context) {
             action::set(context, signal, Action::default());
         }
     }
-    after_failed_exec();
+    after_failed_exec(context);
 }
 
 /// rt_sigreturn: the program's frame, with our way back in.
@@ -211,13 +205,13 @@ pub fn sigreturn(context: &mut Context) -> i64 {
         context.altstack = [frame.stack[0], frame.stack[1] & 0x8000_0000, frame.stack[2]];
     }
     // A signal between here and the return would note a mask that is no longer so.
-    sys::set_mask(!OPEN);
+    sys::set_mask(action::native_mask(!OPEN | context.virtual_mask));
     frame.stack = [context.stack - STACK - SIGNAL_STACK, 0, SIGNAL_STACK];
     context.target = frame.rip;
     frame.rip = address(entry::rt_goto);
     frame.eflags &= !TF;
     context.virtual_mask = frame.mask & OPEN;
-    frame.mask &= !OPEN;
+    frame.mask = action::native_mask(frame.mask);
     context.pending = 0;
     // SAFETY: a complete frame on our stack; the program's state follows from it.
     unsafe { entry::rt_sigreturn_to(core::ptr::from_ref(&frame).cast()) }

@@ -6,7 +6,7 @@
 //! that found the runtime is queued again until the program's state is whole.
 //! Faults map back to the instruction that caused them.
 
-use crate::action::{self, Action, OPEN, SA_RESETHAND, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+use crate::action::{self, Action, OPEN, SA_RESETHAND, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, is_open};
 use crate::cache::{self, Cache};
 use crate::engine::{self, Engine};
 use crate::entry::{self, address};
@@ -15,9 +15,8 @@ use crate::layout::Context;
 use crate::locate::{self, Found, locate};
 use crate::own_memory::in_code;
 use crate::pages::{Fault, Pages};
-use crate::signal_calls::is_open;
 use crate::syscall_table as nr;
-use crate::{check, code_writes, slots, sys};
+use crate::{check, code_writes, fault_signals, slots, sys};
 
 const TF: u64 = 0x100;
 
@@ -27,7 +26,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
     // SAFETY: the kernel's frame, and this thread's context.
     let (info, frame, context) = unsafe { (&mut *info, &mut *frame, &mut *slots::current()) };
     let rip = frame.rip;
-    let fault = info.code > 0 && is_open(signal);
+    let fault = info.code > 0 && is_open(signal) && !fault_signals::was_sent(frame);
     let writes = signal == SIGSEGV && fault && frame.trap == 14 && frame.error & 2 != 0;
     if fault && rip == address(entry::rt_copy_insn) {
         if !writes || !opened(info.address) {
@@ -36,7 +35,15 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
         return;
     }
     if signal == SIGTRAP && context.rolling != 0 && frame.eflags & TF != 0 {
-        roll(context, frame);
+        if fault {
+            roll(context, frame);
+        } else {
+            fault_signals::keep(context, info);
+        }
+        return;
+    }
+    let message = code_writes::is_message(signal, info) || is_call(signal, info);
+    if !fault && !message && fault_signals::stays_pending(context, signal, info, frame) {
         return;
     }
     // A page that a protection key forbids to write is the program's affair.
@@ -50,7 +57,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
     // A call that was under way and is made again: the kernel left its mark.
     let again = in_code(rip) && frame.rcx() == rip + 2;
     match locate(context, frame, fault) {
-        Found::Program if code_writes::is_message(signal, info) || is_call(signal, info) => {
+        Found::Program if message => {
             if again {
                 locate::uncount(context, rip);
             }
@@ -63,9 +70,11 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
         Found::Program => to_program(context, signal, info, frame, fault.then_some(saved)),
         Found::Between => {
             queue_again(signal, info);
+            fault_signals::before_steps(context, frame);
             context.rolling = 1;
             context.pending_mask = frame.mask;
-            frame.mask = !OPEN | queued(signal);
+            let blocked = action::native_mask(context.virtual_mask) & !(1 << (SIGTRAP - 1));
+            frame.mask = !OPEN | queued(signal) | blocked;
             frame.eflags |= TF;
         }
         Found::Runtime => {
@@ -78,7 +87,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             );
             queue_again(signal, info);
             defer(context, frame);
-            frame.mask |= queued(signal);
+            frame.mask |= 1 << (signal - 1);
         }
     }
 }
@@ -137,12 +146,15 @@ fn to_program(
         // The default action, natively: meet the same fault again (or queue again).
         action::native(signal, Some(&Action::default()), None);
         match fault {
-            Some((registers, rip)) => {
+            // (A breakpoint is behind itself already.)
+            Some((registers, rip)) if signal != SIGTRAP => {
                 frame.set_registers(&registers);
                 frame.rip = rip;
             }
-            None => {
+            _ => {
                 queue_again(signal, info);
+                // (Only a call with a mask of its own let it come.)
+                frame.mask &= !(1 << (signal - 1));
                 context.target = frame.rip;
                 frame.rip = address(entry::rt_goto);
             }
@@ -190,6 +202,7 @@ fn end_roll(context: &mut Context, frame: &mut Ucontext) {
         context.rolling = 0;
         frame.eflags &= !TF;
         frame.mask = context.pending_mask;
+        fault_signals::after_steps(context);
     }
 }
 
@@ -199,7 +212,7 @@ fn defer(context: &mut Context, frame: &mut Ucontext) {
         context.pending = 1;
         context.pending_mask = frame.mask;
     }
-    frame.mask = !OPEN;
+    frame.mask = !OPEN | action::native_mask(context.virtual_mask);
     let (start, end) = (address(entry::rt_enter), address(entry::rt_enter_end));
     if (start..end).contains(&frame.rip) {
         frame.rip = start;
@@ -245,6 +258,7 @@ fn roll(context: &mut Context, frame: &mut Ucontext) {
     }
     context.rolling = 0;
     frame.eflags &= !TF;
+    fault_signals::after_steps(context);
 }
 
 fn at_boundary(context: &mut Context, frame: &Ucontext) -> bool {

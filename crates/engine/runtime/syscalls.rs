@@ -3,8 +3,8 @@
 use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
-    cache_file, clock, code_writes, images, memory_calls, memory_limits, memory_locks, perf,
-    proc_maps, program_memory, signal_calls, slots, sys, threads,
+    cache_file, clock, code_writes, fault_signals, images, memory_calls, memory_limits,
+    memory_locks, perf, proc_maps, program_memory, signal_calls, slots, sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -44,6 +44,11 @@ pub fn special(context: &mut Context, next: u64) {
             let result = unsafe { sys::call(number, a) };
             proc_maps::asked(number, a, result);
             result
+        }
+        Answer::Signals => {
+            fault_signals::descriptor(context, a);
+            // SAFETY: passed through as the program made it.
+            unsafe { sys::call(number, a) }
         }
         Answer::Write => code_writes::write(context, number, a),
         Answer::Remote => code_writes::remote(context, number, a),

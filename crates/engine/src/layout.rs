@@ -123,6 +123,8 @@ pub struct Header {
     pub started: u64,
     /// Writes of code that a process of the run may not have learned of.
     pub unseen_writes: AtomicU32,
+    /// Not 0 once a process blocked signals of the faults' kind natively: a fault may have ended it unseen.
+    pub faults_left: AtomicU32,
 }
 
 impl Header {
@@ -350,6 +352,8 @@ pub struct Context {
     pub told: AtomicU32,
     /// Not 0 while the thread that makes this one has not noted its numbers: the slot is not given back before.
     pub unborn: AtomicU32,
+    /// SIGTRAPs that came during steps (`siginfo_t`; 0: none).
+    pub kept_traps: [[u64; 16]; 2],
     /// What had been retired of translated code when the thread went on in it the last time.
     pub epoch: AtomicU64,
 }

@@ -242,3 +242,12 @@ fn without_memory_for_the_engine_nothing_of_the_program_runs() {
         }
     }
 }
+
+/// Pending until it is waited for, as natively; a fault ends the program although its signal is blocked.
+#[test]
+fn signals_of_faults_that_are_blocked_stay_pending() {
+    let source = include_str!("trust/blocked_faults.c").replacen("#include \"code.h\"", CODE, 1);
+    if let Some(native) = same_as_native("blocked_faults", &source, &[], 3) {
+        assert!(native.output.ends_with("good\n"), "{}", native.output);
+    }
+}

@@ -10,6 +10,6 @@ mod provenance;
 mod reading;
 mod reason;
 
-pub use provenance::{Precision, SourceKind};
-pub use reading::{Reading, is_one};
+pub use provenance::{Precision, SourceKind, split_filter};
+pub use reading::{Measured, Reading, is_one};
 pub use reason::Reason;

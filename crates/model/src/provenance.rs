@@ -1,66 +1,102 @@
-//! Who counted a number, and how sure it is.
+//! Who counted a number, how sure it is, and in which mode of the CPU it was counted.
 
 use std::fmt;
 
-/// Who counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "lowercase")
-)]
-pub enum SourceKind {
-    /// The CPU's performance counters, through `perf_event`.
-    Hardware,
-    /// The virtual PMU: translated code that counts itself.
-    Virtual,
-    /// Single-stepping by `ptrace`.
-    Step,
-    /// The kernel's own bookkeeping: clocks, `rusage`, software events.
-    Software,
+/// Gives an enumeration its names, which tables, JSON and messages share.
+macro_rules! named {
+    ($(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[cfg_attr(
+            feature = "serde",
+            derive(serde::Serialize, serde::Deserialize),
+            serde(rename_all = "lowercase")
+        )]
+        #[non_exhaustive]
+        pub enum $type {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl $type {
+            /// The name in tables and in JSON.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
 }
 
-impl SourceKind {
-    /// The name in tables and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hardware => "hardware",
-            Self::Virtual => "virtual",
-            Self::Step => "step",
-            Self::Software => "software",
-        }
+named! {
+    /// Who counted.
+    SourceKind {
+        /// The CPU's performance counters, through `perf_event`.
+        Hardware = "hardware",
+        /// The virtual PMU: translated code that counts itself.
+        Virtual = "virtual",
+        /// Single-stepping by `ptrace`.
+        Step = "step",
+        /// The kernel's own bookkeeping: clocks, `rusage`, software events.
+        Software = "software",
     }
 }
 
-impl fmt::Display for SourceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+named! {
+    /// How sure a value is: the surest first.
+    Precision {
+        /// The true number, by the way it was obtained: the same for the same work.
+        Exact = "exact",
+        /// Counted all the time; it may hold the counter's own errors, or vary from run to run.
+        Counted = "counted",
+        /// Extrapolated from the part of the time that the counter ran.
+        Scaled = "scaled",
     }
 }
 
-/// How sure a value is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "lowercase")
-)]
-pub enum Precision {
-    /// The true number, by the way it was obtained.
-    Exact,
-    /// A counter that ran the whole time; it may hold the counter's own errors.
-    Counted,
-    /// Extrapolated from the part of the time that the counter ran.
-    Scaled,
+/// An event's name and its filter, which is empty without one: `("instructions", "u")` of `instructions:u`.
+///
+/// A filter is what perf calls modifiers, the letters after the last colon (perf-list(1), "EVENT MODIFIERS"), so that
+/// the colon of a tracepoint (`sched:sched_switch`) is part of its name.
+#[must_use]
+pub fn split_filter(event: &str) -> (&str, &str) {
+    let modifiers =
+        |text: &str| !text.is_empty() && text.chars().all(|c| "ukhIGHpPSDWeb".contains(c));
+    event
+        .rsplit_once(':')
+        .filter(|(_, filter)| modifiers(filter))
+        .unwrap_or((event, ""))
 }
 
-impl Precision {
-    /// The name in tables and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Counted => "counted",
-            Self::Scaled => "scaled",
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_perfs_modifiers() {
+        for (event, name, filter) in [
+            ("instructions:u", "instructions", "u"),
+            ("instructions", "instructions", ""),
+            ("sched:sched_switch", "sched:sched_switch", ""),
+            ("sched:sched_switch:k", "sched:sched_switch", "k"),
+            ("r01cb:uppp", "r01cb", "uppp"),
+            ("x:", "x:", ""),
+        ] {
+            assert_eq!(split_filter(event), (name, filter));
         }
+    }
+
+    #[test]
+    fn the_surest_comes_first() {
+        assert!(Precision::Exact < Precision::Counted && Precision::Counted < Precision::Scaled);
+        assert!(None < Some(Precision::Exact));
+        assert_eq!(format!("{:>9}", SourceKind::Virtual), "  virtual");
     }
 }

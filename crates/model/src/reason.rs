@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::Reading;
-
 /// Why a source or an event is not available, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
@@ -28,13 +26,17 @@ impl Reason {
         self.hint = Some(hint.into());
         self
     }
+}
 
-    /// The reading of a metric that was not counted for this reason.
-    #[must_use]
-    pub fn missing(&self, name: &str, unit: &str) -> Reading {
-        let mut reading = Reading::missing(name, unit, &self.cause);
-        reading.hint.clone_from(&self.hint);
-        reading
+impl From<String> for Reason {
+    fn from(cause: String) -> Self {
+        Self::new(cause)
+    }
+}
+
+impl From<&str> for Reason {
+    fn from(cause: &str) -> Self {
+        Self::new(cause)
     }
 }
 

@@ -25,8 +25,8 @@ pub enum ErrorKind {
     NotExecutable,
     /// The program was not found.
     NotFound,
-    /// The user stopped it.
-    Interrupted,
+    /// The user stopped it, by this signal.
+    Interrupted(i32),
     /// A result could not be written.
     Output,
 }

@@ -63,7 +63,7 @@ pub struct KeptVerdict {
     /// Name with its filter.
     pub event: String,
     /// Who counted.
-    pub source: String,
+    pub source: SourceKind,
     /// What was found.
     pub verdict: Verdict,
     /// Seconds since 1970.
@@ -109,7 +109,7 @@ impl Verdicts {
         let kept = || {
             self.counters
                 .iter()
-                .filter(move |kept| kept.source == source.name())
+                .filter(move |kept| kept.source == source)
         };
         let found = match kept().find(|kept| kept.event == event) {
             Some(found) => Some(found),
@@ -141,11 +141,9 @@ impl Verdicts {
     /// A remark for each event that was counted, once.
     pub fn remarks(&self, readings: &[Reading], machine: &Machine) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        let counted = readings.iter().filter(|reading| reading.value.is_some());
-        for reading in counted {
-            let remark = reading
-                .source
-                .and_then(|source| self.remark(&reading.event, source, machine));
+        for reading in readings {
+            let source = reading.result.source();
+            let remark = source.and_then(|source| self.remark(&reading.event, source, machine));
             all.extend(remark.filter(|remark| !all.contains(remark)));
         }
         all
@@ -176,10 +174,10 @@ fn same_counter(a: &Encoding, b: &Encoding) -> bool {
 mod tests {
     use super::*;
 
-    fn known(rows: &[(&str, &str, Kind)]) -> Verdicts {
+    fn known(rows: &[(&str, SourceKind, Kind)]) -> Verdicts {
         let counters = rows.iter().map(|&(event, source, kind)| KeptVerdict {
             event: event.into(),
-            source: source.into(),
+            source,
             verdict: Verdict::new(kind, "+1 per page fault"),
             measured: state::now(),
         });
@@ -192,9 +190,9 @@ mod tests {
     #[test]
     fn a_deviation_is_found_by_what_an_event_counts() {
         let all = known(&[
-            ("instructions:u", "hardware", Kind::PerTurn),
-            ("branches:u", "hardware", Kind::Exact),
-            ("instructions:u", "virtual", Kind::Exact),
+            ("instructions:u", SourceKind::Hardware, Kind::PerTurn),
+            ("branches:u", SourceKind::Hardware, Kind::Exact),
+            ("instructions:u", SourceKind::Virtual, Kind::Exact),
         ]);
         let machine = Machine::unknown();
         let found = |event, source| all.deviation(event, source, &machine).is_some();
@@ -214,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_interrupts_add_is_not_in_the_difference() {
-        let all = known(&[("instructions:u", "hardware", Kind::PerInterrupt)]);
+        let all = known(&[("instructions:u", SourceKind::Hardware, Kind::PerInterrupt)]);
         let machine = Machine::unknown();
         let event = "instructions-minus-irqs:u";
         assert!(
@@ -222,8 +220,8 @@ mod tests {
                 .is_none()
         );
         let all = known(&[
-            ("instructions:u", "hardware", Kind::PerTurn),
-            (event, "hardware", Kind::Exact),
+            ("instructions:u", SourceKind::Hardware, Kind::PerTurn),
+            (event, SourceKind::Hardware, Kind::Exact),
         ]);
         assert!(
             all.deviation(event, SourceKind::Hardware, &machine)

@@ -7,12 +7,14 @@
 //! - [`result`]: what a run gave;
 //! - [`functions`]: events of every function that ran under the virtual PMU;
 //! - [`state`]: what is remembered of a machine between runs; [`exactness`]: its counters' known deviations;
+//! - [`rounds`]: commands measured in interleaved rounds; [`compare`]: their verdicts and gates;
 //! - [`input`]: files that a user names, read with a bound;
 //! - [`env_record`]: what two results must share to be comparable.
 //!
 //! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
 
 pub mod affinity;
+pub mod compare;
 pub mod determinism;
 pub mod env_record;
 mod error;
@@ -24,6 +26,7 @@ pub mod machine;
 pub mod metrics;
 pub mod request;
 pub mod result;
+pub mod rounds;
 pub mod runner;
 pub mod session;
 pub mod source;

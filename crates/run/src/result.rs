@@ -140,10 +140,6 @@ pub struct RunResult {
 }
 
 /// One thread of one process image (a program that a process executed).
-#[cfg_attr(
-    not(all(target_os = "linux", target_arch = "x86_64")),
-    allow(dead_code, reason = "only the engine makes one")
-)]
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Thread {
     /// Process.
@@ -176,13 +172,13 @@ pub struct Executed {
     pub uncounted: u32,
     /// Writes of code that a process of the run may not have learned of.
     pub unseen_writes: u32,
+    /// Processes that may have ended by a fault that the virtual PMU did not see.
+    pub unseen_faults: u32,
     /// Processes that were still running when the program ended.
     pub outlived: usize,
     /// The blocks executed, where the run counted them.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub blocks: Option<truecount_engine::virt::Blocks>,
     /// The time of chosen blocks, where the run took it.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub times: Option<truecount_engine::virt::Times>,
     /// Blocks of code that had to be translated.
     pub translated_blocks: u64,
@@ -235,10 +231,11 @@ impl RunResult {
         let Executed {
             uncounted,
             unseen_writes,
+            unseen_faults,
             outlived,
             ..
         } = self.executed;
-        if cut || uncounted > 0 || unseen_writes > 0 || outlived > 0 {
+        if cut || uncounted > 0 || unseen_writes > 0 || unseen_faults > 0 || outlived > 0 {
             Precision::Counted
         } else {
             Precision::Exact
@@ -260,6 +257,13 @@ impl RunResult {
                 "{} write(s) of code by another process (ptrace, /proc/PID/mem, a shared file): it may have \
                  gone on executing the old code, so this count is not called exact.",
                 self.executed.unseen_writes
+            ));
+        }
+        if self.executed.unseen_faults > 0 {
+            notes.push(format!(
+                "{} process(es) may have ended by a fault whose signal they had blocked: each count may be a few \
+                 instructions too high, so this one is not called exact.",
+                self.executed.unseen_faults
             ));
         }
         if self.executed.outlived > 0 {
@@ -309,12 +313,13 @@ mod tests {
             (whole.event(StaticEvent::Instructions), whole.precision()),
             (Some(10), Precision::Exact)
         );
-        let spoilers: [fn(&mut RunResult); 6] = [
+        let spoilers: [fn(&mut RunResult); 7] = [
             |ran| ran.interrupted = Some(2),
             |ran| ran.ended.as_mut().unwrap().timed_out = true,
             |ran| ran.ended.as_mut().unwrap().exit = Exit::from_wait(9),
             |ran| ran.executed.uncounted = 1,
             |ran| ran.executed.unseen_writes = 1,
+            |ran| ran.executed.unseen_faults = 1,
             |ran| ran.executed.outlived = 1,
         ];
         for spoil in spoilers {

@@ -10,6 +10,7 @@ use crate::kinds::Worse;
 use crate::verdict::Judged;
 use std::collections::BTreeMap;
 use std::fmt;
+use truecount_model::{Precision, SourceKind};
 
 /// A limit on one metric.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,10 +126,10 @@ pub struct Provenance {
     pub environment: BTreeMap<String, String>,
     /// Filter of the event: `u`, `k`, or empty.
     pub filter: String,
-    /// `hardware`, `virtual`, `step`, `software`.
-    pub source: String,
-    /// Whether counts were scaled up because events took turns.
-    pub scaled: bool,
+    /// Who counted; `None` when nobody did.
+    pub source: Option<SourceKind>,
+    /// The least sure of the counts: scaled where events took turns.
+    pub precision: Option<Precision>,
     /// Samples there are; a run in which the event never ran is none.
     pub samples: usize,
 }
@@ -195,8 +196,12 @@ pub fn incomparable(base: &Provenance, other: &Provenance) -> Vec<Incomparable> 
         }
     }
     differs("filter", &base.filter, &other.filter);
-    differs("source", &base.source, &other.source);
-    if base.scaled || other.scaled {
+    let name = |side: &Provenance| side.source.map_or("nobody", SourceKind::name);
+    differs("source", name(base), name(other));
+    if [base, other]
+        .iter()
+        .any(|side| side.precision > Some(Precision::Counted))
+    {
         reasons.push(Incomparable::Scaled);
     }
     if base.samples == 0 || other.samples == 0 {
@@ -313,7 +318,7 @@ mod tests {
         let a = Provenance {
             machine: facts(&[("cpu_model", "a"), ("kernel", "6.1")]),
             environment: facts(&[("HOME", "5 bytes"), ("PWD", "9 bytes")]),
-            source: "virtual".into(),
+            source: Some(SourceKind::Virtual),
             samples: 3,
             ..Provenance::default()
         };
@@ -322,8 +327,8 @@ mod tests {
             machine: facts(&[("cpu_model", "b"), ("kernel", "6.1")]),
             environment: facts(&[("HOME", "5 bytes"), ("CI", "4 bytes")]),
             filter: "u".into(),
-            source: "step".into(),
-            scaled: true,
+            source: Some(SourceKind::Step),
+            precision: Some(Precision::Scaled),
             samples: 0,
         };
         let lines: Vec<String> = incomparable(&a, &b)

@@ -2,16 +2,7 @@
 
 use crate::plan::{FAULTS, Plan, PlannedMetric, Role, SWITCHES};
 use crate::rates::Key;
-use Source::{Hardware, Software};
-
-/// Who counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// PMUs.
-    Hardware,
-    /// The kernel's own bookkeeping.
-    Software,
-}
+use truecount_model::SourceKind::{self, Hardware, Software};
 
 /// A column.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +16,7 @@ pub struct Column {
     /// What it means, in one line.
     pub about: String,
     /// Who counts it.
-    pub source: Source,
+    pub source: SourceKind,
 }
 
 /// What a column is computed from.
@@ -70,7 +61,7 @@ type Row = (
     &'static str,
     &'static str,
     &'static str,
-    Source,
+    SourceKind,
     Formula,
 );
 

@@ -22,9 +22,9 @@
 //! let view = monitor.view(&interval, Scope::Cpu);
 //! assert_eq!(view.rows[0].scope, Scope::Machine);
 //! for (column, cell) in view.columns.iter().zip(&view.rows[0].cells) {
-//!     match &cell.value {
-//!         Ok(value) => assert!(value.is_finite(), "{}", column.name),
-//!         Err(reason) => assert!(!reason.is_empty(), "{}", column.name),
+//!     match cell.value() {
+//!         Some(value) => assert!(value.is_finite(), "{}", column.name),
+//!         None => assert!(!cell.cause().is_empty(), "{}", column.name),
 //!     }
 //! }
 //! ```
@@ -43,9 +43,9 @@ pub mod snapshot;
 pub mod topology;
 pub mod view;
 
-pub use columns::{Column, Source};
+pub use columns::Column;
 pub use monitor::Monitor;
 pub use rates::{Amount, Interval};
 pub use snapshot::Snapshot;
 pub use topology::Topology;
-pub use view::{Cell, Row, Scope, View};
+pub use view::{Row, Scope, View};

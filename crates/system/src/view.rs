@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use truecount_events::metrics::Context;
+use truecount_model::{Measured, Precision, SourceKind};
 
 use crate::columns::{Column, Formula, columns};
 use crate::counters::OTHER_CORE;
@@ -43,24 +44,6 @@ impl Scope {
     }
 }
 
-/// A cell.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Cell {
-    /// The value, or why there is none.
-    pub value: Result<f64, String>,
-    /// Some count behind it was extrapolated.
-    pub scaled: bool,
-}
-
-impl Cell {
-    fn missing(reason: impl Into<String>) -> Self {
-        Self {
-            value: Err(reason.into()),
-            scaled: false,
-        }
-    }
-}
-
 /// A row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
@@ -71,7 +54,7 @@ pub struct Row {
     /// The CPUs in it.
     pub cpus: Vec<u32>,
     /// One for each column.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<Measured<f64>>,
 }
 
 /// The table of one interval.
@@ -102,7 +85,7 @@ impl View {
                 let summed = Summed::new(interval, plan, scope, id, &cpus);
                 let cells = columns
                     .iter()
-                    .map(|(_, formula)| summed.cell(formula))
+                    .map(|(column, formula)| measured(summed.cell(formula), column.source))
                     .collect();
                 Row {
                     scope,
@@ -147,6 +130,23 @@ fn groups_of(interval: &Interval, scope: Scope) -> Vec<(u32, Vec<u32>)> {
         .collect()
 }
 
+/// A value, or why there is none.
+type Found = Result<Amount, String>;
+
+fn measured(found: Found, source: SourceKind) -> Measured<f64> {
+    match found {
+        Ok(Amount { value, scaled }) => Measured::Value {
+            value,
+            source,
+            precision: match scaled {
+                true => Precision::Scaled,
+                false => Precision::Counted,
+            },
+        },
+        Err(reason) => Measured::Missing(reason.into()),
+    }
+}
+
 /// The amounts of a row.
 struct Summed<'a> {
     plan: &'a Plan,
@@ -175,23 +175,23 @@ impl<'a> Summed<'a> {
         }
     }
 
-    fn amount(&self, key: Key) -> Result<Amount, String> {
+    fn amount(&self, key: Key) -> Found {
         let missing = || Err("not counted".to_owned());
         self.cpus.get(&key).cloned().unwrap_or_else(missing)
     }
 
-    fn per_second(&self, amount: Result<Amount, String>) -> Cell {
+    fn per_second(&self, amount: Found) -> Found {
         match amount {
-            Ok(_) if self.wall_ns == 0 => Cell::missing("the interval has no length"),
-            Ok(Amount { value, scaled }) => Cell {
-                value: Ok(value * 1e9 / self.wall_ns as f64),
+            Ok(_) if self.wall_ns == 0 => Err("the interval has no length".to_owned()),
+            Ok(Amount { value, scaled }) => Ok(Amount {
+                value: value * 1e9 / self.wall_ns as f64,
                 scaled,
-            },
-            Err(reason) => Cell::missing(reason),
+            }),
+            Err(reason) => Err(reason),
         }
     }
 
-    fn socket(&self, key: Key) -> Result<Amount, String> {
+    fn socket(&self, key: Key) -> Found {
         match self.scope {
             Scope::Machine | Scope::Socket => self
                 .sockets
@@ -202,15 +202,15 @@ impl<'a> Summed<'a> {
         }
     }
 
-    fn cell(&self, formula: &Formula) -> Cell {
+    fn cell(&self, formula: &Formula) -> Found {
         match formula {
             Formula::Share(key) => match (self.amount(*key), self.amount(Key::Time)) {
-                (Ok(part), Ok(all)) if all.value > 0.0 => Cell {
-                    value: Ok(100.0 * part.value / all.value),
+                (Ok(part), Ok(all)) if all.value > 0.0 => Ok(Amount {
+                    value: 100.0 * part.value / all.value,
                     scaled: false,
-                },
-                (Err(reason), _) | (_, Err(reason)) => Cell::missing(reason),
-                _ => Cell::missing("no time passed"),
+                }),
+                (Err(reason), _) | (_, Err(reason)) => Err(reason),
+                _ => Err("no time passed".to_owned()),
             },
             Formula::Rate(key) => self.per_second(self.amount(*key)),
             Formula::EventRate(name, of_machine) => {
@@ -223,15 +223,13 @@ impl<'a> Summed<'a> {
             Formula::Frequency => self.frequency(),
             Formula::Metric(at) => match self.plan.metrics.get(*at) {
                 Some(metric) => self.metric(metric),
-                None => Cell::missing("not counted"),
+                None => Err("not counted".to_owned()),
             },
-            Formula::Without(reason) => Cell::missing(reason.clone()),
+            Formula::Without(reason) => Err(reason.clone()),
             Formula::SocketRate(key, over) => {
-                let cell = self.per_second(self.socket(*key));
-                Cell {
-                    value: cell.value.map(|value| value / over),
-                    ..cell
-                }
+                let mut amount = self.per_second(self.socket(*key))?;
+                amount.value /= over;
+                Ok(amount)
             }
             Formula::Remote => match (self.socket(Key::Total), self.socket(Key::Local)) {
                 (Ok(all), Ok(local)) => {
@@ -242,34 +240,34 @@ impl<'a> Summed<'a> {
                         scaled: false,
                     }))
                 }
-                (Err(reason), _) | (_, Err(reason)) => Cell::missing(reason),
+                (Err(reason), _) | (_, Err(reason)) => Err(reason),
             },
         }
     }
 
-    fn event(&self, name: &str, group: Option<usize>) -> Result<Amount, String> {
+    fn event(&self, name: &str, group: Option<usize>) -> Found {
         match self.plan.event(name, group) {
             Some(index) => self.amount(Key::Event(index)),
             None => Err(format!("{name} has no name on this machine")),
         }
     }
 
-    fn frequency(&self) -> Cell {
+    fn frequency(&self) -> Found {
         /// Busy time has a grain of 10 ms: with less than this a frequency would be mostly rounding.
         const MIN_NS: f64 = 50e6;
         match (self.event(CYCLES, None), self.amount(Key::Busy)) {
-            (Ok(cycles), Ok(busy)) if busy.value >= MIN_NS => Cell {
-                value: Ok(cycles.value / busy.value),
+            (Ok(cycles), Ok(busy)) if busy.value >= MIN_NS => Ok(Amount {
+                value: cycles.value / busy.value,
                 scaled: cycles.scaled,
-            },
-            (Err(reason), _) | (_, Err(reason)) => Cell::missing(reason),
-            _ => Cell::missing("nearly idle: its busy time is too short to divide by"),
+            }),
+            (Err(reason), _) | (_, Err(reason)) => Err(reason),
+            _ => Err("nearly idle: its busy time is too short to divide by".to_owned()),
         }
     }
 
-    fn metric(&self, metric: &PlannedMetric) -> Cell {
+    fn metric(&self, metric: &PlannedMetric) -> Found {
         let Some(pack) = self.plan.packs.get(metric.pack) else {
-            return Cell::missing("not counted");
+            return Err("not counted".to_owned());
         };
         let context = Context {
             wall_ns: Some(self.wall_ns as f64),
@@ -300,13 +298,13 @@ impl<'a> Summed<'a> {
             .into_iter();
         let result = values.next().map(|value| value.result);
         match (result, reason.into_inner()) {
-            (Some(Ok(value)), _) => Cell {
-                value: Ok(value),
+            (Some(Ok(value)), _) => Ok(Amount {
+                value,
                 scaled: scaled.into_inner(),
-            },
-            (_, Some(why)) => Cell::missing(why),
-            (Some(Err(error)), None) => Cell::missing(error.to_string()),
-            (None, None) => Cell::missing("not counted"),
+            }),
+            (_, Some(why)) => Err(why),
+            (Some(Err(error)), None) => Err(error.to_string()),
+            (None, None) => Err("not counted".to_owned()),
         }
     }
 }

@@ -6,6 +6,7 @@
 use truecount_events::metrics::Context;
 use truecount_events::tables::with_tables;
 use truecount_events::{Cpu, Machine, Vendor};
+use truecount_model::Precision;
 use truecount_perf::fake::{FakeKernel, Tree};
 use truecount_system::plan::{Plan, Uncore};
 use truecount_system::{Monitor, Scope, View};
@@ -91,9 +92,8 @@ fn skylake() -> Machine {
 
 fn value(view: &View, row: usize, column: &str) -> Result<f64, String> {
     let at = view.columns.iter().position(|c| c.name == column);
-    view.rows[row].cells[at.unwrap_or_else(|| panic!("no column {column}"))]
-        .value
-        .clone()
+    let cell = &view.rows[row].cells[at.unwrap_or_else(|| panic!("no column {column}"))];
+    cell.value().ok_or_else(|| cell.cause().to_owned())
 }
 
 /// One second by the files, whatever the clock says: rates are compared as ratios.
@@ -261,7 +261,7 @@ fn shared_counters_are_scaled_and_taken_ones_are_said() {
     let view = monitor.view(&interval, Scope::Cpu);
     let at = view.columns.iter().position(|c| c.name == "ipc").unwrap();
     let cell = &view.rows[1].cells[at];
-    assert!(cell.value.is_ok() && cell.scaled, "{cell:?}");
+    assert_eq!(cell.precision(), Some(Precision::Scaled), "{cell:?}");
     fake.set_stolen(2);
     fake.advance(1_000_000);
     // The interval in which they are taken is a mixture; the next has none.
@@ -282,7 +282,7 @@ fn nothing_there_and_hostile_files_are_reasons() {
     let view = monitor.view(&interval, Scope::Cpu);
     assert_eq!(view.rows.len(), 1);
     for cell in &view.rows[0].cells {
-        assert!(!cell.value.as_ref().unwrap_err().is_empty());
+        assert!(!cell.cause().is_empty());
     }
     let tree = tree();
     let mut monitor = Monitor::on(tree.root(), &kernel, &skylake(), &[]);
@@ -315,9 +315,9 @@ fn nothing_there_and_hostile_files_are_reasons() {
         ] {
             let view = monitor.view(&interval, scope);
             for cell in view.rows.iter().flat_map(|row| &row.cells) {
-                match &cell.value {
-                    Ok(value) => assert!(value.is_finite()),
-                    Err(reason) => assert!(!reason.is_empty()),
+                match cell.value() {
+                    Some(value) => assert!(value.is_finite()),
+                    None => assert!(!cell.cause().is_empty()),
                 }
             }
         }

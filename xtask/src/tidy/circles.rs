@@ -74,17 +74,48 @@ fn named(text: &str) -> BTreeSet<Vec<String>> {
         .collect()
 }
 
-/// The circles of the crate that begins at `root`, each as its sorted files.
-fn circles(texts: &[(String, String)], root: &str) -> Vec<Vec<String>> {
+/// The command's subcommands: one module each below this directory.
+const COMMANDS: &str = "crates/cli/src/cmd/";
+
+/// Subcommands that name items of another: what two share belongs to a library or stands beside `cmd`.
+pub fn commands(texts: &[(String, String)]) -> Vec<Finding> {
+    let tree = tree(texts, "crates/cli/src/main.rs");
+    let file = |index: usize| tree.modules.get(index).map_or("", |m| m.file.as_str());
+    let command = |index: usize| {
+        let below = file(index).strip_prefix(COMMANDS)?;
+        let name = below.split('/').next()?.trim_end_matches(".rs");
+        (name != "mod").then_some(name)
+    };
+    let mut findings = Vec::new();
+    for (from, to) in edges(&tree) {
+        for to in to {
+            if let (Some(own), Some(other)) = (command(from), command(to))
+                && own != other
+            {
+                let message = format!("the command {own} imports {other}'s {}", file(to));
+                findings.push(Finding::new(file(from), 0, message));
+            }
+        }
+    }
+    findings
+}
+
+/// The modules of the crate that begins at `root`, without their tests.
+fn tree(texts: &[(String, String)], root: &str) -> Tree {
     let files: BTreeMap<&str, &str> = texts
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
-    let tree = Tree::read(root, &|path: &str| {
+    Tree::read(root, &|path: &str| {
         files
             .get(path)
             .map(|text| Source::new(path, text).product())
-    });
+    })
+}
+
+/// The circles of the crate that begins at `root`, each as its sorted files.
+fn circles(texts: &[(String, String)], root: &str) -> Vec<Vec<String>> {
+    let tree = tree(texts, root);
     let edges = edges(&tree);
     let mut circles: Vec<Vec<String>> = components(&edges)
         .into_iter()
@@ -189,10 +220,18 @@ impl Tree {
         if let Some(&child) = module.children.get(name) {
             return Some(Target::Module(child));
         }
-        let imports: &Vec<Import> = module.imports.get(name)?;
-        imports
-            .iter()
-            .find_map(|import| self.resolve(from, &import.path, seen))
+        if let Some(imports) = module.imports.get(name) {
+            let mut imports = imports.iter();
+            return imports.find_map(|import: &Import| self.resolve(from, &import.path, seen));
+        }
+        // A module that is taken with everything else.
+        module.globs.iter().find_map(|glob| {
+            let Some(Target::Module(all)) = self.resolve(from, glob, seen) else {
+                return None;
+            };
+            let child = self.modules.get(all)?.children.get(name)?;
+            Some(Target::Module(*child))
+        })
     }
 
     /// The module or item called `name` in a module: its own, or one that it passes on.
@@ -388,5 +427,42 @@ mod tests {
             2,
             "what is not there is not to be named"
         );
+    }
+
+    #[test]
+    fn a_command_that_imports_another_is_found() {
+        let mut list = files(&[
+            ("crates/cli/src/main.rs", "mod cmd; mod render;"),
+            ("crates/cli/src/render.rs", "pub fn show() {}"),
+            (
+                "crates/cli/src/cmd/mod.rs",
+                "mod a; mod b; fn run() { a::run(); b::run() }",
+            ),
+            (
+                "crates/cli/src/cmd/a/mod.rs",
+                "mod part; pub fn run() { part::x(); crate::render::show() }",
+            ),
+            (
+                "crates/cli/src/cmd/a/part.rs",
+                "pub(in crate::cmd) fn x() {}",
+            ),
+            (
+                "crates/cli/src/cmd/b.rs",
+                "// use super::a;\npub fn run() {}\n#[cfg(test)]\nmod tests { use crate::cmd::a::run; }\n",
+            ),
+        ]);
+        assert_eq!(commands(&list), []);
+        for bad in [
+            "use super::a; pub fn run() { a::run() }",
+            "use crate::cmd::a::run as other; pub fn run() {}",
+            "pub fn run() { super::a::part::x() }",
+            "use super::*; pub fn run() { a::run() }",
+        ] {
+            list[5].1 = bad.to_owned();
+            let found = commands(&list);
+            assert_eq!(found.len(), 1, "{bad}");
+            assert_eq!(found[0].path, "crates/cli/src/cmd/b.rs");
+            assert!(found[0].message.contains("the command b imports a's"));
+        }
     }
 }

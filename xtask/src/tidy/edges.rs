@@ -11,7 +11,12 @@ use super::Finding;
 const DOCUMENT: &str = "docs/architecture.md";
 
 /// The crate that users embed, and all that it and the crates under it may pull in.
-const EMBEDDED: &[&str] = &["truecount", "truecount-perf", "truecount-events"];
+const EMBEDDED: &[&str] = &[
+    "truecount",
+    "truecount-model",
+    "truecount-perf",
+    "truecount-events",
+];
 const EMBEDDED_MAY_USE: &[&str] = &["libc", "perf-event-open-sys"];
 
 /// The directory's short name (`perf`) to the short names it may use; `None`: all.

@@ -66,6 +66,7 @@ pub fn main(root: &Path) -> Result<()> {
     }
     add("unsafe", checks::forbid_unsafe(&texts));
     add("circles", circles::check(&texts));
+    add("commands", circles::commands(&texts));
     add("edges", edges::check(root)?);
     let (mut findings, spared) = known::without(all);
     findings.sort();

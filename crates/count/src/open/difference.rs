@@ -1,6 +1,7 @@
 //! Opening two counters as one: instructions minus interrupts.
 
 use super::{Mode, Options};
+use crate::Source;
 use crate::arch;
 use crate::core::{Core, Reader};
 use crate::error::Error;
@@ -9,7 +10,6 @@ use crate::interrupts;
 use crate::lookup::one;
 use crate::parts::Part;
 use crate::policy::{Fence, Policy};
-use crate::reading::Source;
 use crate::verify::{scheduled, steady, verify};
 use std::cell::UnsafeCell;
 use truecount_events::{Event as Named, Kind, Machine, Special};

@@ -82,7 +82,10 @@ impl Pages {
             }
         };
         // Code that can still be executed, and what is written for code elsewhere.
-        let stays = |p: &Page| p.alias_of != 0 || p.head != NONE && prot & EXEC != 0 && !p.compared;
+        let watches = !self.never_watch;
+        let stays = |p: &Page| {
+            watches && (p.alias_of != 0 || p.head != NONE && prot & EXEC != 0 && !p.compared)
+        };
         let mut result = 0;
         let small = last.saturating_sub(first) < 1 << self.bits;
         if prot & WRITE == 0 || !small || start & 0xfff != 0 || last <= first {
@@ -122,7 +125,10 @@ impl Pages {
             was_constant |= page.constant && prot & WRITE != 0;
             page.constant &= prot & WRITE == 0;
             page.prot = prot;
-            if prot & WRITE != 0 && page.is_code() && !page.compared {
+            if prot & WRITE != 0 && !watches {
+                page.compared = true;
+                pages.drop_blocks(cache, number);
+            } else if prot & WRITE != 0 && page.is_code() && !page.compared {
                 page.watched = true;
                 WATCHED.fetch_add(1, Relaxed);
                 if !small {

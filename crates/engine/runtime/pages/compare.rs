@@ -1,12 +1,31 @@
 //! Pages whose code is compared whenever it is entered, because watching them costs more, or cannot be.
 
-use super::{MANY_FAULTS, Pages};
+use super::{MANY_FAULTS, Pages, WRITE};
 use crate::cache::Cache;
 
 /// Comparisons without a change after which it is watched again.
 const MANY_QUIET: u16 = 4096;
 
 impl Pages {
+    /// From now on no page is watched: a fault of a write may not reach us.
+    pub fn compare_everything(&mut self, cache: &mut Cache) {
+        self.never_watch = true;
+        self.each(0, 1 << 47, |pages, number| {
+            let Some(page) = pages.existing(number) else {
+                return;
+            };
+            let (watched, shared) = (page.watched, page.shared);
+            if shared || page.prot & WRITE != 0 {
+                page.compared = true;
+                pages.drop_blocks(cache, number);
+            }
+            if watched {
+                pages.write_fault(cache, number << 12);
+            }
+        });
+        self.last = (0, 0);
+    }
+
     /// Whether code in a range is compared whenever it is entered.
     pub fn is_compared(&mut self, start: u64, len: u64) -> bool {
         let last = start.wrapping_add(len.max(1) - 1);
@@ -19,6 +38,7 @@ impl Pages {
     /// watched again, so that its code can run without coming here.
     pub fn compared(&mut self, cache: &mut Cache, start: u64, same: bool) {
         let number = start >> 12;
+        let never_watch = self.never_watch;
         let Some(page) = self.existing(number).filter(|page| page.compared) else {
             return;
         };
@@ -27,7 +47,7 @@ impl Pages {
         } else {
             0
         };
-        if page.quiet > MANY_QUIET && page.faults >= MANY_FAULTS {
+        if !never_watch && page.quiet > MANY_QUIET && page.faults >= MANY_FAULTS {
             (page.compared, page.quiet, page.faults) = (false, 0, 0);
             self.last = (0, 0);
             self.drop_blocks(cache, number);

@@ -285,14 +285,14 @@ calls! {
     MOVE_PAGES = 279: Memory, Kernel;
     UTIMENSAT = 280: File, Kernel;
     EPOLL_PWAIT = 281: Wait, Clock;
-    SIGNALFD = 282: Descriptor, Kernel;
+    SIGNALFD = 282: Descriptor, Signals;
     TIMERFD_CREATE = 283: Clock, Kernel;
     EVENTFD = 284: Descriptor, Kernel;
     FALLOCATE = 285: Descriptor, Write;
     TIMERFD_SETTIME = 286: Clock, Clock;
     TIMERFD_GETTIME = 287: Clock, Kernel;
     ACCEPT4 = 288: Descriptor, Kernel;
-    SIGNALFD4 = 289: Descriptor, Kernel;
+    SIGNALFD4 = 289: Descriptor, Signals;
     EVENTFD2 = 290: Descriptor, Kernel;
     EPOLL_CREATE1 = 291: Descriptor, Kernel;
     DUP3 = 292: Descriptor, Kernel;

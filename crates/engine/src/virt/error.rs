@@ -7,7 +7,7 @@ use std::io;
 #[non_exhaustive]
 pub enum LaunchError {
     /// Not built for this machine.
-    #[error("the virtual PMU works on x86-64 Linux only; use --source step or hardware")]
+    #[error("the virtual PMU works on x86-64 Linux only")]
     Unavailable,
     /// The command itself cannot be started.
     #[error("cannot run {program}: {error}")]

@@ -6,6 +6,7 @@ use super::bytes::field;
 use super::shared::Shared;
 use crate::layout::{Context, option, state};
 use crate::xlate::facts::{Counts, Event};
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
@@ -54,6 +55,9 @@ pub struct Totals {
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
     /// run is not what it would be natively, and its count not exact.
     pub unseen_writes: u32,
+    /// Processes that may have ended by a fault that the virtual PMU did not see (the program had blocked the signal, and
+    /// waits for it otherwise): each count is at most a block's instructions too high.
+    pub unseen_faults: u32,
     /// The report of a failed internal check.
     pub failure: Option<String>,
 }
@@ -97,6 +101,8 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
         .next_slot
         .load(Ordering::Acquire)
         .min(crate::layout::MAX_SLOTS);
+    // By process: whether a thread ended by itself, and whether one had such signals blocked.
+    let mut processes = BTreeMap::new();
     for slot in 1..end {
         let Ok(page) = shared.context(slot) else {
             continue;
@@ -107,6 +113,10 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             continue;
         }
         let leader = word(offset_of!(Context, leader));
+        let blocked = u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, virtual_mask)));
+        let process: &mut (bool, bool) = processes.entry(leader).or_default();
+        process.0 |= status != state::LIVE;
+        process.1 |= blocked != 0;
         let events = blocks
             .as_mut()
             .map(|blocks| blocks.thread(slot, leader, page.as_slice()));
@@ -131,6 +141,12 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             cached: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, cached))),
             ended: status != state::LIVE,
         });
+    }
+    if header.faults_left.load(Ordering::Acquire) != 0 {
+        let killed = processes
+            .values()
+            .filter(|&&(ended, blocked)| !ended && blocked);
+        totals.unseen_faults = killed.count() as u32;
     }
     let retired = header.retired.load(Ordering::Acquire);
     if retired > 0 {

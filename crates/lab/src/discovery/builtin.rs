@@ -15,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use truecount_events::generic;
 use truecount_perf::{Event, EventAttr, Group, GroupReading, OpenOptions, SharedKernel, Target};
+use truecount_run::{Error, ErrorKind};
 
 /// Pages that the loop of page faults may take.
 const PAGES: usize = 128;
@@ -106,7 +107,11 @@ impl Builtin {
     ///
     /// # Errors
     /// No memory, no thread.
-    pub fn new(kernel: &SharedKernel, cpu: usize) -> io::Result<Self> {
+    pub fn new(kernel: &SharedKernel, cpu: usize) -> Result<Self, Error> {
+        Self::make(kernel, cpu).map_err(|error| cannot_run(&error))
+    }
+
+    fn make(kernel: &SharedKernel, cpu: usize) -> io::Result<Self> {
         let mut builtin = Self {
             kernel: SharedKernel::clone(kernel),
             cpu,
@@ -141,12 +146,6 @@ impl Builtin {
             builtin.tidy_up(index);
         }
         Ok(builtin)
-    }
-
-    /// Phases that this machine cannot run, and why.
-    #[must_use]
-    pub fn missing(&self) -> &[(String, String)] {
-        &self.missing
     }
 
     fn add_timer(&mut self, apart: u64) {
@@ -272,8 +271,9 @@ impl Builtin {
         group: &Group,
         readings: &mut [GroupReading; 2],
         interrupts: bool,
-    ) -> Result<Counts, Problem<io::Error>> {
-        self.prepare(index).map_err(Problem::Broken)?;
+    ) -> Result<Counts, Problem> {
+        self.prepare(index)
+            .map_err(|error| Problem::Broken(cannot_run(&error)))?;
         let [before, after] = readings;
         let irqs_before = self.interrupts(interrupts);
         group.read_into(before).map_err(Problem::Counters)?;
@@ -281,7 +281,7 @@ impl Builtin {
         group.read_into(after).map_err(Problem::Counters)?;
         let irqs_after = self.interrupts(interrupts);
         self.tidy_up(index);
-        ended.map_err(Problem::Broken)?;
+        ended.map_err(|error| Problem::Broken(cannot_run(&error)))?;
         let all_the_time = match (before.times(), after.times()) {
             (Some(before), Some(after)) => {
                 let between = after.since(&before);
@@ -300,18 +300,25 @@ impl Builtin {
     }
 }
 
-impl Workload for Builtin {
-    type Broken = io::Error;
+/// The built-in workload cannot do its work.
+fn cannot_run(error: &io::Error) -> Error {
+    let cause = format!("cannot run the built-in workload: {error}");
+    Error::new(ErrorKind::Setup, cause)
+}
 
+impl Workload for Builtin {
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
-    fn run(
-        &mut self,
-        events: &[EventAttr],
-        interrupts: bool,
-    ) -> Result<Vec<Counts>, Problem<io::Error>> {
+    fn notes(&self) -> Vec<String> {
+        let missing = self.missing.iter();
+        missing
+            .map(|(name, why)| format!("phase {name} was left out: {why}"))
+            .collect()
+    }
+
+    fn run(&mut self, events: &[EventAttr], interrupts: bool) -> Result<Vec<Counts>, Problem> {
         let group = open::group(&self.kernel, events).map_err(Problem::Counters)?;
         group.enable().map_err(Problem::Counters)?;
         let mut readings = [group.new_reading(), group.new_reading()];
@@ -370,7 +377,7 @@ mod tests {
     fn every_phase_is_counted_apart() {
         let fake = FakeKernel::new();
         let mut builtin = Builtin::new(&fake.ticking(), 0).unwrap();
-        assert_eq!(builtin.missing(), []);
+        assert!(builtin.notes().is_empty());
         let names: Vec<String> = builtin.phases().iter().map(|p| p.name.clone()).collect();
         for name in [
             "divisions",
@@ -410,7 +417,7 @@ mod tests {
             (opening.attr.0.type_ == 1).then_some(truecount_perf::Errno::EACCES)
         });
         let builtin = Builtin::new(&fake.shared(), 0).unwrap();
-        assert_eq!(builtin.missing().len(), 2);
+        assert_eq!(builtin.notes().len(), 2);
         let timer = |phase: &Phase| phase.name.starts_with("timer");
         assert!(!builtin.phases().iter().any(timer));
     }

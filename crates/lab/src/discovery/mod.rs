@@ -5,8 +5,12 @@
 //! hold them against what is known. Only `perf_event_open` is used; nothing writes to an MSR by itself.
 
 pub mod builtin;
+mod command;
+mod keep;
 pub mod open;
 mod outcome;
+mod prepare;
+mod references;
 mod relate;
 mod select;
 mod stages;
@@ -14,7 +18,10 @@ mod state;
 mod workload;
 
 pub use builtin::Builtin;
+pub use command::Command;
+pub use keep::Keeper;
 pub use outcome::{Found, InPhase, Outcome, Range, Silent, Unavailable, outcome};
+pub use prepare::{Told, Wanted};
 pub use relate::{
     CORRELATED, Envelope, Kind, MIN_POINTS, MOSTLY, Relation, Series, Sum, relate, sum,
 };
@@ -25,6 +32,7 @@ pub use workload::{Counts, Phase, Problem, Workload};
 
 use open::Why;
 use std::collections::{BTreeSet, VecDeque};
+use truecount_model::SourceKind;
 use truecount_perf::{EventAttr, SharedKernel};
 use truecount_stats::plan_batches;
 
@@ -57,8 +65,8 @@ pub enum By {
 pub struct Reference {
     /// Its name.
     pub name: String,
-    /// `hardware` or `software`.
-    pub source: &'static str,
+    /// Who counts it.
+    pub source: SourceKind,
     /// How it is counted.
     pub by: By,
 }
@@ -114,7 +122,10 @@ impl Plan {
     /// # Errors
     /// What to say to the user.
     pub fn check(&self, kernel: &SharedKernel) -> Result<(), String> {
-        let hardware = self.references.iter().filter(|r| r.source == "hardware");
+        let hardware = self
+            .references
+            .iter()
+            .filter(|r| r.source == SourceKind::Hardware);
         if hardware.count() == 0 {
             return Ok(());
         }
@@ -147,13 +158,13 @@ pub trait Watch {
 
 /// A run of the workload that failed, and with it the scan. The state holds what was found before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broke<B> {
+pub struct Broke {
     /// What was to be counted.
     pub selectors: Vec<Selector>,
     /// Which run of them, from 1.
     pub run: usize,
     /// Why.
-    pub why: B,
+    pub why: truecount_run::Error,
 }
 
 /// How a batch went.
@@ -163,10 +174,10 @@ enum Measured {
     Lost(Why),
 }
 
-struct Scan<'h, W> {
+struct Scan<'h> {
     kernel: &'h SharedKernel,
     plan: &'h Plan,
-    workload: &'h mut W,
+    workload: &'h mut dyn Workload,
     watch: &'h mut dyn Watch,
 }
 
@@ -175,13 +186,13 @@ struct Scan<'h, W> {
 ///
 /// # Errors
 /// The workload's own, and where it happened.
-pub fn run<W: Workload>(
+pub fn run(
     kernel: &SharedKernel,
     plan: &Plan,
-    workload: &mut W,
+    workload: &mut dyn Workload,
     state: &mut State,
     watch: &mut dyn Watch,
-) -> Result<(), Broke<W::Broken>> {
+) -> Result<(), Broke> {
     state.phases = workload.phases().to_vec();
     let mut scan = Scan {
         kernel,
@@ -198,9 +209,9 @@ pub fn run<W: Workload>(
     Ok(())
 }
 
-impl<W: Workload> Scan<'_, W> {
+impl Scan<'_> {
     /// Whether it came to its end.
-    fn stage(&mut self, stage: Stage, state: &mut State) -> Result<bool, Broke<W::Broken>> {
+    fn stage(&mut self, stage: Stage, state: &mut State) -> Result<bool, Broke> {
         let plan = self.plan;
         let counting = state.counting_codes();
         let counted = |code| counting.contains(&code);
@@ -252,7 +263,7 @@ impl<W: Workload> Scan<'_, W> {
     }
 
     /// Runs the workload as often as planned, with these selectors and all references.
-    fn measure(&mut self, selectors: &[Selector]) -> Result<Measured, Broke<W::Broken>> {
+    fn measure(&mut self, selectors: &[Selector]) -> Result<Measured, Broke> {
         let plan = self.plan;
         let attrs: Vec<EventAttr> = selectors
             .iter()
@@ -296,7 +307,7 @@ impl<W: Workload> Scan<'_, W> {
     }
 
     /// References that may be the sum of two selectors: counted together. Whether it came to its end.
-    fn sums(&mut self, state: &mut State) -> Result<bool, Broke<W::Broken>> {
+    fn sums(&mut self, state: &mut State) -> Result<bool, Broke> {
         let plan = self.plan;
         let mut wanted = state.possible_sums();
         wanted.truncate(MAX_SUMS);

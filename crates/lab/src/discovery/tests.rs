@@ -2,6 +2,7 @@
 
 use super::*;
 use std::cell::Cell;
+use truecount_model::SourceKind;
 use truecount_perf::fake::FakeKernel;
 use truecount_perf::{Errno, Event};
 
@@ -38,24 +39,21 @@ impl<'f> Scripted<'f> {
 }
 
 impl Workload for Scripted<'_> {
-    type Broken = String;
-
     fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
-    fn run(
-        &mut self,
-        events: &[EventAttr],
-        interrupts: bool,
-    ) -> Result<Vec<Counts>, Problem<String>> {
+    fn run(&mut self, events: &[EventAttr], interrupts: bool) -> Result<Vec<Counts>, Problem> {
         let opened: Vec<Event> =
             open::on_exec(self.kernel, events, 7).map_err(Problem::Counters)?;
         self.batches
             .push(opened.iter().map(|e| e.attr().get_config()).collect());
         self.runs += 1;
         if self.breaks == Some(self.runs) {
-            return Err(Problem::Broken("gone".to_owned()));
+            return Err(Problem::Broken(truecount_run::Error::new(
+                truecount_run::ErrorKind::Setup,
+                "gone",
+            )));
         }
         let of_phase = |phase| Counts {
             events: events
@@ -133,7 +131,7 @@ fn plan(codes: &[u16], umasks: Umasks) -> Plan {
 fn event(name: &str, config: u64) -> Reference {
     Reference {
         name: name.to_owned(),
-        source: "hardware",
+        source: SourceKind::Hardware,
         by: By::Events {
             plus: EventAttr::new(4, config),
             minus: None,
@@ -246,7 +244,7 @@ fn references_are_counted_in_the_same_runs() {
         event("all", 0x04c4),
         Reference {
             name: "minus".to_owned(),
-            source: "hardware",
+            source: SourceKind::Hardware,
             by: By::Events {
                 plus: EventAttr::new(4, 0x04c4),
                 minus: Some(EventAttr::new(4, 0x01cb)),
@@ -254,7 +252,7 @@ fn references_are_counted_in_the_same_runs() {
         },
         Reference {
             name: "interrupts".to_owned(),
-            source: "software",
+            source: SourceKind::Software,
             by: By::Interrupts,
         },
     ];
@@ -371,7 +369,7 @@ fn a_run_that_fails_costs_only_its_batch() {
         let mut work = Scripted::new(&kernel, rig);
         work.breaks = Some(broken);
         let broke = run(&kernel, &plan, &mut work, &mut state, &mut watch).unwrap_err();
-        assert_eq!(broke.why, "gone");
+        assert_eq!(broke.why.cause, "gone");
         assert_eq!(broke.run as u64, (broken - 1) % 3 + 1);
         let configs = work.batches.last().unwrap();
         assert!(broke.selectors.len() + 2 == configs.len() && !state.complete);

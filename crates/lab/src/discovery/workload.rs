@@ -25,20 +25,17 @@ pub struct Counts {
 
 /// Why a run gave no counts.
 #[derive(Debug)]
-pub enum Problem<B> {
+pub enum Problem {
     /// The counters could not be had this time.
     Counters(Error),
     /// The user stopped it.
     Stopped,
     /// The work cannot be done.
-    Broken(B),
+    Broken(truecount_run::Error),
 }
 
 /// Work that can be repeated.
 pub trait Workload {
-    /// What may break.
-    type Broken;
-
     /// Its phases, in their order; at least one.
     fn phases(&self) -> &[Phase];
 
@@ -46,9 +43,10 @@ pub trait Workload {
     ///
     /// # Errors
     /// [`Problem`].
-    fn run(
-        &mut self,
-        events: &[EventAttr],
-        interrupts: bool,
-    ) -> Result<Vec<Counts>, Problem<Self::Broken>>;
+    fn run(&mut self, events: &[EventAttr], interrupts: bool) -> Result<Vec<Counts>, Problem>;
+
+    /// What the reader should know of it.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

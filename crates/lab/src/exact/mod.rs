@@ -4,6 +4,7 @@
 //! loop of nothing count (the least of many). What an interrupt adds is found by counting the interrupts themselves in
 //! the same windows, with the CPU's event for them.
 
+pub mod inside;
 mod measure;
 mod order;
 pub mod profile;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 use stress::Company;
 use truecount::{Counter, Fence, Method};
 use truecount_events::{Machine, irq};
+use truecount_model::SourceKind;
+use truecount_run::{Error, ErrorKind};
 use truecount_stats::Schedule;
 
 pub use order::Ordering;
@@ -92,8 +95,8 @@ pub struct OnCounter {
     pub event: String,
     /// Against what it was held.
     pub truth: Quantity,
-    /// `hardware`, `virtual`, `software`.
-    pub source: String,
+    /// Who counted.
+    pub source: SourceKind,
     /// How it was read.
     pub method: String,
     /// Each loop that was measured.
@@ -198,14 +201,19 @@ struct Run<'p> {
     line: &'static AtomicU64,
     outcome: Outcome,
     /// Source and method of each target that opened.
-    told: Vec<Option<(&'static str, &'static str)>>,
+    told: Vec<Option<(SourceKind, &'static str)>>,
 }
 
 /// Measures. `stop` is asked between measurements, some milliseconds apart; what was measured until then is given.
 ///
 /// # Errors
 /// The machine gives no memory or no CPU, or there are no loops for this architecture.
-pub fn run(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> std::io::Result<Outcome> {
+pub fn run(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> Result<Outcome, Error> {
+    rounds(plan, stop)
+        .map_err(|error| Error::new(ErrorKind::Setup, format!("cannot measure: {error}")))
+}
+
+fn rounds(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> std::io::Result<Outcome> {
     let empty = loops::empty().ok_or_else(|| {
         std::io::Error::new(
             std::io::ErrorKind::Unsupported,
@@ -269,7 +277,13 @@ impl Run<'_> {
         }
         drop(company);
         self.sum_up(&cells);
-        if !stop() && self.outcome.counters.iter().any(|c| c.source == "hardware") {
+        if !stop()
+            && self
+                .outcome
+                .counters
+                .iter()
+                .any(|c| c.source == SourceKind::Hardware)
+        {
             self.outcome.orderings = order::all("instructions:u", &mut self.arena);
             self.outcome.ordering_verdict = order::verdict(&self.outcome.orderings);
         }
@@ -294,7 +308,7 @@ impl Run<'_> {
         for (index, target) in self.plan.targets.iter().enumerate() {
             match Counter::<Fence>::open(&target.event) {
                 Ok(counter) => {
-                    let told = (counter.source().name(), method_name(counter.method()));
+                    let told = (counter.source(), method_name(counter.method()));
                     if let Some(slot) = self.told.get_mut(index) {
                         *slot = Some(told);
                     }
@@ -400,7 +414,7 @@ impl Run<'_> {
             self.outcome.counters.push(OnCounter {
                 event: target.event.clone(),
                 truth: target.truth,
-                source: source.to_owned(),
+                source,
                 method: method.to_owned(),
                 loops,
                 verdict,

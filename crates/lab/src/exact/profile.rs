@@ -41,7 +41,7 @@ impl Profile {
                 .retain(|kept| kept.event != counter.event || kept.source != counter.source);
             self.counters.push(KeptVerdict {
                 event: counter.event.clone(),
-                source: counter.source.clone(),
+                source: counter.source,
                 verdict: counter.verdict.clone(),
                 measured: now,
             });
@@ -93,7 +93,7 @@ mod tests {
             counters: vec![OnCounter {
                 event: event.into(),
                 truth: Quantity::Instructions,
-                source: "hardware".into(),
+                source: truecount_model::SourceKind::Hardware,
                 method: "register".into(),
                 loops: Vec::new(),
                 verdict: Verdict {

@@ -5,8 +5,7 @@ use truecount_events::Machine;
 use super::conditions::Setup;
 use super::regions::Watch;
 use super::{Count, Plan};
-use truecount_model::Reason;
-use truecount_model::{Precision, SourceKind};
+use truecount_model::{Measured, Precision, Reason, SourceKind};
 use truecount_run::determinism::{Factor, Fixed, Missing};
 use truecount_run::functions::{AskedEvent, asked_events};
 use truecount_run::request::{self, RequestGroup};
@@ -225,15 +224,17 @@ impl Counting {
                 let (Some(reading), Some(ended)) = (reading, measured.ended) else {
                     return Err(Error::new(ErrorKind::Setup, "the run gave no result"));
                 };
-                let Some(count) = reading.value else {
-                    let reason = reading.reason.unwrap_or_else(|| "not counted".to_owned());
-                    return Ok(Count::None(reason));
+                let (count, precision) = match reading.result {
+                    Measured::Value {
+                        value, precision, ..
+                    } => (value, precision),
+                    Measured::Missing(reason) => return Ok(Count::None(reason.cause)),
                 };
                 Sample {
                     count,
                     ended,
                     interrupted: measured.interrupted,
-                    whole: reading.precision != Some(Precision::Scaled),
+                    whole: precision != Precision::Scaled,
                     missing: measured.missing,
                     notes: measured.notes,
                     ran: None,

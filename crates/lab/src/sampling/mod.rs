@@ -7,6 +7,7 @@
 //! tracing costs time in the handler itself).
 
 mod cell;
+mod command;
 mod cost;
 mod gaps;
 mod live;
@@ -19,9 +20,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use trace::Trace;
 use truecount_perf::{Cause, Event as Counter, OpenOptions, SharedKernel, Target, linux};
+use truecount_run::{Error, ErrorKind};
 use truecount_stats::Schedule;
 
 pub use cell::{Cell, Event, Method, Payload};
+pub use command::{Trouble, with_command};
 pub use cost::{Cost, Estimate, Handler, NotHere, Outcome, estimate, slowdown};
 pub use gaps::{Gap, Matched, Spread, match_up, now, step, threshold, watch};
 pub use live::Taken;
@@ -243,7 +246,12 @@ struct Experiment<'p> {
 ///
 /// # Errors
 /// The machine gives no memory or no CPU, or there are no loops for this architecture.
-pub fn run(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> std::io::Result<Outcome> {
+pub fn run(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> Result<Outcome, Error> {
+    alone(plan, stop)
+        .map_err(|error| Error::new(ErrorKind::Setup, format!("cannot measure: {error}")))
+}
+
+fn alone(plan: &Plan, stop: &mut dyn FnMut() -> bool) -> std::io::Result<Outcome> {
     let begun = Instant::now();
     let pinned = Pinned::to(plan.cpu)?;
     let result = measure(plan, pinned.cpu, begun, stop);

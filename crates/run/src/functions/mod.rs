@@ -1,6 +1,5 @@
 //! Events of every function that ran under the virtual PMU, and the events that can be asked for.
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod blocks;
 
 use serde::Serialize;
@@ -10,10 +9,7 @@ use truecount_events::Machine;
 
 use crate::error::{Error, ErrorKind};
 use crate::request::{self, EventRequest};
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-use crate::result::RunResult;
 use crate::source::virtual_pmu;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use blocks::{Names, functions_of};
 
 /// One event that was asked for.
@@ -71,25 +67,6 @@ pub struct Function {
     /// The first of them.
     #[serde(skip)]
     pub first: u64,
-}
-
-/// Where the virtual PMU does not work there is nothing to name.
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-#[derive(Default)]
-pub struct Names;
-
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-impl Names {
-    /// For programs that saw the whole tree in directories of this one.
-    pub fn below(_: &std::path::Path) -> Self {
-        Self
-    }
-}
-
-/// The functions that ran: none where the virtual PMU does not work.
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub fn functions_of(_: &RunResult, _: &[AskedEvent], _: &mut Names) -> Option<Vec<Function>> {
-    None
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::result::RunResult;
 use crate::session::Session;
 use crate::source::{Interval, Run, Target, fits_on};
 use truecount_model::Reason;
-use truecount_model::{Precision, SourceKind};
+use truecount_model::{Measured, Precision, SourceKind};
 
 /// A source that counts everything the scripted PMU has room for.
 struct Scripted(FakeKernel);
@@ -73,11 +73,15 @@ fn readings(asked: &Asked, counts: &[(&str, u64)], precision: Precision) -> Vec<
     let one = |wanted: &EventRequest| {
         let plain = wanted.name.split(':').next().unwrap_or("");
         match counts.iter().find(|(name, _)| *name == plain) {
-            Some(&(_, value)) => Reading {
-                source: Some(SourceKind::Hardware),
-                precision: Some(precision),
-                ..Reading::software(&wanted.name, "count", value)
-            },
+            Some(&(_, value)) => Reading::new(
+                &wanted.name,
+                "count",
+                Measured::Value {
+                    value,
+                    source: SourceKind::Hardware,
+                    precision,
+                },
+            ),
             None => Reading::missing(&wanted.name, "count", "no PMU"),
         }
     };
@@ -99,9 +103,9 @@ fn ipc_is_cycles_and_instructions_in_one_group() {
     let counts = [("cycles", 200), ("instructions", 300)];
     let values = values(&asked, &readings(&asked, &counts, Precision::Counted));
     let row = &values.metrics[0];
-    assert_eq!((row.value, row.together), (Some(1.5), true));
-    assert_eq!(row.source, Some(SourceKind::Hardware));
-    assert_eq!(row.precision, Some(Precision::Counted));
+    assert_eq!((row.result.value(), row.together), (Some(1.5), true));
+    assert_eq!(row.result.source(), Some(SourceKind::Hardware));
+    assert_eq!(row.result.precision(), Some(Precision::Counted));
     assert_eq!(row.threshold, None);
 }
 
@@ -121,8 +125,8 @@ fn groups_are_as_large_as_the_kernel_takes() {
     let counts = [("cycles", 100), ("instructions", 50)];
     let values = values(&asked, &readings(&asked, &counts, Precision::Scaled));
     let row = &values.metrics[0];
-    assert_eq!((row.value, row.together), (Some(0.5), false));
-    assert_eq!(row.precision, Some(Precision::Scaled));
+    assert_eq!((row.result.value(), row.together), (Some(0.5), false));
+    assert_eq!(row.result.precision(), Some(Precision::Scaled));
 }
 
 #[test]
@@ -135,7 +139,10 @@ fn thresholds_say_what_to_look_at_next() {
     ];
     let values = values(&asked, &readings(&asked, &counts, Precision::Counted));
     let row = &values.metrics[0];
-    assert_eq!((row.value, row.threshold), (Some(20.0), Some(10.0)));
+    assert_eq!(
+        (row.result.value(), row.threshold),
+        (Some(20.0), Some(10.0))
+    );
     assert!(row.next.as_deref().unwrap().contains("blocks"), "{row:?}");
 }
 
@@ -147,8 +154,8 @@ fn what_was_not_counted_says_why() {
         &readings(&asked, &[("cycles", 5)], Precision::Counted),
     );
     let row = &values.metrics[0];
-    assert_eq!((row.value, row.source), (None, None));
-    let reason = row.reason.as_deref().unwrap();
+    assert_eq!((row.result.value(), row.result.source()), (None, None));
+    let reason = row.result.cause();
     assert!(
         reason.contains("instructions") && reason.contains("no PMU"),
         "{reason}"
@@ -171,7 +178,7 @@ fn a_sum_that_is_not_100_percent_is_reported() {
         .metrics
         .iter()
         .find(|m| m.metric == "frontend-bound:u");
-    assert_eq!(frontend.unwrap().value, Some(20.0));
+    assert_eq!(frontend.unwrap().result.value(), Some(20.0));
     assert!(whole.metric_sums[0].holds, "{whole:?}");
     assert_eq!(whole.metric_sums[0].warning(), None);
     // More retired than issued: a part below 0.
@@ -227,7 +234,7 @@ about = "Faults."
     let asked = Asked::new(&names, &files, &skylake(), &source).unwrap();
     let counts = [("page-faults", 5), ("cycles", 1_000)];
     let values = values(&asked, &readings(&asked, &counts, Precision::Counted));
-    assert_eq!(values.metrics[0].value, Some(5.0));
+    assert_eq!(values.metrics[0].result.value(), Some(5.0));
     assert_eq!(values.metrics[0].threshold, Some(1.0));
     assert_eq!(values.metrics[0].next, None);
     std::fs::write(file.path(), "[[pack]]\nname = 5\n").unwrap();

@@ -7,7 +7,7 @@ use truecount_events::metrics::Context;
 
 use super::Asked;
 use truecount_model::number::significant;
-use truecount_model::{Precision, Reading, SourceKind};
+use truecount_model::{Measured, Precision, Reading, Reason, SourceKind};
 
 /// One metric's value.
 #[derive(Debug, Clone, Serialize)]
@@ -16,21 +16,13 @@ pub struct MetricRow {
     pub metric: String,
     /// The pack that it is of.
     pub pack: String,
-    /// `None`: there is none, and `reason` says why.
-    pub value: Option<f64>,
-    /// Unit of `value`.
+    /// Its value, who counted its events, and the least sure of its counts; or why there is none.
+    #[serde(flatten)]
+    pub result: Measured<f64>,
+    /// Unit of the value.
     pub unit: String,
-    /// Who counted its events.
-    pub source: Option<SourceKind>,
-    /// The least sure of its counts.
-    pub precision: Option<Precision>,
     /// Whether its events were on the counters at the same time.
     pub together: bool,
-    /// Why there is no value.
-    pub reason: Option<String>,
-    /// What to do to get a value, where something can be done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
     /// The threshold that the value is past.
     pub threshold: Option<f64>,
     /// What to look at next, when it is.
@@ -89,26 +81,34 @@ pub struct Values {
 struct Used {
     source: Option<SourceKind>,
     precision: Option<Precision>,
-    missing: Option<(Option<String>, Option<String>)>,
+    missing: Option<Reason>,
 }
 
 impl Used {
-    fn add(&mut self, reading: &Reading) {
+    fn add(&mut self, source: SourceKind, precision: Precision) {
         // The CPU's counters, if any take part: clocks alone are the kernel's.
         if self
             .source
-            .is_none_or(|source| source == SourceKind::Software)
+            .is_none_or(|known| known == SourceKind::Software)
         {
-            self.source = reading.source.or(self.source);
+            self.source = Some(source);
         }
-        let sure = |precision: Option<Precision>| match precision {
-            None => 0,
-            Some(Precision::Exact) => 1,
-            Some(Precision::Counted) => 2,
-            Some(Precision::Scaled) => 3,
-        };
-        if sure(reading.precision) > sure(self.precision) {
-            self.precision = reading.precision;
+        self.precision = self.precision.max(Some(precision));
+    }
+
+    /// What was computed from these counts; without any, from the run's time, which the kernel tells.
+    fn result<E: ToString>(self, value: Result<f64, E>) -> Measured<f64> {
+        match (value, self.missing) {
+            (Ok(value), _) => Measured::Value {
+                value,
+                source: self.source.unwrap_or(SourceKind::Software),
+                precision: self.precision.unwrap_or(Precision::Counted),
+            },
+            (Err(error), None) => Measured::Missing(error.to_string().into()),
+            (Err(error), Some(Reason { cause, hint })) => Measured::Missing(Reason {
+                cause: format!("{}: {cause}", error.to_string()),
+                hint,
+            }),
         }
     }
 }
@@ -138,23 +138,12 @@ pub(super) fn values<'r>(
             else {
                 continue;
             };
-            let used = used.into_inner();
-            let (reason, hint) = match (&value.result, used.missing) {
-                (Ok(_), _) => (None, None),
-                (Err(error), Some((Some(why), hint))) => (Some(format!("{error}: {why}")), hint),
-                (Err(error), _) => (Some(error.to_string()), None),
-            };
-            let counted = value.result.is_ok();
             values.metrics.push(MetricRow {
                 metric: part.named(&value.name),
                 pack: part.pack.name.clone(),
-                value: value.result.ok(),
+                result: used.into_inner().result(value.result),
                 unit: value.unit,
-                source: used.source.filter(|_| counted),
-                precision: used.precision.filter(|_| counted),
                 together: from.len() <= 1,
-                reason,
-                hint,
                 threshold: value.flag.as_ref().map(|flag| flag.threshold),
                 next: value.flag.map(|flag| flag.next).filter(|n| !n.is_empty()),
             });
@@ -207,16 +196,17 @@ fn count<'r>(
             if pmus.contains(&reading.event.as_str()) {
                 continue;
             }
-            match reading.value {
-                Some(value) => {
+            match &reading.result {
+                Measured::Value {
+                    value,
+                    source,
+                    precision,
+                } => {
                     pmus.push(&reading.event);
-                    used.borrow_mut().add(reading);
-                    total = Some(total.unwrap_or(0.0) + value as f64 * reading.scale);
+                    used.borrow_mut().add(*source, *precision);
+                    total = Some(total.unwrap_or(0.0) + *value as f64 * reading.scale);
                 }
-                None => {
-                    used.borrow_mut().missing =
-                        Some((reading.reason.clone(), reading.hint.clone()));
-                }
+                Measured::Missing(reason) => used.borrow_mut().missing = Some(reason.clone()),
             }
         }
     }

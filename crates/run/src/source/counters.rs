@@ -17,7 +17,7 @@ use truecount_perf::{
 use super::{Reason, Source, Target};
 use crate::error::{Error, ErrorKind};
 use crate::request::{EventRequest, RequestGroup, What};
-use truecount_model::{Precision, Reading, SourceKind};
+use truecount_model::{Measured, Precision, Reading, SourceKind};
 
 /// What the counters watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -390,9 +390,11 @@ fn not_had(pmu: &str) -> Reason {
 impl Slot {
     fn read(&self) -> Reading {
         let missing = |reason: &Reason| {
-            let mut reading = reason.missing(&self.name, &self.unit);
-            reading.scale = self.scale;
-            reading
+            let scale = self.scale;
+            Reading {
+                scale,
+                ..reason.missing(&self.name, &self.unit)
+            }
         };
         if let Some(reason) = &self.reason {
             return missing(reason);
@@ -424,20 +426,21 @@ impl Slot {
             return missing(&not_had(pmu));
         }
         Reading {
-            event: self.name.clone(),
-            value: Some(value),
-            unit: self.unit.clone(),
             scale: self.scale,
-            source: Some(self.source),
-            precision: Some(if plus.scaled || minus.scaled {
-                Precision::Scaled
-            } else {
-                Precision::Counted
-            }),
             enabled_ns: Some(plus.enabled),
             running_ns: Some(plus.running),
-            reason: None,
-            hint: None,
+            ..Reading::new(
+                &self.name,
+                &self.unit,
+                Measured::Value {
+                    value,
+                    source: self.source,
+                    precision: match plus.scaled || minus.scaled {
+                        true => Precision::Scaled,
+                        false => Precision::Counted,
+                    },
+                },
+            )
         }
     }
 }

@@ -183,7 +183,7 @@ fn readings(
                     Reading::missing(&wanted.name, &wanted.unit, "the counter was not opened")
                 });
                 match (finished, Resource::for_event(&event.name)) {
-                    (Some(_), Some(resource)) if read.value.is_none() => {
+                    (Some(_), Some(resource)) if read.value().is_none() => {
                         of_resource(wanted, resource, finished)
                     }
                     _ => read,

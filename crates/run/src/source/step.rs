@@ -14,7 +14,7 @@ use crate::request::{EventRequest, RequestGroup, What};
 use crate::result::{Ended, RunResult};
 use crate::runner::{Exit, exec_failure};
 use crate::session::Session;
-use truecount_model::{Precision, Reading, SourceKind};
+use truecount_model::{Measured, Precision, Reading, SourceKind};
 
 /// How often the main thread looks for Ctrl-C while another one steps.
 const LOOK: Duration = Duration::from_millis(100);
@@ -187,21 +187,20 @@ impl Step {
         match refused {
             Some(reason) => reason.missing(&wanted.name, &wanted.unit),
             None => Reading {
-                event: wanted.name.clone(),
-                value: Some(instructions),
-                unit: wanted.unit.clone(),
                 scale: wanted.scale,
-                source: Some(SourceKind::Step),
-                // What was counted before the program was killed is a part of the whole.
-                precision: Some(if whole {
-                    Precision::Exact
-                } else {
-                    Precision::Counted
-                }),
-                enabled_ns: None,
-                running_ns: None,
-                reason: None,
-                hint: None,
+                ..Reading::new(
+                    &wanted.name,
+                    &wanted.unit,
+                    Measured::Value {
+                        value: instructions,
+                        source: SourceKind::Step,
+                        // What was counted before the program was killed is a part of the whole.
+                        precision: match whole {
+                            true => Precision::Exact,
+                            false => Precision::Counted,
+                        },
+                    },
+                )
             },
         }
     }

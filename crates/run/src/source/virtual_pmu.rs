@@ -5,13 +5,13 @@
 //! called exact.
 
 mod cache;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod engine;
 
 pub use cache::{bound_code, clear as clear_cache, keep_translations};
 
 use std::path::Path;
 
+use truecount_engine::virt;
 use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use super::command::{static_event, whole};
@@ -23,30 +23,18 @@ use crate::result::RunResult;
 use crate::runner::{Launch, Signals, exec_failure, known_format};
 use crate::session::Session;
 use truecount_model::number::time;
-use truecount_model::{Reading, SourceKind};
+use truecount_model::{Measured, Reading, SourceKind};
 
 /// Counted when the user names nothing. Only the running total: translations are kept for it, and
 /// a program that opens counters itself gets them.
 pub(super) const DEFAULT: &str = "instructions:u";
 
-/// Whether the engine is in this build and works on this architecture.
+/// Whether the engine works on this architecture.
 pub fn available() -> Result<(), Reason> {
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    {
-        engine::available()
-    }
-    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-    {
-        Err(Reason::new("the virtual PMU works on x86-64 Linux only")
-            .hint("use --source hardware where the CPU's counters answer, else --source software"))
-    }
-}
-
-/// What is asked for where there is no engine.
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-fn not_here() -> Error {
-    let cause = "the virtual PMU is not in this build";
-    Error::unavailable(available().err().unwrap_or_else(|| Reason::new(cause)))
+    virt::available().map_err(|error| {
+        Reason::new(error.to_string())
+            .hint("use --source hardware where the CPU's counters answer, else --source software")
+    })
 }
 
 /// Why a run under the virtual PMU gave nothing.
@@ -56,10 +44,6 @@ pub enum Refusal {
     /// The engine cannot run it; nothing of the program has been executed.
     Engine(Error),
     /// A check inside the engine failed: the program was ended half-way.
-    #[cfg_attr(
-        not(all(target_os = "linux", target_arch = "x86_64")),
-        allow(dead_code)
-    )]
     Half(Error),
 }
 
@@ -88,27 +72,18 @@ pub fn execute(
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
     }
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    {
-        engine::execute(signals, program, launch, per_block, None)
-    }
-    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-    {
-        let _ = (signals, program, launch, per_block);
-        Err(Refusal::Engine(not_here()))
-    }
+    engine::execute(signals, program, launch, per_block, None)
 }
 
 /// As [`execute`], timing chosen blocks.
 ///
 /// # Errors
 /// As [`execute`].
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub fn execute_timed(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-    watched: truecount_engine::virt::Watched,
+    watched: virt::Watched,
 ) -> Result<RunResult, Refusal> {
     engine::execute(signals, program, launch, false, Some(watched))
 }
@@ -143,16 +118,16 @@ impl RunResult {
             return Reason::new("not counted in this run").missing(&wanted.name, &wanted.unit);
         };
         Reading {
-            event: wanted.name.clone(),
-            value: Some(value),
-            unit: wanted.unit.clone(),
             scale: wanted.scale,
-            source: Some(SourceKind::Virtual),
-            precision: Some(self.precision()),
-            enabled_ns: None,
-            running_ns: None,
-            reason: None,
-            hint: None,
+            ..Reading::new(
+                &wanted.name,
+                &wanted.unit,
+                Measured::Value {
+                    value,
+                    source: SourceKind::Virtual,
+                    precision: self.precision(),
+                },
+            )
         }
     }
 }

@@ -6,12 +6,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::measure::{Ignore, Sink};
-use super::stop::Wish;
 use crate::failure::Failure;
 use crate::output::cannot_write;
 use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration};
 use truecount_model::number::TimeUnit;
+use truecount_run::rounds::{Ignore, Sink, Wanted, Wish, Written};
 use truecount_run::session::dev_null;
 
 const EXAMPLES: &str = "\
@@ -267,6 +266,30 @@ impl Args {
             until: &self.until,
             min: self.min_runs,
             max: self.max_runs,
+        }
+    }
+
+    /// The commands.
+    pub(super) fn written(&self) -> Written<'_> {
+        Written {
+            lines: &self.commands,
+            words: &self.words,
+            names: &self.name,
+            shell: self.shell.as_deref(),
+            ranges: &self.parameter_range,
+            lists: &self.parameter_list,
+        }
+    }
+
+    /// What is to be measured.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            events: &self.event,
+            metrics: &self.metric,
+            metrics_files: &self.metrics_file,
+            detailed: self.detailed,
+            only: self.only,
+            multiplex: self.multiplex,
         }
     }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::document::{Document, SCHEMA};
 use crate::failure::Failure;
-use truecount_run::env_record::Environment;
 use truecount_run::input;
 
 /// Reads a result of `--save` or `--json`.
@@ -30,15 +29,4 @@ pub(super) fn read(path: &Path) -> Result<Document, Failure> {
         None => return Err(wrong("it has no schema".to_owned())),
     }
     serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
-}
-
-/// One line on what differs between the records, if anything does.
-pub(super) fn note(baseline: &Document, environment: &Environment) -> Option<String> {
-    let differences = environment.differences(&baseline.environment);
-    (!differences.is_empty()).then(|| {
-        format!(
-            "The baseline was measured under other conditions: {}.",
-            differences.join("; ")
-        )
-    })
 }

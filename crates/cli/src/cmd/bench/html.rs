@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use super::document::{Compared, Document, Metric};
+use super::document::{Compared, Document};
 use super::svg::{self, Strip};
 use super::text::{
     conclusion, extent, good, interval, median, missing, of_instructions, p, plural, remarks,
@@ -12,6 +12,7 @@ use super::text::{
 use crate::render::markup::escape;
 use crate::render::page;
 use truecount_model::number;
+use truecount_run::rounds::{Command, Metric};
 
 /// Writes the page.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
@@ -135,7 +136,7 @@ fn distributions(out: &mut dyn Write, document: &Document) -> io::Result<()> {
          the axis.</p>"
     )?;
     for name in metrics(document) {
-        let measured: Vec<(&super::document::Command, &Metric)> = document
+        let measured: Vec<(&Command, &Metric)> = document
             .commands
             .iter()
             .filter_map(|command| Some((command, command.metrics.get(name)?)))
@@ -172,11 +173,7 @@ fn distributions(out: &mut dyn Write, document: &Document) -> io::Result<()> {
 }
 
 /// The table under a picture; the share of instructions only where there is one.
-fn numbers(
-    out: &mut dyn Write,
-    name: &str,
-    measured: &[(&super::document::Command, &Metric)],
-) -> io::Result<()> {
+fn numbers(out: &mut dyn Write, name: &str, measured: &[(&Command, &Metric)]) -> io::Result<()> {
     let share = |command, metric| of_instructions(name, metric, command);
     let shares = measured
         .iter()

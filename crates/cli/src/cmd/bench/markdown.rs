@@ -3,10 +3,11 @@
 
 use std::io::{self, Write};
 
-use super::document::{Document, Metric};
+use super::document::Document;
 use super::sentence::sentences;
 use super::text::{conclusion, gate_line, interval, median, missing, p, plural, relative, spread};
 use truecount_model::number::change;
+use truecount_run::rounds::Metric;
 
 /// How a kind of document writes a table.
 #[derive(Clone, Copy)]

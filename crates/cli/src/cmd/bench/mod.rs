@@ -2,25 +2,12 @@
 
 mod args;
 mod baseline;
-mod capture;
-mod collect;
-mod compare;
 mod document;
-mod gate;
-mod hooks;
 mod html;
-mod jobs;
-mod judge;
-mod limit;
 mod markdown;
-mod measure;
-mod metrics;
-mod params;
-mod plan;
 mod progress;
 mod sentence;
 mod separated;
-mod stop;
 mod svg;
 mod text;
 
@@ -29,6 +16,12 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use truecount_model::number::show_times_in;
+use truecount_run::compare::{Accept, Asked, Judge, Saved};
+use truecount_run::determinism::{Fixed, clean_environment};
+use truecount_run::env_record::Environment;
+use truecount_run::rounds::{Command, Course, Hooks, Plan, Rule, Setting};
+use truecount_run::session::{Session, fresh_seed};
 use truecount_stats::Repeats;
 
 use crate::CmdResult;
@@ -38,20 +31,11 @@ use crate::program_args::parse_online_cpus;
 use crate::render::json;
 pub(crate) use args::Args;
 use args::Sort;
-use capture::Capture;
-use document::{Command, Document, Map, SCHEMA};
-use hooks::Hook;
-use jobs::Job;
-use judge::Judge;
-use measure::{ExactRuns, Setting};
-use truecount_model::number::show_times_in;
-use truecount_run::determinism::{Fixed, clean_environment};
-use truecount_run::env_record::Environment;
-use truecount_run::session::{Session, fresh_seed};
+use document::{Compared, Document, SCHEMA};
 
 /// Runs `truecount bench`.
 pub(crate) fn run(args: &Args) -> CmdResult {
-    let mut judge = Judge::new(args)?;
+    let mut judge = judge(args)?;
     if let Some(path) = &args.from {
         let document = baseline::read(path)?;
         if let Some(command) = document.commands.first() {
@@ -61,7 +45,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     }
     // The launcher is forked before anything grows.
     let mut session = Session::start()?;
-    let jobs = jobs_of(args)?;
+    let jobs = args.written().jobs()?;
     for path in [
         &args.save,
         &args.json,
@@ -72,9 +56,6 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         path.as_deref()
             .map_or(Ok(()), crate::output::can_be_written)?;
     }
-    let written = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
-    let setup = Hook::new("--setup", &args.setup, written)?;
-    let cleanup = Hook::new("--cleanup", &args.cleanup, written)?;
     let (fixed, clean) = held(args, &judge)?;
     let cpus = match &args.cpu {
         Some(text) => {
@@ -82,77 +63,46 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
-    args.cache.apply();
-    let mut source = args.source.select()?;
-    let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
-    let plan = plan::make(args, &mut *source, &machine)?;
-    let planned = plan.collected().finish(0);
-    judge.check(jobs.len(), &planned)?;
-    let tests = judge.tests(jobs.len(), &planned);
-    let rule = stop::Rule::new(&args.wish(), tests, plan.batches.len())?;
-    judge.looks = rule.looks();
     let setting = Setting {
         jobs: &jobs,
-        prepare: Hook::new("--prepare", &args.prepare, written)?,
-        conclude: Hook::new("--conclude", &args.conclude, written)?,
+        hooks: Hooks::new(
+            &jobs,
+            [&args.setup, &args.prepare, &args.conclude, &args.cleanup],
+        )?,
         ignore: args.ignore()?,
         sink: args.sink()?,
         input: args.input()?,
         cpus,
-        metrics: &plan.metrics,
         keep_aslr: args.aslr,
         fixed: fixed.as_ref(),
         timeout: args.timeout,
-        capture: Capture::new()?,
     };
+    args.cache.apply();
+    let mut source = args.source.select()?;
+    let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
+    let plan = Plan::new(&args.wanted(), &mut *source, &machine)?;
+    let planned = plan.metrics();
+    judge.check(jobs.len(), &planned)?;
+    let tests = judge.tests(jobs.len(), &planned);
+    let rule = Rule::new(&args.wish(), tests, plan.batches.len())?;
+    judge.looks = rule.looks();
     let mut environment = record(args, &setting, clean);
     let seed = args.seed.unwrap_or_else(fresh_seed);
+    let course = Course {
+        seed,
+        warmup: args.warmup,
+        rule: &rule,
+        decided: &|commands, rounds| judge.decided(commands, &environment, rounds),
+        repeats: args
+            .exact_runs
+            .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
+    };
+    let mut bar = progress::Bar::new();
+    let outcome = setting.measure(&mut session, &mut *source, &plan, &course, &mut bar)?;
 
-    for job in &jobs {
-        setup.run(&mut session, job)?;
+    if outcome.aslr_refused {
+        environment.aslr = Some(true);
     }
-    let mut outcome = measure::Outcome::nothing(jobs.iter().map(|_| plan.collected()).collect());
-    if plan.engine.is_empty() || args.rounds != Some(0) {
-        outcome = measure::rounds(
-            &setting,
-            &mut session,
-            &mut plan.native(),
-            &plan.batches,
-            outcome.collected,
-            (seed, args.warmup),
-            (&rule, &|collected, rounds| {
-                let commands = commands_of(&jobs, collected.to_vec(), rounds);
-                judge.decided(&commands, &environment, rounds)
-            }),
-        );
-        if outcome.aslr_refused {
-            environment.aslr = Some(true);
-        }
-    }
-    if outcome.stopped.is_none() && !plan.engine.is_empty() {
-        let mut exact = ExactRuns {
-            source: &mut *source,
-            groups: &plan.engine,
-            repeats: args
-                .exact_runs
-                .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
-            time: rule.exact_time(jobs.len()),
-        };
-        outcome.stopped = measure::exact_runs(
-            &setting,
-            &mut session,
-            &mut exact,
-            &mut outcome.collected,
-            &mut outcome.missing,
-        )
-        .err();
-    }
-    for job in &jobs {
-        cleanup.run(&mut session, job)?;
-    }
-
-    let (measured, stopped) = (outcome.rounds, outcome.stopped);
-    let commands = commands_of(&jobs, outcome.collected, measured);
     let mut notes = plan.notes;
     if environment.clean_env && !args.clean_env && args.env.is_empty() {
         notes.push(CLEANED.to_owned());
@@ -160,20 +110,39 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     if let Some(fixed) = &fixed {
         notes.extend(fixed.record(&outcome.missing, &mut environment));
     }
-    notes.extend(small_memory(session.launcher.floor(), &commands));
+    notes.extend(small_memory(session.launcher.floor(), &outcome.commands));
     let document = Document {
         schema: SCHEMA.to_owned(),
-        commands,
+        commands: outcome.commands,
         comparisons: Vec::new(),
         gates: Vec::new(),
         seed,
-        rounds: measured,
+        rounds: outcome.rounds,
         warmup: args.warmup,
-        stopped: stopped.as_ref().map(|failure| failure.cause.clone()),
+        stopped: outcome.stopped.as_ref().map(|error| error.cause.clone()),
         notes,
         environment,
     };
-    conclude(args, &judge, document, stopped)
+    conclude(args, &judge, document, outcome.stopped.map(Into::into))
+}
+
+/// What a result is judged by; the baseline is read now, so that a wrong path costs no runs.
+fn judge(args: &Args) -> Result<Judge, Failure> {
+    let names = args.event.iter().chain(&args.metric);
+    let saved = args.baseline.as_deref().map(baseline::read).transpose()?;
+    Ok(Judge::new(Asked {
+        gates: &args.fail_above,
+        floors: &args.floor,
+        named: names.map(String::as_str).collect(),
+        baseline: saved.map(|document| Saved {
+            commands: document.commands,
+            environment: document.environment,
+        }),
+        accept: Accept {
+            machine: args.ignore_machine,
+            environment: args.ignore_environment,
+        },
+    })?)
 }
 
 /// The note where nobody asked for a clean environment.
@@ -186,7 +155,11 @@ type Variables = Vec<(OsString, OsString)>;
 /// What is held constant in the programs, and the clean environment that they get.
 fn held(args: &Args, judge: &Judge) -> Result<(Option<Fixed>, Option<Variables>), Failure> {
     let fixed = args.fixed.fixed();
-    if !judge.clean_env(args) {
+    // Asked for, or because the result is to be compared with others.
+    let saved = judge.baseline();
+    let before = saved.is_some_and(|baseline| baseline.environment.clean_env);
+    let asked = args.clean_env || !args.env.is_empty();
+    if !asked && (args.keep_env || args.save.is_none() && !before) {
         return Ok((fixed, None));
     }
     let variables = clean_environment(&args.env)?;
@@ -195,16 +168,6 @@ fn held(args: &Args, judge: &Judge) -> Result<(Option<Fixed>, Option<Variables>)
         Some(fixed.with_environment(variables.clone())),
         Some(variables),
     ))
-}
-
-/// The commands to measure, once for each combination of parameters.
-fn jobs_of(args: &Args) -> Result<Vec<Job>, Failure> {
-    let parameters = params::parse(&args.parameter_range, &args.parameter_list)?;
-    let words = args.words.iter().map(|word| word.to_string_lossy());
-    let commands: Vec<_> = args.commands.iter().map(Into::into).chain(words).collect();
-    params::check_use(&parameters, &commands)?;
-    let shell = args.shell.as_deref();
-    jobs::make(&args.commands, &args.words, &args.name, shell, &parameters)
 }
 
 /// The record of what the result depends on.
@@ -218,25 +181,6 @@ fn record(args: &Args, setting: &Setting<'_>, clean: Option<Variables>) -> Envir
     environment
 }
 
-/// The commands with what was collected of them.
-fn commands_of(jobs: &[Job], collected: Vec<collect::Collected>, rounds: usize) -> Vec<Command> {
-    jobs.iter()
-        .zip(collected)
-        .map(|(job, collected)| Command {
-            command: job
-                .argv
-                .iter()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
-            name: job.name.clone(),
-            parameters: Map(job.values.clone()),
-            runs: collected.runs,
-            failures: collected.failures,
-            metrics: collected.finish(rounds),
-        })
-        .collect()
-}
-
 /// Judges a result, shows it and writes the files.
 fn conclude(
     args: &Args,
@@ -247,7 +191,10 @@ fn conclude(
     if let Some(unit) = args.show.time_unit {
         show_times_in(unit);
     }
-    let gate = judge.apply(&mut document);
+    let judgement = judge.judge(&document.commands, &document.environment, document.rounds);
+    document.comparisons = judgement.pairs.iter().map(Compared::from).collect();
+    document.gates = judgement.gates;
+    document.notes.extend(judgement.note);
     if args.show.sort == Sort::Time {
         document.commands.sort_by(|a, b| {
             let time = |c: &Command| c.metrics.get("wall-time")?.summary();
@@ -266,7 +213,7 @@ fn conclude(
     // Whoever closed a pipe has seen enough; the gate's answer stands.
     failures.retain(|failure| !failure.closed_pipe);
     Failure::of_all(stopped.into_iter().chain(failures).map(Err))?;
-    Ok(Outcome(gate))
+    Ok(Outcome(judgement.exit.code()))
 }
 
 /// Prints the result and writes the files; failures come back after everything that can be shown was shown.

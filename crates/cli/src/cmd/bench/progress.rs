@@ -4,12 +4,13 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use truecount_run::rounds::Progress;
 
 /// Shorter benches show nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A bar that appears late.
-pub(super) struct Progress {
+pub(super) struct Bar {
     bar: ProgressBar,
     what: &'static str,
     start: Instant,
@@ -17,28 +18,37 @@ pub(super) struct Progress {
     total: Option<usize>,
     time: Option<Duration>,
     visible: bool,
-    terminal: bool,
 }
 
-impl Progress {
-    /// A bar over a number of steps, over a time, or over neither.
-    pub(super) fn new(what: &'static str, total: Option<usize>, time: Option<Duration>) -> Self {
+impl Bar {
+    /// A bar of nothing yet.
+    pub(super) fn new() -> Self {
         Self {
-            bar: ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden()),
-            what,
+            bar: ProgressBar::hidden(),
+            what: "",
             start: Instant::now(),
             steps: 0,
-            total,
-            time,
+            total: None,
+            time: None,
             visible: false,
-            terminal: std::io::stderr().is_terminal(),
         }
     }
+}
 
-    /// One more step is done.
-    pub(super) fn step(&mut self) {
+impl Progress for Bar {
+    fn begin(&mut self, what: &'static str, total: Option<usize>, time: Option<Duration>) {
+        *self = Self {
+            bar: ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden()),
+            what,
+            total,
+            time,
+            ..Self::new()
+        };
+    }
+
+    fn step(&mut self) {
         self.steps += 1;
-        if !self.terminal || self.start.elapsed() < PATIENCE {
+        if self.start.elapsed() < PATIENCE || !std::io::stderr().is_terminal() {
             return;
         }
         if !self.visible {
@@ -67,8 +77,7 @@ impl Progress {
         });
     }
 
-    /// Takes the bar away.
-    pub(super) fn finish(&self) {
+    fn finish(&mut self) {
         self.bar.finish_and_clear();
     }
 }

@@ -4,13 +4,15 @@ use std::io::{self, Write};
 
 use anstyle::Style;
 
-use super::document::{Command, Compared, Document, GateRow, Metric};
+use super::document::{Compared, Document};
 use super::sentence;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 use crate::render::width::{self, wrap};
 use truecount_model::Precision;
 use truecount_model::number::{change, exact, quantity, significant};
+use truecount_run::compare::GateRow;
+use truecount_run::rounds::{Command, Metric};
 
 /// Prints everything: what it comes to, then the numbers.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
+use truecount_model::SourceKind;
 use truecount_sample::blocks::Arrivals;
 
 use super::compare::Other;
@@ -109,7 +110,7 @@ fn document(view: &mut View<'_>, top: usize, chosen: Option<usize>) -> Value {
         "cpu": view.cpu,
         "command": view.command,
         "cut_off": view.truncated,
-        "source": "hardware",
+        "source": SourceKind::Hardware,
         "unit": "core clock cycles, retirement to retirement",
         "cleaning": cleaning,
         "losses": {

@@ -1,8 +1,6 @@
 //! `truecount check`: what this machine can do, one line a finding; each problem with its cause
 //! and the exact hint.
 
-mod findings;
-
 use std::io::Write as _;
 
 use serde::Serialize;
@@ -13,7 +11,7 @@ use crate::output::Output;
 use crate::render::json;
 use crate::render::style::{BAD, DIM, GOOD, WARN};
 use crate::render::table::{Align, Cell, Table};
-use findings::{Finding, Status};
+use truecount_lab::check::{self, Finding, Status};
 use truecount_run::env_record::{Environment, aslr_is_on};
 
 const EXAMPLES: &str = "\
@@ -48,8 +46,8 @@ struct Document<'a> {
 
 /// Runs `truecount check`.
 pub(crate) fn run(args: &Args) -> CmdResult {
-    let mut findings = findings::all();
-    findings.push(findings::exactness());
+    let mut findings = check::all();
+    findings.push(check::exactness());
     let required = requirements(&args.require, &findings)?;
     let missing: Vec<&Finding> = required
         .iter()

@@ -1,16 +1,17 @@
 //! The result of `discover` as a document: schema `truecount.discover/2` (`docs/schemas/discover.json`).
 
 use serde::Serialize;
-use truecount_lab::discovery::{Outcome, Phase, Plan, Range, State, condense, outcome};
+use truecount_lab::discovery::{Outcome, Phase, Plan, Range, State, Told, condense, outcome};
 
-use super::{Args, Told};
+use super::Args;
+use truecount_model::SourceKind;
 use truecount_run::env_record::Environment;
 
 /// A reference, over all runs.
 #[derive(Serialize)]
 pub(super) struct Reference {
     pub(super) event: String,
-    source: &'static str,
+    source: SourceKind,
     /// Of whole runs; `None` where it was never counted.
     #[serde(flatten)]
     pub(super) range: Option<Range>,

@@ -1,9 +1,6 @@
 //! `truecount discover`: what event selectors count, by trying them.
 
-mod command;
 mod document;
-mod keep;
-mod references;
 mod text;
 
 use std::ffi::OsString;
@@ -11,21 +8,18 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use truecount_events::tables::Tables;
-use truecount_events::{Machine, Pmu, generic};
+use truecount_events::Machine;
 use truecount_lab::discovery::{
-    self, Broke, Builtin, Known, Layout, Plan, State, Umasks, Watch, Workload,
+    self, Broke, Builtin, Command, Keeper, Layout, Plan, State, Umasks, Wanted, Watch, Workload,
 };
 use truecount_lab::machine::Pinned;
-use truecount_perf::{EventAttr, SharedKernel, linux};
+use truecount_perf::linux;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
 use crate::render::json;
-use command::Command;
 use document::Document;
-use keep::Keeper;
 use truecount_run::env_record::Environment;
 use truecount_run::runner::Stop;
 use truecount_run::session::Session;
@@ -124,98 +118,19 @@ enum Bits {
     All,
 }
 
-/// The type of raw events on this CPU (of a hybrid machine: of this CPU's PMU), and that PMU's name.
-fn raw_type(machine: &Machine, cpu: usize) -> (u32, Option<String>) {
-    let core = machine.core_pmus();
-    let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
-    let own = |pmu: &&Pmu| matches!(pmu.cpus(), Ok(Some(cpus)) if cpus.contains(&cpu));
-    match core.as_slice() {
-        [_, _, ..] => core
-            .iter()
-            .find(own)
-            .map_or((generic::TYPE_RAW, None), |pmu| {
-                (pmu.type_, Some(pmu.name.clone()))
-            }),
-        [only] => (generic::TYPE_RAW, Some(only.name.clone())),
-        [] => (generic::TYPE_RAW, None),
-    }
-}
-
-/// The model of this CPU in the tables, and its events that are plain selectors of the PMU.
-fn known(machine: &Machine, pmu: Option<&str>, layout: Layout) -> (Option<String>, Vec<Known>) {
-    let model = machine
-        .cpu()
-        .and_then(|cpu| Tables::embedded().model_of(cpu));
-    let Some(model) = model else {
-        return (None, Vec::new());
-    };
-    let of_pmu = |event: &str| event == "cpu" || pmu.is_none_or(|pmu| pmu == event);
-    let known = model
-        .events()
-        .filter(|event| event.is_core() && of_pmu(&event.pmu) && event.config1() == 0)
-        .filter_map(|event| {
-            Some(Known {
-                selector: layout.selector(event.raw()?)?,
-                name: event.name.clone(),
-                provenance: (!event.provenance.is_empty()).then(|| event.provenance.clone()),
-            })
-        });
-    (Some(model.name().to_owned()), known.collect())
-}
-
-/// The codes of `--select`.
-fn codes(args: &Args, layout: Layout) -> Result<Vec<u16>, Failure> {
-    match &args.select {
-        Some(text) => discovery::parse_codes(text, layout)
-            .map_err(|reason| Failure::new(2, format!("--select: {reason}"))),
-        None => Ok(layout.usual().collect()),
-    }
-}
-
-fn plan(args: &Args, kernel: &SharedKernel, cpu: usize) -> Result<(Plan, Told), Failure> {
-    let machine = truecount_run::machine::this(None)?;
-    let layout = Layout::of(machine.cpu());
-    let codes = codes(args, layout)?;
-    let (type_, pmu) = raw_type(&machine, cpu);
-    let (model, known) = known(&machine, pmu.as_deref(), layout);
-    let mut told = Told {
-        model,
-        notes: Vec::new(),
-    };
-    let references = references::all(&args.reference, &machine, kernel, cpu, &mut told.notes)?;
-    if args.umasks.is_some() && !layout.has_umasks() {
-        told.notes
-            .push("--umasks: events of this CPU have no unit masks".to_owned());
-    }
-    let plan = Plan {
-        codes,
-        layout,
+/// What is asked for.
+fn wanted(args: &Args) -> Wanted<'_> {
+    Wanted {
+        select: args.select.as_deref(),
         umasks: match args.umasks {
             None => Umasks::No,
             Some(Bits::Counting) => Umasks::Counting,
             Some(Bits::All) => Umasks::All,
         },
+        references: &args.reference,
         runs: args.runs,
-        raw: EventAttr::new(type_, 0)
-            .exclude_kernel(!args.kernel)
-            .exclude_hv(true),
-        filter: if args.kernel { "uk" } else { "u" }.to_owned(),
-        references,
-        known,
-    };
-    plan.check(kernel).map_err(|reason| {
-        Failure::new(1, reason).hint(
-            "name fewer events of the PMU with --reference; software events and tracepoints take none",
-        )
-    })?;
-    Ok((plan, told))
-}
-
-/// What is told beside the plan.
-struct Told {
-    /// The model in the event tables.
-    model: Option<String>,
-    notes: Vec<String>,
+        kernel: args.kernel,
+    }
 }
 
 /// Watches the scan: Ctrl-C, the bar, the state file.
@@ -265,74 +180,21 @@ impl Watch for Watcher<'_> {
     }
 }
 
-/// Everything of a scan but its workload.
-struct Scan<'a> {
-    kernel: &'a SharedKernel,
-    plan: &'a Plan,
-    state: &'a mut State,
-    keeper: Option<&'a mut Keeper>,
-}
-
-impl Scan<'_> {
-    /// Scans with a workload.
-    fn with<W: Workload>(
-        self,
-        workload: &mut W,
-        stop: &Stop<'_>,
-    ) -> Result<(), ScanError<W::Broken>> {
-        if !self.state.phases.is_empty() && self.state.phases != workload.phases() {
-            return Err(ScanError::Other);
-        }
-        let mut watcher = Watcher {
-            stop,
-            keeper: self.keeper,
-            bar: ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::hidden()),
-            begun: Instant::now(),
-            shown: false,
-        };
-        let ended = discovery::run(self.kernel, self.plan, workload, self.state, &mut watcher);
-        watcher.bar.finish_and_clear();
-        if let Some(keeper) = watcher.keeper {
-            keeper.save(self.state, true);
-        }
-        ended.map_err(ScanError::Broken)
-    }
-}
-
-/// How a scan failed.
-enum ScanError<B> {
-    /// The state is of a workload with other phases.
-    Other,
-    Broken(Broke<B>),
-}
-
-impl<B> ScanError<B> {
-    /// The failure; which run it was goes to the notes.
-    fn told(
-        self,
-        args: &Args,
-        plan: &Plan,
-        notes: &mut Vec<String>,
-        failure: impl FnOnce(B) -> Failure,
-    ) -> Result<Failure, Failure> {
-        let Broke {
-            selectors,
-            run,
-            why,
-        } = match self {
-            Self::Other => return Err(of_another_workload(args.resume.as_ref())),
-            Self::Broken(broke) => broke,
-        };
-        let failure = failure(why);
-        let names: Vec<String> = selectors.iter().map(|&each| plan.name(each)).collect();
-        notes.push(format!(
-            "Run {run} of {} with {} failed: {failure}. What was found until then is shown (--resume FILE goes on from \
-             there).",
-            plan.runs,
-            names.join(", ")
-        ));
-        Ok(failure)
-    }
+/// The failure of a run; which run it was is noted.
+fn broken(broke: Broke, plan: &Plan, notes: &mut Vec<String>) -> Failure {
+    let Broke {
+        selectors,
+        run,
+        why,
+    } = broke;
+    let names: Vec<String> = selectors.iter().map(|&each| plan.name(each)).collect();
+    notes.push(format!(
+        "Run {run} of {} with {} failed: {why}. What was found until then is shown (--resume FILE goes on from \
+         there).",
+        plan.runs,
+        names.join(", ")
+    ));
+    why.into()
 }
 
 fn of_another_workload(path: Option<&PathBuf>) -> Failure {
@@ -346,7 +208,7 @@ fn of_another_workload(path: Option<&PathBuf>) -> Failure {
 /// Runs `truecount discover`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     // What is wrong by itself is told before what is missing here.
-    codes(args, Layout::of(Machine::this().cpu()))?;
+    wanted(args).codes(Layout::of(Machine::this().cpu()))?;
     let Session {
         signals,
         mut launcher,
@@ -370,39 +232,49 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         Failure::new(125, format!("--cpu: cannot stay on that CPU: {error}"))
             .hint("choose among those in /sys/devices/system/cpu/online that the cpuset allows")
     })?;
-    let (plan, mut told) = plan(args, &kernel, pinned.cpu)?;
+    let (plan, mut told) = wanted(args).plan(&kernel, pinned.cpu)?;
     let environment = Environment::gather(false, &[pinned.cpu]);
     let mut state = State::default();
     let mut keeper = match &args.resume {
-        Some(path) => Some(Keeper::open(path, args, &plan, &environment, &mut state)?),
+        Some(path) => Some(Keeper::open(
+            path,
+            &args.command,
+            &plan,
+            &environment,
+            &mut state,
+        )?),
         None => None,
     };
     let resumed = !state.tried().is_empty();
     // Opened before the scan: a wrong path must not cost one.
     let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), false)?;
-    let scan = Scan {
-        kernel: &kernel,
-        plan: &plan,
-        state: &mut state,
-        keeper: keeper.as_mut(),
-    };
-    let failed = if args.command.is_empty() {
-        let cannot = |error: std::io::Error| {
-            Failure::new(125, format!("cannot run the built-in workload: {error}"))
-        };
-        let mut builtin = Builtin::new(&kernel, pinned.cpu).map_err(cannot)?;
-        let missing = builtin.missing().iter();
-        told.notes
-            .extend(missing.map(|(name, why)| format!("phase {name} was left out: {why}")));
-        let failed = scan.with(&mut builtin, &stop).err();
-        failed.map(|failed| failed.told(args, &plan, &mut told.notes, cannot))
+    let (mut builtin, mut command);
+    let workload: &mut dyn Workload = if args.command.is_empty() {
+        builtin = Builtin::new(&kernel, pinned.cpu)?;
+        &mut builtin
     } else {
-        let mut command = Command::new(&mut launcher, &stop, &args.command, pinned.cpu, &kernel)?;
-        let failed = scan.with(&mut command, &stop).err();
-        told.notes.extend(command.notes());
-        failed.map(|failed| failed.told(args, &plan, &mut told.notes, |failure| failure))
+        command = Command::new(&mut launcher, &stop, &args.command, pinned.cpu, &kernel)?;
+        &mut command
     };
-    let failed = failed.transpose()?;
+    if !state.phases.is_empty() && state.phases != workload.phases() {
+        return Err(of_another_workload(args.resume.as_ref()));
+    }
+    let mut watcher = Watcher {
+        stop: &stop,
+        keeper: keeper.as_mut(),
+        bar: ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::hidden()),
+        begun: Instant::now(),
+        shown: false,
+    };
+    let scanned = discovery::run(&kernel, &plan, workload, &mut state, &mut watcher);
+    watcher.bar.finish_and_clear();
+    if let Some(keeper) = &mut keeper {
+        keeper.save(&state, true);
+    }
+    told.notes.extend(workload.notes());
+    let failed = scanned
+        .err()
+        .map(|broke| broken(broke, &plan, &mut told.notes));
     let interrupted = stop.signal();
     told.notes.extend(keeper.and_then(Keeper::trouble));
     let seconds = begun.elapsed().as_secs_f64();

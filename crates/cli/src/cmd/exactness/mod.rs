@@ -1,13 +1,14 @@
 //! `truecount exactness`: counters compared with loops of known length.
 
 mod document;
-mod engine;
 mod text;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::time::Duration;
 
-use truecount_lab::exact::{self, Outcome, Plan, Target};
+use truecount_lab::exact::inside::{self, Child};
+use truecount_lab::exact::{self, Plan, Target};
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
@@ -129,14 +130,31 @@ fn targets(args: &Args) -> Result<Vec<Target>, Failure> {
     Ok(targets)
 }
 
-fn broken(error: &std::io::Error) -> Failure {
-    Failure::new(125, format!("cannot measure: {error}"))
+/// The command line of a child under the virtual PMU.
+fn words(child: Child<'_>) -> Vec<OsString> {
+    let mut words = ["truecount", "exactness"].map(str::to_owned).to_vec();
+    match child {
+        Child::Loop(spec) => words.extend(["--one-loop".to_owned(), spec.to_owned()]),
+        Child::Plan(plan) => {
+            let seconds = plan.time.as_secs_f64();
+            words.push("--inside".to_owned());
+            words.push(format!("--seed={}", plan.seed));
+            words.push(format!("--seconds={seconds}"));
+            words.extend(plan.stress.then(|| "--stress".to_owned()));
+            words.extend(plan.cpu.map(|cpu| format!("--cpu={cpu}")));
+            let events = plan.targets.iter();
+            words
+                .extend(events.map(|each| format!("--event={}={}", each.event, each.truth.name())));
+        }
+    }
+    words.into_iter().map(Into::into).collect()
 }
 
 /// Runs `truecount exactness`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     if let Some(spec) = &args.one_loop {
-        return engine::one_loop(spec);
+        inside::one_loop(spec)?;
+        return Ok(Ended::OK);
     }
     let targets = targets(args)?;
     let signals = Signals::block()
@@ -152,8 +170,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     // A signal may arrive here, or while a child is waited for.
     let stop = Stop::new(&signals);
     if args.inside {
-        let outcome =
-            exact::run(&plan, &mut || stop.requested()).map_err(|error| broken(&error))?;
+        let outcome = exact::run(&plan, &mut || stop.requested())?;
         let mut out = std::io::stdout().lock();
         json::line(&mut out, &outcome)?;
         out.flush()?;
@@ -172,12 +189,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let progress = spinner(args.seconds);
     let mut notes = Vec::new();
     let outcome = match hardware {
-        Ok(()) => exact::run(&plan, &mut || stop.requested()).map_err(|error| broken(&error))?,
+        Ok(()) => exact::run(&plan, &mut || stop.requested())?,
         Err(reason) => {
             if args.source == Choice::Virtual {
                 virtual_available().map_err(|reason| Failure::new(1, reason.to_string()))?;
             }
-            without_hardware(&plan, &reason, &stop, &mut notes)?
+            inside::without_hardware(&plan, &reason, &words, &stop, &mut notes)?
         }
     };
     progress.finish_and_clear();
@@ -197,54 +214,4 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         interrupted,
         nothing.then_some("no counter could be measured"),
     )
-}
-
-/// The kernel's events natively, the CPU's under the virtual PMU.
-fn without_hardware(
-    plan: &Plan,
-    reason: &Reason,
-    stop: &Stop<'_>,
-    notes: &mut Vec<String>,
-) -> Result<Outcome, Failure> {
-    let software = |target: &Target| target.truth == exact::Quantity::PageFaults;
-    let part = |take_software: bool, share: u32| Plan {
-        targets: plan
-            .targets
-            .iter()
-            .filter(|target| software(target) == take_software)
-            .cloned()
-            .collect(),
-        time: plan.time / 5 * share,
-        ..plan.clone()
-    };
-    let (kernel, cpu) = (part(true, 1), part(false, 4));
-    let mut outcome =
-        exact::run(&kernel, &mut || stop.requested()).map_err(|error| broken(&error))?;
-    if cpu.targets.is_empty() {
-        return Ok(outcome);
-    }
-    if let Err(why) = virtual_available() {
-        let missing = cpu.targets.iter().map(|target| exact::Missing {
-            name: target.event.clone(),
-            reason: format!("{}; {}", reason.cause, why.cause),
-            hint: reason.hint.clone(),
-        });
-        outcome.unavailable.extend(missing);
-        return Ok(outcome);
-    }
-    notes.push(format!(
-        "no hardware counters: {reason}. Measured was the virtual PMU, which no interrupt reaches."
-    ));
-    let counted = engine::measure(&cpu, stop, notes)?;
-    outcome.partial |= counted.partial;
-    outcome.seconds += counted.seconds;
-    outcome.rounds = counted.rounds;
-    outcome.counters.splice(0..0, counted.counters);
-    outcome.unavailable.extend(counted.unavailable);
-    for missing in counted.missing_loops {
-        if !outcome.missing_loops.contains(&missing) {
-            outcome.missing_loops.push(missing);
-        }
-    }
-    Ok(outcome)
 }

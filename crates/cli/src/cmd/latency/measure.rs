@@ -12,8 +12,14 @@ use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
 /// Measures, then writes what was asked for: the result first.
-pub(super) fn run(args: &Args) -> CmdResult {
-    virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
+pub(crate) fn run(args: &Args) -> CmdResult {
+    virtual_pmu::available().map_err(|reason| {
+        Failure::new(
+            1,
+            format!("latency needs the virtual PMU: {}", reason.cause),
+        )
+        .hint("record branch stacks where the CPU has them: truecount record -b -- CMD")
+    })?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to time")
             .hint("write it after --, as in: truecount latency work -- ./program"));

@@ -1,25 +1,18 @@
 //! `truecount latency`: how long each pass through chosen blocks of a program takes, by inline time stamps under the
 //! virtual PMU. For machines without a PMU or branch stacks.
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod code;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod html;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod measure;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod result;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod spec;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod step;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod text;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::CmdResult;
+pub(crate) use measure::run;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -72,20 +65,4 @@ pub(crate) struct Args {
     /// Write the chart of the first block
     #[arg(long, value_name = "OUT")]
     svg: Option<PathBuf>,
-}
-
-/// Runs the subcommand.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) fn run(args: &Args) -> CmdResult {
-    measure::run(args)
-}
-
-/// Runs the subcommand.
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub(crate) fn run(_: &Args) -> CmdResult {
-    Err(crate::failure::Failure::new(
-        1,
-        "latency needs the virtual PMU, which works on x86-64 Linux only",
-    )
-    .hint("record branch stacks where the CPU has them: truecount record -b -- CMD"))
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use truecount_engine::virt::{Interval, Times};
+use truecount_model::SourceKind;
 use truecount_sample::blocks::{Histogram, PrefetchWindow};
 
 use super::step::step;
@@ -157,7 +158,7 @@ impl Timed {
     pub(super) fn document(&self, other: Option<&Self>) -> Value {
         let mut document = json!({
             "schema": "truecount.latency/1",
-            "source": "virtual",
+            "source": SourceKind::Virtual,
             "unit": "time stamp counter cycles, stamp to stamp, the stamps' own time subtracted",
             "command": self.command,
             "program": self.program,
@@ -185,7 +186,7 @@ impl Timed {
         })?;
         let kept: Kept = serde_json::from_str(&text)
             .map_err(|e| failure(format!("not the JSON of truecount latency: {e}")))?;
-        if kept.schema != "truecount.latency/1" || kept.source != "virtual" {
+        if kept.schema != "truecount.latency/1" || kept.source != SourceKind::Virtual {
             return Err(failure("not the JSON of truecount latency".to_owned()));
         }
         Ok(Self {
@@ -223,7 +224,7 @@ impl Timed {
 #[derive(Deserialize)]
 struct Kept {
     schema: String,
-    source: String,
+    source: SourceKind,
     command: String,
     program: String,
     processes: u32,

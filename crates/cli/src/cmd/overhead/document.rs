@@ -2,12 +2,11 @@
 
 use serde::Serialize;
 use truecount_lab::model::Inputs;
+use truecount_lab::overhead::{Advice, Model, advise, run};
 use truecount_lab::reads::Read;
 use truecount_lab::sampling::Outcome;
 
 use super::Args;
-use super::advice::{Advice, advise};
-use super::model::{Model, run};
 use crate::failure::Failure;
 use truecount_run::env_record::Environment;
 use truecount_run::runner::command_line;

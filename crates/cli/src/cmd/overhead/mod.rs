@@ -1,9 +1,6 @@
 //! `truecount overhead`: what sampling costs, measured cell by cell.
 
-mod advice;
-mod command;
 mod document;
-mod model;
 mod text;
 
 use std::ffi::OsString;
@@ -183,7 +180,7 @@ fn cells(args: &Args) -> Vec<Cell> {
 
 /// Runs `truecount overhead`.
 pub(crate) fn run(args: &Args) -> CmdResult {
-    let base = model::inputs(&args.inputs)?;
+    let base = truecount_lab::overhead::inputs(&args.inputs)?;
     let seed = args.seed.unwrap_or_else(fresh_seed);
     let Session {
         signals,
@@ -204,11 +201,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         let progress = crate::progress::spinner(args.seconds);
         let (outcome, trouble) = if args.command.is_empty() {
-            let outcome = sampling::run(&plan, &mut || stop.requested());
-            let cannot = |error| Failure::new(125, format!("cannot measure: {error}"));
-            (outcome.map_err(cannot)?, None)
+            (sampling::run(&plan, &mut || stop.requested())?, None)
         } else {
-            command::measure(&mut launcher, &stop, &plan, &args.command)?
+            sampling::with_command(&mut launcher, &stop, &plan, &args.command)?
         };
         let reads = if stop.signal().is_some() {
             Vec::new()
@@ -223,7 +218,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut document = Document::new(args, seed, outcome, reads, &base, interrupted, environment)?;
     let failed = trouble.map_or(Ok(()), |trouble| {
         document.notes.push(trouble.note);
-        Err(trouble.failure)
+        Err(Failure::from(trouble.failure))
     });
     let shown = if args.json.is_some() {
         json::write(&mut output, &document)

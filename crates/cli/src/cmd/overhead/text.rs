@@ -3,12 +3,11 @@
 use std::io::{self, Write};
 
 use truecount_lab::model::{Handler, Inputs, Stack};
+use truecount_lab::overhead::{Advice, Model};
 use truecount_lab::reads::Read;
 use truecount_lab::sampling::{Cost, Estimate, NotHere, Spread};
 
-use super::advice::Advice;
 use super::document::Document;
-use super::model::Model;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Table};
 use truecount_model::number::{grouped, significant, time};

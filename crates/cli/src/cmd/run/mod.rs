@@ -187,7 +187,7 @@ fn flame(document: &Document) -> Result<String, Failure> {
         flame.add(chain.map(Level::new), function.first, 0);
     }
     let command = truecount_run::runner::command_line(&document.command);
-    let counted = match first.value {
+    let counted = match first.value() {
         Some(value) => format!("{} {} in all", grouped(value), first.event),
         None => format!("{}, the sum is not available", first.event),
     };

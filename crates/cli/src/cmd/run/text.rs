@@ -34,13 +34,13 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     ]);
     for reading in &document.counters {
         table.row(vec![
-            match reading.value {
+            match reading.value() {
                 Some(value) => Cell::new(exact(value, reading.scale, &reading.unit)),
                 None => Cell::styled(WARN, "not counted"),
             },
             Cell::styled(HEAD, reading.event.clone()),
-            reading.source.map_or("", |source| source.name()).into(),
-            reading.precision.map_or("", |how| how.name()).into(),
+            reading.result.source_name().into(),
+            reading.result.precision_name().into(),
         ]);
     }
     table.write(out)?;

@@ -1,7 +1,7 @@
 //! Ratios shown beside a count: instructions per cycle, frequency, shares. One row a ratio.
 //! Definitions: perf-stat(1) and the field's common use.
 
-use truecount_model::Reading;
+use truecount_model::{Reading, split_filter};
 
 /// How a ratio is shown.
 enum Form {
@@ -62,17 +62,12 @@ const ROWS: &[Row] = &[
     row("page-faults", "task-clock", Form::Rate),
 ];
 
-/// The event's name and its filter.
-fn split(name: &str) -> (&str, &str) {
-    name.split_once(':').unwrap_or((name, ""))
-}
-
 /// The ratio to show beside `reading`, or an empty text.
 pub(super) fn of(reading: &Reading, all: &[Reading], wall_ns: u64) -> String {
-    let Some(value) = reading.value else {
+    let Some(value) = reading.value() else {
         return String::new();
     };
-    let (event, filter) = split(&reading.event);
+    let (event, filter) = split_filter(&reading.event);
     for row in ROWS.iter().filter(|row| row.event == event) {
         let over = if row.over == "wall-time" {
             Some(wall_ns)
@@ -80,10 +75,10 @@ pub(super) fn of(reading: &Reading, all: &[Reading], wall_ns: u64) -> String {
             // Clocks count the same under any filter; counts need the same one.
             all.iter()
                 .find(|other| {
-                    let (name, its) = split(&other.event);
+                    let (name, its) = split_filter(&other.event);
                     name == row.over && (its == filter || name.ends_with("-clock"))
                 })
-                .and_then(|other| other.value)
+                .and_then(Reading::value)
         };
         let Some(over) = over.filter(|&over| over > 0) else {
             continue;

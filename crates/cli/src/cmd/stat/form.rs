@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::document::Document;
 use crate::output::Output;
 use crate::render::{csv, json};
-use truecount_model::Reading;
+use truecount_model::{Measured, Reading};
 use truecount_run::metrics::{Asked, MetricRow, Values};
 use truecount_run::request::RequestGroup;
 
@@ -159,17 +159,14 @@ fn csv_row(out: &mut dyn Write, since: Option<Duration>, reading: &Reading) -> i
     let since = since.map(|since| format!("{:.9}", since.as_secs_f64()));
     let cells = [
         reading.event.clone(),
-        text(reading.value),
+        text(reading.value()),
         reading.unit.clone(),
         reading.scale.to_string(),
-        reading.source.map_or("", |source| source.name()).to_owned(),
-        reading
-            .precision
-            .map_or("", |precision| precision.name())
-            .to_owned(),
+        reading.result.source_name().to_owned(),
+        reading.result.precision_name().to_owned(),
         text(reading.enabled_ns),
         text(reading.running_ns),
-        reading.reason.clone().unwrap_or_default(),
+        reading.result.cause().to_owned(),
     ];
     csv::row(out, since.iter().chain(&cells))
 }
@@ -179,16 +176,17 @@ fn csv_metric(out: &mut dyn Write, since: Option<Duration>, row: &MetricRow) -> 
     let since = since.map(|since| format!("{:.9}", since.as_secs_f64()));
     let cells = [
         row.metric.clone(),
-        row.value.map(|value| value.to_string()).unwrap_or_default(),
+        row.result
+            .value()
+            .map(|value| value.to_string())
+            .unwrap_or_default(),
         row.unit.clone(),
         "1".to_owned(),
-        row.source.map_or("", |source| source.name()).to_owned(),
-        row.precision
-            .map_or("", |precision| precision.name())
-            .to_owned(),
+        row.result.source_name().to_owned(),
+        row.result.precision_name().to_owned(),
         String::new(),
         String::new(),
-        row.reason.clone().unwrap_or_default(),
+        row.result.cause().to_owned(),
     ];
     csv::row(out, since.iter().chain(&cells))
 }
@@ -203,7 +201,9 @@ fn differences(before: &[Reading], now: &[Reading]) -> Vec<Reading> {
                 let less = |now: Option<u64>, before: Option<u64>| {
                     now.map(|now| now.saturating_sub(before.unwrap_or(0)))
                 };
-                part.value = less(reading.value, before.value);
+                if let Measured::Value { value, .. } = &mut part.result {
+                    *value = value.saturating_sub(before.value().unwrap_or(0));
+                }
                 part.enabled_ns = less(reading.enabled_ns, before.enabled_ns);
                 part.running_ns = less(reading.running_ns, before.running_ns);
             }
@@ -220,7 +220,7 @@ mod tests {
     fn intervals_are_differences_of_cumulative_counts() {
         let first = vec![Reading::software("page-faults", "count", 10)];
         let second = vec![Reading::software("page-faults", "count", 25)];
-        assert_eq!(differences(&[], &first)[0].value, Some(10));
-        assert_eq!(differences(&first, &second)[0].value, Some(15));
+        assert_eq!(differences(&[], &first)[0].value(), Some(10));
+        assert_eq!(differences(&first, &second)[0].value(), Some(15));
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::render::style::{DIM, GOOD, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
+use truecount_model::Reading;
 use truecount_model::number::{compact, exact};
 use truecount_run::result::RunResult;
 use truecount_run::session::Session;
@@ -102,7 +103,7 @@ pub(super) fn runs(
         .map(|(place, reading)| {
             let of = |measurement: &RunResult| {
                 let mut readings = measurement.readings.iter().chain(&measurement.resources);
-                readings.nth(place).and_then(|reading| reading.value)
+                readings.nth(place).and_then(Reading::value)
             };
             let values: Vec<Option<u64>> = all.iter().map(of).collect();
             let known = values.iter().flatten();
@@ -152,10 +153,7 @@ pub(super) fn runs(
 /// The run with the median of the first event that was counted, else of the time.
 fn middle(all: &[RunResult]) -> usize {
     let key = |measurement: &RunResult| {
-        let mut counted = measurement
-            .readings
-            .iter()
-            .filter_map(|reading| reading.value);
+        let mut counted = measurement.readings.iter().filter_map(Reading::value);
         counted.next().unwrap_or(measurement.wall_ns)
     };
     let mut order: Vec<usize> = (0..all.len()).collect();

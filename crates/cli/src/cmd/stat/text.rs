@@ -8,12 +8,12 @@ use super::document::Document;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 use truecount_model::number::{exact, significant, time};
-use truecount_model::{Precision, Reading};
+use truecount_model::{Measured, Precision, Reading};
 use truecount_run::metrics::{MetricRow, SumRow, Values};
 
 /// `exact`, `counted`, or `scaled 49.8 %`: the part of the time that the counter ran.
 fn precision(reading: &Reading) -> Cell {
-    match (reading.precision, reading.scaled_share()) {
+    match (reading.result.precision(), reading.scaled_share()) {
         (Some(Precision::Scaled), Some(share)) => {
             Cell::styled(WARN, format!("scaled {:.1} %", share * 100.0))
         }
@@ -24,20 +24,20 @@ fn precision(reading: &Reading) -> Cell {
 
 fn rows(table: &mut Table, readings: &[Reading], all: &[Reading], wall_ns: u64) {
     for reading in readings {
-        let (value, last) = match (reading.value, &reading.reason) {
-            (Some(value), _) => (
-                Cell::new(exact(value, reading.scale, &reading.unit)),
+        let (value, last) = match &reading.result {
+            Measured::Value { value, .. } => (
+                Cell::new(exact(*value, reading.scale, &reading.unit)),
                 Cell::new(derived::of(reading, all, wall_ns)),
             ),
-            (None, reason) => (
+            Measured::Missing(reason) => (
                 Cell::styled(WARN, "not counted"),
-                Cell::styled(DIM, reason.clone().unwrap_or_default()),
+                Cell::styled(DIM, reason.cause.clone()),
             ),
         };
         table.row(vec![
             value,
             Cell::styled(HEAD, reading.event.clone()),
-            reading.source.map_or("", |source| source.name()).into(),
+            reading.result.source_name().into(),
             precision(reading),
             last,
         ]);
@@ -67,22 +67,22 @@ fn metrics(out: &mut dyn Write, values: &Values) -> io::Result<()> {
         ("look at next", Align::Left),
     ]);
     for row in &values.metrics {
-        let value = match row.value {
+        let value = match row.result.value() {
             Some(value) if row.threshold.is_some() => Cell::styled(WARN, significant(value)),
             Some(value) => significant(value).into(),
             None => Cell::styled(WARN, "not counted"),
         };
-        let remark = match (row.precision, row.together, &row.reason) {
-            (_, _, Some(reason)) => reason.clone(),
-            (Some(Precision::Scaled), true, _) => "scaled".to_owned(),
-            (_, false, _) => "multiplexed".to_owned(),
-            _ => String::new(),
+        let remark = match (&row.result, row.together) {
+            (Measured::Missing(reason), _) => reason.cause.as_str(),
+            (_, false) => "multiplexed",
+            (result, true) if result.precision() == Some(Precision::Scaled) => "scaled",
+            _ => "",
         };
         table.row(vec![
             value,
             Cell::styled(HEAD, row.metric.clone()),
             row.unit.clone().into(),
-            Cell::styled(DIM, remark),
+            Cell::styled(DIM, remark.to_owned()),
             past(row).into(),
         ]);
     }
@@ -92,7 +92,7 @@ fn metrics(out: &mut dyn Write, values: &Values) -> io::Result<()> {
 
 /// `> 15: topdown-2`, for a value past its threshold.
 fn past(row: &MetricRow) -> String {
-    let (Some(value), Some(threshold)) = (row.value, row.threshold) else {
+    let (Some(value), Some(threshold)) = (row.result.value(), row.threshold) else {
         return String::new();
     };
     let sign = if value > threshold { '>' } else { '<' };
@@ -157,7 +157,7 @@ pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<(
     for hint in document
         .counters
         .iter()
-        .filter_map(|reading| reading.hint.as_ref())
+        .filter_map(|reading| reading.result.reason()?.hint.as_ref())
     {
         if !hints.contains(&hint) {
             hints.push(hint);
@@ -192,13 +192,13 @@ pub(super) fn interval(
         )?;
     }
     for reading in readings {
-        let value = match reading.value {
+        let value = match reading.value() {
             Some(value) => exact(value, reading.scale, &reading.unit),
             None => "not counted".to_owned(),
         };
-        let more = match (reading.scaled_share(), &reading.reason) {
+        let more = match (reading.scaled_share(), reading.result.reason()) {
             (Some(share), _) => format!("  scaled {:.1} %", share * 100.0),
-            (None, Some(reason)) if first => format!("  {reason}"),
+            (None, Some(reason)) if first => format!("  {}", reason.cause),
             _ => String::new(),
         };
         writeln!(
@@ -210,9 +210,12 @@ pub(super) fn interval(
     }
     let at = time(since.as_nanos() as f64);
     for row in &values.metrics {
-        let value = row.value.map_or("not counted".to_owned(), significant);
-        let more = match (&row.reason, past(row)) {
-            (Some(reason), _) if first => reason.clone(),
+        let value = row
+            .result
+            .value()
+            .map_or("not counted".to_owned(), significant);
+        let more = match (row.result.reason(), past(row)) {
+            (Some(reason), _) if first => reason.cause.clone(),
             (_, past) => past,
         };
         writeln!(

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use truecount_system::{Cell, Scope, Source, Topology, View};
+use truecount_system::{Scope, Topology, View};
 
 use crate::render::{csv, json};
-use truecount_model::{Precision, SourceKind};
+use truecount_model::Measured;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -35,39 +35,7 @@ struct RowRow<'a> {
     id: u32,
     cpus: &'a [u32],
     /// In the order of the columns.
-    cells: Vec<CellRow<'a>>,
-}
-
-#[derive(Serialize)]
-struct CellRow<'a> {
-    value: Option<f64>,
-    source: Option<SourceKind>,
-    precision: Option<Precision>,
-    reason: Option<&'a str>,
-}
-
-fn cell<'a>(cell: &'a Cell, source: Source) -> CellRow<'a> {
-    match &cell.value {
-        Ok(value) => CellRow {
-            value: Some(*value),
-            source: Some(match source {
-                Source::Hardware => SourceKind::Hardware,
-                Source::Software => SourceKind::Software,
-            }),
-            precision: Some(if cell.scaled {
-                Precision::Scaled
-            } else {
-                Precision::Counted
-            }),
-            reason: None,
-        },
-        Err(reason) => CellRow {
-            value: None,
-            source: None,
-            precision: None,
-            reason: Some(reason),
-        },
-    }
+    cells: &'a [Measured<f64>],
 }
 
 /// One line.
@@ -101,12 +69,7 @@ pub(super) fn json(
                 scope: row.scope.name(),
                 id: row.id,
                 cpus: &row.cpus,
-                cells: row
-                    .cells
-                    .iter()
-                    .zip(&view.columns)
-                    .map(|(value, column)| cell(value, column.source))
-                    .collect(),
+                cells: &row.cells,
             })
             .collect(),
     };
@@ -129,8 +92,7 @@ pub(super) fn csv(out: &mut dyn Write, view: &View, interval: u64) -> io::Result
         csv::row(out, head)?;
     }
     for row in &view.rows {
-        for (value, column) in row.cells.iter().zip(&view.columns) {
-            let shown = cell(value, column.source);
+        for (cell, column) in row.cells.iter().zip(&view.columns) {
             let id = match row.scope {
                 Scope::Machine => String::new(),
                 _ => row.id.to_string(),
@@ -142,10 +104,10 @@ pub(super) fn csv(out: &mut dyn Write, view: &View, interval: u64) -> io::Result
                     row.scope.name().to_owned(),
                     id,
                     column.name.clone(),
-                    shown.value.map(|v| v.to_string()).unwrap_or_default(),
+                    cell.value().map(|v| v.to_string()).unwrap_or_default(),
                     column.unit.clone(),
-                    shown.precision.map_or("", Precision::name).to_owned(),
-                    shown.reason.unwrap_or("").to_owned(),
+                    cell.precision_name().to_owned(),
+                    cell.cause().to_owned(),
                 ],
             )?;
         }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use truecount_model::Measured;
 use truecount_system::{Column, Row, Scope, Topology, View};
 
 /// The metric's name, its factor to the base unit, and help.
@@ -71,7 +72,7 @@ pub(super) fn text(view: &View, topology: &Topology) -> String {
     for (at, column) in view.columns.iter().enumerate() {
         let (name, factor) = metric(column);
         let mut samples = view.rows.iter().filter_map(|row| {
-            let value = *row.cells.get(at)?.value.as_ref().ok()?;
+            let value = row.cells.get(at)?.value()?;
             Some((labels(row), value * factor))
         });
         gauge(&name, &column.about, &mut samples);
@@ -79,9 +80,12 @@ pub(super) fn text(view: &View, topology: &Topology) -> String {
     let mut missing = Vec::new();
     for row in view.rows.iter().take(1) {
         for (cell, column) in row.cells.iter().zip(&view.columns) {
-            if let Err(reason) = &cell.value {
+            if let Measured::Missing(reason) = cell {
                 let (name, _) = metric(column);
-                let labels = format!("{{metric=\"{name}\",reason=\"{}\"}}", escaped(reason));
+                let labels = format!(
+                    "{{metric=\"{name}\",reason=\"{}\"}}",
+                    escaped(&reason.cause)
+                );
                 missing.push((labels, 1.0));
             }
         }

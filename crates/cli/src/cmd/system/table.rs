@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use truecount_system::{Cell, Row, Scope, Topology, View};
+use truecount_system::{Row, Scope, Topology, View};
 
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{self, Align, Table};
 use truecount_model::number::{grouped, time};
+use truecount_model::{Measured, Precision};
 
 /// Where tables go.
 pub(super) struct Screen {
@@ -66,8 +67,8 @@ fn name(row: &Row) -> String {
     }
 }
 
-fn value(cell: &Cell, unit: &str) -> table::Cell {
-    let Ok(value) = cell.value else {
+fn value(cell: &Measured<f64>, unit: &str) -> table::Cell {
+    let Some(value) = cell.value() else {
         return table::Cell::styled(DIM, "n/a");
     };
     let text = match unit {
@@ -76,7 +77,7 @@ fn value(cell: &Cell, unit: &str) -> table::Cell {
         "MiB/s" => format!("{value:.0}"),
         _ => format!("{value:.2}"),
     };
-    if cell.scaled {
+    if cell.precision() == Some(Precision::Scaled) {
         table::Cell::styled(WARN, format!("~{text}"))
     } else {
         text.into()
@@ -109,7 +110,7 @@ fn write(
     let shown: Vec<usize> = (0..view.columns.len())
         .filter(|&at| {
             let cells = view.rows.iter().filter_map(|row| row.cells.get(at));
-            cells.clone().any(|cell| cell.value.is_ok())
+            cells.clone().any(|cell| cell.value().is_some())
         })
         .collect();
     let mut columns = vec![(String::new(), Align::Left)];
@@ -142,17 +143,19 @@ fn reasons(out: &mut dyn Write, view: &View) -> io::Result<()> {
     let mut scaled = false;
     for row in &view.rows {
         for (at, (cell, column)) in row.cells.iter().zip(&view.columns).enumerate() {
-            scaled |= cell.scaled;
-            let Err(reason) = &cell.value else { continue };
+            scaled |= cell.precision() == Some(Precision::Scaled);
+            let Measured::Missing(reason) = cell else {
+                continue;
+            };
             // What even the machine has not needs no further reason.
             let whole = view.rows.first().and_then(|row| row.cells.get(at));
-            if row.scope != Scope::Machine && whole.is_some_and(|cell| cell.value.is_err()) {
+            if row.scope != Scope::Machine && whole.is_some_and(|cell| cell.value().is_none()) {
                 continue;
             }
-            match lines.iter_mut().find(|(known, _)| known == reason) {
+            match lines.iter_mut().find(|(known, _)| *known == reason.cause) {
                 Some((_, heads)) if heads.contains(&column.head.as_str()) => {}
                 Some((_, heads)) => heads.push(&column.head),
-                None => lines.push((reason.clone(), vec![&column.head])),
+                None => lines.push((reason.cause.clone(), vec![&column.head])),
             }
         }
     }

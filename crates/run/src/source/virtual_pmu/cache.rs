@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use truecount_engine::virt::{Cache, CacheError};
+
 use crate::error::{Error, ErrorKind};
 
 static OFF: OnceLock<bool> = OnceLock::new();
@@ -29,32 +31,23 @@ pub fn keep_translations(keep: bool) {
     let _ = OFF.set(!keep);
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod directory {
-    use super::{OFF, OnceLock};
-    use truecount_engine::virt::{Cache, CacheError};
-
+/// The user's directory, opened once; `None` with the flag.
+fn open() -> Option<&'static Result<Cache, CacheError>> {
     static DIRECTORY: OnceLock<Result<Cache, CacheError>> = OnceLock::new();
-
-    /// The user's directory, opened once; `None` with the flag.
-    pub(super) fn open() -> Option<&'static Result<Cache, CacheError>> {
-        match OFF.get() {
-            Some(false) => Some(DIRECTORY.get_or_init(Cache::user)),
-            _ => None,
-        }
+    match OFF.get() {
+        Some(false) => Some(DIRECTORY.get_or_init(Cache::user)),
+        _ => None,
     }
 }
 
 /// The directory to use, if any.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(super) fn directory() -> Option<truecount_engine::virt::Cache> {
-    directory::open()?.as_ref().ok().cloned()
+pub(super) fn directory() -> Option<Cache> {
+    open()?.as_ref().ok().cloned()
 }
 
 /// Why translations are not kept although nobody asked for that.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) fn problem() -> Option<String> {
-    let error = directory::open()?.as_ref().err()?;
+    let error = open()?.as_ref().err()?;
     Some(format!(
         "The virtual PMU's translations are not kept for later runs: {error}."
     ))
@@ -65,18 +58,12 @@ pub(super) fn problem() -> Option<String> {
 /// # Errors
 /// The directory cannot be used.
 pub fn clear() -> Result<(usize, PathBuf), Error> {
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    {
-        let unavailable = |cause: String| Error::new(ErrorKind::Unavailable, cause);
-        let cache = truecount_engine::virt::Cache::user()
-            .map_err(|error| unavailable(format!("no kept translations: {error}")))?;
-        let count = cache
-            .clear()
-            .map_err(|error| unavailable(format!("{}: {error}", cache.path().display())))?;
-        Ok((count, cache.path().to_owned()))
-    }
-    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-    {
-        Err(super::not_here())
-    }
+    super::available().map_err(Error::unavailable)?;
+    let unavailable = |cause: String| Error::new(ErrorKind::Unavailable, cause);
+    let cache =
+        Cache::user().map_err(|error| unavailable(format!("no kept translations: {error}")))?;
+    let count = cache
+        .clear()
+        .map_err(|error| unavailable(format!("{}: {error}", cache.path().display())))?;
+    Ok((count, cache.path().to_owned()))
 }

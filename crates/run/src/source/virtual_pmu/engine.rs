@@ -18,14 +18,9 @@ use crate::result::{Ended, Executed, RunResult, Thread};
 use crate::runner::wait::has_ended;
 use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
 use crate::source::command;
-use truecount_model::Reason;
 
 /// After a time limit: how long SIGTERM may take before SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
-
-pub(super) fn available() -> Result<(), Reason> {
-    virt::available().map_err(|error| Reason::new(error.to_string()))
-}
 
 pub(super) fn execute(
     signals: &Signals,
@@ -103,6 +98,7 @@ pub(super) fn execute(
         executed: Executed {
             uncounted: outcome.totals.uncounted,
             unseen_writes: outcome.totals.unseen_writes,
+            unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
             blocks: outcome.blocks,
             times: outcome.times,

@@ -1,37 +1,41 @@
 //! What follows from the table: a period for a budget, fixed period or frequency, batches, freezing.
 
+use crate::model::{Freezing, Handler, Inputs, Stack, freezing, period_for, simulate};
+use crate::sampling::{self, Cost, Event, Method, Outcome, Payload};
 use serde::Serialize;
-use truecount_lab::model::{Freezing, Handler, Inputs, Stack, freezing, period_for, simulate};
-use truecount_lab::sampling::{self, Cost, Event, Method, Outcome, Payload};
 use truecount_perf::Facts;
 use truecount_perf::probe::{self, Pmu, Root};
 
 /// The period for the budget, of one event and payload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Budgeted {
-    pub(super) event: Event,
-    pub(super) payload: Payload,
+pub struct Budgeted {
+    /// What is sampled.
+    pub event: Event,
+    /// What a sample carries.
+    pub payload: Payload,
     /// What one sample costs, ns, measured.
-    pub(super) cost_ns: f64,
+    pub cost_ns: f64,
     /// Events from one sample to the next.
-    pub(super) period: u64,
+    pub period: u64,
     /// Samples a second that this gives.
-    pub(super) rate: f64,
+    pub rate: f64,
 }
 
 /// All advice.
 #[derive(Serialize)]
-pub(super) struct Advice {
+pub struct Advice {
     /// Part of the time that sampling may take.
-    pub(super) budget: f64,
-    pub(super) budgeted: Vec<Budgeted>,
+    pub budget: f64,
+    /// Periods for it.
+    pub budgeted: Vec<Budgeted>,
     /// What a sample costs more by frequency than by fixed period, ns, event by event.
-    pub(super) frequency: Vec<String>,
+    pub frequency: Vec<String>,
     /// Whether the hardware reloads and batches here.
-    pub(super) batching: String,
-    pub(super) freezing: Freezing,
+    pub batching: String,
+    /// Whether counter freezing can be had.
+    pub freezing: Freezing,
     /// What freezing would save an interrupt, by the model.
-    pub(super) freezing_saves: Option<String>,
+    pub freezing_saves: Option<String>,
 }
 
 /// What a sample costs: the estimate over visits.
@@ -41,7 +45,8 @@ fn price(cost: &Cost) -> Option<f64> {
         .filter(|value| value.is_finite() && *value > 0.0)
 }
 
-pub(super) fn advise(outcome: &Outcome, budget_percent: f64, inputs: &Inputs) -> Advice {
+/// What follows from the table for a budget in percent of the time.
+pub fn advise(outcome: &Outcome, budget_percent: f64, inputs: &Inputs) -> Advice {
     let root = Root::system();
     let facts = Facts::gather(&root);
     let cpu = probe::cpu::describe(&root);

@@ -1,14 +1,35 @@
 //! What the gates say. The rule itself is `truecount_stats::Gate`.
 
+use serde::{Deserialize, Serialize};
 use truecount_stats::{Gate, GateExit, Outcome};
 
-use super::compare::Pair;
-use super::document::GateRow;
 use super::limit::Limit;
+use super::pairs::Pair;
 
-/// What the gates say: exit status and one row for each gate and comparison. `unmatched` are the commands that the
+/// What one gate says about one comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GateRow {
+    /// What the gate is about.
+    pub metric: String,
+    /// The largest change that passes, as a share.
+    pub limit: f64,
+    /// Name of the command compared with.
+    pub base: Option<String>,
+    /// Name of the command that is judged.
+    pub other: Option<String>,
+    /// `passed`, `regressed`, `undecided`, `incomparable`.
+    pub outcome: String,
+    /// Why, in full.
+    pub explanation: String,
+}
+
+/// What the gates say together, and one row for each gate and comparison. `unmatched` are the commands that the
 /// baseline does not have.
-pub(super) fn gate(limits: &[Limit], pairs: &[Pair], unmatched: &[String]) -> (u8, Vec<GateRow>) {
+pub(super) fn gate(
+    limits: &[Limit],
+    pairs: &[Pair],
+    unmatched: &[String],
+) -> (GateExit, Vec<GateRow>) {
     let mut outcomes = Vec::new();
     let mut rows = Vec::new();
     for limit in limits {
@@ -48,7 +69,7 @@ pub(super) fn gate(limits: &[Limit], pairs: &[Pair], unmatched: &[String]) -> (u
             outcomes.push(Outcome::Undecided);
         }
     }
-    (GateExit::of(&outcomes).code(), rows)
+    (GateExit::of(&outcomes), rows)
 }
 
 fn judge(limit: &Limit, pair: &Pair) -> Outcome {

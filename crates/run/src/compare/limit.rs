@@ -3,9 +3,8 @@
 use truecount_events::metrics::{Metrics, Worse as Row};
 use truecount_stats::{Floors, Worse};
 
-use super::document::{Map, Metric};
-use super::stop::percent;
-use crate::failure::Failure;
+use crate::error::{Error, ErrorKind};
+use crate::rounds::{Map, Metric, percent};
 
 /// A metric and a share.
 #[derive(Debug, Clone)]
@@ -16,9 +15,9 @@ pub(super) struct Limit {
 
 impl Limit {
     /// From `METRIC=PCT`.
-    pub(super) fn parse(option: &str, text: &str) -> Result<Self, Failure> {
+    pub(super) fn parse(option: &str, text: &str) -> Result<Self, Error> {
         let wrong = |why: &str| {
-            Failure::new(2, format!("{option} `{text}`: {why}"))
+            Error::new(ErrorKind::Usage, format!("{option} `{text}`: {why}"))
                 .hint("write it as instructions:u=0.5%")
         };
         let (metric, share) = text.split_once('=').ok_or_else(|| wrong("no `=`"))?;
@@ -29,7 +28,7 @@ impl Limit {
     }
 
     /// All of an option's.
-    pub(super) fn parse_all(option: &str, texts: &[String]) -> Result<Vec<Self>, Failure> {
+    pub(super) fn parse_all(option: &str, texts: &[String]) -> Result<Vec<Self>, Error> {
         let limits = texts.iter().map(|text| Self::parse(option, text));
         limits.collect()
     }
@@ -63,8 +62,8 @@ pub(super) fn worse(name: &str, metric: &Metric) -> Option<Worse> {
 /// Refuses gates on what is not measured, and on metrics without a worse direction.
 ///
 /// # Errors
-/// Status 2 with the names that can be gated.
-pub(super) fn check(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Failure> {
+/// The names that can be gated.
+pub(super) fn check(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Error> {
     for limit in limits {
         let mut covered = metrics
             .iter()
@@ -74,11 +73,11 @@ pub(super) fn check(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Failu
             let names: Vec<&str> = metrics.iter().map(|(name, _)| name).collect();
             let cause = format!("--fail-above {}: it is not measured", limit.metric);
             let hint = format!("measured are {}; -e and -M add others", names.join(", "));
-            return Err(Failure::new(2, cause).hint(hint));
+            return Err(Error::new(ErrorKind::Usage, cause).hint(hint));
         }
         if let Some((name, _)) = covered.find(|(name, metric)| worse(name, metric).is_none()) {
             let cause = format!("--fail-above {name}: nothing says which direction is worse");
-            return Err(Failure::new(2, cause).hint(
+            return Err(Error::new(ErrorKind::Usage, cause).hint(
                 "gate another metric, or say `worse = \"higher\"` in its row of --metrics-file",
             ));
         }

@@ -3,19 +3,18 @@
 //! Codes and unit masks may change from one call to the next (what was tried is not tried again); whatever else would
 //! make counts incomparable may not.
 
+use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use truecount_lab::discovery::{Plan, State};
-
-use super::Args;
-use crate::failure::Failure;
-use crate::output::cannot_write;
 use truecount_run::env_record::Environment;
 use truecount_run::runner::command_line;
 use truecount_run::state;
+use truecount_run::{Error, ErrorKind};
+
+use super::{Plan, State};
 
 const SCHEMA: &str = "truecount.discover-state/1";
 
@@ -36,13 +35,13 @@ struct Same {
 }
 
 impl Same {
-    fn of(args: &Args, plan: &Plan, environment: &Environment) -> Self {
+    fn of(command: &[OsString], plan: &Plan, environment: &Environment) -> Self {
         Self {
             machine: state::machine_key(environment),
             runs: plan.runs,
             filter: plan.filter.clone(),
             references: plan.references.iter().map(|r| r.name.clone()).collect(),
-            command: command_line(&args.command),
+            command: command_line(command),
         }
     }
 
@@ -80,7 +79,7 @@ struct Kept {
 }
 
 /// The state file of one scan.
-pub(super) struct Keeper {
+pub struct Keeper {
     path: PathBuf,
     same: Same,
     written: Option<Instant>,
@@ -88,17 +87,21 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Reads the file if it is there, and makes sure that it can be written.
-    pub(super) fn open(
+    /// Reads the file if it is there, and makes sure that it can be written. An empty `command` is the built-in
+    /// workload.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, or is of another scan.
+    pub fn open(
         path: &Path,
-        args: &Args,
+        command: &[OsString],
         plan: &Plan,
         environment: &Environment,
         state: &mut State,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let keeper = Self {
             path: path.to_owned(),
-            same: Same::of(args, plan, environment),
+            same: Same::of(command, plan, environment),
             written: None,
             trouble: None,
         };
@@ -106,24 +109,24 @@ impl Keeper {
             Ok(Some(text)) => *state = keeper.parse(&text)?,
             Ok(None) => {}
             Err(error) => {
-                return Err(Failure::new(
-                    1,
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
                     format!("cannot read {}: {error}", path.display()),
                 ));
             }
         }
         keeper
             .write(state)
-            .map_err(|error| cannot_write(path, &error))?;
+            .map_err(|error| Error::cannot_write(path, &error))?;
         Ok(keeper)
     }
 
-    fn parse(&self, text: &str) -> Result<State, Failure> {
+    fn parse(&self, text: &str) -> Result<State, Error> {
         let hint = "name another file with --resume, or remove it";
         let file = self.path.display();
         let kept: Kept = serde_json::from_str(text).map_err(|error| {
-            Failure::new(
-                2,
+            Error::new(
+                ErrorKind::Usage,
                 format!("{file} is not a state of truecount discover: {error}"),
             )
             .hint(hint)
@@ -133,12 +136,14 @@ impl Keeper {
                 "{file} is of another version of truecount ({})",
                 kept.schema
             );
-            return Err(Failure::new(2, failure).hint(hint));
+            return Err(Error::new(ErrorKind::Usage, failure).hint(hint));
         }
         match self.same.difference(&kept.same) {
-            Some(what) => {
-                Err(Failure::new(2, format!("{file} is of a scan with another {what}")).hint(hint))
-            }
+            Some(what) => Err(Error::new(
+                ErrorKind::Usage,
+                format!("{file} is of a scan with another {what}"),
+            )
+            .hint(hint)),
             None => Ok(kept.state),
         }
     }
@@ -154,7 +159,7 @@ impl Keeper {
     }
 
     /// Writes the file: not too often, but surely at the end.
-    pub(super) fn save(&mut self, state: &State, now: bool) {
+    pub fn save(&mut self, state: &State, now: bool) {
         if !now && self.written.is_some_and(|then| then.elapsed() < EVERY) {
             return;
         }
@@ -166,7 +171,7 @@ impl Keeper {
     }
 
     /// Why the file was not written the last time.
-    pub(super) fn trouble(self) -> Option<String> {
+    pub fn trouble(self) -> Option<String> {
         self.trouble
     }
 }
@@ -221,11 +226,14 @@ mod tests {
         let text = read(&path).unwrap().unwrap();
         assert_eq!(kept.parse(&text).unwrap(), state);
         let refused = keeper(&path, 6).parse(&text).unwrap_err();
-        assert_eq!(refused.code, 2);
+        assert_eq!(refused.kind, ErrorKind::Usage);
         assert!(refused.cause.contains("number of runs"), "{refused}");
         for bad in ["", "{}", "[1]", &text.replace("state/1", "state/9")] {
             let refused = kept.parse(bad).unwrap_err();
-            assert!(refused.code == 2 && refused.hint.is_some(), "{bad}");
+            assert!(
+                refused.kind == ErrorKind::Usage && refused.hint.is_some(),
+                "{bad}"
+            );
         }
         // A directory is not a file; a file that cannot be written is told at the end.
         assert!(read(directory.path()).is_err());

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use truecount_lab::sampling::{self, Cell, Cost, Method, Outcome, Plan, estimate, slowdown};
 use truecount_sample::abi::record as rt;
 use truecount_stats::Schedule;
 
-use crate::failure::Failure;
 use truecount_record::choose::ChosenEvent;
 use truecount_record::{Chosen, Opened, Scope};
 use truecount_run::request::Resource;
 use truecount_run::runner::wait::Ticker;
 use truecount_run::runner::{Hook, Launch, Launcher, Stop, resolve};
 use truecount_run::session::{dev_null, launch_failure};
+use truecount_run::{Error, ErrorKind};
+
+use super::{Cell, Cost, Method, Outcome, Plan, estimate, slowdown};
 
 /// How often the rings are emptied.
 const DRAIN: Duration = Duration::from_millis(5);
@@ -44,24 +45,25 @@ struct Runs {
 }
 
 /// A run that failed after others had been measured.
-pub(super) struct Trouble {
+pub struct Trouble {
     /// Which run, and why.
-    pub(super) note: String,
-    pub(super) failure: Failure,
+    pub note: String,
+    /// What failed.
+    pub failure: Error,
 }
 
 /// Runs the command again and again until the time is over, every cell at least once, or a run fails.
 ///
 /// # Errors
 /// The command cannot be run, and no cell was measured before.
-pub(super) fn measure(
+pub fn with_command(
     launcher: &mut Launcher,
     stop: &Stop<'_>,
     plan: &Plan,
     argv: &[OsString],
-) -> Result<(Outcome, Option<Trouble>), Failure> {
+) -> Result<(Outcome, Option<Trouble>), Error> {
     let begun = Instant::now();
-    let tried = sampling::try_cells(&plan.cells);
+    let tried = super::try_cells(&plan.cells);
     let mut outcome = Outcome {
         not_here: tried.not_here,
         cycles_per_second: tried.cycles_per_second,
@@ -152,7 +154,7 @@ fn cost(cell: Cell, base: &Runs, runs: &Runs, cycles_per_second: Option<f64>) ->
         })
         .collect();
     let slowdown = slowdown(&base.cpu, &runs.cpu);
-    let per_second = sampling::per_second(cell.event, cycles_per_second);
+    let per_second = super::per_second(cell.event, cycles_per_second);
     Cost {
         cell,
         period: (cell.method == Method::Period).then(|| cell.period(per_second)),
@@ -180,16 +182,16 @@ fn once(
     argv: &[OsString],
     cell: Option<Cell>,
     outcome: &Outcome,
-) -> Result<Sampled, Failure> {
+) -> Result<Sampled, Error> {
     let program = match argv.first() {
         Some(name) => resolve(name)?,
-        None => return Err(Failure::new(2, "no command")),
+        None => return Err(Error::new(ErrorKind::Usage, "no command")),
     };
     let opened: RefCell<Option<Opened>> = RefCell::new(None);
     let ran: RefCell<Sampled> = RefCell::new(Sampled::default());
-    let mut hook = |pid: i32| -> Result<(), truecount_run::Error> {
+    let mut hook = |pid: i32| -> Result<(), Error> {
         let Some(cell) = cell else { return Ok(()) };
-        let per_second = sampling::per_second(cell.event, outcome.cycles_per_second);
+        let per_second = super::per_second(cell.event, outcome.cycles_per_second);
         let attr = cell
             .attr(per_second, outcome.sees_kernel)
             .context_switch(false)
@@ -254,7 +256,7 @@ fn once(
     ran.seconds = begun.elapsed().as_secs_f64();
     let Some(cpu_ns) = Resource::CpuTime.of(&finished) else {
         let cause = "the kernel does not tell what CPU time the command used";
-        return Err(Failure::new(125, cause));
+        return Err(Error::new(ErrorKind::Setup, cause));
     };
     ran.cpu_ns = cpu_ns as f64;
     ran.interrupted = finished.interrupted;

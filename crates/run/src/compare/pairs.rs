@@ -8,31 +8,36 @@ use truecount_stats::{
     compare_paired, compare_unpaired, described, incomparable, verdicts,
 };
 
-use super::document::{Command, Compared, Document, Metric};
 use super::limit::{Limit, worse};
-use truecount_model::{Precision, SourceKind};
-use truecount_run::env_record::{Environment, VARIABLE, variables_differ};
+use crate::env_record::{Environment, VARIABLE, variables_differ};
+use crate::rounds::{Command, Metric};
+use truecount_model::split_filter;
 
 /// One metric of one command against another's.
-pub(super) struct Pair {
-    pub(super) base: String,
-    pub(super) other: String,
-    pub(super) metric: String,
+pub struct Pair {
+    /// Name of the command compared with, or `baseline: NAME`.
+    pub base: String,
+    /// Name of the command that is judged.
+    pub other: String,
+    /// The metric.
+    pub metric: String,
     /// Which direction is worse; `None` where neither is.
-    pub(super) worse: Option<Worse>,
-    wording: Wording,
+    pub worse: Option<Worse>,
+    /// The words for its changes.
+    pub wording: Wording,
     /// Gates are about this pair: with a baseline about it, not about the commands among themselves.
-    pub(super) gated: bool,
+    pub gated: bool,
     /// Why the two sides do not mean the same thing.
-    pub(super) reasons: Vec<Incomparable>,
-    comparison: Option<Comparison>,
+    pub reasons: Vec<Incomparable>,
+    /// The comparison, where the sides mean the same thing.
+    pub comparison: Option<Comparison>,
     /// Ratio of the medians.
-    median_ratio: Option<f64>,
+    pub median_ratio: Option<f64>,
     advice: Advice,
     /// The verdict, where there is a comparison.
-    pub(super) judged: Option<Judged>,
+    pub judged: Option<Judged>,
     /// The verdict in words.
-    pub(super) explanation: String,
+    pub explanation: String,
 }
 
 /// What gives more samples of a metric.
@@ -48,10 +53,9 @@ enum Advice {
 
 impl Advice {
     fn of(before: &Metric, after: &Metric, rounds: usize, saved: bool) -> Self {
-        let engine = matches!(after.source, Some(SourceKind::Virtual | SourceKind::Step));
         if saved && before.samples.len() < after.samples.len() {
             Self::Baseline(before.samples.len())
-        } else if engine {
+        } else if after.undisturbed() {
             Self::ExactRuns
         } else {
             let samples = after.samples.len().max(1);
@@ -71,31 +75,41 @@ impl Advice {
     }
 }
 
+/// A result of before.
+pub struct Saved {
+    /// What was measured.
+    pub commands: Vec<Command>,
+    /// Under which conditions.
+    pub environment: Environment,
+}
+
 /// What is compared with what.
 pub(super) struct Sides<'d> {
-    pub(super) commands: &'d [Command],
-    pub(super) environment: &'d Environment,
-    pub(super) baseline: Option<&'d Document>,
-    pub(super) accept: Accept,
+    pub commands: &'d [Command],
+    pub environment: &'d Environment,
+    pub baseline: Option<&'d Saved>,
+    pub accept: Accept,
     /// Measured rounds.
-    pub(super) rounds: usize,
+    pub rounds: usize,
     /// How often the rounds may have been looked at before they ended.
-    pub(super) looks: usize,
+    pub looks: usize,
 }
 
 /// Differences between the baseline and today that the user takes for harmless.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Accept {
-    pub(super) machine: bool,
-    pub(super) environment: bool,
+pub struct Accept {
+    /// CPU, kernel, governor.
+    pub machine: bool,
+    /// Variables, randomisation, CPUs.
+    pub environment: bool,
 }
 
 /// Which metrics are judged; the others are described.
 pub(super) struct Family<'l> {
     /// With gates, what they are about.
-    pub(super) gates: &'l [Limit],
+    pub gates: &'l [Limit],
     /// What the user asked for by name.
-    pub(super) asked: &'l [String],
+    pub asked: &'l [String],
 }
 
 impl Family<'_> {
@@ -149,11 +163,9 @@ fn provenance(
     Provenance {
         machine: only(&MACHINE, accept.machine),
         environment: only(&ENVIRONMENT, accept.environment),
-        filter: name
-            .split_once(':')
-            .map_or_else(String::new, |(_, filter)| filter.to_owned()),
-        source: metric.source.map_or("nobody", SourceKind::name).to_owned(),
-        scaled: metric.precision == Some(Precision::Scaled),
+        filter: split_filter(name).1.to_owned(),
+        source: metric.source,
+        precision: metric.precision,
         samples: metric.samples.len(),
     }
 }
@@ -161,8 +173,7 @@ fn provenance(
 fn compare_metric(base: &Metric, other: &Metric, paired: bool) -> Option<Comparison> {
     let options = Options::default();
     // Counts of the engine do not drift with the machine: a permutation of the runs says more than pairs.
-    let engine = matches!(other.source, Some(SourceKind::Virtual | SourceKind::Step));
-    if !paired || engine {
+    if !paired || other.undisturbed() {
         return compare_unpaired(&base.samples, &other.samples, &options).ok();
     }
     let theirs: BTreeMap<usize, u64> = other.by_round().collect();
@@ -210,8 +221,7 @@ fn pairs_of(
             );
             let mut comparison = compare_metric(before, after, paired);
             // Runs of the engine end by what one command shows, never by how two compare.
-            let native = !matches!(after.source, Some(SourceKind::Virtual | SourceKind::Step));
-            if let Some(comparison) = comparison.as_mut().filter(|_| native) {
+            if let Some(comparison) = comparison.as_mut().filter(|_| !after.undisturbed()) {
                 comparison.looks = sides.looks;
             }
             if comparison.is_none() && reasons.is_empty() {
@@ -241,7 +251,7 @@ fn pairs_of(
 /// The command of the baseline that this one is compared with: by name; a baseline of one command is meant for the one
 /// command of today.
 fn counterpart<'b>(
-    baseline: &'b Document,
+    baseline: &'b Saved,
     command: &Command,
     commands: &[Command],
 ) -> Option<&'b Command> {
@@ -342,39 +352,4 @@ fn refusal(reasons: &[Incomparable]) -> String {
         ));
     }
     format!("incomparable: {}", lines.join("; "))
-}
-
-impl From<&Pair> for Compared {
-    fn from(pair: &Pair) -> Self {
-        let finite = |value: f64| value.is_finite().then_some(value);
-        let comparison = pair.comparison;
-        let judged = pair.judged.as_ref();
-        let verdict = match judged {
-            Some(judged) if pair.reasons.is_empty() => judged.verdict.word(pair.wording),
-            _ => "incomparable",
-        };
-        Self {
-            base: pair.base.clone(),
-            other: pair.other.clone(),
-            metric: pair.metric.clone(),
-            ratio: comparison.and_then(|c| finite(c.ratio)),
-            median_ratio: comparison.and(pair.median_ratio),
-            interval: comparison
-                .and_then(|c| c.interval)
-                .map(|(low, high)| (finite(low), finite(high))),
-            confidence: comparison.map_or(0.95, |c| c.confidence),
-            p: comparison.and_then(|c| finite(c.p)),
-            p_adjusted: judged
-                .filter(|_| !matches!(verdict, "described" | "incomparable"))
-                .map(|judged| judged.p_adjusted),
-            verdict: verdict.to_owned(),
-            explanation: pair.explanation.clone(),
-            worse: pair.worse.map(|worse| match worse {
-                Worse::Higher => "higher".to_owned(),
-                Worse::Lower => "lower".to_owned(),
-            }),
-            floor: judged.map_or(0.0, |judged| judged.floor),
-            exact: judged.is_some_and(Judged::exact),
-        }
-    }
 }

@@ -1,34 +1,44 @@
-//! The model of the interrupt, with inputs from the measurement, from the command line, or stated.
+//! What follows from what sampling costs: the model of the interrupt, with inputs from the measurement, from the user,
+//! or stated; and advice.
+
+mod advice;
 
 use serde::Serialize;
-use truecount_lab::model::{
-    Fitted, Handler, Input, Inputs, Outcome as Simulated, Stack, fit, simulate,
-};
-use truecount_lab::sampling::{Cost, Event, Method, Outcome, Payload};
+use truecount_run::{Error, ErrorKind};
 
-use crate::failure::Failure;
+use crate::model::{Fitted, Handler, Input, Inputs, Outcome as Simulated, Stack, fit, simulate};
+use crate::sampling::{Cost, Event, Method, Outcome, Payload};
+pub use advice::{Advice, Budgeted, advise};
 
 /// Interrupts simulated: the stream is steady, so more would say the same.
 const INTERRUPTS: u64 = 1000;
 
 /// The model's part of the document.
 #[derive(Serialize)]
-pub(super) struct Model {
+pub struct Model {
     /// Says what these numbers are.
-    pub(super) label: &'static str,
-    pub(super) inputs: Inputs,
-    pub(super) fitted: Option<Fitted>,
-    pub(super) outcomes: Vec<Simulated>,
+    pub label: &'static str,
+    /// What it rests on.
+    pub inputs: Inputs,
+    /// What was fitted to the measurement, where that is possible.
+    pub fitted: Option<Fitted>,
+    /// Every handler with every branch stack.
+    pub outcomes: Vec<Simulated>,
 }
 
 /// The stated inputs, with those of the command line in their places.
 ///
 /// # Errors
-/// Status 2 for a name that is none, or a number that is none.
-pub(super) fn inputs(given: &[String]) -> Result<Inputs, Failure> {
+/// A name that is none, or a number that is none.
+pub fn inputs(given: &[String]) -> Result<Inputs, Error> {
     let mut inputs = Inputs::stated();
     for text in given {
-        let wrong = || Failure::new(2, format!("--input: `{text}` is not NAME=NUMBER"));
+        let wrong = || {
+            Error::new(
+                ErrorKind::Usage,
+                format!("--input: `{text}` is not NAME=NUMBER"),
+            )
+        };
         let (name, number) = text.split_once('=').ok_or_else(wrong)?;
         let value: f64 = number.trim().parse().map_err(|_| wrong())?;
         let slot = match name.trim() {
@@ -52,7 +62,7 @@ pub(super) fn inputs(given: &[String]) -> Result<Inputs, Failure> {
     }
     inputs
         .check()
-        .map_err(|reason| Failure::new(2, format!("--input: {reason}")))?;
+        .map_err(|reason| Error::new(ErrorKind::Usage, format!("--input: {reason}")))?;
     Ok(inputs)
 }
 
@@ -85,8 +95,8 @@ fn pair(outcome: &Outcome) -> Option<(&Cost, &Cost)> {
 /// Runs the model.
 ///
 /// # Errors
-/// Inputs that make no sense together, status 2.
-pub(super) fn run(base: &Inputs, outcome: &Outcome) -> Result<Model, Failure> {
+/// Inputs that make no sense together.
+pub fn run(base: &Inputs, outcome: &Outcome) -> Result<Model, Error> {
     let mut inputs = base.clone();
     if let Some(cycles) = outcome.cycles_per_second
         && inputs.events_per_us.origin == Inputs::stated().events_per_us.origin
@@ -118,8 +128,9 @@ pub(super) fn run(base: &Inputs, outcome: &Outcome) -> Result<Model, Failure> {
     for stack in [Stack::None, Stack::FromTo, Stack::Info] {
         for handler in [Handler::Classic, Handler::Freezing] {
             outcomes.push(
-                simulate(&inputs, handler, stack, INTERRUPTS)
-                    .map_err(|reason| Failure::new(2, format!("the model: {reason}")))?,
+                simulate(&inputs, handler, stack, INTERRUPTS).map_err(|reason| {
+                    Error::new(ErrorKind::Usage, format!("the model: {reason}"))
+                })?,
             );
         }
     }
@@ -150,7 +161,7 @@ mod tests {
             "=",
             "period=x",
         ] {
-            assert_eq!(given(bad).unwrap_err().code, 2, "{bad}");
+            assert_eq!(given(bad).unwrap_err().kind, ErrorKind::Usage, "{bad}");
         }
         let model = run(&inputs, &Outcome::default()).unwrap();
         assert_eq!(model.outcomes.len(), 6);

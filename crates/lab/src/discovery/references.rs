@@ -1,11 +1,12 @@
 //! `--reference`: what selectors are compared with.
 
 use truecount_events::{Cpus, Event, Kind, Machine, Special, generic, irq, resolve};
-use truecount_lab::discovery::{By, Reference, open};
-use truecount_lab::machine::interrupts_of;
+use truecount_model::SourceKind;
 use truecount_perf::{EventAttr, SharedKernel};
+use truecount_run::{Error, ErrorKind};
 
-use crate::failure::Failure;
+use super::{By, Reference, open};
+use crate::machine::interrupts_of;
 
 /// Tried where nothing is named. They take none of the PMU's counters.
 const DEFAULT: [&str; 3] = ["page-faults:u", "interrupts", "context-switches"];
@@ -17,7 +18,7 @@ pub(super) fn all(
     kernel: &SharedKernel,
     cpu: usize,
     notes: &mut Vec<String>,
-) -> Result<Vec<Reference>, Failure> {
+) -> Result<Vec<Reference>, Error> {
     let mut references: Vec<Reference> = Vec::new();
     let mut add = |reference: Reference| {
         if references.iter().all(|other| other.name != reference.name) {
@@ -43,21 +44,22 @@ fn one(
     machine: &Machine,
     kernel: &SharedKernel,
     cpu: usize,
-) -> Result<Reference, Failure> {
+) -> Result<Reference, Error> {
     if matches!(text, "interrupts" | "irqs") {
         if interrupts_of(cpu).is_none() {
-            return Err(Failure::new(
-                1,
+            return Err(Error::new(
+                ErrorKind::Unavailable,
                 format!("--reference {text}: /proc/interrupts does not tell of CPU {cpu}"),
             ));
         }
         return Ok(Reference {
             name: "interrupts".to_owned(),
-            source: "software",
+            source: SourceKind::Software,
             by: By::Interrupts,
         });
     }
-    let wrong = |reason: String| Failure::new(2, format!("--reference {text}: {reason}"));
+    let wrong =
+        |reason: String| Error::new(ErrorKind::Usage, format!("--reference {text}: {reason}"));
     let resolved = resolve(text, machine).map_err(|error| wrong(error.to_string()))?;
     let events: Vec<&Event> = resolved.events().filter(|event| here(event, cpu)).collect();
     let event = match events.as_slice() {
@@ -83,16 +85,28 @@ fn one(
                 .precise_ip(0)
                 .pinned(false)
                 .exclusive(false);
-            (attr, None, if software { "software" } else { "hardware" })
+            (
+                attr,
+                None,
+                if software {
+                    SourceKind::Software
+                } else {
+                    SourceKind::Hardware
+                },
+            )
         }
         Kind::Special(special) => {
             let (plus, minus) = difference(*special, machine).map_err(wrong)?;
-            (plus, Some(minus), "hardware")
+            (plus, Some(minus), SourceKind::Hardware)
         }
     };
     for attr in std::iter::once(&plus).chain(&minus) {
         open::alone(kernel, attr).map_err(|why| {
-            Failure::new(1, format!("--reference {text}: {}", why.reason)).hint(why.hint)
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("--reference {text}: {}", why.reason),
+            )
+            .hint(why.hint)
         })?;
     }
     Ok(Reference {
@@ -140,24 +154,27 @@ mod tests {
         let kernel = FakeKernel::new().shared();
         let machine = Machine::unknown();
         let like = |text: &str| one(text, &machine, &kernel, 0);
-        assert_eq!(like("page-faults:u").unwrap().source, "software");
+        assert_eq!(like("page-faults:u").unwrap().source, SourceKind::Software);
         let raw = like("r01cb:u").unwrap();
-        assert_eq!((raw.name.as_str(), raw.source), ("r01cb:u", "hardware"));
+        assert_eq!(
+            (raw.name.as_str(), raw.source),
+            ("r01cb:u", SourceKind::Hardware)
+        );
         let By::Events { plus, .. } = raw.by else {
             panic!("an event");
         };
         assert!(plus.get_exclude_kernel() && plus.get_config() == 0x01cb);
-        for (bad, code) in [
-            ("instrutions", 2),
-            ("wall-time", 2),
-            ("instructions,cycles", 2),
+        for bad in [
+            "instrutions",
+            "wall-time",
+            "instructions,cycles",
             // It is not known which event counts interrupts on an unknown CPU.
-            ("instructions-minus-irqs:u", 2),
+            "instructions-minus-irqs:u",
         ] {
-            assert_eq!(like(bad).unwrap_err().code, code, "{bad}");
+            assert_eq!(like(bad).unwrap_err().kind, ErrorKind::Usage, "{bad}");
         }
         let bare = FakeKernel::without_pmu().shared();
         let failure = one("instructions:u", &machine, &bare, 0).unwrap_err();
-        assert!(failure.code == 1 && failure.hint.is_some());
+        assert!(failure.kind == ErrorKind::Unavailable && failure.hint.is_some());
     }
 }

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use truecount_events::metrics::Worse;
+use truecount_model::{Measured, Reading, Reason};
 
-use super::collect::Collected;
-use truecount_model::{Precision, Reading};
-use truecount_run::metrics::{Asked, MetricRow};
-use truecount_run::request::RequestGroup;
+use super::result::{Map, Metric};
+use crate::metrics::{Asked, MetricRow};
+use crate::request::RequestGroup;
 
 /// A sample is the value times this.
 const PARTS: f64 = 1e6;
@@ -17,29 +17,18 @@ const PARTS: f64 = 1e6;
 /// The metrics that were asked for, and what cannot be counted of them.
 #[derive(Default)]
 pub(super) struct Metrics {
-    asked: Asked,
+    pub(super) asked: Asked,
     /// Readings of groups that the source refuses: all missing, with the reason.
-    refused: BTreeMap<usize, Vec<Reading>>,
+    pub(super) refused: BTreeMap<usize, Vec<Reading>>,
 }
 
 impl Metrics {
-    pub(super) fn new(asked: Asked) -> Self {
-        Self {
-            asked,
-            refused: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn groups(&self) -> Vec<RequestGroup> {
-        self.asked.groups()
-    }
-
     pub(super) fn refuse(&mut self, number: usize, readings: Vec<Reading>) {
         self.refused.insert(number, readings);
     }
 
     /// Makes room for every metric; those whose groups are never counted in one run say so.
-    pub(super) fn announce(&self, collected: &mut Collected, runs: &[&[RequestGroup]]) {
+    pub(super) fn announce(&self, collected: &mut Map<Metric>, runs: &[&[RequestGroup]]) {
         for (name, metric, groups) in self.asked.metrics() {
             let unit = metric.map_or("", |metric| metric.unit.as_str());
             // Without a word in its row a direction would be a guess.
@@ -54,10 +43,9 @@ impl Metrics {
                 })
             };
             if !runs.iter().any(|run| has(run)) {
-                let mut missing =
-                    Reading::missing(&name, unit, "its events do not fit the counters of one run");
-                missing.hint = Some("add --multiplex, which scales them".to_owned());
-                collected.add(0, &[missing]);
+                let reason = Reason::new("its events do not fit the counters of one run")
+                    .hint("add --multiplex, which scales them");
+                collected.add(0, &[reason.missing(&name, unit)]);
             }
         }
     }
@@ -81,7 +69,7 @@ impl Metrics {
         }
         own.extend(left);
         let wall = own.iter().find(|reading| reading.event == "wall-time");
-        let wall_ns = wall.and_then(|reading| reading.value).unwrap_or(0);
+        let wall_ns = wall.and_then(Reading::value).unwrap_or(0);
         let readings = |number: usize| behind.get(&number).map(Vec::as_slice);
         let values = self.asked.values(&readings, wall_ns);
         own.extend(values.metrics.iter().map(sample));
@@ -90,21 +78,29 @@ impl Metrics {
 }
 
 fn sample(row: &MetricRow) -> Reading {
-    let missing = |reason: &str| Reading::missing(&row.metric, &row.unit, reason);
-    match row.value {
+    let missing = |reason: String| Measured::Missing(reason.into());
+    let result = match &row.result {
+        Measured::Missing(reason) => Measured::Missing(reason.clone()),
         // A part of a sum may come out a little below nothing; a sample cannot.
-        Some(value) if value < 0.0 => missing(&format!("below 0 in a run: {value}")),
-        Some(value) if value * PARTS >= 1.8e19 => missing("too large for a sample"),
-        Some(value) => Reading {
-            scale: 1.0 / PARTS,
-            source: row.source,
-            precision: row.precision.or(Some(Precision::Counted)),
+        Measured::Value { value, .. } if *value < 0.0 => {
+            missing(format!("below 0 in a run: {value}"))
+        }
+        Measured::Value { value, .. } if value * PARTS >= 1.8e19 => {
+            missing("too large for a sample".to_owned())
+        }
+        &Measured::Value {
+            value,
+            source,
+            precision,
+        } => Measured::Value {
             // Not negative and below 2^64, as the arms above see to.
-            ..Reading::software(&row.metric, &row.unit, (value * PARTS).round() as u64)
+            value: (value * PARTS).round() as u64,
+            source,
+            precision,
         },
-        None => Reading {
-            hint: row.hint.clone(),
-            ..missing(row.reason.as_deref().unwrap_or("no value"))
-        },
+    };
+    Reading {
+        scale: 1.0 / PARTS,
+        ..Reading::new(&row.metric, &row.unit, result)
     }
 }

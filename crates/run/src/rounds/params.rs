@@ -3,7 +3,7 @@
 //! Steps are computed in whole units of the smallest decimal place written, so `0.1..0.5:0.1`
 //! gives `0.1 0.2 0.3 0.4 0.5` and no rounding errors.
 
-use crate::failure::Failure;
+use crate::error::{Error, ErrorKind};
 
 /// More combinations than this are a mistake.
 const MAX_COMBINATIONS: usize = 10_000;
@@ -15,8 +15,8 @@ pub(super) struct Parameter {
     pub(super) values: Vec<String>,
 }
 
-fn wrong(text: &str, why: &str) -> Failure {
-    Failure::new(2, format!("parameter range `{text}`: {why}"))
+fn wrong(text: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Usage, format!("parameter range `{text}`: {why}"))
         .hint("write it as 1..8, 1..8:2 or 0.1..0.5:0.1")
 }
 
@@ -51,7 +51,7 @@ fn show(value: i64, places: u32) -> String {
 }
 
 /// The values of `A..B` or `A..B:STEP`, both ends included.
-pub(super) fn range(text: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn range(text: &str) -> Result<Vec<String>, Error> {
     let (first, rest) = text
         .split_once("..")
         .ok_or_else(|| wrong(text, "no `..` between the ends"))?;
@@ -81,12 +81,12 @@ pub(super) fn range(text: &str) -> Result<Vec<String>, Failure> {
 }
 
 /// Reads the pairs that clap collected.
-pub(super) fn parse(ranges: &[String], lists: &[String]) -> Result<Vec<Parameter>, Failure> {
+pub(super) fn parse(ranges: &[String], lists: &[String]) -> Result<Vec<Parameter>, Error> {
     let mut parameters: Vec<Parameter> = Vec::new();
-    let mut add = |name: &str, values: Vec<String>| -> Result<(), Failure> {
+    let mut add = |name: &str, values: Vec<String>| -> Result<(), Error> {
         if parameters.iter().any(|parameter| parameter.name == name) {
-            return Err(Failure::new(
-                2,
+            return Err(Error::new(
+                ErrorKind::Usage,
                 format!("parameter `{name}` is given twice"),
             ));
         }
@@ -110,14 +110,12 @@ pub(super) fn parse(ranges: &[String], lists: &[String]) -> Result<Vec<Parameter
 }
 
 /// Every combination, the last parameter changing fastest; one empty combination without any.
-pub(super) fn combinations(
-    parameters: &[Parameter],
-) -> Result<Vec<Vec<(String, String)>>, Failure> {
+pub(super) fn combinations(parameters: &[Parameter]) -> Result<Vec<Vec<(String, String)>>, Error> {
     let mut all: Vec<Vec<(String, String)>> = vec![Vec::new()];
     for parameter in parameters {
         if all.len().saturating_mul(parameter.values.len()) > MAX_COMBINATIONS {
-            return Err(Failure::new(
-                2,
+            return Err(Error::new(
+                ErrorKind::Usage,
                 format!("the parameters make more than {MAX_COMBINATIONS} combinations"),
             ));
         }
@@ -147,12 +145,13 @@ pub(super) fn substitute(text: &str, values: &[(String, String)]) -> String {
 pub(super) fn check_use(
     parameters: &[Parameter],
     commands: &[std::borrow::Cow<'_, str>],
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     for parameter in parameters {
         let place = format!("{{{}}}", parameter.name);
         if !commands.iter().any(|command| command.contains(&place)) {
             let cause = format!("no command uses the parameter {}", parameter.name);
-            return Err(Failure::new(2, cause).hint(format!("write {place} where its value goes")));
+            return Err(Error::new(ErrorKind::Usage, cause)
+                .hint(format!("write {place} where its value goes")));
         }
     }
     if parameters.is_empty() {
@@ -167,7 +166,8 @@ pub(super) fn check_use(
             if word && !parameters.iter().any(|parameter| parameter.name == name) {
                 let cause = format!("`{command}`: no parameter is called {name}");
                 let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
-                return Err(Failure::new(2, cause).hint(format!("there is {}", names.join(", "))));
+                return Err(Error::new(ErrorKind::Usage, cause)
+                    .hint(format!("there is {}", names.join(", "))));
             }
         }
     }
@@ -196,7 +196,7 @@ mod tests {
             "1..2:x",
             "1e3..2",
         ] {
-            assert_eq!(range(bad).unwrap_err().code, 2, "{bad}");
+            assert_eq!(range(bad).unwrap_err().kind, ErrorKind::Usage, "{bad}");
         }
         assert!(range("-9223372036854775807..9223372036854775807").is_err());
     }

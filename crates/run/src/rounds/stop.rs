@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use truecount_stats::{Design, Looks, SIGNIFICANCE, smallest_n, walsh_interval};
 
-use super::collect::Collected;
-use crate::failure::Failure;
+use super::result::Command;
+use crate::error::{Error, ErrorKind};
 
 /// Rounds that a bench makes at least when nobody says how many: fewer cannot decide much.
 const MIN_ROUNDS: usize = 10;
@@ -20,7 +20,7 @@ const UNDECIDED_SHARE: Duration = Duration::from_secs(60);
 const UNDECIDED_ROUNDS: usize = 1_000;
 
 /// The rule that ends a bench.
-pub(super) enum Rule {
+pub enum Rule {
     /// This many rounds.
     Rounds(usize),
     /// Rounds until the time is over.
@@ -34,27 +34,32 @@ pub(super) enum Rule {
 }
 
 /// Whether what was collected in so many rounds decides the comparisons.
-pub(super) type Decided<'a> = dyn Fn(&[Collected], usize) -> bool + 'a;
+pub type Decided<'a> = dyn Fn(&[Command], usize) -> bool + 'a;
 
 /// What the user says about the number of rounds.
-pub(super) struct Wish<'a> {
-    pub(super) rounds: Option<usize>,
-    pub(super) budget: Option<Duration>,
-    pub(super) until: &'a [String],
-    pub(super) min: Option<usize>,
-    pub(super) max: Option<usize>,
+pub struct Wish<'a> {
+    /// So many.
+    pub rounds: Option<usize>,
+    /// As many as this time allows.
+    pub budget: Option<Duration>,
+    /// `decided`, or precisions to reach.
+    pub until: &'a [String],
+    /// So many at least.
+    pub min: Option<usize>,
+    /// So many at most.
+    pub max: Option<usize>,
 }
 
 /// A metric and the half width of its interval, relative to its centre.
-pub(super) struct Precision {
-    pub(super) metric: String,
-    pub(super) share: f64,
+pub struct Precision {
+    metric: String,
+    share: f64,
 }
 
 impl Rule {
     /// From the options, of which clap allows what goes together. `tests` comparisons are judged together, and events
     /// come in so many `batches`, each counted in every so-manieth round only.
-    pub(super) fn new(wish: &Wish<'_>, tests: usize, batches: usize) -> Result<Self, Failure> {
+    pub fn new(wish: &Wish<'_>, tests: usize, batches: usize) -> Result<Self, Error> {
         if let Some(rounds) = wish.rounds {
             return Ok(Self::Rounds(rounds));
         }
@@ -67,7 +72,7 @@ impl Rule {
         };
         if wish.until.iter().any(|text| text == "decided") {
             if wish.until.len() > 1 {
-                return Err(Failure::new(2, "--until decided stands alone")
+                return Err(Error::new(ErrorKind::Usage, "--until decided stands alone")
                     .hint("give either decided or precisions"));
             }
             let least = wish.min.unwrap_or_else(|| needed(1));
@@ -78,8 +83,8 @@ impl Rule {
             let least = wish.min.unwrap_or_else(|| needed(tests));
             let most = wish.max.unwrap_or(MAX_ROUNDS);
             return if wish.min.is_some() && least > most {
-                Err(Failure::new(
-                    2,
+                Err(Error::new(
+                    ErrorKind::Usage,
                     format!("--min-runs {least} is more than --max-runs {most}"),
                 )
                 .hint("turn them round"))
@@ -95,14 +100,15 @@ impl Rule {
             };
             all.push(Precision {
                 metric: metric.to_owned(),
-                share: percent(share).map_err(|why| Failure::new(2, format!("--until: {why}")))?,
+                share: percent(share)
+                    .map_err(|why| Error::new(ErrorKind::Usage, format!("--until: {why}")))?,
             });
         }
         Ok(Self::Until(all))
     }
 
     /// How often the comparisons may be looked at before it ends.
-    pub(super) fn looks(&self) -> usize {
+    pub fn looks(&self) -> usize {
         match self {
             Self::Decided(looks) => looks.count(),
             _ => 1,
@@ -142,7 +148,7 @@ impl Rule {
         &self,
         rounds: usize,
         start: Instant,
-        all: &[Collected],
+        all: &[Command],
         decided: &Decided<'_>,
     ) -> bool {
         let elapsed = start.elapsed();
@@ -173,8 +179,8 @@ impl Rule {
 }
 
 /// Whether the 95 % interval of the centre is as narrow as asked.
-fn narrow(collected: &Collected, precision: &Precision) -> bool {
-    let Some(samples) = collected.samples(&precision.metric) else {
+fn narrow(command: &Command, precision: &Precision) -> bool {
+    let Some(samples) = command.samples(&precision.metric) else {
         // Nothing to wait for: the metric is not counted here.
         return true;
     };
@@ -187,7 +193,7 @@ fn narrow(collected: &Collected, precision: &Precision) -> bool {
 }
 
 /// `1%` or `0.5` (percent) as a share.
-pub(super) fn percent(text: &str) -> Result<f64, String> {
+pub fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim();
     match number.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value / 100.0),
@@ -222,7 +228,7 @@ mod tests {
     fn a_number_of_rounds_is_kept() {
         let rounds = Some(3);
         let rule = Rule::new(&Wish { rounds, ..wish() }, 2, 1).unwrap();
-        let (start, never) = (Instant::now(), |_: &[Collected], _| false);
+        let (start, never) = (Instant::now(), |_: &[Command], _| false);
         assert!(!rule.done(2, start, &[], &never));
         assert!(rule.done(3, start, &[], &never));
     }
@@ -252,7 +258,7 @@ mod tests {
             1,
         )
         .unwrap();
-        let (start, one) = (Instant::now(), [Collected::default()]);
+        let (start, one) = (Instant::now(), [Command::default()]);
         let done = |rounds, decided: bool| rule.done(rounds, start, &one, &move |_, _| decided);
         assert!(done(10, true) && done(16, true) && !done(17, true));
         assert!(!done(10, false) && done(UNDECIDED_ROUNDS, false));

@@ -6,16 +6,17 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use truecount_lab::discovery::{Counts, Phase, Problem, Workload, open};
-use truecount_lab::machine::interrupts_of;
-use truecount_perf::{Error, Event, EventAttr, SharedKernel};
-
-use crate::failure::Failure;
-use truecount_run::ErrorKind;
+use truecount_perf::{Event, EventAttr, SharedKernel};
 use truecount_run::runner::{Hook, Launch, LaunchError, Launcher, Stop, resolve};
 use truecount_run::session::{dev_null, launch_failure};
+use truecount_run::{Error, ErrorKind};
 
-pub(super) struct Command<'a> {
+use super::open;
+use super::workload::{Counts, Phase, Problem, Workload};
+use crate::machine::interrupts_of;
+
+/// A command, started by the launcher on one CPU.
+pub struct Command<'a> {
     launcher: &'a mut Launcher,
     stop: &'a Stop<'a>,
     argv: &'a [OsString],
@@ -30,16 +31,20 @@ pub(super) struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    pub(super) fn new(
+    /// Finds the program.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn new(
         launcher: &'a mut Launcher,
         stop: &'a Stop<'a>,
         argv: &'a [OsString],
         cpu: usize,
         kernel: &'a SharedKernel,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let program = match argv.first() {
             Some(name) => resolve(name)?,
-            None => return Err(Failure::new(2, "no command")),
+            None => return Err(Error::new(ErrorKind::Usage, "no command")),
         };
         Ok(Self {
             launcher,
@@ -58,9 +63,15 @@ impl<'a> Command<'a> {
             aslr_refused: false,
         })
     }
+}
+
+impl Workload for Command<'_> {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
 
     /// What is odd about its runs.
-    pub(super) fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self
             .exits
             .iter()
@@ -75,29 +86,16 @@ impl<'a> Command<'a> {
         }
         notes
     }
-}
 
-impl Workload for Command<'_> {
-    type Broken = Failure;
-
-    fn phases(&self) -> &[Phase] {
-        &self.phases
-    }
-
-    fn run(
-        &mut self,
-        events: &[EventAttr],
-        interrupts: bool,
-    ) -> Result<Vec<Counts>, Problem<Failure>> {
-        let opened: RefCell<Result<Vec<Event>, Option<Error>>> = RefCell::new(Err(None));
+    fn run(&mut self, events: &[EventAttr], interrupts: bool) -> Result<Vec<Counts>, Problem> {
+        let opened: RefCell<Result<Vec<Event>, Option<truecount_perf::Error>>> =
+            RefCell::new(Err(None));
         let kernel = self.kernel;
-        let mut hook = |pid: i32| -> Result<(), truecount_run::Error> {
+        let mut hook = |pid: i32| -> Result<(), Error> {
             let result = open::on_exec(kernel, events, pid);
             let failed = result.as_ref().err().map(ToString::to_string);
             *opened.borrow_mut() = result.map_err(Some);
-            failed.map_or(Ok(()), |text| {
-                Err(truecount_run::Error::new(ErrorKind::Unavailable, text))
-            })
+            failed.map_or(Ok(()), |text| Err(Error::new(ErrorKind::Unavailable, text)))
         };
         let hook: Hook<'_> = &mut hook;
         let cpus = [self.cpu];
@@ -121,12 +119,14 @@ impl Workload for Command<'_> {
             (Ok(finished), Ok(events)) => (finished, events),
             (Err(LaunchError::Hook(_)), Err(Some(error))) => return Err(Problem::Counters(error)),
             (Err(error), _) => {
-                return Err(Problem::Broken(
-                    launch_failure(error, &self.program, self.argv).into(),
-                ));
+                return Err(Problem::Broken(launch_failure(
+                    error,
+                    &self.program,
+                    self.argv,
+                )));
             }
             (Ok(_), Err(_)) => {
-                let failure = Failure::new(125, "the command ran without its counters");
+                let failure = Error::new(ErrorKind::Setup, "the command ran without its counters");
                 return Err(Problem::Broken(failure));
             }
         };

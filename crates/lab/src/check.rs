@@ -1,4 +1,4 @@
-//! What is looked at, and what it means. Everything that can be tried is tried.
+//! What works on this machine, and what it means. Everything that can be tried is tried.
 
 use serde::Serialize;
 use truecount_events::{Machine, irq};
@@ -6,9 +6,9 @@ use truecount_perf::probe::{self, BranchTrial, Root};
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{Event, EventAttr, Facts, OpenOptions, Target, linux};
 
-use truecount_lab::exact::Status as LockStatus;
+use crate::exact::Status as LockStatus;
 
-use truecount_lab::exact::profile::Profile;
+use crate::exact::profile::Profile;
 use truecount_model::{Reason, SourceKind};
 use truecount_run::env_record::{Environment, aslr_is_on};
 use truecount_run::exactness::Verdicts;
@@ -17,7 +17,7 @@ use truecount_run::source::{hardware_available, step_available, virtual_availabl
 /// How it stands with one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
+pub enum Status {
     /// It works.
     Ok,
     /// It works in part.
@@ -30,12 +30,16 @@ pub(super) enum Status {
 
 /// One finding.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Finding {
-    pub(super) name: &'static str,
-    pub(super) status: Status,
-    pub(super) detail: String,
+pub struct Finding {
+    /// Its name, as `--require` takes it.
+    pub name: &'static str,
+    /// How it stands.
+    pub status: Status,
+    /// In words.
+    pub detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) hint: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
 }
 
 impl Finding {
@@ -66,7 +70,7 @@ impl Finding {
     }
 
     /// Whether `--require` takes it: what works or does not, no plain fact.
-    pub(super) fn requirable(&self) -> bool {
+    pub fn requirable(&self) -> bool {
         matches!(
             self.name,
             "hardware"
@@ -83,7 +87,8 @@ impl Finding {
 }
 
 /// Everything, in the order shown.
-pub(super) fn all() -> Vec<Finding> {
+#[must_use]
+pub fn all() -> Vec<Finding> {
     let root = Root::system();
     let facts = Facts::gather(&root);
     let cpu = probe::cpu::describe(&root);
@@ -436,7 +441,8 @@ fn software() -> Finding {
 }
 
 /// What `truecount exactness` found on this machine, where it was run.
-pub(super) fn exactness() -> Finding {
+#[must_use]
+pub fn exactness() -> Finding {
     let environment = Environment::gather(aslr_is_on(), &[]);
     let Some(profile) = Profile::load(&environment) else {
         return Finding::new(

@@ -4,47 +4,77 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::params::{Parameter, combinations, substitute};
-use crate::failure::Failure;
-use truecount_run::runner::command_line;
-use truecount_run::runner::{resolve, split};
+use super::params::{self, Parameter, combinations, substitute};
+use super::result::{Command, Map, Metric};
+use crate::error::{Error, ErrorKind};
+use crate::runner::command_line;
+use crate::runner::{resolve, split};
 
 /// One command.
-pub(super) struct Job {
+pub struct Job {
     /// How it is called in tables.
-    pub(super) name: String,
+    pub name: String,
     /// What is executed.
-    pub(super) argv: Vec<OsString>,
+    pub argv: Vec<OsString>,
     /// The file that is executed.
-    pub(super) program: PathBuf,
+    pub program: PathBuf,
     /// Parameters with their values.
-    pub(super) values: Vec<(String, String)>,
+    pub values: Vec<(String, String)>,
     /// Position of the command as the user wrote it, before parameters multiplied it.
     pub(super) written: usize,
 }
 
+/// The commands as the user wrote them.
+#[derive(Default)]
+pub struct Written<'a> {
+    /// Each one string, to be split or given to a shell.
+    pub lines: &'a [String],
+    /// One more, its words untouched.
+    pub words: &'a [OsString],
+    /// How they are called in tables: one for each, or none.
+    pub names: &'a [String],
+    /// The shell that gets the strings.
+    pub shell: Option<&'a str>,
+    /// Names and ranges of numbers, by turns.
+    pub ranges: &'a [String],
+    /// Names and lists of words, by turns.
+    pub lists: &'a [String],
+}
+
 /// A command as written.
-enum Written<'a> {
-    /// One string, to be split or given to a shell.
+enum Form<'a> {
     Line(&'a str),
-    /// Words, untouched.
     Words(&'a [OsString]),
 }
 
-/// Makes the jobs.
-pub(super) fn make(
-    lines: &[String],
-    words: &[OsString],
-    names: &[String],
-    shell: Option<&str>,
-    parameters: &[Parameter],
-) -> Result<Vec<Job>, Failure> {
-    let mut written: Vec<Written<'_>> = lines.iter().map(|line| Written::Line(line)).collect();
+impl Written<'_> {
+    /// Makes the jobs: each command once for each combination of parameters.
+    ///
+    /// # Errors
+    /// A command that is not there or cannot be split, or a parameter that cannot be read or is not used.
+    pub fn jobs(&self) -> Result<Vec<Job>, Error> {
+        let parameters = params::parse(self.ranges, self.lists)?;
+        let words = self.words.iter().map(|word| word.to_string_lossy());
+        let commands: Vec<_> = self.lines.iter().map(Into::into).chain(words).collect();
+        params::check_use(&parameters, &commands)?;
+        make(self, &parameters)
+    }
+}
+
+fn make(written: &Written<'_>, parameters: &[Parameter]) -> Result<Vec<Job>, Error> {
+    let Written {
+        lines,
+        words,
+        names,
+        shell,
+        ..
+    } = *written;
+    let mut written: Vec<Form<'_>> = lines.iter().map(|line| Form::Line(line)).collect();
     if !words.is_empty() {
-        written.push(Written::Words(words));
+        written.push(Form::Words(words));
     }
     if written.is_empty() {
-        return Err(Failure::new(2, "no command to run").hint(
+        return Err(Error::new(ErrorKind::Usage, "no command to run").hint(
             "write commands in quotes, or one after --, as in: truecount bench -- gzip -9 -k file",
         ));
     }
@@ -53,7 +83,7 @@ pub(super) fn make(
     for (index, command) in written.iter().enumerate() {
         for values in &combinations {
             let (argv, shown) = match command {
-                Written::Line(line) => {
+                Form::Line(line) => {
                     let line = substitute(line, values);
                     let argv = match shell {
                         Some(shell) => {
@@ -66,7 +96,7 @@ pub(super) fn make(
                     };
                     (argv.into_iter().map(OsString::from).collect(), line)
                 }
-                Written::Words(words) => {
+                Form::Words(words) => {
                     let argv: Vec<OsString> = words
                         .iter()
                         .map(|word| match word.to_str() {
@@ -80,7 +110,7 @@ pub(super) fn make(
             };
             let program = match argv.first() {
                 Some(program) => resolve(program)?,
-                None => return Err(Failure::new(2, "the command is empty")),
+                None => return Err(Error::new(ErrorKind::Usage, "the command is empty")),
             };
             jobs.push(Job {
                 name: shown,
@@ -92,8 +122,8 @@ pub(super) fn make(
         }
     }
     if !names.is_empty() && names.len() != jobs.len() && names.len() != written.len() {
-        return Err(Failure::new(
-            2,
+        return Err(Error::new(
+            ErrorKind::Usage,
             format!("{} names for {} commands", names.len(), jobs.len()),
         )
         .hint("give --name once for each command"));
@@ -109,6 +139,20 @@ pub(super) fn make(
     }
     distinguish(&mut jobs);
     Ok(jobs)
+}
+
+impl Job {
+    /// Room for what is measured of it.
+    pub(super) fn command(&self, metrics: Map<Metric>) -> Command {
+        let words = self.argv.iter().map(|word| word.to_string_lossy());
+        Command {
+            command: words.map(Into::into).collect(),
+            name: self.name.clone(),
+            parameters: Map(self.values.clone()),
+            metrics,
+            ..Command::default()
+        }
+    }
 }
 
 /// Two commands may be written the same; their names may not be.
@@ -138,35 +182,47 @@ mod tests {
     #[test]
     fn words_after_the_dashes_are_untouched() {
         let words: Vec<OsString> = ["/bin/echo", "ONE  TWO", "{x}"].map(Into::into).to_vec();
-        let jobs = make(&[], &words, &[], None, &[]).unwrap();
+        let jobs = Written {
+            words: &words,
+            ..Written::default()
+        }
+        .jobs()
+        .unwrap();
         assert_eq!(jobs[0].argv, words);
     }
 
     #[test]
     fn equal_commands_get_different_names() {
-        let jobs = make(&strings(&["true", "true", "true"]), &[], &[], None, &[]).unwrap();
+        let jobs = Written {
+            lines: &strings(&["true", "true", "true"]),
+            ..Written::default()
+        }
+        .jobs()
+        .unwrap();
         let names: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
         assert_eq!(names, ["true", "true (2)", "true (3)"]);
     }
 
     #[test]
     fn parameters_multiply_and_a_shell_gets_the_line() {
-        let parameters = [Parameter {
-            name: "n".into(),
-            values: strings(&["1", "2"]),
-        }];
-        let jobs = make(
-            &strings(&["echo {n} | cat"]),
-            &[],
-            &[],
-            Some("sh"),
-            &parameters,
-        )
-        .unwrap();
+        let ranges = strings(&["n", "1..2"]);
+        let lines = strings(&["echo {n} | cat"]);
+        let written = |shell| Written {
+            lines: &lines,
+            shell,
+            ranges: &ranges,
+            ..Written::default()
+        };
+        let jobs = written(Some("sh")).jobs().unwrap();
         assert_eq!(jobs.len(), 2);
         assert_eq!(jobs[1].argv, ["sh", "-c", "echo 2 | cat"]);
-        assert!(make(&strings(&["echo {n} | cat"]), &[], &[], None, &parameters).is_err());
-        assert!(make(&[], &[], &[], None, &[]).is_err());
-        assert!(make(&strings(&["true"]), &[], &strings(&["a", "b"]), None, &[]).is_err());
+        assert!(written(None).jobs().is_err());
+        assert!(Written::default().jobs().is_err());
+        let names = Written {
+            lines: &strings(&["true"]),
+            names: &strings(&["a", "b"]),
+            ..Written::default()
+        };
+        assert!(names.jobs().is_err());
     }
 }

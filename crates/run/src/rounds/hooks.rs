@@ -7,9 +7,36 @@ use std::path::Path;
 use super::capture::Capture;
 use super::jobs::Job;
 use super::params::substitute;
-use crate::failure::Failure;
-use truecount_run::runner::{Launch, resolve};
-use truecount_run::session::{Session, dev_null, launch_failure};
+use crate::error::{Error, ErrorKind};
+use crate::runner::{Launch, resolve};
+use crate::session::{Session, dev_null, launch_failure};
+
+/// The commands around the measured ones, each a line for all jobs or one for each command as written.
+pub struct Hooks {
+    pub(super) setup: Hook,
+    pub(super) prepare: Hook,
+    pub(super) conclude: Hook,
+    pub(super) cleanup: Hook,
+}
+
+impl Hooks {
+    /// From the lines of `--setup`, `--prepare`, `--conclude` and `--cleanup`.
+    ///
+    /// # Errors
+    /// There are neither none, nor one, nor as many as commands.
+    pub fn new(
+        jobs: &[Job],
+        [setup, prepare, conclude, cleanup]: [&[String]; 4],
+    ) -> Result<Self, Error> {
+        let commands = jobs.iter().map(|job| job.written + 1).max().unwrap_or(0);
+        Ok(Self {
+            setup: Hook::new("--setup", setup, commands)?,
+            prepare: Hook::new("--prepare", prepare, commands)?,
+            conclude: Hook::new("--conclude", conclude, commands)?,
+            cleanup: Hook::new("--cleanup", cleanup, commands)?,
+        })
+    }
+}
 
 /// Hooks of one kind: none, one for all commands, or one for each command as written.
 pub(super) struct Hook {
@@ -19,14 +46,10 @@ pub(super) struct Hook {
 
 impl Hook {
     /// Checks that there are none, one, or as many as commands.
-    pub(super) fn new(
-        option: &'static str,
-        lines: &[String],
-        commands: usize,
-    ) -> Result<Self, Failure> {
+    fn new(option: &'static str, lines: &[String], commands: usize) -> Result<Self, Error> {
         if lines.len() > 1 && lines.len() != commands {
-            return Err(Failure::new(
-                2,
+            return Err(Error::new(
+                ErrorKind::Usage,
                 format!("{} {option} for {commands} commands", lines.len()),
             )
             .hint("give one for all, or one for each command in their order"));
@@ -38,7 +61,7 @@ impl Hook {
     }
 
     /// Runs the hook of this job, if there is one.
-    pub(super) fn run(&self, session: &mut Session, job: &Job) -> Result<(), Failure> {
+    pub(super) fn run(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
         let line = match self.lines.as_slice() {
             [] => return Ok(()),
             [line] => line,
@@ -65,34 +88,23 @@ impl Hook {
             .launcher
             .run(&session.signals, &launch, &program, None, None)
             .map_err(|error| launch_failure(error, &program, &argv))?;
-        if finished.interrupted.is_some() {
-            return Err(Failure::new(
-                130,
+        if let Some(signal) = finished.interrupted {
+            return Err(Error::new(
+                ErrorKind::Interrupted(signal),
                 format!("interrupted during {}", self.option),
             ));
         }
         if !finished.exit().success() {
-            let output = capture.text();
-            return Err(Failure::new(
-                125,
+            return Err(Error::new(
+                ErrorKind::Setup,
                 format!(
                     "{} `{line}` ended with {}{}",
                     self.option,
                     finished.exit(),
-                    shown(&output)
+                    capture.shown()
                 ),
             ));
         }
         Ok(())
-    }
-}
-
-/// Output of a failed command, to stand after its failure.
-pub(super) fn shown(output: &str) -> String {
-    let output = output.trim_end();
-    if output.is_empty() {
-        ", printing nothing".to_owned()
-    } else {
-        format!("; it printed:\n{output}\n")
     }
 }

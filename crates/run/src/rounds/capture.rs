@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use crate::failure::Failure;
+use crate::error::{Error, ErrorKind};
 
 /// No more of the end than this is shown.
 const SHOWN: u64 = 16 * 1024;
@@ -18,13 +18,16 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Error> {
         // SAFETY: a NUL-terminated name; the descriptor is new and ours.
         let file = unsafe {
             let fd = libc::memfd_create(c"truecount-output".as_ptr(), libc::MFD_CLOEXEC);
             if fd < 0 {
                 let error = std::io::Error::last_os_error();
-                return Err(Failure::new(125, format!("cannot keep output: {error}")));
+                return Err(Error::new(
+                    ErrorKind::Setup,
+                    format!("cannot keep output: {error}"),
+                ));
             }
             libc::fcntl(fd, libc::F_SETFL, libc::O_APPEND);
             OwnedFd::from_raw_fd(fd)
@@ -38,7 +41,7 @@ impl Capture {
     }
 
     /// Forgets what was printed.
-    pub(super) fn clear(&self) {
+    fn clear(&self) {
         // SAFETY: our descriptor.
         unsafe { libc::ftruncate(self.file.as_raw_fd(), 0) };
     }
@@ -59,8 +62,17 @@ impl Capture {
         }
     }
 
+    /// What was printed, to stand after a failure.
+    pub(super) fn shown(&self) -> String {
+        let output = self.text();
+        match output.trim_end() {
+            "" => ", printing nothing".to_owned(),
+            output => format!("; it printed:\n{output}\n"),
+        }
+    }
+
     /// The end of what was printed.
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         let mut bytes = Vec::new();
         let read = || -> std::io::Result<(u64, Vec<u8>)> {
             let mut file = File::from(self.file.try_clone()?);

@@ -8,31 +8,34 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use truecount_lab::exact::{
-    BARS, Missing, OnCounter, Outcome, Plan, Quantity, Sample, Tally, of_counter, on_loop,
-};
-use truecount_lab::loops::{self, Arena, Loop, Needs};
-
-use truecount_engine::xlate::facts::Event as StaticEvent;
-
-use crate::CmdResult;
-use crate::failure::{Failure, Outcome as Ended};
+use truecount_model::{Reason, SourceKind};
+use truecount_run::result::RunResult;
 use truecount_run::runner::{Launch, Stop};
 use truecount_run::session::dev_null;
-use truecount_run::source::virtual_pmu;
+use truecount_run::source::{virtual_available, virtual_pmu};
+use truecount_run::{Error, ErrorKind};
+
+use super::{
+    BARS, Missing, OnCounter, Outcome, Plan, Quantity, Sample, Tally, Target, of_counter, on_loop,
+    run,
+};
+use crate::loops::{self, Arena, Loop, Needs};
 
 /// Pages of the loop of page faults.
 const PAGES: usize = 128;
 
-fn set_up(error: &std::io::Error) -> Failure {
-    Failure::new(125, format!("cannot start the measuring child: {error}"))
+fn set_up(error: &std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Setup,
+        format!("cannot start the measuring child: {error}"),
+    )
 }
 
 /// A file in memory for the child's standard output.
-fn memory_file() -> Result<File, Failure> {
+fn memory_file() -> Result<File, Error> {
     // SAFETY: a literal name; the descriptor is new and ours.
     let fd = unsafe { libc::memfd_create(c"truecount".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
@@ -42,14 +45,28 @@ fn memory_file() -> Result<File, Failure> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Runs truecount itself under the virtual PMU; gives its standard output and what the engine counted.
-fn child(
-    program: &Path,
-    arguments: Vec<OsString>,
-    stop: &Stop<'_>,
-) -> Result<(String, truecount_run::result::RunResult), Failure> {
-    let mut argv = vec![OsString::from("truecount"), OsString::from("exactness")];
-    argv.extend(arguments);
+/// A child that is measured.
+#[derive(Debug, Clone, Copy)]
+pub enum Child<'a> {
+    /// Measures the plan from within, and prints its [`Outcome`] as JSON.
+    Plan(&'a Plan),
+    /// Runs what [`one_loop`] takes.
+    Loop(&'a str),
+}
+
+/// How children are started: the words of the command line, of which the first is a name only.
+pub type Words<'a> = dyn Fn(Child<'_>) -> Vec<OsString> + 'a;
+
+/// Truecount under the virtual PMU.
+struct Inside<'a> {
+    program: PathBuf,
+    words: &'a Words<'a>,
+    stop: &'a Stop<'a>,
+}
+
+/// Runs truecount itself; gives its standard output and what the engine counted.
+fn child(inside: &Inside<'_>, child: Child<'_>) -> Result<(String, RunResult), Error> {
+    let argv = (inside.words)(child);
     let null = dev_null()?;
     let mut file = memory_file()?;
     let out = OwnedFd::from(file.try_clone().map_err(|error| set_up(&error))?);
@@ -62,8 +79,8 @@ fn child(
         timeout: None,
         fixed: None,
     };
-    let ran = virtual_pmu::execute(stop.signals, program, &launch, false)?;
-    stop.told(ran.interrupted);
+    let ran = virtual_pmu::execute(inside.stop.signals, &inside.program, &launch, false)?;
+    inside.stop.told(ran.interrupted);
     let mut text = String::new();
     file.rewind()
         .and_then(|()| file.read_to_string(&mut text))
@@ -71,38 +88,74 @@ fn child(
     Ok((text, ran))
 }
 
-/// Measures the plan under the virtual PMU.
+/// Measures the plan where there is no PMU: the kernel's events natively, the CPU's under the virtual PMU.
 ///
 /// # Errors
-/// 125 and the engine's own (123, 126).
-pub(super) fn measure(
+/// A child cannot be started, or the engine's own.
+pub fn without_hardware(
     plan: &Plan,
+    reason: &Reason,
+    words: &Words<'_>,
     stop: &Stop<'_>,
     notes: &mut Vec<String>,
-) -> Result<Outcome, Failure> {
-    let program = std::env::current_exe().map_err(|error| set_up(&error))?;
-    let mut arguments: Vec<OsString> = ["--inside", "--seed"].map(OsString::from).into();
-    arguments.push(plan.seed.to_string().into());
-    arguments.push("--seconds".into());
-    arguments.push(format!("{}", plan.time.as_secs_f64()).into());
-    if plan.stress {
-        arguments.push("--stress".into());
+) -> Result<Outcome, Error> {
+    let software = |target: &Target| target.truth == Quantity::PageFaults;
+    let part = |take_software: bool, share: u32| Plan {
+        targets: plan
+            .targets
+            .iter()
+            .filter(|target| software(target) == take_software)
+            .cloned()
+            .collect(),
+        time: plan.time / 5 * share,
+        ..plan.clone()
+    };
+    let (kernel, cpu) = (part(true, 1), part(false, 4));
+    let mut outcome = run(&kernel, &mut || stop.requested())?;
+    if cpu.targets.is_empty() {
+        return Ok(outcome);
     }
-    if let Some(cpu) = plan.cpu {
-        arguments.extend(["--cpu".into(), cpu.to_string().into()]);
+    if let Err(why) = virtual_available() {
+        let missing = cpu.targets.iter().map(|target| Missing {
+            name: target.event.clone(),
+            reason: format!("{}; {}", reason.cause, why.cause),
+            hint: reason.hint.clone(),
+        });
+        outcome.unavailable.extend(missing);
+        return Ok(outcome);
     }
-    for target in &plan.targets {
-        arguments.push("--event".into());
-        arguments.push(format!("{}={}", target.event, target.truth.name()).into());
+    notes.push(format!(
+        "no hardware counters: {reason}. Measured was the virtual PMU, which no interrupt reaches."
+    ));
+    let inside = Inside {
+        program: std::env::current_exe().map_err(|error| set_up(&error))?,
+        words,
+        stop,
+    };
+    let counted = measure(&cpu, &inside, notes)?;
+    outcome.partial |= counted.partial;
+    outcome.seconds += counted.seconds;
+    outcome.rounds = counted.rounds;
+    outcome.counters.splice(0..0, counted.counters);
+    outcome.unavailable.extend(counted.unavailable);
+    for missing in counted.missing_loops {
+        if !outcome.missing_loops.contains(&missing) {
+            outcome.missing_loops.push(missing);
+        }
     }
-    let (text, _) = child(&program, arguments, stop)?;
+    Ok(outcome)
+}
+
+/// Measures the plan under the virtual PMU.
+fn measure(plan: &Plan, inside: &Inside<'_>, notes: &mut Vec<String>) -> Result<Outcome, Error> {
+    let (text, _) = child(inside, Child::Plan(plan))?;
     // A program that does not end by itself or prints nothing has no counters in it.
-    let inside: Option<Outcome> = serde_json::from_str(&text).ok();
-    if let Some(outcome) = inside
+    let found: Option<Outcome> = serde_json::from_str(&text).ok();
+    if let Some(outcome) = found
         && outcome
             .counters
             .iter()
-            .any(|counter| counter.source == "virtual")
+            .any(|counter| counter.source == SourceKind::Virtual)
     {
         return Ok(outcome);
     }
@@ -111,7 +164,7 @@ pub(super) fn measure(
          no counters inside it."
             .to_owned(),
     );
-    whole_runs(plan, &program, stop)
+    whole_runs(plan, inside)
 }
 
 /// Whether whole runs can stand for this event.
@@ -119,7 +172,7 @@ fn counted_whole(event: &str) -> bool {
     event == "instructions:u"
 }
 
-fn whole_runs(plan: &Plan, program: &Path, stop: &Stop<'_>) -> Result<Outcome, Failure> {
+fn whole_runs(plan: &Plan, inside: &Inside<'_>) -> Result<Outcome, Error> {
     let begun = Instant::now();
     let mut outcome = Outcome::default();
     let (mut counted, mut events) = (Vec::new(), Vec::new());
@@ -153,7 +206,7 @@ fn whole_runs(plan: &Plan, program: &Path, stop: &Stop<'_>) -> Result<Outcome, F
     }
     'rounds: loop {
         for (index, each, tally) in &mut counted {
-            if stop.requested() {
+            if inside.stop.requested() {
                 outcome.partial = outcome.rounds == 0;
                 break 'rounds;
             }
@@ -161,8 +214,8 @@ fn whole_runs(plan: &Plan, program: &Path, stop: &Stop<'_>) -> Result<Outcome, F
                 break 'rounds;
             }
             let start = Instant::now();
-            let real = one_run(program, *index, each, true, stop)?;
-            let empty = one_run(program, *index, each, false, stop)?;
+            let real = one_run(inside, *index, each, true)?;
+            let empty = one_run(inside, *index, each, false)?;
             let (Some(real), Some(empty)) = (real, empty) else {
                 // Interrupted: the next question says so.
                 continue;
@@ -192,7 +245,7 @@ fn whole_runs(plan: &Plan, program: &Path, stop: &Stop<'_>) -> Result<Outcome, F
         outcome.counters.push(OnCounter {
             event,
             truth: Quantity::Instructions,
-            source: "virtual".to_owned(),
+            source: SourceKind::Virtual,
             method: "whole runs".to_owned(),
             verdict: of_counter(&loops, None),
             loops: loops.clone(),
@@ -213,30 +266,32 @@ fn deviation(real: u64, empty: u64, each: &Loop) -> i64 {
 
 /// Instructions of a run; `None` where the user stopped it.
 fn one_run(
-    program: &Path,
+    inside: &Inside<'_>,
     index: usize,
     each: &Loop,
     real: bool,
-    stop: &Stop<'_>,
-) -> Result<Option<u64>, Failure> {
+) -> Result<Option<u64>, Error> {
     // Always as many digits: the same instructions read them.
     let spec = format!("{index:03},{:09},{}", each.times, u8::from(real));
-    let (_, ran) = child(program, vec!["--one-loop".into(), spec.into()], stop)?;
+    let (_, ran) = child(inside, Child::Loop(&spec))?;
     if ran.interrupted.is_some() {
         return Ok(None);
     }
     if !ran.exit().success() {
-        return Err(Failure::new(
-            125,
+        return Err(Error::new(
+            ErrorKind::Setup,
             format!("the measured child ended with {}", ran.exit()),
         ));
     }
-    Ok(ran.event(StaticEvent::Instructions))
+    Ok(Some(ran.instructions()))
 }
 
 /// The child of a whole run: everything the same whether the loop is real or one of nothing.
-pub(super) fn one_loop(spec: &str) -> CmdResult {
-    let wrong = || Failure::new(2, "--one-loop takes INDEX,TIMES,REAL");
+///
+/// # Errors
+/// It is not the position of a loop that can run here, its turns, and 1 or 0.
+pub fn one_loop(spec: &str) -> Result<(), Error> {
+    let wrong = || Error::new(ErrorKind::Usage, "--one-loop takes INDEX,TIMES,REAL");
     let mut words = spec.split(',').map(str::parse::<u64>);
     let (Some(Ok(index)), Some(Ok(times)), Some(Ok(real)), None) =
         (words.next(), words.next(), words.next(), words.next())
@@ -250,7 +305,8 @@ pub(super) fn one_loop(spec: &str) -> CmdResult {
     if (each.unavailable)().is_some() || !fits || times == 0 || each.needs == Needs::Contender {
         return Err(wrong());
     }
-    let memory = |error: std::io::Error| Failure::new(125, format!("no memory: {error}"));
+    let memory =
+        |error: std::io::Error| Error::new(ErrorKind::Setup, format!("no memory: {error}"));
     let mut arena = Arena::new(PAGES).map_err(memory)?;
     arena.prepare(each).map_err(memory)?;
     let bodies = [empty.body, each.body];
@@ -259,7 +315,7 @@ pub(super) fn one_loop(spec: &str) -> CmdResult {
     };
     // SAFETY: the arena was prepared for this loop, and has a page for each turn that takes one.
     unsafe { std::hint::black_box(*body)(times, arena.memory(), arena.stride()) };
-    Ok(Ended::OK)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -284,7 +340,7 @@ mod tests {
         for bad in [
             "", "1", "0,1", "999,1,1", "0,0,1", "0,1,1,1", "x,1,1", "-1,1,1",
         ] {
-            assert_eq!(one_loop(bad).unwrap_err().code, 2, "{bad}");
+            assert_eq!(one_loop(bad).unwrap_err().kind, ErrorKind::Usage, "{bad}");
         }
     }
 }

@@ -1,0 +1,183 @@
+//! Compares what was measured, among itself and with a saved result, and says what the gates say. The same for what was
+//! just measured and for a saved result. What may be compared, the verdicts and the gates are rules of `truecount-stats`.
+
+mod gate;
+mod limit;
+mod pairs;
+
+use truecount_stats::{Floors, GateExit, Verdict};
+
+use crate::env_record::Environment;
+use crate::error::{Error, ErrorKind};
+use crate::rounds::{Command, Map, Metric};
+pub use gate::GateRow;
+use limit::Limit;
+pub use pairs::{Accept, Pair, Saved};
+use pairs::{Family, Sides};
+
+/// What is asked of a result.
+#[derive(Default)]
+pub struct Asked<'a> {
+    /// `METRIC=PCT`: what may not get worse by more.
+    pub gates: &'a [String],
+    /// `METRIC=PCT`: the smallest changes that matter.
+    pub floors: &'a [String],
+    /// Lists of metrics that the user names: judged where there is no gate.
+    pub named: Vec<&'a str>,
+    /// What it is compared with.
+    pub baseline: Option<Saved>,
+    /// Which differences to the baseline are harmless.
+    pub accept: Accept,
+}
+
+/// Everything that a result is judged by.
+pub struct Judge {
+    gates: Vec<Limit>,
+    floors: Floors,
+    named: Vec<String>,
+    baseline: Option<Saved>,
+    accept: Accept,
+    /// How often the rounds may have been looked at before they ended.
+    pub looks: usize,
+}
+
+/// What was found.
+pub struct Judgement {
+    /// Every metric of every command against another's.
+    pub pairs: Vec<Pair>,
+    /// What each gate says about each comparison.
+    pub gates: Vec<GateRow>,
+    /// What they say together.
+    pub exit: GateExit,
+    /// What differs between the conditions of the baseline and those of today.
+    pub note: Option<String>,
+}
+
+impl Judge {
+    /// From what is asked.
+    ///
+    /// # Errors
+    /// A limit that cannot be read.
+    pub fn new(asked: Asked<'_>) -> Result<Self, Error> {
+        let gates = Limit::parse_all("--fail-above", asked.gates)?;
+        let set = Limit::parse_all("--floor", asked.floors)?;
+        let names = asked.named.iter().flat_map(|list| list.split(','));
+        Ok(Self {
+            floors: limit::floors(&set, &gates),
+            gates,
+            named: names
+                .map(|name| name.trim_matches(['{', '}', ' ']).to_owned())
+                .collect(),
+            baseline: asked.baseline,
+            accept: asked.accept,
+            looks: 1,
+        })
+    }
+
+    /// Refuses gates that could never decide, before anything is measured.
+    ///
+    /// # Errors
+    /// Nothing to compare with, a metric that is not measured, or one without a worse direction.
+    pub fn check(&self, commands: usize, metrics: &Map<Metric>) -> Result<(), Error> {
+        if !self.gates.is_empty() && self.baseline.is_none() && commands < 2 {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                "--fail-above needs something to compare with",
+            )
+            .hint("give --baseline FILE or a second command"));
+        }
+        limit::check(&self.gates, metrics)
+    }
+
+    /// What it is compared with.
+    pub fn baseline(&self) -> Option<&Saved> {
+        self.baseline.as_ref()
+    }
+
+    fn family(&self) -> Family<'_> {
+        Family {
+            gates: &self.gates,
+            asked: &self.named,
+        }
+    }
+
+    /// How many comparisons will be judged together.
+    pub fn tests(&self, commands: usize, metrics: &Map<Metric>) -> usize {
+        let judged = metrics.iter().filter(|(name, metric)| {
+            // What nobody can count has its reason already.
+            self.family().has(name) && metric.reason.is_none()
+        });
+        let saved = self.baseline.as_ref().map_or(0, |_| commands);
+        let together = if self.gates.is_empty() || self.baseline.is_none() {
+            commands.saturating_sub(1)
+        } else {
+            0
+        };
+        judged.count().saturating_mul(saved + together).max(1)
+    }
+
+    /// Whether everything that is judged of these commands is decided.
+    pub fn decided(&self, commands: &[Command], environment: &Environment, rounds: usize) -> bool {
+        let (pairs, _) = self.compare(commands, environment, rounds);
+        let (_, rows) = gate::gate(&self.gates, &pairs, &[]);
+        let open = |pair: &Pair| {
+            let verdict = pair.judged.as_ref().map(|judged| judged.verdict);
+            matches!(
+                verdict,
+                Some(Verdict::Undecided { .. } | Verdict::TooSmall { .. })
+            )
+        };
+        if self.gates.is_empty() {
+            !pairs.iter().any(open)
+        } else {
+            // A gate may have decided where the verdict has not: what it is about is counted, and not undecided.
+            let counted = |row: &GateRow| row.base.is_some();
+            rows.iter()
+                .filter(|row| counted(row))
+                .all(|row| row.outcome != "undecided")
+        }
+    }
+
+    fn compare(
+        &self,
+        commands: &[Command],
+        environment: &Environment,
+        rounds: usize,
+    ) -> (Vec<Pair>, Vec<String>) {
+        let sides = Sides {
+            commands,
+            environment,
+            baseline: self.baseline.as_ref(),
+            accept: self.accept,
+            rounds,
+            looks: self.looks,
+        };
+        pairs::all(&sides, &self.family(), &self.floors)
+    }
+
+    /// Compares everything and asks the gates.
+    pub fn judge(
+        &self,
+        commands: &[Command],
+        environment: &Environment,
+        rounds: usize,
+    ) -> Judgement {
+        let (pairs, unmatched) = self.compare(commands, environment, rounds);
+        let (exit, gates) = gate::gate(&self.gates, &pairs, &unmatched);
+        let differences = self.baseline.as_ref().map_or_else(Vec::new, |baseline| {
+            environment.differences(&baseline.environment)
+        });
+        let note = (!differences.is_empty()).then(|| {
+            format!(
+                "The baseline was measured under other conditions: {}.",
+                differences.join("; ")
+            )
+        });
+        Judgement {
+            pairs,
+            gates,
+            exit,
+            note,
+        }
+    }
+}

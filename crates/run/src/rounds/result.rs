@@ -1,0 +1,301 @@
+//! What the rounds gave: every command with its metrics, and each metric with its samples and their order statistics.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use truecount_events::metrics::Worse;
+use truecount_model::{Measured, Precision, Reading, SourceKind};
+use truecount_stats::{Differ, Number, Summary};
+
+use crate::request::EventRequest;
+
+/// One command and its metrics.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Command {
+    /// The words that were executed.
+    pub command: Vec<String>,
+    /// How it is called in tables.
+    pub name: String,
+    /// Parameters and their values, in the order given.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub parameters: Map<String>,
+    /// Measured runs.
+    pub runs: usize,
+    /// Runs that ended with a failure that was to be ignored.
+    #[serde(default)]
+    pub failures: usize,
+    /// What was measured, in the order in which it is shown.
+    pub metrics: Map<Metric>,
+}
+
+/// One metric of one command.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Metric {
+    /// What `sample * scale` is in.
+    pub unit: String,
+    /// Factor from a sample to the unit.
+    #[serde(default = "one", skip_serializing_if = "truecount_model::is_one")]
+    pub scale: f64,
+    /// Who counted; null when nobody did.
+    pub source: Option<SourceKind>,
+    /// The least sure of the samples.
+    #[serde(default)]
+    pub precision: Option<Precision>,
+    /// In the order measured.
+    pub samples: Vec<u64>,
+    /// The round of each sample; left out when every round gave one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<usize>,
+    /// The smallest sample.
+    pub min: Option<u64>,
+    /// The median of the samples.
+    pub median: Option<serde_json::Number>,
+    /// The largest sample.
+    pub max: Option<u64>,
+    /// 1.4826 · median absolute deviation.
+    pub mad: Option<f64>,
+    /// How many different samples there are.
+    pub distinct: usize,
+    /// All samples are equal (and there are at least five).
+    pub exact: bool,
+    /// Why there are no samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What to do to get some, where something can be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Of a computed metric: which direction is worse.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worse: Option<Worse>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Metric {
+    /// The order statistics of the samples; `None` without any.
+    pub fn summary(&self) -> Option<Summary> {
+        Summary::of(&self.samples).ok()
+    }
+
+    /// Whether its counts come from the virtual PMU or from single steps, which nothing from outside changes.
+    pub fn undisturbed(&self) -> bool {
+        matches!(self.source, Some(SourceKind::Virtual | SourceKind::Step))
+    }
+
+    /// Takes a reading; one without value is not a sample.
+    fn add(&mut self, round: usize, reading: &Reading) {
+        match &reading.result {
+            Measured::Value {
+                value,
+                source,
+                precision,
+            } => {
+                self.samples.push(*value);
+                self.rounds.push(round);
+                self.source = Some(*source);
+                self.precision = self.precision.max(Some(*precision));
+            }
+            Measured::Missing(reason) if self.reason.is_none() => {
+                self.reason = Some(reason.cause.clone());
+                self.hint.clone_from(&reason.hint);
+            }
+            Measured::Missing(_) => {}
+        }
+    }
+
+    /// Fills the statistics; `rounds` were measured.
+    fn finish(&mut self, rounds: usize) {
+        if self.rounds.iter().copied().eq(0..rounds) {
+            self.rounds.clear();
+        }
+        let Some(summary) = self.summary() else {
+            return;
+        };
+        (self.reason, self.hint) = (None, None);
+        self.min = self.samples.iter().min().copied();
+        self.max = self.samples.iter().max().copied();
+        self.median = match summary.median {
+            Number::Count(count) => Some(count.into()),
+            Number::Real(real) => serde_json::Number::from_f64(real),
+        };
+        self.mad = Some(summary.mad);
+        self.distinct = summary.distinct;
+        self.exact = summary.exact;
+    }
+
+    /// The samples with their rounds.
+    pub fn by_round(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.samples
+            .iter()
+            .enumerate()
+            .map(|(index, &sample)| (self.rounds.get(index).copied().unwrap_or(index), sample))
+    }
+}
+
+impl Command {
+    /// Adds what one run told.
+    pub(super) fn add(&mut self, round: usize, readings: &[Reading]) {
+        self.metrics.add(round, readings);
+    }
+
+    /// Fills the statistics of what is measured.
+    pub(super) fn finish(&mut self, rounds: usize) {
+        for (_, metric) in &mut self.metrics.0 {
+            metric.finish(rounds);
+        }
+    }
+
+    /// How counts of the virtual PMU or of single steps differ between runs.
+    pub(super) fn differ(all: &[Self]) -> Differ {
+        let metrics = || all.iter().flat_map(|one| &one.metrics.0);
+        let mut found = Differ::Nowhere;
+        for (name, _) in metrics().filter(|(_, metric)| metric.undisturbed()) {
+            let same = metrics().filter(|(other, _)| other == name);
+            let samples: Vec<&[u64]> = same.map(|(_, metric)| metric.samples.as_slice()).collect();
+            match Differ::of(&samples) {
+                Differ::Nowhere => {}
+                Differ::BetweenCommands => found = Differ::BetweenCommands,
+                Differ::WithinCommand => return Differ::WithinCommand,
+            }
+        }
+        found
+    }
+
+    /// The samples of a metric, by its name with or without filter.
+    pub(super) fn samples(&self, name: &str) -> Option<&[u64]> {
+        let plain = |full: &str| full.split(':').next() == Some(name);
+        let (_, metric) = self
+            .metrics
+            .iter()
+            .find(|(full, _)| *full == name || plain(full))?;
+        Some(metric.samples.as_slice()).filter(|samples| !samples.is_empty())
+    }
+}
+
+impl Map<Metric> {
+    /// Room for these metrics, in the order in which they are shown.
+    pub(super) fn room<'w>(wanted: impl IntoIterator<Item = &'w EventRequest>) -> Self {
+        let mut all = Self::default();
+        for wanted in wanted {
+            all.room_for(&wanted.name, &wanted.unit, wanted.scale, None);
+        }
+        all
+    }
+
+    /// Room for a metric; one that is computed says which direction is worse.
+    pub(super) fn room_for(&mut self, name: &str, unit: &str, scale: f64, worse: Option<Worse>) {
+        if self.get(name).is_none() {
+            let metric = Metric {
+                unit: unit.to_owned(),
+                scale,
+                worse,
+                ..Metric::default()
+            };
+            self.0.push((name.to_owned(), metric));
+        }
+    }
+
+    /// Adds readings to the metrics of their names.
+    pub(super) fn add(&mut self, round: usize, readings: &[Reading]) {
+        for reading in readings {
+            let mut metrics = self.0.iter_mut();
+            if let Some((_, metric)) = metrics.find(|(name, _)| *name == reading.event) {
+                metric.add(round, reading);
+            }
+        }
+    }
+}
+
+/// A map that keeps its order, as an object in JSON.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Map<T>(pub Vec<(String, T)>);
+
+impl<T> Default for Map<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Map<T> {
+    /// Whether it has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of this name.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.0
+            .iter()
+            .find_map(|(key, value)| (key == name).then_some(value))
+    }
+
+    /// The entries in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+impl<T: Serialize> Serialize for Map<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> serde::de::Visitor<'de> for Visitor<T> {
+            type Value = Map<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut access: A,
+            ) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = access.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Map(entries))
+            }
+        }
+        deserializer.deserialize_map(Visitor(std::marker::PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Resource;
+
+    #[test]
+    fn maps_keep_their_order() {
+        let map: Map<u32> = serde_json::from_str(r#"{"b":1,"a":2}"#).unwrap();
+        assert_eq!(map.get("a"), Some(&2));
+        assert_eq!(serde_json::to_string(&map).unwrap(), r#"{"b":1,"a":2}"#);
+    }
+
+    #[test]
+    fn a_missing_value_is_no_sample() {
+        let wanted = [
+            EventRequest::resource(Resource::Wall),
+            EventRequest::resource(Resource::MaxRss),
+        ];
+        let mut command = Command {
+            metrics: Map::room(&wanted),
+            ..Command::default()
+        };
+        command.add(0, &[Reading::software("wall-time", "ns", 5)]);
+        command.add(1, &[Reading::missing("wall-time", "ns", "why")]);
+        command.add(2, &[Reading::software("wall-time", "ns", 7)]);
+        command.finish(3);
+        let wall = command.metrics.get("wall-time").unwrap();
+        assert_eq!((&*wall.samples, &*wall.rounds), (&[5, 7][..], &[0, 2][..]));
+        assert_eq!(wall.reason, None);
+        let rss = command.metrics.get("max-rss").unwrap();
+        assert!(rss.samples.is_empty() && rss.median.is_none() && rss.source.is_none());
+    }
+}
