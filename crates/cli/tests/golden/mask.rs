@@ -224,6 +224,11 @@ fn shape(text: &str) -> String {
 }
 
 fn walk(value: &Value, path: String, types: &mut BTreeMap<String, BTreeSet<&str>>) {
+    // Whether the times have a slow mode is a matter of the measurement.
+    if path == ".intervals[].prefetch_window" {
+        types.entry(path).or_default().insert("measured");
+        return;
+    }
     let kind = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
