@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
             }
         }
         let profile = &mut self.out.profile;
-        let mut number = |known: &mut FxHashMap<&'a str, u32>, name, list: &mut Vec<String>| {
+        let number = |known: &mut FxHashMap<&'a str, u32>, name, list: &mut Vec<String>| {
             let next = list.len() as u32;
             *known.entry(name).or_insert_with(|| {
                 list.push(name.to_owned());
