@@ -104,11 +104,3 @@ pub(crate) fn unreadable(path: &Path, error: &Error) -> Failure {
         _ => failure,
     }
 }
-
-/// A number of an address: decimal, or hexadecimal after 0x.
-pub(crate) fn parse_number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
-}

@@ -6,6 +6,7 @@
 //! - [`determinism`]: what makes identical runs differ, and the remedies; [`factor`] names them;
 //! - [`result`]: what a run gave;
 //! - [`functions`]: events of every function that ran under the virtual PMU;
+//! - [`latency`]: how long each pass through chosen blocks took;
 //! - [`state`]: what is remembered of a machine between runs; [`exactness`]: its counters' known deviations;
 //! - [`rounds`]: commands measured in interleaved rounds; [`compare`]: their verdicts and gates;
 //! - [`input`]: files that a user names, read with a bound;
@@ -22,6 +23,7 @@ pub mod exactness;
 pub mod factor;
 pub mod functions;
 pub mod input;
+pub mod latency;
 pub mod machine;
 pub mod metrics;
 pub mod request;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind};
@@ -83,6 +83,22 @@ pub fn dev_null() -> Result<OwnedFd, Error> {
         .open("/dev/null")
         .map(OwnedFd::from)
         .map_err(|error| Error::new(ErrorKind::Setup, format!("cannot open /dev/null: {error}")))
+}
+
+/// A file in memory, for a program's output.
+///
+/// # Errors
+/// The kernel gives none.
+pub fn memory_file() -> Result<OwnedFd, Error> {
+    // SAFETY: a NUL-terminated name.
+    let fd = unsafe { libc::memfd_create(c"truecount-output".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        let error = std::io::Error::last_os_error();
+        let cause = format!("cannot keep output: {error}");
+        return Err(Error::new(ErrorKind::Setup, cause));
+    }
+    // SAFETY: just opened, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// A seed from the clock, short enough to be typed.

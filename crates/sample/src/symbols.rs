@@ -288,3 +288,12 @@ fn same_id(a: &[u8], b: &[u8]) -> bool {
     let trim = |id: &[u8]| id.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
     a.get(..trim(a)) == b.get(..trim(b))
 }
+
+/// A number of an address: decimal, or hexadecimal after 0x.
+#[must_use]
+pub fn parse_number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

@@ -103,10 +103,7 @@ impl Workload for Command<'_> {
             argv: self.argv,
             stdio: [Some(&self.null), Some(&self.null), Some(&self.null)],
             cpus: &cpus,
-            keep_aslr: false,
-            own_group: false,
-            timeout: None,
-            fixed: None,
+            ..Launch::default()
         };
         let cpu = self.cpu;
         let taken = || if interrupts { interrupts_of(cpu) } else { None };

@@ -7,14 +7,13 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
-use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use truecount_model::{Reason, SourceKind};
 use truecount_run::result::RunResult;
 use truecount_run::runner::{Launch, Stop};
-use truecount_run::session::dev_null;
+use truecount_run::session::{dev_null, memory_file};
 use truecount_run::source::{virtual_available, virtual_pmu};
 use truecount_run::{Error, ErrorKind};
 
@@ -32,17 +31,6 @@ fn set_up(error: &std::io::Error) -> Error {
         ErrorKind::Setup,
         format!("cannot start the measuring child: {error}"),
     )
-}
-
-/// A file in memory for the child's standard output.
-fn memory_file() -> Result<File, Error> {
-    // SAFETY: a literal name; the descriptor is new and ours.
-    let fd = unsafe { libc::memfd_create(c"truecount".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(set_up(&std::io::Error::last_os_error()));
-    }
-    // SAFETY: just opened, owned by nobody else.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 /// A child that is measured.
@@ -68,20 +56,16 @@ struct Inside<'a> {
 fn child(inside: &Inside<'_>, child: Child<'_>) -> Result<(String, RunResult), Error> {
     let argv = (inside.words)(child);
     let null = dev_null()?;
-    let mut file = memory_file()?;
-    let out = OwnedFd::from(file.try_clone().map_err(|error| set_up(&error))?);
+    let out = memory_file()?;
     let launch = Launch {
         argv: &argv,
         stdio: [Some(&null), Some(&out), Some(&null)],
-        cpus: &[],
-        keep_aslr: false,
-        own_group: false,
-        timeout: None,
-        fixed: None,
+        ..Launch::default()
     };
     let ran = virtual_pmu::execute(inside.stop.signals, &inside.program, &launch, false)?;
     inside.stop.told(ran.interrupted);
     let mut text = String::new();
+    let mut file = File::from(out);
     file.rewind()
         .and_then(|()| file.read_to_string(&mut text))
         .map_err(|error| set_up(&error))?;

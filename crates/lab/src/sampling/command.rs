@@ -229,11 +229,7 @@ fn once(
     let launch = Launch {
         argv,
         stdio: [Some(&null), Some(&null), Some(&null)],
-        cpus: &[],
-        keep_aslr: false,
-        own_group: false,
-        timeout: None,
-        fixed: None,
+        ..Launch::default()
     };
     let hook: Hook<'_> = &mut hook;
     let begun = Instant::now();

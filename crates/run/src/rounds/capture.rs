@@ -5,9 +5,10 @@
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::session::memory_file;
 
 /// No more of the end than this is shown.
 const SHOWN: u64 = 16 * 1024;
@@ -19,19 +20,9 @@ pub(super) struct Capture {
 
 impl Capture {
     pub(super) fn new() -> Result<Self, Error> {
-        // SAFETY: a NUL-terminated name; the descriptor is new and ours.
-        let file = unsafe {
-            let fd = libc::memfd_create(c"truecount-output".as_ptr(), libc::MFD_CLOEXEC);
-            if fd < 0 {
-                let error = std::io::Error::last_os_error();
-                return Err(Error::new(
-                    ErrorKind::Setup,
-                    format!("cannot keep output: {error}"),
-                ));
-            }
-            libc::fcntl(fd, libc::F_SETFL, libc::O_APPEND);
-            OwnedFd::from_raw_fd(fd)
-        };
+        let file = memory_file()?;
+        // SAFETY: our descriptor.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) };
         Ok(Self { file })
     }
 

@@ -78,11 +78,9 @@ impl Hook {
         let launch = Launch {
             argv: &argv,
             stdio: [Some(&null), Some(capture.fd()), Some(capture.fd())],
-            cpus: &[],
             keep_aslr: true,
             own_group: true,
-            timeout: None,
-            fixed: None,
+            ..Launch::default()
         };
         let finished = session
             .launcher

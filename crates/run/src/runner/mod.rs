@@ -27,6 +27,7 @@ pub use signals::{Signals, Stop, Stopping};
 pub use words::{command_line, split};
 
 /// What to start, and how.
+#[derive(Default)]
 pub struct Launch<'a> {
     /// The program as the user wrote it, and its arguments; they reach the program untouched.
     pub argv: &'a [OsString],

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .exact_runs
             .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
     };
-    let mut bar = progress::Bar::new();
+    let mut bar = progress::Shown::new();
     let outcome = setting.measure(&mut session, &mut *source, &plan, &course, &mut bar)?;
 
     if outcome.aslr_refused {

@@ -6,10 +6,10 @@ use truecount_sample::Recording;
 use truecount_sample::blocks::{Analysis, Block, Loop, PrefetchWindow};
 use truecount_sample::code::{BlockCode, Isa};
 use truecount_sample::spaces::MappedFile;
-use truecount_sample::symbols::{Location, SearchPath, Symbols};
+use truecount_sample::symbols::{Location, SearchPath, Symbols, parse_number};
 
 use crate::failure::Failure;
-use crate::recording::{parse_number, unreadable};
+use crate::recording::unreadable;
 use truecount_model::number::grouped;
 use truecount_record::names::base_name;
 

@@ -5,9 +5,8 @@ mod text;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use truecount_events::Machine;
 use truecount_lab::discovery::{
     self, Broke, Builtin, Command, Keeper, Layout, Plan, State, Umasks, Wanted, Watch, Workload,
@@ -18,6 +17,7 @@ use truecount_perf::linux;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome as Ended};
 use crate::output::Output;
+use crate::progress::Bar;
 use crate::render::json;
 use document::Document;
 use truecount_run::env_record::Environment;
@@ -137,26 +137,7 @@ fn wanted(args: &Args) -> Wanted<'_> {
 struct Watcher<'a> {
     stop: &'a Stop<'a>,
     keeper: Option<&'a mut Keeper>,
-    bar: ProgressBar,
-    begun: Instant,
-    shown: bool,
-}
-
-impl Watcher<'_> {
-    fn show(&mut self) {
-        use std::io::IsTerminal as _;
-        if self.shown || self.begun.elapsed() < Duration::from_secs(1) {
-            return;
-        }
-        self.shown = true;
-        if std::io::stderr().is_terminal() {
-            self.bar
-                .set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-            if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
-                self.bar.set_style(style);
-            }
-        }
-    }
+    bar: Bar,
 }
 
 impl Watch for Watcher<'_> {
@@ -165,12 +146,9 @@ impl Watch for Watcher<'_> {
     }
 
     fn step(&mut self, done: usize, of: usize) {
-        self.show();
-        self.bar.set_length(of as u64);
-        self.bar.set_position(done as u64);
-        self.bar.set_message(format!(
-            "batch {done} of {of} known so far (Ctrl-C ends it early)"
-        ));
+        self.bar.set(done as f64 / of.max(1) as f64, || {
+            format!("batch {done} of {of} known so far (Ctrl-C ends it early)")
+        });
     }
 
     fn save(&mut self, state: &State) {
@@ -262,12 +240,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut watcher = Watcher {
         stop: &stop,
         keeper: keeper.as_mut(),
-        bar: ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::hidden()),
-        begun: Instant::now(),
-        shown: false,
+        bar: Bar::new(),
     };
     let scanned = discovery::run(&kernel, &plan, workload, &mut state, &mut watcher);
-    watcher.bar.finish_and_clear();
+    drop(watcher);
     if let Some(keeper) = &mut keeper {
         keeper.save(&state, true);
     }

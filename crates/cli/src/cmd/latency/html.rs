@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::result::{Row, Timed};
 use super::text::{cost, label, title};
 use crate::render::charts::Frame;
 use crate::render::charts::histogram::{Series, chart};
@@ -10,6 +9,7 @@ use crate::render::cycles::{modes, percentiles};
 use crate::render::markup::escape;
 use crate::render::page;
 use truecount_model::number::grouped;
+use truecount_run::latency::{Row, Timed};
 
 /// The chart of a row: the earlier run first, as in a story.
 pub(super) fn draw(

@@ -2,12 +2,12 @@
 
 use truecount_engine::virt::Watched;
 
-use super::result::Timed;
-use super::{Args, code, html, spec, text};
+use super::{Args, document, html, text};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Picture, programs_stdout};
 use crate::render::{self, charts::Frame};
+use truecount_run::latency::{self, Timed};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -42,15 +42,15 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let intervals = args
         .blocks
         .iter()
-        .map(|spec| spec::parse(spec, timed))
-        .collect::<Result<Vec<_>, Failure>>()?;
+        .map(|spec| latency::parse(spec, timed))
+        .collect::<Result<Vec<_>, _>>()?;
     let watched = Watched::new(timed, &intervals).map_err(|error| {
         Failure::new(1, format!("cannot time {}: {error}", timed.display()))
             .hint("if CMD is a script or a wrapper, name the program with --binary PATH")
     })?;
     // Read and opened before the run: a wrong path must not cost one.
     let other = match &args.compare {
-        Some(path) => Some(Timed::read(path)?),
+        Some(path) => Some(document::read(path)?),
         None => None,
     };
     let mut out = Output::result(args.json.as_deref(), args.output.as_deref(), true)?;
@@ -60,17 +60,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let launch = Launch {
         argv: &args.command,
         stdio: [None, moved.as_ref(), None],
-        cpus: &[],
-        keep_aslr: false,
-        own_group: false,
-        timeout: None,
-        fixed: None,
+        ..Launch::default()
     };
     let ran = virtual_pmu::execute_timed(&signals, &program, &launch, watched)?;
     let times = ran.executed.times.clone().unwrap_or_default();
     let mut run = Timed::new(&args.blocks, &intervals, &times);
     for row in &mut run.rows {
-        row.loads = code::loads(timed, &row.at);
+        row.loads = latency::loads(timed, &row.at);
     }
     run.command = truecount_run::runner::command_line(&args.command);
     run.program = timed.display().to_string();
@@ -79,7 +75,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let other = other.as_ref();
     // The result first: a picture that fails must not cost it.
     let shown = if args.json.is_some() {
-        render::json::write(&mut out, &run.document(other))
+        render::json::write(&mut out, &document::of(&run, other))
     } else {
         text::print(&mut out, &run, other)
     };

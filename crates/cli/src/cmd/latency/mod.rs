@@ -1,12 +1,9 @@
 //! `truecount latency`: how long each pass through chosen blocks of a program takes, by inline time stamps under the
 //! virtual PMU. For machines without a PMU or branch stacks.
 
-mod code;
+mod document;
 mod html;
 mod measure;
-mod result;
-mod spec;
-mod step;
 mod text;
 
 use std::ffi::OsString;

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::result::{Row, Timed};
 use crate::render::cycles::{bars, compared, cycles, modes, percentiles};
 use crate::render::style::{DIM, HEAD, paint};
 use truecount_model::number::grouped;
 use truecount_record::names::base_name;
+use truecount_run::latency::{Row, Timed};
 
 /// The command, short enough for a legend.
 pub(super) fn label(run: &Timed) -> String {

@@ -9,7 +9,6 @@ mod svg;
 mod text;
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Picture};
 use crate::program_args::{SourceArg, parse_duration};
+use crate::progress::Bar;
 use crate::render::charts::Frame;
 use crate::render::json;
 use document::Document;
@@ -175,17 +175,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         profile: &args.profile,
         timeout: args.timeout,
     };
-    let bar = if std::io::stderr().is_terminal() {
-        indicatif::ProgressBar::new(0)
-    } else {
-        indicatif::ProgressBar::hidden()
-    };
-    let mut progress = |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
+    let mut bar = Bar::new();
+    let mut progress = |done: u64, all: u64| {
+        bar.set(done as f64 / all.max(1) as f64, || {
+            format!("run {done} of {all}")
+        });
     };
     let mut outcome = measure(&plan, &mut session, counting, &program, &mut progress)?;
-    bar.finish_and_clear();
+    drop(bar);
     let (interrupted, stopped) = (outcome.interrupted, outcome.stopped.take());
     let mut environment = Environment::gather(false, &[]);
     environment.add_command(&args.command, Some(&program));

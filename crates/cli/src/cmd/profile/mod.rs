@@ -8,14 +8,16 @@ mod export;
 mod show;
 mod summarize;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 use truecount_profile::{Loss, Profile, ProfileError, Summary, Unit};
 
 use crate::CmdResult;
 use crate::failure::Failure;
+use crate::render::waiting::watched;
 use truecount_model::number::{grouped, time};
 
 const EXAMPLES: &str = "\
@@ -88,26 +90,16 @@ fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 
 /// Summaries of several files, read side by side; what was lost is said on stderr.
 fn summaries(files: &[PathBuf]) -> Result<Vec<Summary>, Failure> {
-    let bytes: u64 = files
-        .iter()
-        .filter_map(|file| std::fs::metadata(file).ok())
-        .map(|metadata| metadata.len())
-        .sum();
-    // Below a second nobody needs a bar.
-    let progress = if bytes > 1 << 30 && std::io::stderr().is_terminal() {
-        indicatif::ProgressBar::new(files.len() as u64)
-    } else {
-        indicatif::ProgressBar::hidden()
-    };
-    let summaries: Result<Vec<Summary>, ProfileError> = files
-        .par_iter()
-        .map(|file| {
+    let done = AtomicUsize::new(0);
+    let share = || done.load(Ordering::Relaxed) as f64 / files.len().max(1) as f64;
+    let summaries: Result<Vec<Summary>, ProfileError> = watched("reading profiles", share, || {
+        let read = files.par_iter().map(|file| {
             let summary = truecount_profile::summarize(&Profile::open(file)?);
-            progress.inc(1);
+            done.fetch_add(1, Ordering::Relaxed);
             Ok(summary)
-        })
-        .collect();
-    progress.finish_and_clear();
+        });
+        read.collect()
+    });
     let summaries = summaries.map_err(unreadable)?;
     for (file, summary) in files.iter().zip(&summaries) {
         say_losses(&file.display().to_string(), &summary.losses);

@@ -148,12 +148,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         Some(program) => {
             let launch = Launch {
                 argv: &args.command,
-                stdio: [None; 3],
-                cpus: &[],
                 keep_aslr: true,
-                own_group: false,
-                timeout: None,
-                fixed: None,
+                ..Launch::default()
             };
             let hook: Option<Hook<'_>> =
                 (args.pid.is_none() && !args.all_cpus).then_some(&mut hook);

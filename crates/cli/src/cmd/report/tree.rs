@@ -134,7 +134,7 @@ impl Tree {
         let shown = |at: usize, most: usize| {
             let of = |at: &usize| self.nodes.get(*at).map_or(0, |n| n.total.events);
             let children = self.nodes.get(at).map_or(&[][..], |n| &n.children);
-            let mut out: Vec<usize> = children.iter().copied().collect();
+            let mut out: Vec<usize> = children.to_vec();
             out.retain(|child| of(child) as f64 >= least);
             out.sort_by_key(|child| std::cmp::Reverse(of(child)));
             out.truncate(most);

@@ -133,9 +133,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         stdio: [None, moved.as_ref(), None],
         cpus: fixed.as_ref().map_or(&[], Fixed::cpus),
         keep_aslr: args.aslr,
-        own_group: false,
-        timeout: None,
         fixed: fixed.as_ref(),
+        ..Launch::default()
     };
     let mut environment = Environment::gather(args.aslr, launch.cpus);
     environment.add_command(&args.command, Some(&program));

@@ -178,9 +178,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                     stdio: [stdin.as_ref(), moved.as_ref(), None],
                     cpus: &cpus,
                     keep_aslr: args.aslr,
-                    own_group: false,
                     timeout: args.timeout,
                     fixed: fixed.as_ref(),
+                    ..Launch::default()
                 },
             )
         }),

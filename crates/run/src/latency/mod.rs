@@ -1,62 +1,71 @@
-//! What a timed run gave, as it is printed, drawn, kept as JSON and read again for a comparison.
+//! How long each pass through chosen blocks of a program took: inline time stamps under the virtual PMU, without the
+//! stamps' own time.
 
-use std::io::ErrorKind;
-use std::path::Path;
+mod code;
+mod spec;
+mod step;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use truecount_engine::virt::{Interval, Times};
-use truecount_model::SourceKind;
 use truecount_sample::blocks::{Histogram, PrefetchWindow};
 
-use super::step::step;
-use crate::failure::Failure;
-use crate::render::cycles::histogram;
-use truecount_run::input;
+pub use code::loads;
+pub use spec::parse;
+use step::step;
 
 /// One interval, the stamps' own time subtracted.
-pub(super) struct Row {
-    pub(super) name: String,
-    pub(super) at: Interval,
-    pub(super) cycles: Histogram,
+pub struct Row {
+    /// As it was asked for.
+    pub name: String,
+    /// Where it is.
+    pub at: Interval,
+    /// How long its executions took.
+    pub cycles: Histogram,
     /// Executions that took no longer than the stamps' own time; they stand as 1 cycle.
-    pub(super) below_cost: u64,
+    pub below_cost: u64,
     /// Executions of 65535 cycles or more.
-    pub(super) longer: u64,
+    pub longer: u64,
     /// Whether its code loads from memory; `None` when that is not known.
-    pub(super) loads: Option<bool>,
+    pub loads: Option<bool>,
 }
 
 /// What the stamps take by themselves.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Cost {
+pub struct Cost {
     /// Median of the empty intervals, in TSC cycles: what was subtracted.
-    pub(super) cycles: u16,
+    pub cycles: u16,
     /// 10 % and 90 % of them are at or below.
-    pub(super) p10: u16,
+    pub p10: u16,
     /// See `p10`.
-    pub(super) p90: u16,
+    pub p90: u16,
     /// Empty intervals measured.
-    pub(super) measured: u64,
+    pub measured: u64,
     /// The counter advances by about this many cycles at a time; 1 where no larger step shows.
-    pub(super) step: f64,
+    pub step: f64,
 }
 
 /// What a run gave.
-pub(super) struct Timed {
-    pub(super) command: String,
-    pub(super) program: String,
-    pub(super) processes: u32,
-    pub(super) exit: u8,
-    pub(super) cost: Option<Cost>,
-    pub(super) rows: Vec<Row>,
-    pub(super) notes: Vec<String>,
+pub struct Timed {
+    /// The command.
+    pub command: String,
+    /// The program with the blocks.
+    pub program: String,
+    /// Processes that executed it.
+    pub processes: u32,
+    /// The status of the command.
+    pub exit: u8,
+    /// What the stamps take by themselves; `None` where nothing was executed.
+    pub cost: Option<Cost>,
+    /// The intervals.
+    pub rows: Vec<Row>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
 }
 
 impl Row {
     /// The histogram without the comb that a coarse counter makes: an interval read as `c` lies
     /// within `step` cycles around it, for all that the counter tells. For modes and bars; percentiles and JSON have `cycles`.
-    pub(super) fn smooth(&self, step: f64) -> Histogram {
+    pub fn smooth(&self, step: f64) -> Histogram {
         if !(2.0..=f64::from(u16::MAX)).contains(&step) {
             return self.cycles.clone();
         }
@@ -92,7 +101,7 @@ impl Row {
     }
 
     /// What a prefetch could win; nothing where no load is.
-    pub(super) fn prefetch(&self, step: f64) -> Option<PrefetchWindow> {
+    pub fn prefetch(&self, step: f64) -> Option<PrefetchWindow> {
         if self.loads == Some(false) {
             return None;
         }
@@ -116,7 +125,7 @@ fn cost(times: &Times) -> Option<Cost> {
 
 impl Timed {
     /// Subtracts the cost.
-    pub(super) fn new(specs: &[String], at: &[Interval], times: &Times) -> Self {
+    pub fn new(specs: &[String], at: &[Interval], times: &Times) -> Self {
         let cost = cost(times);
         let own = cost.map_or(0, |cost| cost.cycles);
         let rows = specs
@@ -150,163 +159,20 @@ impl Timed {
     }
 
     /// How far the counter advances at a time.
-    pub(super) fn step(&self) -> f64 {
+    pub fn step(&self) -> f64 {
         self.cost.map_or(1.0, |cost| cost.step)
     }
 
-    /// The document (schema `truecount.latency/1`), the other run in it.
-    pub(super) fn document(&self, other: Option<&Self>) -> Value {
-        let mut document = json!({
-            "schema": "truecount.latency/1",
-            "source": SourceKind::Virtual,
-            "unit": "time stamp counter cycles, stamp to stamp, the stamps' own time subtracted",
-            "command": self.command,
-            "program": self.program,
-            "processes": self.processes,
-            "exit": self.exit,
-            "cost": self.cost,
-            "intervals": self.rows.iter().map(|r| row(r, self.step())).collect::<Vec<_>>(),
-            "notes": self.notes,
-        });
-        if let (Some(object), Some(other)) = (document.as_object_mut(), other) {
-            object.insert("compared_with".to_owned(), other.document(None));
-        }
-        document
-    }
-
-    /// The document of an earlier run.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let failure = |why: String| {
-            Failure::new(1, format!("{}: {why}", path.display()))
-                .hint("make one with `truecount latency SYMBOL --json -o FILE -- CMD`")
-        };
-        let text = input::json(path).map_err(|e| match e.kind() {
-            ErrorKind::InvalidData => failure(format!("not the JSON of truecount latency: {e}")),
-            _ => failure(format!("cannot read it: {e}")),
-        })?;
-        let kept: Kept = serde_json::from_str(&text)
-            .map_err(|e| failure(format!("not the JSON of truecount latency: {e}")))?;
-        if kept.schema != "truecount.latency/1" || kept.source != SourceKind::Virtual {
-            return Err(failure("not the JSON of truecount latency".to_owned()));
-        }
-        Ok(Self {
-            command: kept.command,
-            program: kept.program,
-            processes: kept.processes,
-            exit: kept.exit,
-            cost: kept.cost,
-            rows: kept
-                .intervals
-                .into_iter()
-                .map(|row| Row {
-                    name: row.name,
-                    at: Interval {
-                        start: row.start,
-                        end: row.end,
-                    },
-                    cycles: Histogram::new(row.cycles.bins),
-                    below_cost: row.below_cost,
-                    longer: row.longer,
-                    loads: row.loads,
-                })
-                .collect(),
-            notes: kept.notes,
-        })
-    }
-
     /// The row to compare one of another run with: of the same name, else at the same place.
-    pub(super) fn like(&self, name: &str, at: usize) -> Option<&Row> {
+    pub fn like(&self, name: &str, at: usize) -> Option<&Row> {
         let same = self.rows.iter().find(|row| row.name == name);
         same.or_else(|| self.rows.get(at))
     }
 }
 
-#[derive(Deserialize)]
-struct Kept {
-    schema: String,
-    source: SourceKind,
-    command: String,
-    program: String,
-    processes: u32,
-    exit: u8,
-    cost: Option<Cost>,
-    intervals: Vec<KeptRow>,
-    notes: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct KeptRow {
-    name: String,
-    start: u64,
-    end: Option<u64>,
-    below_cost: u64,
-    longer: u64,
-    loads: Option<bool>,
-    cycles: KeptCycles,
-}
-
-#[derive(Deserialize)]
-struct KeptCycles {
-    bins: Vec<(u16, u64)>,
-}
-
-fn row(row: &Row, step: f64) -> Value {
-    let smooth = row.smooth(step);
-    let window = row.prefetch(step);
-    let mut cycles = histogram(&row.cycles);
-    if let Some(modes) = cycles.get_mut("modes") {
-        *modes = histogram(&smooth)["modes"].take();
-    }
-    json!({
-        "name": row.name,
-        "start": row.at.start,
-        "end": row.at.end,
-        "executions": row.cycles.total().saturating_add(row.longer),
-        "below_cost": row.below_cost,
-        "longer": row.longer,
-        "loads": row.loads,
-        "cycles": cycles,
-        "prefetch_window": window.map(|w| json!({"base": w.base, "miss": w.miss, "window": w.window})),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use truecount_engine::virt::Timed as TimedBlock;
-
-    #[test]
-    fn the_cost_is_subtracted_and_the_document_reads_back() {
-        let times = {
-            let mut times = Times::default();
-            times.empty.cycles = vec![(40, 10), (41, 80), (44, 10)];
-            times.intervals = vec![TimedBlock {
-                cycles: vec![(30, 2), (41, 3), (60, 50), (300, 40)],
-                longer: 7,
-            }];
-            times
-        };
-        let at = [Interval {
-            start: 0x1000,
-            end: None,
-        }];
-        let result = Timed::new(&["work".to_owned()], &at, &times);
-        let row = &result.rows[0];
-        assert_eq!(row.cycles.bins(), [(1, 5), (19, 50), (259, 40)]);
-        assert_eq!((row.below_cost, row.longer), (5, 7));
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("run.json");
-        std::fs::write(&file, result.document(None).to_string()).unwrap();
-        let again = Timed::read(&file).unwrap();
-        assert_eq!(again.rows[0].cycles, row.cycles);
-        assert_eq!(again.cost.unwrap().cycles, 41);
-        assert_eq!(again.step(), 1.0);
-        // A comb becomes one hill, nothing is lost.
-        let smooth = row.smooth(24.5);
-        assert_eq!(smooth.total(), row.cycles.total());
-        std::fs::write(&file, "{\"schema\": 1}").unwrap();
-        assert_eq!(Timed::read(&file).err().unwrap().code, 1);
-    }
 
     #[test]
     fn a_claimed_step_costs_no_more_than_a_true_one() {

@@ -4,18 +4,20 @@
 use std::path::Path;
 
 use truecount_engine::virt::Interval;
-use truecount_sample::symbols::addresses_of;
+use truecount_sample::symbols::{addresses_of, parse_number};
 
-use crate::failure::Failure;
-use crate::recording::parse_number;
+use crate::error::{Error, ErrorKind};
 
-fn bad(spec: &str, why: &str) -> Failure {
-    Failure::new(2, format!("{spec}: {why}"))
+fn bad(spec: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Usage, format!("{spec}: {why}"))
         .hint("write 0x1225, work, main+69, main+69..main+120, 0x1225..0x1300 or work..+0x20")
 }
 
 /// Finds the addresses of one block.
-pub(super) fn parse(spec: &str, program: &Path) -> Result<Interval, Failure> {
+///
+/// # Errors
+/// It is neither an address nor a symbol of the program.
+pub fn parse(spec: &str, program: &Path) -> Result<Interval, Error> {
     let (start, end) = match spec.split_once("..") {
         Some((start, end)) => (start, Some(end)),
         None => (spec, None),
@@ -32,7 +34,7 @@ pub(super) fn parse(spec: &str, program: &Path) -> Result<Interval, Failure> {
     Ok(Interval { start, end })
 }
 
-fn place(spec: &str, text: &str, program: &Path) -> Result<u64, Failure> {
+fn place(spec: &str, text: &str, program: &Path) -> Result<u64, Error> {
     if let Some(address) = parse_number(text) {
         return if address == 0 {
             Err(bad(spec, "address 0 holds no code"))
@@ -51,26 +53,28 @@ fn place(spec: &str, text: &str, program: &Path) -> Result<u64, Failure> {
         return Err(bad(spec, "no address and no symbol"));
     }
     let unreadable = |error: String| {
-        Failure::new(
-            1,
+        Error::new(
+            ErrorKind::Unavailable,
             format!("cannot read the symbols of {}: {error}", program.display()),
         )
         .hint("give an address instead, as objdump -d shows it")
     };
     match addresses_of(program, name).map_err(unreadable)?.as_slice() {
-        [] => Err(Failure::new(
-            1,
+        [] => Err(Error::new(
+            ErrorKind::Unavailable,
             format!("{} has no symbol {name}", program.display()),
         )
-        .hint("`nm PROGRAM` lists its symbols (mangled); or give an address, as objdump -d shows it")),
+        .hint(
+            "`nm PROGRAM` lists its symbols (mangled); or give an address, as objdump -d shows it",
+        )),
         [(address, size)] => {
             if size.is_some_and(|size| size > 0 && offset > size as u64) {
                 return Err(bad(spec, "the offset is beyond the function's end"));
             }
             Ok(address.wrapping_add(offset))
         }
-        several => Err(Failure::new(
-            1,
+        several => Err(Error::new(
+            ErrorKind::Unavailable,
             format!("{} has {} symbols {name}", program.display(), several.len()),
         )
         .hint(format!(
@@ -94,15 +98,15 @@ mod tests {
         assert_eq!(of("0x1225").unwrap(), (0x1225, None));
         assert_eq!(of("0x10..0x30").unwrap(), (0x10, Some(0x30)));
         assert_eq!(of("16..+0x20").unwrap(), (16, Some(48)));
-        for (wrong, code) in [
-            ("", 2),
-            ("0", 2),
-            ("main+x", 2),
-            ("0x10..+", 2),
-            ("0x10..", 2),
-            ("main", 1),
+        for (wrong, kind) in [
+            ("", ErrorKind::Usage),
+            ("0", ErrorKind::Usage),
+            ("main+x", ErrorKind::Usage),
+            ("0x10..+", ErrorKind::Usage),
+            ("0x10..", ErrorKind::Usage),
+            ("main", ErrorKind::Unavailable),
         ] {
-            assert_eq!(of(wrong).unwrap_err().code, code, "{wrong}");
+            assert_eq!(of(wrong).unwrap_err().kind, kind, "{wrong}");
         }
     }
 }

@@ -8,7 +8,7 @@ use truecount_sample::elf::Elf;
 
 /// Whether the code from the interval's start to its end reads memory; `None` when that is not known: an interval to the
 /// next execution of its start may pass through anything, and so may one with a call in it.
-pub(super) fn loads(program: &Path, at: &Interval) -> Option<bool> {
+pub fn loads(program: &Path, at: &Interval) -> Option<bool> {
     let end = at.end.filter(|end| *end > at.start)?;
     let elf = Elf::open(program).ok()??;
     let (address, text) = elf.section(".text")?;
