@@ -486,15 +486,10 @@ impl Programs {
             .env("GOCACHE", self.0.join("go"))
             .env("GO111MODULE", "off")
             .output();
+        let plain = options.iter().all(|o| matches!(*o, "-O" | "-O1" | "-g"));
         let need = match *compiler {
-            "cc" if options
-                .iter()
-                .any(|o| o.starts_with("-fuse-ld") || o.starts_with("-static")) =>
-            {
-                "linker"
-            }
-            "c++" | "go" => compiler,
-            other => other,
+            "cc" | "rustc" if plain => *compiler,
+            _ => "compilers",
         };
         match output {
             Ok(output) if output.status.success() => Some(self.path(name)),
