@@ -583,7 +583,7 @@ fn chains_lead_to_main_in_every_language() {
         let total = |name: &str| {
             let all = rows(&document);
             let is_it = |key: &str| {
-                let function = key.split(' ').next().unwrap_or_default();
+                let function = key.split([' ', '(']).next().unwrap_or_default();
                 function == name
                     || function.ends_with(&format!("::{name}"))
                     || function == format!("main.{name}")
