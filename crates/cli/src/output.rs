@@ -2,17 +2,19 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+use truecount_run::runner::while_stoppable;
 
 /// An opened destination.
 pub(crate) enum Output {
     /// A terminal, a pipe or a redirected stream.
-    Stdout(anstream::AutoStream<io::Stdout>),
+    Stdout(Patient<anstream::AutoStream<io::Stdout>>),
     /// The same, for results that must not mix with the program's output.
-    Stderr(anstream::AutoStream<io::Stderr>),
+    Stderr(Patient<anstream::AutoStream<io::Stderr>>),
     /// What was measured, and would be lost with a full disk.
     Kept(Kept),
 }
@@ -23,16 +25,14 @@ impl Output {
     pub(crate) fn open(path: Option<&Path>, stderr: bool) -> Result<Self, Failure> {
         let (to, name): (Box<dyn Write>, _) = match path {
             Some(path) => {
-                let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+                let file = create(path).map_err(|error| cannot_write(path, &error))?;
+                let fd = file.as_raw_fd();
                 // A file has no styles.
-                let file = anstream::StripStream::new(file);
+                let file = Patient::new(anstream::StripStream::new(file), fd);
                 (Box::new(file), path.display().to_string())
             }
-            None if stderr => return Ok(Self::Stderr(anstream::AutoStream::auto(io::stderr()))),
-            None => {
-                let stdout = anstream::AutoStream::auto(io::stdout());
-                (Box::new(stdout), "standard output".to_owned())
-            }
+            None if stderr => return Ok(Self::Stderr(to_stderr())),
+            None => (Box::new(to_stdout()), "standard output".to_owned()),
         };
         let bytes = Vec::new();
         Ok(Self::Kept(Kept { to, name, bytes }))
@@ -59,13 +59,82 @@ impl Output {
 
     /// Standard output.
     pub(crate) fn stdout() -> Self {
-        Self::Stdout(anstream::AutoStream::auto(io::stdout()))
+        Self::Stdout(to_stdout())
+    }
+}
+
+fn to_stdout() -> Patient<anstream::AutoStream<io::Stdout>> {
+    Patient::new(
+        anstream::AutoStream::auto(io::stdout()),
+        libc::STDOUT_FILENO,
+    )
+}
+
+fn to_stderr() -> Patient<anstream::AutoStream<io::Stderr>> {
+    Patient::new(
+        anstream::AutoStream::auto(io::stderr()),
+        libc::STDERR_FILENO,
+    )
+}
+
+/// Creates or empties a file. A FIFO that nobody reads yet is waited for, until Ctrl-C.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    while_stoppable(|| File::create(path))
+}
+
+/// A stream that may be a pipe whose reader takes nothing: while that is waited for, Ctrl-C ends truecount, which has
+/// blocked it otherwise.
+pub(crate) struct Patient<W> {
+    out: W,
+    fd: RawFd,
+}
+
+impl<W> Patient<W> {
+    /// `out` writes to `fd`, and keeps it open.
+    fn new(out: W, fd: RawFd) -> Self {
+        Self { out, fd }
+    }
+
+    /// Waits until there is room.
+    fn wait_for_room(&self) {
+        let poll = |timeout| {
+            let mut room = libc::pollfd {
+                fd: self.fd,
+                events: libc::POLLOUT,
+                revents: 0,
+            };
+            // SAFETY: one valid entry.
+            unsafe { libc::poll(&raw mut room, 1, timeout) }
+        };
+        // What cannot be asked is written to, which tells why.
+        if poll(0) == 0 {
+            while_stoppable(|| poll(-1));
+        }
+    }
+}
+
+impl<W: Write> Write for Patient<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        /// A pipe with room has it for PIPE_BUF (4096) bytes, of which the standard library's buffer may take 1024.
+        const PIECE: usize = 2048;
+        self.wait_for_room();
+        self.out
+            .write(bytes.get(..PIECE.min(bytes.len())).unwrap_or(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.wait_for_room();
+        self.out.flush()
     }
 }
 
 /// Says before anything is measured that a file cannot be written; it is left as it is. `-` is standard output.
 pub(crate) fn can_be_written(path: &Path) -> Result<(), Failure> {
     if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    // A FIFO's reader would take the end of a trial for the end of all.
+    if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
         return Ok(());
     }
     let there = path.exists();
@@ -125,7 +194,7 @@ impl Kept {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => error,
             other => return other,
         };
-        let mut stderr = anstream::AutoStream::auto(io::stderr());
+        let mut stderr = to_stderr();
         // With nowhere left to write there is nothing more to do.
         let _ = stderr.write_all(&bytes).and_then(|()| stderr.flush());
         let text = format!("{}: {error}; it stands here instead, above", self.name);
@@ -154,7 +223,8 @@ impl Picture {
     pub(crate) fn create(path: Option<&Path>) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
         let mut options = File::options();
-        match options.write(true).create(true).truncate(false).open(path) {
+        options.write(true).create(true).truncate(false);
+        match while_stoppable(|| options.open(path)) {
             Ok(file) => Ok(Some(Self {
                 path: path.to_owned(),
                 file,

@@ -99,7 +99,9 @@ pub(crate) fn unreadable(path: &Path, error: &Error) -> Failure {
         _ => Failure::new(1, format!("{}: {error}", path.display())),
     };
     match error {
-        Error::Io { .. } => failure.hint("record one with `truecount record -b -- CMD`"),
+        Error::Io { .. } => failure.hint(
+            "record one with `truecount record -o FILE -- CMD` (with -b for branch stacks, which need a PMU)",
+        ),
         Error::Damaged { .. } => failure.hint("record again, or cut the file before that offset"),
         _ => failure,
     }

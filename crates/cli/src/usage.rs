@@ -12,7 +12,7 @@ pub(crate) fn outcome(error: &clap::Error) -> Result<Outcome, Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let text = error.render();
-            let mut out = anstream::stdout();
+            let mut out = crate::output::Output::stdout();
             // A full disk or a closed pipe must show in the status.
             write!(out, "{}", text.ansi())?;
             out.flush()?;

@@ -20,6 +20,8 @@ mod files;
 mod gates;
 #[path = "cli/identities.rs"]
 mod identities;
+#[path = "cli/interrupts.rs"]
+mod interrupts;
 #[path = "cli/latency.rs"]
 mod latency;
 #[path = "cli/noise.rs"]

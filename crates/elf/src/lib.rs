@@ -11,6 +11,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod plt;
+
 use std::fs::File;
 use std::ops::Range;
 

@@ -136,6 +136,11 @@ pub fn after(engine: &mut Engine, context: &mut Context, number: u64, a: [u64; 6
     }
 }
 
+/// The launcher can no longer be asked.
+pub fn save_no_more() {
+    STORE.lock().effort = u64::MAX;
+}
+
 /// Bytes there are no longer the file's; the engine's lock is held.
 pub fn wrote(start: u64, end: u64) {
     STORE.lock().wrote(start, end);

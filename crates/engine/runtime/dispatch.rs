@@ -10,8 +10,8 @@ use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
 use crate::xlate::entry::Via;
 use crate::{
-    cache_file, check, clock, code_writes, counts, perf, proc_maps, program_memory, report,
-    signal_calls, slots, sys, syscalls,
+    cache_file, check, clock, code_writes, confine, counts, perf, proc_maps, program_memory,
+    report, signal_calls, slots, sys, syscalls,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -65,6 +65,10 @@ fn system_call(context: &mut Context) {
     context.pc = next.wrapping_sub(2);
     let number = context.regs[0];
     let arguments = syscalls::arguments(context);
+    if confine::dispatches(context, next) {
+        go(context, next, None, NONE);
+        return;
+    }
     if WATCHED.load(Relaxed) != 0 {
         let mut engine = engine::lock();
         let Engine { cache, pages, .. } = &mut *engine;

@@ -15,6 +15,7 @@
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `memory_limits`, `memory_locks`, `threads`, `images` | system calls with a meaning for us |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
+//! | `confine` | filters of system calls, user dispatch |
 //! | `code_writes` | system calls that write code |
 //! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `locate`, `frames` | signals in, where they found the program, frames out |
@@ -50,6 +51,7 @@ mod cache_file;
 mod child;
 mod clock;
 mod code_writes;
+mod confine;
 mod counts;
 mod dispatch;
 mod engine;

@@ -19,6 +19,8 @@ use crate::syscall_table as nr;
 use crate::{check, code_writes, fault_signals, slots, sys};
 
 const TF: u64 = 0x100;
+const SIGSYS: u32 = 31;
+const SYS_SECCOMP: i32 = 1;
 
 /// Every signal we handle arrives here.
 #[unsafe(no_mangle)]
@@ -136,6 +138,10 @@ fn to_program(
     fault: Option<([u64; 16], u64)>,
 ) {
     let action = action::get(context, signal);
+    // What a filter traps: si_call_addr.
+    if signal == SIGSYS && info.code == SYS_SECCOMP {
+        info.address = frame.rip;
+    }
     let blocked = context.virtual_mask >> (signal - 1) & 1 != 0;
     if action.handler <= 1 || (fault.is_some() && blocked) {
         if fault.is_none() && action.handler == 1 {

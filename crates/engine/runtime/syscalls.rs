@@ -3,7 +3,7 @@
 use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
-    cache_file, clock, code_writes, fault_signals, images, memory_calls, memory_limits,
+    cache_file, clock, code_writes, confine, fault_signals, images, memory_calls, memory_limits,
     memory_locks, perf, proc_maps, program_memory, signal_calls, slots, sys, threads,
 };
 use core::sync::atomic::Ordering::*;
@@ -50,6 +50,7 @@ pub fn special(context: &mut Context, next: u64) {
             // SAFETY: passed through as the program made it.
             unsafe { sys::call(number, a) }
         }
+        Answer::Confine => confine::call(context, number, a),
         Answer::Write => code_writes::write(context, number, a),
         Answer::Remote => code_writes::remote(context, number, a),
         // SAFETY: passed through as the program made it.

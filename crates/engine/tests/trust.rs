@@ -5,10 +5,12 @@
 mod support;
 
 use std::io::Read as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{built, fixed_layout, launch};
-use truecount_engine::virt::{Options, Outcome};
+use truecount_engine::virt::{Cache, Options, Outcome};
 
 /// What a program did.
 #[derive(Debug, PartialEq, Eq)]
@@ -249,5 +251,30 @@ fn signals_of_faults_that_are_blocked_stay_pending() {
     let source = include_str!("trust/blocked_faults.c").replacen("#include \"code.h\"", CODE, 1);
     if let Some(native) = same_as_native("blocked_faults", &source, &[], 3) {
         assert!(native.output.ends_with("good\n"), "{}", native.output);
+    }
+}
+
+/// User dispatch, seccomp's strict mode, filters that end who opens files: with kept translations, too.
+#[test]
+fn programs_that_restrict_their_system_calls_run() {
+    let source = include_str!("trust/confined.c").replacen("#include \"code.h\"", CODE, 1);
+    let Some(native) = same_as_native("confined", &source, &[], 1) else {
+        return;
+    };
+    assert!(native.output.ends_with("good\ngood\n"), "{}", native.output);
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trust-confined.cache");
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&directory)
+        .expect("a directory of the test's");
+    for run in 0..3 {
+        let mut options = Options::default();
+        options.cache = Some(Cache::open(&directory).expect("it is ours alone"));
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trust-confined");
+        let Some((under, _)) = under_virtual_pmu(Command::new(program), &options) else {
+            return;
+        };
+        assert_eq!(under, native, "run {run} with kept translations");
     }
 }

@@ -9,6 +9,8 @@ use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use truecount_elf::plt::Stub;
+
 use crate::elf::Elf;
 use crate::error::Error;
 use crate::guard::guarded;
@@ -71,6 +73,34 @@ pub struct FoundFile {
     pub path: PathBuf,
     /// Its contents.
     pub elf: Elf,
+    /// The stubs of its procedure linkage tables, which no symbol names.
+    stubs: Vec<Stub>,
+}
+
+impl FoundFile {
+    fn new(path: PathBuf, elf: Elf) -> Self {
+        let stubs = truecount_elf::plt::stubs(elf.bytes());
+        Self { path, elf, stubs }
+    }
+
+    /// The stub at an offset.
+    fn stub(&self, offset: u64) -> Option<Location> {
+        let address = self.elf.address_of(offset)?;
+        let after = self
+            .stubs
+            .partition_point(|stub| stub.range.start <= address);
+        let stub = self.stubs.get(after.checked_sub(1)?)?;
+        stub.range.contains(&address).then(|| Location {
+            frames: vec![frame(stub.name.clone(), None)],
+            offset: address - stub.range.start,
+        })
+    }
+
+    /// Whether it tells which functions are inlined.
+    #[must_use]
+    pub fn has_debug_info(&self) -> bool {
+        self.elf.section(".debug_info").is_some()
+    }
 }
 
 impl Symbols {
@@ -156,6 +186,9 @@ impl Symbols {
         let Ok(found) = self.find(mapped) else {
             return Location::default();
         };
+        if let Some(stub) = found.stub(offset) {
+            return stub;
+        }
         let key = (found.path.clone(), offset);
         if let Some(known) = self.cache.get(&key) {
             return known.clone();
@@ -168,7 +201,10 @@ impl Symbols {
     /// As [`Symbols::locate`], for callers that keep the answer themselves: it is not kept here.
     pub fn locate_once(&mut self, mapped: &MappedFile, offset: u64) -> Location {
         let path = match self.find(mapped) {
-            Ok(found) => found.path.clone(),
+            Ok(found) => match found.stub(offset) {
+                Some(stub) => return stub,
+                None => found.path.clone(),
+            },
             Err(_) => return Location::default(),
         };
         self.look_up(&path, offset)
@@ -289,7 +325,7 @@ impl SearchPath {
                 || elf.build_id().is_empty()
                 || same_id(elf.build_id(), &mapped.build_id)
             {
-                return Ok(FoundFile { path, elf });
+                return Ok(FoundFile::new(path, elf));
             }
             why = format!("{} has another build id than the recording", path.display());
         }

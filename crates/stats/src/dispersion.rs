@@ -55,6 +55,27 @@ pub fn varies_more(reference: &[u64], counts: &[u64]) -> f64 {
     f64::from(hits + 1) / f64::from(SHUFFLES + 1)
 }
 
+/// The least number of runs on each side with which [`varies_more`] can fall below `level` in one of `tests` tests, with
+/// Holm's correction: as many distances as can be drawn in enough ways.
+///
+/// ```
+/// assert_eq!(truecount_stats::runs_to_tell(0.05, 1), 5);
+/// assert_eq!(truecount_stats::runs_to_tell(0.05, 13), 7);
+/// ```
+#[must_use]
+pub fn runs_to_tell(level: f64, tests: usize) -> usize {
+    let mut ways = 1.0;
+    let mut distances = 0usize;
+    // The central binomial coefficient: C(2m, m) = C(2m-2, m-1) (2m)(2m-1) / m².
+    while tests.max(1) as f64 / ways >= level && distances < 30 {
+        distances += 1;
+        let m = distances as f64;
+        ways = ways * (2.0 * m) * (2.0 * m - 1.0) / (m * m);
+    }
+    // The median has no distance from itself.
+    distances + 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -48,7 +48,7 @@ pub use compare::{
     Comparison, Design, Options, SIGNIFICANCE, compare_paired, compare_unpaired, smallest_n,
 };
 pub use correlation::{Correlation, correlation};
-pub use dispersion::{median, varies_more};
+pub use dispersion::{median, runs_to_tell, varies_more};
 pub use error::StatsError;
 pub use floors::Floors;
 pub use gate::{Gate, GateExit, Incomparable, Outcome, Provenance, incomparable};

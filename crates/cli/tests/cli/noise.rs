@@ -462,3 +462,25 @@ fn what_rustc_tells_of_itself_is_used() {
         ],
     );
 }
+
+/// Where runs differ with everything held constant a test decides, and too few runs could never pass it.
+#[test]
+fn too_few_runs_become_as_many_as_can_tell() {
+    if skipped() {
+        return;
+    }
+    let script = "n=$(od -An -N2 -tu1 /dev/urandom); for i in $n; do while [ $i -gt 0 ]; do i=$((i-1)); done; done";
+    let head = [
+        &TWO_RUNS[..],
+        &["--factors", "env", "--functions", "0", "--json", "--"],
+    ]
+    .concat();
+    let document = json(&[&head[..], &["sh", "-c", script]].concat());
+    assert_eq!(document["runs"], 5, "{document:#}");
+    assert_eq!(document["residual"]["counts"].as_array().unwrap().len(), 5);
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("5 were made"), "{notes}");
+    // Where nothing differs the number asked for is enough.
+    let document = json(&[&head[..], &["true"]].concat());
+    assert_eq!(document["runs"], 2, "{document:#}");
+}

@@ -390,3 +390,63 @@ fn a_picture_that_fails_does_not_cost_the_result() {
         "{failure}"
     );
 }
+
+/// Stubs have no symbols, inlined functions no code of their own: both have names nevertheless.
+#[test]
+fn functions_name_stubs_and_what_is_inlined() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (source, program) = (directory.path().join("p.c"), directory.path().join("p"));
+    let text = "#include <stdlib.h>\n#include <stdio.h>\n
+        static inline __attribute__((always_inline)) unsigned mixed(unsigned x) {
+            for (int i = 0; i < 50; i++) x = x * 1664525u + 1013904223u + (x >> 7);
+            return x;
+        }
+        __attribute__((noinline)) unsigned worked(unsigned x) { return mixed(x) ^ mixed(x + 1); }
+        int main(int argc, char **argv) {
+            unsigned sum = 0;
+            for (int i = 0; i < 1000; i++) { sum += worked(i) + rand(); }
+            return printf(\"%u\\n\", sum) < 0;
+        }\n";
+    std::fs::write(&source, text).unwrap();
+    for lazily in ["-Wl,-z,lazy", "-Wl,-z,now"] {
+        let compiled = std::process::Command::new("cc")
+            .args(["-g", "-O2", lazily, "-o"])
+            .args([&program, &source])
+            .status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            truecount_testing::skip!("cc", "no C compiler");
+            return;
+        }
+        let document = json(&[
+            "run",
+            "--functions",
+            "--json=-",
+            "--",
+            program.to_str().unwrap(),
+        ]);
+        let own: Vec<(&str, u64)> = document["functions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|each| each["module"] == program.to_str().unwrap())
+            .map(|each| {
+                let count = each["events"]["instructions:u"].as_u64().unwrap();
+                (each["function"].as_str().unwrap(), count)
+            })
+            .collect();
+        let count = |name: &str| own.iter().find(|(each, _)| *each == name).map(|(_, n)| *n);
+        // One jump a call (and the instruction that marks its target, where there is one).
+        let stub = count("rand@plt").unwrap_or_else(|| panic!("{own:?}"));
+        assert!((1000..=3010).contains(&stub), "{own:?}");
+        let inlined = count("mixed (inlined)").unwrap_or_else(|| panic!("{own:?}"));
+        assert!(inlined > 1000 * 2 * 50 * 4, "{own:?}");
+        assert!(
+            count("worked").is_none_or(|outer| outer < inlined / 10),
+            "{own:?}"
+        );
+        assert!(count("_init").is_none_or(|init| init < 100), "{own:?}");
+    }
+}

@@ -17,6 +17,14 @@ impl Pages {
         }
     }
 
+    /// Reads the list of mappings while that is possible.
+    pub fn look_now(&mut self) {
+        if self.dirty {
+            self.dirty = false;
+            self.maps.read();
+        }
+    }
+
     /// Takes over a page of code that may run, with the blocks on it.
     pub fn adopt(&mut self, number: u64, prot: u8, head: u32) {
         let page = self.entry(number);

@@ -62,6 +62,8 @@ pub enum Answer {
     Mask,
     /// The runtime: the end of a handler.
     Return,
+    /// The kernel, called by the runtime, which does before what a filter may forbid.
+    Confine,
     /// The kernel, called by the runtime, which leaves blocked signals to it.
     Signals,
     /// The runtime: the alternate signal stack.
@@ -146,6 +148,9 @@ pub fn in_words(answer: Answer) -> &'static str {
         Answer::Lock => "runtime, which locks the program's mappings, not the virtual PMU's",
         Answer::Action | Answer::Mask | Answer::Return | Answer::Stack => "runtime",
         Answer::Clone => "kernel, called by the runtime, which gives the child a context",
+        Answer::Confine => {
+            "kernel, called by the runtime, which does before what a filter may forbid; user dispatch is the runtime's"
+        }
         Answer::Signals => "kernel, called by the runtime, which leaves blocked signals to it",
         Answer::Exec => "launcher, which follows the thread; then the kernel",
         Answer::Exit => "kernel, called by the runtime after the last look at the counts",

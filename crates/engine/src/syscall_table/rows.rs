@@ -160,7 +160,7 @@ calls! {
     MODIFY_LDT = 154: Memory, Kernel;
     PIVOT_ROOT = 155: File, Kernel;
     _SYSCTL = 156: Plain, Kernel;
-    PRCTL = 157: Process, Forward;
+    PRCTL = 157: Process, Confine;
     ARCH_PRCTL = 158: Process, Segments;
     ADJTIMEX = 159: Clock, Kernel;
     SETRLIMIT = 160: Memory, Limit;
@@ -320,7 +320,7 @@ calls! {
     SCHED_SETATTR = 314: Plain, Kernel;
     SCHED_GETATTR = 315: Plain, Kernel;
     RENAMEAT2 = 316: File, Kernel;
-    SECCOMP = 317: Process, Forward;
+    SECCOMP = 317: Process, Confine;
     GETRANDOM = 318: Plain, Kernel;
     MEMFD_CREATE = 319: File, Kernel;
     KEXEC_FILE_LOAD = 320: Plain, Kernel;

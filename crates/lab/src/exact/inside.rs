@@ -99,6 +99,17 @@ pub fn without_hardware(
     if cpu.targets.is_empty() {
         return Ok(outcome);
     }
+    // The signal is taken: the measuring child would never hear of it.
+    if stop.requested() {
+        outcome.partial = true;
+        let missing = cpu.targets.iter().map(|target| Missing {
+            name: target.event.clone(),
+            reason: "interrupted before it was measured".to_owned(),
+            hint: None,
+        });
+        outcome.unavailable.extend(missing);
+        return Ok(outcome);
+    }
     if let Err(why) = virtual_available() {
         let missing = cpu.targets.iter().map(|target| Missing {
             name: target.event.clone(),

@@ -85,7 +85,7 @@ impl Counting {
                     functions,
                 })
             }
-            Choice::Step | Choice::Software => Err(Error::new(
+            _ => Err(Error::new(
                 ErrorKind::Usage,
                 "noise counts instructions of many runs: that takes hardware or the virtual PMU",
             )

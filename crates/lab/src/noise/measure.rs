@@ -123,6 +123,24 @@ const RUNS: u32 = 8;
 /// As long as there are many settings, and all runs of the residual are the same: else so few prove nothing.
 const FEW: u32 = 5;
 
+/// A p below this calls a factor a cause, where the residual is not 0.
+pub(super) const SIGNIFICANT: f64 = 0.05;
+
+/// Runs of every setting that tell a cause from chance where the residual is not 0.
+pub(super) fn needed(factors: usize) -> usize {
+    truecount_stats::runs_to_tell(SIGNIFICANT, factors)
+}
+
+/// Runs of a setting where the residual is not 0: a test decides then, which needs a number of them.
+fn more_runs(asked: Option<u32>, few: bool, factors: usize) -> u32 {
+    let needed = u32::try_from(needed(factors)).unwrap_or(RUNS);
+    match asked {
+        Some(asked) => asked.max(needed),
+        None if few => needed.max(RUNS),
+        None => RUNS,
+    }
+}
+
 /// Whether nothing varies.
 pub(super) fn quiet(residual: &[u64]) -> bool {
     residual
@@ -229,9 +247,17 @@ pub fn measure(
         }
         round += 1;
         let residual = settings.first().map(|setting| &setting.counts);
-        if few && round == FEW && residual.is_some_and(|counts| !quiet(counts)) {
-            outcome.runs = RUNS;
-            all = settings.len() as u64 * u64::from(RUNS);
+        let varies = residual.is_some_and(|counts| !quiet(counts));
+        let more = more_runs(plan.runs, few, factors.len());
+        if varies && round == outcome.runs && more > round {
+            if let Some(asked) = plan.runs {
+                outcome.notes.push(format!(
+                    "{asked} runs of a setting cannot tell a cause from chance where runs differ with everything held \
+                     constant, as they do here: {more} were made."
+                ));
+            }
+            outcome.runs = more;
+            all = settings.len() as u64 * u64::from(more);
             progress(done, all);
         }
     }

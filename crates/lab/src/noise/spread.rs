@@ -10,12 +10,9 @@ use truecount_stats::{holm, varies_more};
 
 use super::conditions::NotTested;
 use super::counting::Counting;
-use super::measure::{Functions, Outcome, Setting, quiet};
+use super::measure::{Functions, Outcome, SIGNIFICANT, Setting, needed, quiet};
 use super::regions::Difference;
 use super::{Plan, Released};
-
-/// A p below this calls a factor a cause, where the residual is not 0.
-const SIGNIFICANT: f64 = 0.05;
 
 /// A function in the min and in the max run of a setting.
 #[derive(Debug, Serialize)]
@@ -210,10 +207,16 @@ impl Findings {
         }
         // Several factors are tried: Holm's correction.
         let raw: Vec<Option<f64>> = factors.iter().map(|spread| spread.p).collect();
+        let least = needed(raw.len());
         for (spread, p) in factors.iter_mut().zip(holm(&raw)) {
             spread.p = p;
+            let runs = spread.counts.len().min(residual.len());
             if let (Some(cause), Some(p)) = (&mut spread.cause, p) {
                 *cause = p < SIGNIFICANT;
+                // Stopped early: what could not have been seen was not looked for.
+                if !*cause && runs < least {
+                    spread.cause = None;
+                }
             }
         }
         let mut empty = |released| {

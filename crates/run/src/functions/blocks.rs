@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use truecount_engine::virt::{Blocks, Counts, Event, Facts, Mapping};
 use truecount_sample::spaces::MappedFile;
-use truecount_sample::symbols::{SearchPath, Symbols};
+use truecount_sample::symbols::{FoundFile, SearchPath, Symbols};
 
 use super::{AskedEvent, Function, base_name};
 use crate::result::{RunResult, Thread};
@@ -30,6 +30,8 @@ type Sums = HashMap<(String, String, String), Counts>;
 struct Module {
     path: String,
     file: Option<MappedFile>,
+    /// It tells which functions are inlined: names may change from one instruction to the next.
+    inlines: bool,
 }
 
 /// A name, and where the symbol begins in its file: two addresses with the same are in one function.
@@ -90,15 +92,19 @@ impl Names {
             Module {
                 path: if vdso { path } else { "[jit]".to_owned() },
                 file: None,
+                inlines: false,
             }
         } else {
             // Another file may be there by now: its symbols would be wrong ones.
             let same = std::fs::metadata(real).is_ok_and(|d| d.ino() == mapping.inode);
+            let file = same.then(|| MappedFile {
+                path: path.clone(),
+                build_id: Vec::new(),
+            });
+            let found = file.as_ref().and_then(|file| self.symbols.find(file).ok());
             Module {
-                file: same.then(|| MappedFile {
-                    path: path.clone(),
-                    build_id: Vec::new(),
-                }),
+                inlines: found.is_some_and(FoundFile::has_debug_info),
+                file,
                 path,
             }
         };
@@ -124,9 +130,12 @@ impl Names {
             return found.clone();
         }
         let location = self.symbols.locate(file, offset);
-        let symbol = match location.frames.last() {
-            Some(frame) => (frame.function.clone(), offset.wrapping_sub(location.offset)),
-            None => (format!("[no symbol in {}]", base_name(&known.path)), 0),
+        let start = offset.wrapping_sub(location.offset);
+        // As `report` and `top` name it: the innermost function.
+        let symbol = match location.frames.as_slice() {
+            [function] => (function.function.clone(), start),
+            [inlined, ..] => (format!("{} (inlined)", inlined.function), start),
+            [] => (format!("[no symbol in {}]", base_name(&known.path)), 0),
         };
         self.found.insert((module, offset), symbol.clone());
         symbol
@@ -205,7 +214,8 @@ fn functions(
             let end = pc.wrapping_add(whole).wrapping_sub(last);
             let mut taken = rest.len();
             let mut bytes = whole;
-            if names.at(module, mapping, end, pid) != symbol {
+            let inlines = names.known.get(module).is_some_and(|known| known.inlines);
+            if inlines || names.at(module, mapping, end, pid) != symbol {
                 (taken, bytes) = (1, rest.first().map_or(0, |facts| facts.len()));
                 while let Some(next) = rest.get(taken)
                     && names.at(module, mapping, pc.wrapping_add(bytes), pid) == symbol

@@ -23,7 +23,7 @@ pub use crate::result::{Exit, Usage};
 pub use launcher::{Hook, Launcher};
 pub use program::{exec_failure, known_format, resolve};
 pub(crate) use signals::name as signal_name;
-pub use signals::{Signals, Stop, Stopping};
+pub use signals::{Signals, Stop, Stopping, while_stoppable};
 pub use words::{command_line, split};
 
 /// What to start, and how.

@@ -137,6 +137,32 @@ impl Signals {
     }
 }
 
+/// Does something that may wait for others without end (opening a FIFO, writing to a pipe that nobody reads): the
+/// stopping signals are not blocked meanwhile, and end truecount.
+pub fn while_stoppable<T>(wait: impl FnOnce() -> T) -> T {
+    // SAFETY: plain signal-set calls on locals, of the calling thread's mask.
+    let before = unsafe {
+        let mut stopping = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(stopping.as_mut_ptr());
+        let mut stopping = stopping.assume_init();
+        for signal in STOPPING {
+            libc::sigaddset(&raw mut stopping, signal);
+        }
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        let done =
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const stopping, before.as_mut_ptr());
+        (done == 0).then(|| before.assume_init())
+    };
+    let result = wait();
+    if let Some(before) = before {
+        // SAFETY: the mask that this thread had.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        }
+    }
+    result
+}
+
 /// The user's wish to stop: asked for between two steps, or told by a run that it ended. The first counts.
 pub struct Stop<'s> {
     /// Where signals are taken from.

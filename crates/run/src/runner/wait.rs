@@ -24,7 +24,8 @@ pub(super) struct Waited {
     pub(super) interrupted: Option<i32>,
 }
 
-/// After a time limit: how long SIGTERM may take before SIGKILL.
+/// After a time limit, or when the user stops a program that runs in a group of its own (the terminal does not reach it,
+/// nobody talks to it): how long the first signal may take before SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -60,6 +61,7 @@ pub(super) fn until_exit(
     let mut killed = false;
     let mut stopping = Stopping::default();
     let mut ticks: u32 = 0;
+    let mut stop_at: Option<Duration> = None;
     loop {
         let elapsed = start.elapsed();
         let tick_at = ticker
@@ -69,10 +71,8 @@ pub(super) fn until_exit(
             .timeout
             .filter(|_| !killed)
             .map(|limit| if timed_out { limit + GRACE } else { limit });
-        let next = match (tick_at, limit_at) {
-            (Some(tick), Some(limit)) => Some(tick.min(limit)),
-            (tick, limit) => tick.or(limit),
-        };
+        let kill_at = stop_at.filter(|_| !killed);
+        let next = [tick_at, limit_at, kill_at].into_iter().flatten().min();
         match signals.arrival(next.map(|at| at.saturating_sub(elapsed)))? {
             Some(Arrived {
                 signal: libc::SIGCHLD,
@@ -92,6 +92,9 @@ pub(super) fn until_exit(
                 if let Some(signal) = stopping.pass_on(arrived, launch.own_group) {
                     send(target, signal);
                 }
+                if launch.own_group {
+                    stop_at = stop_at.or(Some(start.elapsed() + GRACE));
+                }
             }
             None => {}
         }
@@ -101,6 +104,10 @@ pub(super) fn until_exit(
         {
             (ticker.tick)(elapsed);
             ticks = ticks.saturating_add(1);
+        }
+        if kill_at.is_some_and(|at| elapsed >= at) {
+            killed = true;
+            send(target, libc::SIGKILL);
         }
         if let Some(at) = limit_at
             && elapsed >= at

@@ -12,7 +12,6 @@ mod svg;
 mod text;
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -26,7 +25,7 @@ use truecount_stats::Repeats;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, cannot_write};
+use crate::output::{Output, cannot_write, create};
 use crate::program_args::parse_online_cpus;
 use crate::render::json;
 pub(crate) use args::Args;
@@ -207,8 +206,11 @@ fn conclude(
         command.runs > 0 || metrics.any(|(_, metric)| !metric.samples.is_empty())
     });
     let mut failures = Vec::new();
+    let mut stopped = stopped;
     if any {
         failures = show(args, &document);
+    } else if let Some(failure) = stopped.as_mut().filter(|failure| failure.code > 128) {
+        failure.cause = "interrupted before anything was measured".to_owned();
     }
     // Whoever closed a pipe has seen enough; the gate's answer stands.
     failures.retain(|failure| !failure.closed_pipe);
@@ -257,7 +259,7 @@ fn show(args: &Args, document: &Document) -> Vec<Failure> {
         let Some(path) = path.as_deref().filter(|path| *path != Path::new("-")) else {
             continue;
         };
-        let written = File::create(path).and_then(|file| {
+        let written = create(path).and_then(|file| {
             let mut out = BufWriter::new(file);
             write(&mut out, document)?;
             out.flush()

@@ -16,7 +16,7 @@ use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Picture};
 use crate::program_args::{SourceArg, parse_duration};
-use crate::progress::Bar;
+use crate::progress::{Steps, Words};
 use crate::render::charts::Frame;
 use crate::render::json;
 use document::Document;
@@ -52,8 +52,9 @@ WHAT THE NUMBERS MEAN
 
 FACTORS
   aslr           randomised addresses
-  at-random      the 16 random bytes that the kernel gives every program
-  getrandom      what the system call getrandom answers: hash seeds of Python, Rust, Go ...
+  at-random      the 16 random bytes that the kernel gives every program: stack guards, Go's maps
+  getrandom      what the system call getrandom answers: hash seeds of Python, Rust ... (not Perl's,
+                 which reads /dev/urandom: set PERL_HASH_SEED=0)
   clock          clocks read by the vDSO, whose loops depend on the time and on the kernel's
                  updates of it (held constant: they are read by system calls, which costs time);
                  varied, it reads the real time, so time is varied with it
@@ -106,7 +107,8 @@ CPU's counters nor the virtual PMU work.";
 #[derive(clap::Args)]
 #[command(after_long_help = HELP, after_help = "What the numbers mean, factors and examples: truecount noise --help")]
 pub(crate) struct Args {
-    /// Runs of every setting [default: 8, or 5 where more than four factors are tried and the residual is 0]
+    /// Runs of every setting [default: 8, or 5 where more than four factors are tried and the residual is 0]; where the
+    /// residual is not 0, as many as can tell a cause from chance at least (5 for one factor, 7 for thirteen)
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     runs: Option<u32>,
     /// Factors to try, separated by commas [default: all]
@@ -150,6 +152,11 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// Where a run does not end.
+const SLOW: &str = "one run takes long; threads that spin until another one has done something lose 100 ms each time \
+    while the order of threads is held constant: name other factors than threads (--factors aslr,env,cpu), or end runs \
+    by --timeout";
+
 /// Runs `truecount noise`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     args.cache.apply();
@@ -175,14 +182,15 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         profile: &args.profile,
         timeout: args.timeout,
     };
-    let mut bar = Bar::new();
-    let mut progress = |done: u64, all: u64| {
-        bar.set(done as f64 / all.max(1) as f64, || {
-            format!("run {done} of {all}")
-        });
-    };
-    let mut outcome = measure(&plan, &mut session, counting, &program, &mut progress)?;
-    drop(bar);
+    let mut steps = Steps::start(Words {
+        command: "truecount noise",
+        step: "run",
+        slow: Some(SLOW),
+    });
+    let mut progress = |done, all| steps.are(done, all);
+    let outcome = measure(&plan, &mut session, counting, &program, &mut progress);
+    drop(steps);
+    let mut outcome = outcome?;
     let (interrupted, stopped) = (outcome.interrupted, outcome.stopped.take());
     let mut environment = Environment::gather(false, &[]);
     environment.add_command(&args.command, Some(&program));

@@ -228,7 +228,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
                 writeln!(out, "to hold it constant: {remedy}")?;
             }
         }
-        None if document.findings.factors.iter().any(|s| s.cause.is_none()) => {}
+        None if document.findings.factors.iter().any(|s| s.cause.is_none()) => {
+            writeln!(out, "too few runs to say which factor makes runs differ")?;
+        }
         None => writeln!(out, "no factor was seen to make runs differ")?,
     }
     writeln!(out)?;

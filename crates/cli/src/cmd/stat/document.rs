@@ -88,10 +88,16 @@ impl Document {
     }
 
     /// The program's own status, 124 after a time limit, 130 when Ctrl-C ended a count without one; of several runs
-    /// that of the first that failed.
+    /// that of the first that failed, 130 when Ctrl-C ended them.
     pub(crate) fn exit_code(&self) -> u8 {
-        if let Some(failed) = self.repeats.as_ref().and_then(|repeats| repeats.failed) {
-            return failed;
+        if let Some(repeats) = &self.repeats {
+            // Fewer runs than asked for, whatever they ended with.
+            if let Some(signal) = self.interrupted {
+                return u8::try_from(128 + signal).unwrap_or(130);
+            }
+            if let Some(failed) = repeats.failed {
+                return failed;
+            }
         }
         if self.timed_out {
             return 124;

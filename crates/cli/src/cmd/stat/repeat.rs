@@ -14,6 +14,7 @@ use truecount_model::number::{compact, exact};
 use truecount_run::result::RunResult;
 use truecount_run::session::Session;
 use truecount_run::source::{Run, Source};
+use truecount_run::{Error, ErrorKind};
 
 /// One event over all runs.
 #[derive(Debug, Serialize)]
@@ -66,6 +67,13 @@ pub(super) fn runs(
     for _ in 0..runs {
         let measurement = match source.run(session, run, None) {
             Ok(measurement) => measurement,
+            Err(Error {
+                kind: ErrorKind::Interrupted(signal),
+                ..
+            }) if !all.is_empty() => {
+                stopped = Some(signal);
+                break;
+            }
             Err(failure) => {
                 trouble = Some(failure);
                 break;
@@ -73,7 +81,10 @@ pub(super) fn runs(
         };
         let ended = measurement.ended;
         stopped = measurement.interrupted;
-        all.push(measurement);
+        // Half a run is none, where there are whole ones.
+        if stopped.is_none() || all.is_empty() {
+            all.push(measurement);
+        }
         if stopped.is_none() {
             stopped = session.signals.stop_requested();
         }

@@ -19,7 +19,8 @@ use crate::runner::wait::has_ended;
 use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
 use crate::source::command;
 
-/// After a time limit: how long SIGTERM may take before SIGKILL.
+/// After a time limit, or when the user stops a program in a group of its own: how long the first signal may take before
+/// SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
 pub(super) fn execute(
@@ -50,9 +51,16 @@ pub(super) fn execute(
             .cache(cache::directory())
             .code_cache(cache::code_bound()),
     )
-    .map_err(|error| match answers.as_ref().and_then(Answers::problem) {
-        Some(problem) => Refusal::Command(problem),
-        None => failure(&error, program),
+    .map_err(|error| {
+        // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
+        if let Some(signal) = signals.stop_requested() {
+            let cause = "interrupted before the program had begun";
+            return Refusal::Command(Error::new(ErrorKind::Interrupted(signal), cause));
+        }
+        match answers.as_ref().and_then(Answers::problem) {
+            Some(problem) => Refusal::Command(problem),
+            None => failure(&error, program),
+        }
     })?;
     if let Some(answers) = &answers {
         answers.started();
@@ -208,9 +216,14 @@ fn until_end(pid: i32, signals: &Signals, launch: &Launch<'_>) -> std::io::Resul
     };
     let mut stopping = Stopping::default();
     let mut killed = false;
+    let mut kill_at = None;
     loop {
         if has_ended(pid)? {
             return Ok(stopped);
+        }
+        if kill_at.is_some_and(|at| start.elapsed() >= at) {
+            kill_at = None;
+            send(target, libc::SIGKILL);
         }
         let limit = launch.timeout.filter(|_| !killed).map(|limit| {
             let at = if stopped.timed_out {
@@ -226,6 +239,9 @@ fn until_end(pid: i32, signals: &Signals, launch: &Launch<'_>) -> std::io::Resul
             stopped.interrupted = stopping.interrupted;
             if let Some(signal) = signal {
                 send(target, signal);
+            }
+            if launch.own_group {
+                kill_at = kill_at.or(Some(start.elapsed().saturating_add(GRACE)));
             }
         }
         if limit.is_some_and(|limit| limit.is_zero()) {

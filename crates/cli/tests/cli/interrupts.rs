@@ -1,0 +1,387 @@
+//! Ctrl-C at ten moments of each long command: it ends soon, prints what it has, and with the status that the help says.
+
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{has_signal, truecount, until, virtual_pmu};
+
+/// From the moment that signals are waited for: before the first round, in warm-up, in a measurement, late in it.
+const MOMENTS: [u64; 10] = [0, 5, 10, 20, 50, 100, 200, 400, 800, 1500];
+
+/// A loaded machine and a debug build are slow; without Ctrl-C each command takes minutes.
+const SOON: Duration = Duration::from_secs(15);
+
+/// A long command.
+struct Long {
+    line: &'static str,
+    /// The status by Ctrl-C.
+    status: i32,
+    /// Of what it prints whenever it was interrupted, in the output or in the message: one of these.
+    says: &'static [&'static str],
+    /// What must work for it.
+    needs: &'static str,
+}
+
+const fn long(
+    line: &'static str,
+    status: i32,
+    says: &'static [&'static str],
+    needs: &'static str,
+) -> Long {
+    Long {
+        line,
+        status,
+        says,
+        needs,
+    }
+}
+
+const COMMANDS: &[Long] = &[
+    long(
+        "exactness --seconds 600 --no-save",
+        130,
+        &["Verdict", "interrupted", "stopped"],
+        "virtual",
+    ),
+    long(
+        "exactness --seconds 600 --no-save --json -e page-faults:u",
+        130,
+        &["\"interrupted\": 2"],
+        "",
+    ),
+    long(
+        "bench --source software -n 100000 -- true",
+        130,
+        &["interrupted"],
+        "",
+    ),
+    long(
+        "bench --source software --warmup 100000 -- true",
+        130,
+        &["interrupted before anything was measured"],
+        "",
+    ),
+    long(
+        "bench --source virtual -n 1 --exact-runs 100000 -- true",
+        130,
+        &["interrupted"],
+        "virtual",
+    ),
+    long(
+        "bench --source software --prepare|sleep 600|--|true",
+        130,
+        &["interrupted"],
+        "",
+    ),
+    // The program does not want to end.
+    long(
+        "bench|--source|software|trap '' INT; while :; do sleep 600; done|--shell",
+        130,
+        &["interrupted"],
+        "",
+    ),
+    long(
+        "stat --source software -e page-faults -r 100000 -- true",
+        130,
+        &["page-faults", "interrupted"],
+        "",
+    ),
+    long(
+        "stat --source software -e page-faults -I 20 -- sleep 600",
+        130,
+        &["page-faults"],
+        "",
+    ),
+    long(
+        "stat --source virtual -r 100000 -- true",
+        130,
+        &["instructions:u", "interrupted"],
+        "virtual",
+    ),
+    long(
+        "noise --source virtual -n 10000 -- true",
+        130,
+        &["interrupted", "stopped", "runs"],
+        "virtual",
+    ),
+    long(
+        "overhead --seconds 600 --json",
+        130,
+        &["\"interrupted\": 2"],
+        "",
+    ),
+    long(
+        "overhead --seconds 600 --json -- sleep 600",
+        130,
+        &["\"interrupted\": 2"],
+        "",
+    ),
+    long("run -- sleep 600", 130, &["interrupted"], "virtual"),
+    long(
+        "run --functions -- sleep 600",
+        130,
+        &["interrupted"],
+        "virtual",
+    ),
+    long(
+        "record -e cpu-clock:u -o /dev/null -- sleep 600",
+        130,
+        &["samples"],
+        "software",
+    ),
+    long(
+        "top --once --seconds 600 -e cpu-clock:u",
+        130,
+        &["truecount top"],
+        "software",
+    ),
+    // Ctrl-C is how this one ends.
+    long("system -I 300", 0, &[""], ""),
+];
+
+fn words(line: &'static str) -> Vec<&'static str> {
+    // Words with spaces in them stand between bars.
+    let Some((first, rest)) = line.split_once('|') else {
+        return line.split(' ').collect();
+    };
+    first.split(' ').chain(rest.split('|')).collect()
+}
+
+fn available(needs: &str) -> bool {
+    match needs {
+        "virtual" => virtual_pmu(),
+        "software" => {
+            let works = truecount(&["record", "-e", "cpu-clock:u", "-o", "/dev/null", "--"])
+                .arg("true")
+                .output()
+                .unwrap()
+                .status
+                .success();
+            if !works {
+                truecount_testing::skip!("software", "no sampling by the kernel's timer");
+            }
+            works
+        }
+        _ => true,
+    }
+}
+
+/// Waits until Ctrl-C would not end it by itself any more, or until it has ended.
+fn until_ready(child: &mut Child) -> bool {
+    let pid = i32::try_from(child.id()).unwrap();
+    let mut ended = false;
+    until("signals are never waited for", || {
+        ended = child.try_wait().unwrap().is_some();
+        let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        let waits = call.starts_with(&format!("{} ", libc::SYS_rt_sigtimedwait));
+        ended || waits || has_signal(pid, "SigBlk:", libc::SIGINT)
+    });
+    !ended
+}
+
+/// One command at one moment; what is wrong with its end, and how long that took.
+fn interrupted(long: &Long, number: usize, moment: u64) -> (Duration, Option<String>) {
+    let mut child = truecount(&words(long.line))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let what = format!("{} after {moment} ms", long.line);
+    if !until_ready(&mut child) {
+        let output = child.wait_with_output().unwrap();
+        return (
+            Duration::ZERO,
+            Some(format!("{what}: it ended by itself: {output:?}")),
+        );
+    }
+    std::thread::sleep(Duration::from_millis(moment));
+    let begun = Instant::now();
+    let pid = i32::try_from(child.id()).unwrap();
+    // By turns as `kill` does it and as a terminal does, to the whole group.
+    let target = if number.is_multiple_of(2) { pid } else { -pid };
+    // SAFETY: our own child, or its group, not waited for yet.
+    unsafe { libc::kill(target, libc::SIGINT) };
+    let watch = std::thread::spawn(move || {
+        while begun.elapsed() < SOON {
+            std::thread::sleep(Duration::from_millis(20));
+            // SAFETY: signal 0 asks whether it is there.
+            if unsafe { libc::kill(pid, 0) } != 0 {
+                return;
+            }
+        }
+        // SAFETY: our own child, or nobody: it has had its time.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    });
+    let output = child.wait_with_output().unwrap();
+    let took = begun.elapsed();
+    watch.join().unwrap();
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let shown: String = text.chars().take(400).collect();
+    let wrong = if took >= SOON {
+        Some(format!("{what}: goes on for {took:?}"))
+    } else if output.status.code() != Some(long.status) {
+        Some(format!("{what}: {}: {shown}", output.status))
+    } else if text.contains("panicked") || !long.says.iter().any(|part| text.contains(part)) {
+        Some(format!("{what}: says: {shown}"))
+    } else {
+        promise(&text).map(|promise| format!("{what}: promises {promise}: {shown}"))
+    };
+    (took, wrong)
+}
+
+/// A promise of results where there are none.
+fn promise(text: &str) -> Option<&'static str> {
+    let promise = "what was measured until then is printed";
+    let only = text.lines().filter(|line| !line.trim().is_empty()).count() == 1;
+    (text.contains(promise) && only).then_some(promise)
+}
+
+#[test]
+fn ctrl_c_ends_every_long_command_at_every_moment() {
+    let commands: Vec<&Long> = COMMANDS
+        .iter()
+        .filter(|long| available(long.needs))
+        .collect();
+    assert!(commands.len() > 8);
+    let mut wrong = Vec::new();
+    let mut slowest = (Duration::ZERO, "");
+    for (number, &moment) in MOMENTS.iter().enumerate() {
+        // Those that mostly wait may do so together; the machine still has to run them all.
+        for some in commands.chunks(4) {
+            let ends: Vec<_> = std::thread::scope(|scope| {
+                let started: Vec<_> = some
+                    .iter()
+                    .map(|&long| {
+                        (
+                            long.line,
+                            scope.spawn(move || interrupted(long, number, moment)),
+                        )
+                    })
+                    .collect();
+                started
+                    .into_iter()
+                    .map(|(line, thread)| (line, thread.join().unwrap()))
+                    .collect()
+            });
+            for (line, (took, trouble)) in ends {
+                if took > slowest.0 {
+                    slowest = (took, line);
+                }
+                wrong.extend(trouble);
+            }
+        }
+    }
+    eprintln!("slowest end: {:?} of {}", slowest.0, slowest.1);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Nobody reads the pipe: truecount hangs in its own output, and Ctrl-C ends it there, too.
+#[test]
+fn ctrl_c_while_writing_ends_it() {
+    for line in [
+        "bench --source software -n 2 --json -- true",
+        "stat --source software -e page-faults --json -- true",
+        "system -I 20 --json",
+        "bench --help",
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        // The pipe is full from the start.
+        let full = [b'\n'; 4096];
+        // SAFETY: our own descriptor, which others inherit as it is.
+        unsafe {
+            use std::os::fd::AsRawFd as _;
+            let size = libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096);
+            assert_eq!(size, 4096);
+            assert_eq!(
+                libc::write(writer.as_raw_fd(), full.as_ptr().cast(), 4096),
+                4096
+            );
+        }
+        let mut child = truecount(&words(line))
+            .stdout(writer)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        until("it does not wait for the pipe", || {
+            let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+            let number = call
+                .split(' ')
+                .next()
+                .unwrap_or_default()
+                .parse()
+                .unwrap_or(-1);
+            [libc::SYS_write, libc::SYS_poll, libc::SYS_ppoll].contains(&number)
+        });
+        // SAFETY: our own child, not waited for yet.
+        unsafe { libc::kill(pid, libc::SIGINT) };
+        let begun = Instant::now();
+        let ended = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break Some(status);
+            }
+            if begun.elapsed() > SOON {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(ended.is_some(), "{line}: goes on for {SOON:?}");
+        drop(reader);
+    }
+}
+
+/// A FIFO is given to who reads it, whole.
+#[test]
+fn a_fifo_is_written_once_and_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: a valid path.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let argument = format!("--json={}", path.display());
+    let start = || {
+        truecount(&[
+            "bench", "--source", "software", "-n", "2", &argument, "--", "true",
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+    };
+    let mut child = start();
+    let mut text = String::new();
+    std::fs::File::open(&path)
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert!(text.contains("truecount.bench/2"), "{text}");
+    assert!(child.wait().unwrap().success());
+    // Nobody reads: Ctrl-C ends the wait.
+    let mut child = start();
+    let pid = i32::try_from(child.id()).unwrap();
+    until("it does not open the FIFO", || {
+        let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        call.starts_with(&format!("{} ", libc::SYS_openat))
+    });
+    // SAFETY: our own child, not waited for yet.
+    unsafe { libc::kill(pid, libc::SIGINT) };
+    let begun = Instant::now();
+    until("it goes on", || {
+        child.try_wait().unwrap().is_some() || begun.elapsed() > SOON
+    });
+    let status = child.try_wait().unwrap();
+    if status.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(status.is_some(), "it goes on for {SOON:?}");
+}
