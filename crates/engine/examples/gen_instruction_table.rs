@@ -67,6 +67,68 @@ fn properties(factory: &mut InstructionInfoFactory, bytes: &[u8]) -> u16 {
         | u16::from(vector) << 14
 }
 
+/// One place of the table.
+struct Encoding {
+    space: u8,
+    opcode: u8,
+    prefix: u8,
+    memory: bool,
+    modrm: u8,
+}
+
+impl Encoding {
+    /// Up to `ModRM`, with this W and vector length.
+    fn bytes(&self, w: u8, l: u8) -> Vec<u8> {
+        let &Self {
+            space,
+            opcode,
+            prefix,
+            memory,
+            modrm,
+        } = self;
+        let mut bytes: Vec<u8> = Vec::new();
+        let pp = [0u8, 0x66, 0xf3, 0xf2][usize::from(prefix)];
+        match space {
+            0..=3 => {
+                if pp != 0 {
+                    bytes.push(pp);
+                }
+                if w == 1 {
+                    bytes.push(0x48);
+                }
+                match space {
+                    1 => bytes.push(0x0f),
+                    2 => bytes.extend([0x0f, 0x38]),
+                    3 => bytes.extend([0x0f, 0x3a]),
+                    _ => {}
+                }
+            }
+            4..=6 => bytes.extend([
+                0xc4,
+                0xe0 | (space - 3),
+                w << 7 | 0x78 | (l & 1) << 2 | prefix,
+            ]),
+            7..=11 => {
+                let map = [1, 2, 3, 5, 6][usize::from(space - 7)];
+                bytes.extend([
+                    0x62,
+                    0xf0 | map,
+                    w << 7 | 0x7c | prefix,
+                    l << 5 | 0x08 | (u8::from(memory) * 2),
+                ]);
+                if memory {
+                    // k2 only where a mask is needed (gathers)
+                    let last = bytes.len() - 1;
+                    bytes[last] = l << 5 | 0x08;
+                }
+            }
+            _ => bytes.extend([0x8f, 0xe8 + (space - 12), w << 7 | 0x78 | prefix]),
+        }
+        bytes.extend([opcode, modrm]);
+        bytes
+    }
+}
+
 fn main() {
     let mut factory = InstructionInfoFactory::new();
     // Spaces: 0-3 legacy maps (one byte, 0F, 0F38, 0F3A); 4-6 VEX maps 1-3;
@@ -88,49 +150,14 @@ fn main() {
                         // encodings exist for one value only.
                         for variant in 0..6u8 {
                             let (w, l) = (variant & 1, variant >> 1);
-                            let mut bytes: Vec<u8> = Vec::new();
-                            let pp = [0u8, 0x66, 0xf3, 0xf2][usize::from(prefix)];
-                            match space {
-                                0..=3 => {
-                                    if pp != 0 {
-                                        bytes.push(pp);
-                                    }
-                                    if w == 1 {
-                                        bytes.push(0x48);
-                                    }
-                                    match space {
-                                        1 => bytes.push(0x0f),
-                                        2 => bytes.extend([0x0f, 0x38]),
-                                        3 => bytes.extend([0x0f, 0x3a]),
-                                        _ => {}
-                                    }
-                                }
-                                4..=6 => bytes.extend([
-                                    0xc4,
-                                    0xe0 | (space - 3),
-                                    w << 7 | 0x78 | (l & 1) << 2 | prefix,
-                                ]),
-                                7..=11 => {
-                                    let map = [1, 2, 3, 5, 6][usize::from(space - 7)];
-                                    bytes.extend([
-                                        0x62,
-                                        0xf0 | map,
-                                        w << 7 | 0x7c | prefix,
-                                        l << 5 | 0x08 | (u8::from(memory) * 2),
-                                    ]);
-                                    if variant < 6 && memory {
-                                        // k2 only where a mask is needed (gathers)
-                                        let last = bytes.len() - 1;
-                                        bytes[last] = l << 5 | 0x08;
-                                    }
-                                }
-                                _ => bytes.extend([
-                                    0x8f,
-                                    0xe8 + (space - 12),
-                                    w << 7 | 0x78 | prefix,
-                                ]),
-                            }
-                            bytes.extend([opcode, modrm]);
+                            let encoding = Encoding {
+                                space,
+                                opcode,
+                                prefix,
+                                memory,
+                                modrm,
+                            };
+                            let mut bytes = encoding.bytes(w, l);
                             let masked = bytes.clone();
                             bytes.extend([1, 0, 0, 0, 1, 0, 0, 0, 1, 0]);
                             let mut value = properties(&mut factory, &bytes);

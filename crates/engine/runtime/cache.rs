@@ -120,8 +120,6 @@ pub struct Cache {
     hash_used: usize,
     entries: Table<Entry>,
     free_entry: u32,
-    /// For each way, the first entry (number + 1) of each table slot.
-    bucket: [Table<u32>; Via::COUNT],
     live: [(u64, u8); 512],
     /// Blocks of one instruction, to be used again: (address, number).
     once: [(u64, u32); 256],
@@ -156,7 +154,6 @@ impl Cache {
             hash_used: 0,
             entries: Table::new(),
             free_entry: NONE,
-            bucket: [const { Table::new() }; Via::COUNT],
             live: [(u64::MAX, 0); 512],
             once: [(0, NONE); 256],
             watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
@@ -262,6 +259,7 @@ impl Cache {
         };
         let mut entry = None;
         if let Some(via) = via {
+            hot.put(&links::NUMBER);
             let at = hot.here();
             let patch = emit_entry(&mut hot, &OFFSETS, via, pc, miss);
             entry = Some((via, at, patch));

@@ -16,7 +16,7 @@ use crate::block::NONE;
 use crate::cache::kept::{ACTIVE, FRESH, Kept, SPENT};
 use crate::counts;
 use crate::engine::Engine;
-use crate::layout::Context;
+use crate::layout::{Context, StartArgs};
 use crate::lock::Mutex;
 use crate::pages::{EXEC, READ, WRITE};
 use crate::program_memory;
@@ -51,8 +51,12 @@ struct Store {
     on: bool,
     /// What to do at the end: see [`crate::layout::StartArgs::cache_effort`].
     effort: u64,
-    /// Slot of this image's first thread: others (forks) save nothing.
+    /// Slot of this image's first thread.
     leader: u32,
+    /// Slot of this process's first thread: another one in a forked child.
+    process: u32,
+    /// See [`crate::layout::StartArgs::cache_key`].
+    key: u64,
     /// Blocks that came from the snapshot.
     loaded: usize,
     pages: &'static [SavedPage],
@@ -67,6 +71,8 @@ static STORE: Mutex<Store> = Mutex::new(Store {
     on: false,
     effort: u64::MAX,
     leader: 0,
+    process: 0,
+    key: 0,
     loaded: 0,
     pages: &[],
     owners: &[],
@@ -77,10 +83,13 @@ static STORE: Mutex<Store> = Mutex::new(Store {
 
 /// At the start of an image: takes over the snapshot behind `fd` (`u64::MAX`:
 /// there is none) and looks at what is mapped already.
-pub fn start(engine: &mut Engine, context: &mut Context, fd: u64, effort: u64) {
+pub fn start(engine: &mut Engine, context: &mut Context, args: &StartArgs) {
+    let (fd, effort) = (args.cache_fd, args.cache_effort);
     let store = &mut *STORE.lock();
     store.effort = effort;
     store.leader = context.leader;
+    store.process = context.leader;
+    store.key = args.cache_key;
     store.on = fd != u64::MAX || effort != u64::MAX;
     if fd != u64::MAX {
         let loaded = load::load(store, &mut engine.cache, fd);
@@ -97,6 +106,11 @@ pub fn start(engine: &mut Engine, context: &mut Context, fd: u64, effort: u64) {
             store.map(engine, context, start, end, offset, identity);
         });
     }
+}
+
+/// In a forked child, whose first thread has this slot.
+pub fn forked(slot: u32) {
+    STORE.lock().process = slot;
 }
 
 /// After a successful call that changes mappings.

@@ -2,7 +2,7 @@
 
 use crate::layout::Context;
 use crate::thread_context::prepare;
-use crate::{counts, dispatch, engine, memory_locks, signal_calls, slots, sys};
+use crate::{cache_file, counts, dispatch, engine, memory_locks, signal_calls, slots, sys};
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
 #[unsafe(no_mangle)]
@@ -17,6 +17,7 @@ extern "C" fn rt_child(context: *mut Context) {
             engine::free_in_child();
         }
         counts::forked(slot);
+        cache_file::forked(slot);
         memory_locks::forget();
     }
     prepare(context, slot);

@@ -207,7 +207,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     engine.cache.init();
     engine.pages.init();
     signal_calls::init(context);
-    cache_file::start(&mut engine, context, args.cache_fd, args.cache_effort);
+    cache_file::start(&mut engine, context, &args);
     engine.cache.begins(context, true);
     let Engine { cache, pages, .. } = &mut *engine;
     cache.watch(pages, args.watches, args.pc);

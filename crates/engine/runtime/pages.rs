@@ -124,7 +124,7 @@ impl Pages {
     }
 
     pub fn init(&mut self) {
-        self.bits = 12;
+        self.bits = 9;
         self.table = own_memory::reserve(PAGE << self.bits) as *mut Page;
     }
 

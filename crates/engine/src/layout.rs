@@ -123,6 +123,8 @@ pub struct Header {
     pub started: u64,
     /// Writes of code that a process of the run may not have learned of.
     pub unseen_writes: AtomicU32,
+    /// How often forked children have offered what they translated.
+    pub saved_by_forks: AtomicU32,
     /// Not 0 once a process blocked signals of the faults' kind natively: a fault may have ended it unseen.
     pub faults_left: AtomicU32,
 }
@@ -327,6 +329,10 @@ pub struct Context {
     pub cached: u64,
     /// Where a [`crate::snapshot::Request`] is.
     pub save_request: u64,
+    /// First slot of the image that the process is of, by `fork` perhaps, and [`StartArgs::cache_key`] of it.
+    pub save_image: u32,
+    /// See `save_image`.
+    pub save_key: u64,
     /// See [`save`]. A futex.
     pub save: AtomicU32,
     /// With [`option::BLOCKS`]: the slot whose log describes this thread's counters
@@ -381,6 +387,8 @@ pub struct StartArgs {
     /// How much must be new before it is worth saving, as a binary logarithm;
     /// `u64::MAX`: save nothing.
     pub cache_effort: u64,
+    /// What the launcher keeps translations of this image under; 0: it keeps none.
+    pub cache_key: u64,
     /// What is timed in this image.
     pub watches: [Watch; MAX_WATCHES],
 }

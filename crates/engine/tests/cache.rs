@@ -104,6 +104,45 @@ fn a_second_run_translates_nothing_and_counts_the_same() {
     }
 }
 
+/// As a server does it whose work is done in forked children.
+#[test]
+fn what_only_forked_children_execute_is_kept() {
+    let source = include_str!("trust/again.c").replacen("int main(void) {", "int work(void) {", 1)
+        + "#include <sys/wait.h>\n#include <unistd.h>\n\
+           int main(void) {\n\
+             int status, bad = 0;\n\
+             for (int i = 0; i < 4; i++) {\n\
+               if (fork() == 0) _exit(work() != 0);\n\
+               wait(&status);\n\
+               bad |= status;\n\
+             }\n\
+             return bad;\n\
+           }\n";
+    let Some(program) = compile("fork-server", &source, &[]) else {
+        return;
+    };
+    let words = [program.to_str().expect("a path in ASCII")];
+    let (cache, path) = directory("forks");
+    let Some(without) = run(&words, None, true) else {
+        return;
+    };
+    let first = run(&words, Some(&cache), true).expect("it worked before");
+    // Another launcher: nothing but the file is left of the first run.
+    let cache = Cache::open(&path).expect("it was there");
+    let second = run(&words, Some(&cache), true).expect("it worked before");
+    assert!(without.translated > 4 * 3000, "{without:?}");
+    assert!(
+        second.translated * 20 < first.translated,
+        "{first:?}, {second:?}"
+    );
+    for run in [&first, &second] {
+        assert_eq!(
+            (run.code, run.instructions),
+            (Some(0), without.instructions)
+        );
+    }
+}
+
 #[test]
 fn per_block_counters_are_described_again() {
     for (name, words) in [

@@ -8,6 +8,7 @@
 #![allow(clippy::expect_used)] // a target's way to complain
 
 mod binary;
+mod command;
 pub mod mutants;
 mod seeds;
 mod text;
@@ -26,7 +27,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 23] = [
     target("event_expr", text::event_expr, seeds::event_expr),
     target("cpu_text", text::cpu_text, seeds::cpu_text),
     target("metric_expr", text::metric_expr, seeds::metric_expr),
@@ -34,6 +35,13 @@ pub const TARGETS: [Target; 16] = [
     target("vendor_events", text::vendor_events, seeds::vendor_events),
     target("proc_text", text::proc_text, seeds::proc_text),
     target("branch_text", text::branch_text, seeds::branch_text),
+    target("kallsyms", text::kallsyms, seeds::kallsyms),
+    target("shell_words", command::shell_words, seeds::shell_words),
+    target("arguments", command::arguments, seeds::arguments),
+    target("command_line", command::command_line, seeds::command_line),
+    target("documents", command::documents, seeds::documents),
+    target("scan_state", command::scan_state, seeds::scan_state),
+    target("verdicts", command::verdicts, seeds::verdicts),
     target("perf_data", binary::perf_data, seeds::perf_data),
     target("profile_reader", binary::profile_reader, seeds::none),
     target("elf", binary::elf, seeds::elf),

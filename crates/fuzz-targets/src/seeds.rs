@@ -82,6 +82,86 @@ pub(crate) fn branch_text() -> Vec<Vec<u8>> {
     vec![text.into_bytes()]
 }
 
+pub(crate) fn kallsyms() -> Vec<Vec<u8>> {
+    texts(&[
+        "ffffffff81000000 T _stext\nffffffff81000100 t do_work\nffffffff81000180 d a_table\n\
+         ffffffffc0000000 t probe\t[some_module]\n",
+        "7f0000000000-7f0000021000 r-xp 00001000 08:01 77  /usr/lib/x y.so (deleted)\n",
+    ])
+}
+
+pub(crate) fn shell_words() -> Vec<Vec<u8>> {
+    texts(&[
+        r#"env A=1 ./prog "a b" 'c"d' e\ f --opt=~x"#,
+        "a \"$x\" `b` | c; # d",
+        "x '' \"\\$\" \\\n y",
+    ])
+}
+
+pub(crate) fn arguments() -> Vec<Vec<u8>> {
+    texts(&[
+        "250ms",
+        "1.5 m",
+        "0-3,8",
+        "0x7f00",
+        "0.5%",
+        "instructions:u=2%",
+        "1..8:2",
+        "-0.1..0.5:0.1",
+        "a,b,c",
+        "all,time,-threads",
+        "instructions",
+    ])
+}
+
+pub(crate) fn command_line() -> Vec<Vec<u8>> {
+    texts(&[
+        "stat -e instructions:u,cycles -r 3 --timeout 2s --json=x -- ls -l",
+        "bench -n 5 -P n 1..3 -L m a,b --fail-above instructions:u=1% 'prog {n} {m}' -N a",
+        "noise --factors all --json -n 7 -- true",
+        "latency main+0x10..main+0x20 -- true",
+        "system --per core -M ipc",
+        "discover --reference page-faults:u --resume x",
+    ])
+}
+
+pub(crate) fn documents() -> Vec<Vec<u8>> {
+    let bench = concat!(
+        r#"{"schema":"truecount.bench/2","commands":[{"command":["a"],"name":"a","runs":6,"#,
+        r#""metrics":{"instructions:u":{"unit":"count","source":"virtual","precision":"exact","#,
+        r#""samples":[7,7,8,9,7,7],"rounds":[0,1,2,3,4,6],"min":7,"median":7,"max":9,"mad":0.0,"#,
+        r#""distinct":3,"exact":false},"wall-time":{"unit":"ns","source":"software","precision":"#,
+        r#""counted","samples":[5,6,7,8,9,10],"min":5,"median":7.5,"max":10,"mad":1.5,"#,
+        r#""distinct":6,"exact":false}}}],"seed":1,"rounds":7,"environment":"#
+    );
+    let environment = truecount_run::env_record::Environment::gather(true, &[]);
+    let environment = serde_json::to_string(&environment).expect("a record");
+    let latency = concat!(
+        r#"{"schema":"truecount.latency/1","source":"virtual","command":"a","program":"a","#,
+        r#""processes":1,"exit":0,"cost":{"cycles":20,"p10":18,"p90":24,"measured":9,"step":2.0},"#,
+        r#""intervals":[{"name":"f","#,
+        r#""start":4096,"end":4128,"cycles":{"bins":[[20,3],[22,9],[40,2]]},"below_cost":1,"#,
+        r#""longer":0,"loads":true}],"notes":[]}"#
+    );
+    texts(&[&format!("{bench}{environment}}}"), latency])
+}
+
+pub(crate) fn scan_state() -> Vec<Vec<u8>> {
+    texts(&[concat!(
+        r#"{"schema":"truecount.discover-state/1","machine":"m","runs":3,"filter":"u","#,
+        r#""references":[],"command":"","state":{"phases":[],"batches":[{"counted":[],"#,
+        r#""silent":[{"code":192,"umask":1}],"references":[]}],"not_opened":[],"not_counted":[],"#,
+        r#""asked":[],"sums":[],"complete":true}}"#
+    )])
+}
+
+pub(crate) fn verdicts() -> Vec<Vec<u8>> {
+    texts(&[concat!(
+        r#"{"schema":"truecount.exactness-profile/1","counters":[{"event":"instructions:u","#,
+        r#""source":"hardware","verdict":{"kind":"per-turn","text":"+1"},"measured":1}]}"#
+    )])
+}
+
 /// A recording with a process, a mapping and some samples with a branch stack each.
 pub(crate) fn perf_data() -> Vec<Vec<u8>> {
     // PERF_SAMPLE_IP | TID | TIME | PERIOD | BRANCH_STACK; PERF_TYPE_HARDWARE, cycles; sample_id_all.

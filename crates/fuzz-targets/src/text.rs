@@ -143,6 +143,21 @@ pub(crate) fn proc_text(data: &[u8]) {
     let _ = truecount_system::proc::Interrupts::parse(&text);
 }
 
+/// `/proc/kallsyms` and the mappings of a process: a name that is found stands in the text.
+pub(crate) fn kallsyms(data: &[u8]) {
+    if let Ok(symbols) = truecount_record::kallsyms::Kallsyms::read(data) {
+        let at = symbols.start().unwrap_or(u64::MAX);
+        for address in [0, at, at.wrapping_add(0x180), u64::MAX] {
+            if let Some(found) = symbols.find(address) {
+                assert!(!found.name.is_empty() && found.offset <= address);
+            }
+        }
+    }
+    for line in String::from_utf8_lossy(data).lines() {
+        let _ = truecount_record::procfs::mapping(line);
+    }
+}
+
 /// The text of `perf script -F ip,brstack`.
 pub(crate) fn branch_text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use truecount_cli::parsers;
 use truecount_fuzz_targets::mutants::{SEED, corpus, mutant};
 use truecount_fuzz_targets::{TARGETS, Target, named};
 
@@ -75,7 +76,8 @@ macro_rules! mutated {
 
 mutated! {
     event_expr cpu_text metric_expr metrics_file vendor_events proc_text branch_text perf_data profile_reader elf code
-    cpuid kept_translations script_text symbols unwind
+    cpuid kept_translations kallsyms shell_words arguments command_line documents scan_state verdicts script_text
+    symbols unwind
 }
 
 /// The seeds must reach behind the first check of their parser, or mutating them is idle.
@@ -96,6 +98,27 @@ fn seeds_are_accepted() {
     let script = (named("script_text").seeds)().remove(0);
     let script = truecount_sample::script::parse(std::str::from_utf8(&script).unwrap()).unwrap();
     assert_eq!(script.profile.entries.len(), 3);
+    for name in [
+        "documents",
+        "scan_state",
+        "verdicts",
+        "shell_words",
+        "command_line",
+    ] {
+        for seed in (named(name).seeds)() {
+            let text = String::from_utf8(seed).unwrap();
+            let words = || truecount_run::runner::split(&text).unwrap();
+            let taken = match name {
+                "documents" => parsers::baseline(&text) || parsers::latency_result(&text),
+                "scan_state" => truecount_lab::discovery::kept_state(&text).is_ok(),
+                "verdicts" => truecount_run::exactness::Verdicts::parse(&text).is_some(),
+                "command_line" => parsers::command_line(&words()),
+                // One of them is an error's.
+                _ => text.contains('|') || !words().is_empty(),
+            };
+            assert!(taken, "{name}: {text}");
+        }
+    }
     for seed in (named("metric_expr").seeds)().iter().take(2) {
         let text = std::str::from_utf8(seed).unwrap();
         assert!(

@@ -41,7 +41,10 @@ impl Kallsyms {
     }
 
     /// Reads lines `address type name [module]`; hidden addresses (0) and data are left out.
-    fn read(mut rows: impl BufRead) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The reader's.
+    pub fn read(mut rows: impl BufRead) -> io::Result<Self> {
         let mut out = Self::default();
         let mut row = Vec::new();
         loop {

@@ -79,7 +79,7 @@ const COMMANDS: &str = "crates/cli/src/cmd/";
 
 /// Subcommands that name items of another: what two share belongs to a library or stands beside `cmd`.
 pub fn commands(texts: &[(String, String)]) -> Vec<Finding> {
-    let tree = tree(texts, "crates/cli/src/main.rs");
+    let tree = tree(texts, "crates/cli/src/lib.rs");
     let file = |index: usize| tree.modules.get(index).map_or("", |m| m.file.as_str());
     let command = |index: usize| {
         let below = file(index).strip_prefix(COMMANDS)?;
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn a_command_that_imports_another_is_found() {
         let mut list = files(&[
-            ("crates/cli/src/main.rs", "mod cmd; mod render;"),
+            ("crates/cli/src/lib.rs", "mod cmd; mod render;"),
             ("crates/cli/src/render.rs", "pub fn show() {}"),
             (
                 "crates/cli/src/cmd/mod.rs",

@@ -1,13 +1,13 @@
 //! The subcommands, one module each. A module has `Args` (clap) and `run(Args) -> CmdResult`.
 
-mod bench;
+pub(crate) mod bench;
 mod blocks;
 mod check;
 mod completions;
 mod discover;
 mod events;
 pub(crate) mod exactness;
-mod latency;
+pub(crate) mod latency;
 mod man;
 mod noise;
 mod overhead;

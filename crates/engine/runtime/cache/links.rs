@@ -4,7 +4,7 @@
 use super::areas::{code, default_entry};
 use super::{Cache, Entry, OFFSETS};
 use crate::block::NONE;
-use crate::layout::{TABLE_BYTES, TABLES};
+use crate::layout::{TABLE_BYTES, TABLES, TABLES_END};
 use crate::xlate::block::Side;
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Via, emit_entry};
@@ -93,18 +93,14 @@ impl Cache {
             number
         };
         self.blocks.get(block as usize).first_entry = number;
+        // SAFETY: in front of the entry's code; whoever emitted it left the room (`NUMBER`).
+        unsafe { ((at - NUMBER.len() as u64) as *mut u32).write_unaligned(number) };
         number
     }
 
     /// Makes `block` reachable by indirect branches of one sort.
     pub fn publish(&mut self, block: u32, via: Via) {
         let way = via.number();
-        let bucket = &mut self.bucket[way];
-        if bucket.len() == 0 {
-            bucket.init(65_536);
-            // Lazily zero: entries are numbers + 1.
-            bucket.claim(65_536);
-        }
         let info = *self.blocks.get(block as usize);
         if info.compared {
             return;
@@ -126,6 +122,7 @@ impl Cache {
                 return;
             }
             let mut cold = code(section.cold, 256);
+            cold.put(&NUMBER);
             let start = cold.here();
             let patch = emit_entry(&mut cold, &OFFSETS, via, info.pc, miss);
             cold.jmp(info.body);
@@ -137,15 +134,14 @@ impl Cache {
             return;
         }
         let index = (info.pc & 0xffff) as usize;
-        let head = *self.bucket[way].get(index);
-        let (chain, onward) = match head {
-            0 => (NONE, self.miss(entry.at, way)),
-            head => (head - 1, self.entries.get(head as usize - 1).at),
+        let chain = first_entry(way, index);
+        let onward = match chain {
+            NONE => self.miss(entry.at, way),
+            head => self.entries.get(head as usize).at,
         };
         self.redirect(entry.patch, onward);
         let info = self.entries.get(number as usize);
         (info.chain, info.published) = (chain, true);
-        *self.bucket[way].get(index) = number + 1;
         set_table(way, index, entry.at);
     }
 
@@ -236,10 +232,9 @@ impl Cache {
             return;
         }
         self.entries.get(number as usize).published = false;
-        let head = *self.bucket[way].get(index);
+        let head = first_entry(way, index);
         let next = entry.chain;
-        if head == number + 1 {
-            *self.bucket[way].get(index) = if next == NONE { 0 } else { next + 1 };
+        if head == number {
             let onward = match next {
                 NONE => default_entry(way),
                 next => self.entries.get(next as usize).at,
@@ -247,7 +242,7 @@ impl Cache {
             set_table(way, index, onward);
             return;
         }
-        let mut at = head.wrapping_sub(1);
+        let mut at = head;
         while at != NONE {
             let before = *self.entries.get(at as usize);
             if before.chain == number {
@@ -270,6 +265,21 @@ pub(super) fn patch(at: u64, to: u64) {
     // SAFETY: emission keeps the four bytes in an aligned quadword, so that
     // threads that run there see the old or the new branch.
     unsafe { (at as *mut u32).write_volatile(displacement) };
+}
+
+/// In front of an entry's code: its number, so that the table is all there is to know of a bucket.
+pub(super) const NUMBER: [u8; 4] = [0; 4];
+
+/// The entry that a place of a table leads to, if it leads to one.
+fn first_entry(way: usize, index: usize) -> u32 {
+    let base = TABLES + way as u64 * TABLE_BYTES;
+    // SAFETY: index < 65536, the table is mapped; only the lock's holder writes there.
+    let at = unsafe { *(base as *const u64).add(index) };
+    if at < TABLES_END {
+        return NONE;
+    }
+    // SAFETY: what is not the runtime's is an entry, with its number in front of it.
+    unsafe { ((at - NUMBER.len() as u64) as *const u32).read_unaligned() }
 }
 
 pub(super) fn set_table(way: usize, index: usize, value: u64) {

@@ -10,7 +10,6 @@ use crate::block::{Block, NONE};
 use crate::own_memory::AREA;
 use crate::snapshot::{AreaFacts, Facts, MAX_AREAS, Piece, Prefix, piece};
 use crate::table::Table;
-use crate::xlate::entry::Via;
 use core::mem::size_of;
 
 /// Puts a table's elements in front; false where they do not fit.
@@ -97,29 +96,20 @@ impl Cache {
     /// Empties the tables of indirect branches: entries are published again when
     /// they are met.
     pub fn unpublish_all(&mut self) {
-        for way in 0..Via::COUNT {
-            for index in 0..self.bucket[way].len() {
-                let mut at = *self.bucket[way].get(index);
-                if at == 0 {
-                    continue;
-                }
-                set_table(way, index, default_entry(way));
-                *self.bucket[way].get(index) = 0;
-                while at != 0 {
-                    let entry = *self.entries.get(at as usize - 1);
-                    if entry.chain != NONE {
-                        let miss = self.miss(entry.at, way);
-                        patch(entry.patch, miss);
-                    }
-                    let info = self.entries.get(at as usize - 1);
-                    (info.chain, info.published) = (NONE, false);
-                    at = if entry.chain == NONE {
-                        0
-                    } else {
-                        entry.chain + 1
-                    };
-                }
+        for number in 0..self.entries.len() {
+            let entry = *self.entries.get(number);
+            if !entry.published {
+                continue;
             }
+            let way = usize::from(entry.way);
+            let pc = self.blocks.get(entry.block as usize).pc;
+            set_table(way, (pc & 0xffff) as usize, default_entry(way));
+            if entry.chain != NONE {
+                let miss = self.miss(entry.at, way);
+                patch(entry.patch, miss);
+            }
+            let info = self.entries.get(number);
+            (info.chain, info.published) = (NONE, false);
         }
     }
 

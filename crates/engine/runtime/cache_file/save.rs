@@ -30,12 +30,23 @@ pub fn save(context: &mut Context) {
     let engine = &mut *engine;
     let store = &mut *super::STORE.lock();
     let offered = store.effort != u64::MAX
-        && context.leader == store.leader
+        && context.leader == store.process
         && slots::header().saving.load(Acquire) != 0;
     if !offered {
         return;
     }
-    let cache = &mut engine.cache;
+    let worth = if store.process == store.leader {
+        is_worth(store, &mut engine.cache)
+    } else {
+        is_worth_of_fork(context, &engine.cache)
+    };
+    if worth {
+        offer(context, store, engine);
+    }
+}
+
+/// Whether enough is new.
+fn is_worth(store: &Store, cache: &mut Cache) -> bool {
     let fresh = (store.loaded..cache.blocks.len())
         .filter(|&at| {
             let block = cache.blocks.get(at);
@@ -43,9 +54,20 @@ pub fn save(context: &mut Context) {
         })
         .count() as u64;
     let old: u64 = cache.kept.images.iter().map(|i| i.blocks).sum();
-    if fresh > (old >> 9) << store.effort.min(9) {
-        offer(context, store, engine);
+    fresh > (old >> 9) << store.effort.min(9)
+}
+
+/// Whether a forked child has translated so much that its image did not have: with each one that offered something, more
+/// is asked of the next, because they mostly find the same.
+fn is_worth_of_fork(context: &Context, cache: &Cache) -> bool {
+    let before = slots::header().saved_by_forks.load(Acquire).min(16);
+    let least = (cache.blocks.len() as u64 >> 7).max(16) << before;
+    // With counters a block, what they count is in the log of the parent in part.
+    let worth = !counts::per_block() && context.translated > least;
+    if worth {
+        slots::header().saved_by_forks.fetch_add(1, AcqRel);
     }
+    worth
 }
 
 fn offer(context: &mut Context, store: &mut Store, engine: &mut Engine) {
@@ -58,6 +80,7 @@ fn offer(context: &mut Context, store: &mut Store, engine: &mut Engine) {
         return;
     }
     context.save_request = core::ptr::from_ref(&request) as u64;
+    (context.save_image, context.save_key) = (store.leader, store.key);
     context.save.store(phase::WANTED, Release);
     announce(context);
     for _ in 0..PATIENCE {

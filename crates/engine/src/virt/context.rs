@@ -61,10 +61,16 @@ impl MappedContext {
         // SAFETY: mapped; written before the request.
         unsafe { (&raw const (*self.at.as_ptr()).save_request).read_volatile() }
     }
-    /// The first slot of its image.
-    pub(super) fn leader(&self) -> u32 {
+    /// The first slot of its image, and the key that this was given.
+    pub(super) fn save_image(&self) -> (u32, u64) {
+        let context = self.at.as_ptr();
         // SAFETY: as above.
-        unsafe { (&raw const (*self.at.as_ptr()).leader).read_volatile() }
+        unsafe {
+            (
+                (&raw const (*context).save_image).read_volatile(),
+                (&raw const (*context).save_key).read_volatile(),
+            )
+        }
     }
     /// The thread id that made the request.
     pub(super) fn tid(&self) -> u32 {

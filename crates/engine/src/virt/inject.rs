@@ -133,19 +133,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         let error = io::Error::other("too many threads and processes");
         InjectError::Step("finding a place to count in", error)
     })?;
-    let name = program_name(tid);
-    let mut bytes = [0u8; 63];
-    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
-        *to = from;
-    }
-    step(
-        "naming the slot",
-        shared.write(slot, offset_of!(Context, name), &bytes),
-    )?;
-    step(
-        "naming the slot's predecessor",
-        shared.write(slot, offset_of!(Context, previous), &previous.to_ne_bytes()),
-    )?;
+    name_slot(shared, tid, slot, previous)?;
     let args = StartArgs {
         pc: regs.rip,
         sp: regs.rsp,
@@ -158,6 +146,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         totals_fd,
         cache_fd,
         cache_effort: plan.effort.unwrap_or(u64::MAX),
+        cache_key: plan.key(),
         watches: shared
             .watched
             .as_ref()
@@ -214,6 +203,23 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         return Err(InjectError::Start(reason));
     }
     step("letting go", ptrace::detach(tid, 0))
+}
+
+/// Who runs in a slot, and what it was before its `execve`.
+fn name_slot(shared: &Shared, tid: i32, slot: u32, previous: u32) -> Result<(), InjectError> {
+    let name = program_name(tid);
+    let mut bytes = [0u8; 63];
+    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    step(
+        "naming the slot",
+        shared.write(slot, offset_of!(Context, name), &bytes),
+    )?;
+    step(
+        "naming the slot's predecessor",
+        shared.write(slot, offset_of!(Context, previous), &previous.to_ne_bytes()),
+    )
 }
 
 /// Lets the runtime set itself up until its breakpoint; the reason if it cannot.

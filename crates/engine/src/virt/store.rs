@@ -69,6 +69,8 @@ struct Known {
     file: Option<Arc<File>>,
     /// How often we have written it.
     saves: u32,
+    /// Blocks that can be used again in what we wrote: another process of the same program may have less.
+    live: u64,
 }
 
 /// Whether a file of translations would be used by this engine for this program.
@@ -141,6 +143,13 @@ pub(super) struct Plan {
     pub(super) file: Option<Arc<File>>,
     /// See [`crate::layout::StartArgs::cache_effort`].
     pub(super) effort: Option<u64>,
+}
+
+impl Plan {
+    /// What the image's translations are kept under; 0: they are not.
+    pub(super) fn key(&self) -> u64 {
+        self.key.as_ref().map_or(0, |key| key.label.key)
+    }
 }
 
 /// The cache in one run.
@@ -216,13 +225,23 @@ impl Store {
         let (Some(cache), Ok(pid)) = (&self.cache, i32::try_from(context.pid())) else {
             return Ok(());
         };
-        let Some(key) = self.slots().get(&context.leader()).cloned() else {
+        let (slot, known_as) = context.save_image();
+        let Some(key) = self.slots().get(&slot).cloned() else {
             return Ok(());
         };
-        if !is_ours(pid) {
+        // A forked child may live longer than its image's first slot belongs to that.
+        if !is_ours(pid) || key.label.key != known_as {
             return Ok(());
         }
         let inner = &cache.0;
+        let live = file::live(&Process(pid), context.save_request())?;
+        if inner
+            .known()
+            .get(&key.name)
+            .is_some_and(|known| known.live >= live)
+        {
+            return Ok(());
+        }
         let number = inner.temporary.fetch_add(1, Ordering::Relaxed);
         let temporary = OsString::from(Directory::temporary(number));
         let file = inner.directory.create(&temporary)?;
@@ -234,6 +253,7 @@ impl Store {
         let mut known = inner.known();
         let entry = known.entry(key.name.clone()).or_default();
         entry.saves += 1;
+        entry.live = live;
         entry.file = Some(Arc::new(file));
         drop(known);
         inner.directory.prune(&key.name)
@@ -254,7 +274,7 @@ impl Store {
                 // The next run starts afresh.
                 let _ = inner.directory.remove(&key.name);
                 if let Some(entry) = inner.known().get_mut(&key.name) {
-                    (entry.file, entry.saves) = (None, entry.saves + 1);
+                    (entry.file, entry.saves, entry.live) = (None, entry.saves + 1, 0);
                 }
                 Ok(false)
             }

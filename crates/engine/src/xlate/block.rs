@@ -8,13 +8,16 @@
 
 mod copy;
 mod count;
+mod item;
 mod rdpmc;
 mod terminate;
 
 pub use copy::far_register;
+use item::{Item, surely_invalid, unsupported};
+
 pub use count::{Added, Part, count_keeping};
 
-use super::decode::{Insn, Kind, MAX_LEN, decode, flag, prefix};
+use super::decode::{Kind, MAX_LEN, decode, flag};
 use super::emit::Buffer;
 use super::entry::{Offsets, Via};
 use super::facts::Facts;
@@ -158,52 +161,6 @@ pub struct Config {
     pub watches: [Watch; MAX_WATCHES],
     /// The runtime answers what reads a clock.
     pub own_clock: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Item {
-    insn: Insn,
-    bytes: [u8; MAX_LEN],
-    pc: u64,
-}
-
-impl Item {
-    fn next(&self) -> u64 {
-        self.pc.wrapping_add(u64::from(self.insn.len))
-    }
-    fn target(&self) -> u64 {
-        self.next().wrapping_add_signed(i64::from(self.insn.rel))
-    }
-    fn code(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.insn.len)).unwrap_or(&[])
-    }
-    fn operand(&self) -> u64 {
-        let at = usize::from(self.insn.modrm_at) + 1;
-        let mut disp = [0u8; 4];
-        for (to, from) in disp.iter_mut().zip(self.bytes.iter().skip(at)) {
-            *to = *from;
-        }
-        self.next()
-            .wrapping_add_signed(i64::from(i32::from_le_bytes(disp)))
-    }
-}
-
-/// Bytes that are no instruction in 64-bit mode, for sure: they fault.
-fn surely_invalid(byte: u8) -> bool {
-    matches!(
-        byte,
-        0x06 | 0x07 | 0x0e | 0x16 | 0x17 | 0x1e | 0x1f | 0x27 | 0x2f | 0x37 | 0x3f
-    ) || matches!(
-        byte,
-        0x60 | 0x61 | 0x82 | 0x9a | 0xce | 0xd4 | 0xd5 | 0xd6 | 0xea
-    )
-}
-
-fn unsupported(insn: &Insn) -> bool {
-    let memory = insn.has_memory_operand()
-        || insn.space == 0 && matches!(insn.opcode, 0xa0..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f | 0xd7);
-    (insn.prefixes & prefix::GS != 0 && memory)
-        || (insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0)
 }
 
 /// Translates the block at `pc` into `hot` and its cold parts into `cold`.

@@ -152,6 +152,68 @@ pub fn decode(bytes: &[u8]) -> Result<Insn, DecodeError> {
         rel: 0,
         properties: 0,
     };
+    let (first, prefixed) = prefixes(&mut cursor, &mut insn)?;
+    let opcode = opcode(&mut cursor, &mut insn, first, prefixed)?;
+    let Opcode {
+        byte,
+        pp,
+        has_modrm,
+        mut imm,
+    } = opcode;
+    insn.opcode = byte;
+    insn.opcode_at = (cursor.at - 1) as u8;
+
+    if has_modrm {
+        modrm(&mut cursor, &mut insn)?;
+    }
+    if insn.space == 0 {
+        imm = imm_one_byte(byte, insn.modrm);
+    }
+    insn.imm_at = cursor.at as u8;
+    let word = insn.prefixes & prefix::OPSIZE != 0 && insn.rex & 8 == 0;
+    let size = match imm {
+        Imm::None => 0,
+        Imm::Byte | Imm::Rel8 => 1,
+        Imm::Word => 2,
+        Imm::Z if word => 2,
+        Imm::Z | Imm::Rel32 | Imm::Dword => 4,
+        Imm::V if insn.rex & 8 != 0 => 8,
+        Imm::V if word => 2,
+        Imm::V => 4,
+        Imm::WordByte => 3,
+        Imm::Moffs if insn.has(prefix::ADDRSIZE) => 4,
+        Imm::Moffs => 8,
+    };
+    let len = cursor.at + size;
+    if len > MAX_LEN {
+        return Err(DecodeError::Unknown);
+    }
+    if len > bytes.len() {
+        return Err(DecodeError::Short);
+    }
+    insn.len = len as u8;
+    let imm_at = usize::from(insn.imm_at);
+    insn.rel = match imm {
+        Imm::Rel8 => i32::from(bytes[imm_at] as i8),
+        Imm::Rel32 => i32::from_le_bytes([
+            bytes[imm_at],
+            bytes[imm_at + 1],
+            bytes[imm_at + 2],
+            bytes[imm_at + 3],
+        ]),
+        _ => 0,
+    };
+
+    let memory = usize::from(insn.modrm < 0xc0);
+    let row = table::INDEX[usize::from(insn.space) * 256 + usize::from(byte)];
+    let column = usize::from(pp) * 16 + memory * 8 + usize::from(insn.modrm >> 3 & 7);
+    insn.properties = table::WORDS[usize::from(table::ROWS[usize::from(row)][column])];
+    classify(&mut insn, bytes);
+    Ok(insn)
+}
+
+/// Legacy prefixes and REX; the byte behind them, and the number of the one that chooses between opcodes.
+fn prefixes(cursor: &mut Cursor<'_>, insn: &mut Insn) -> Result<(u8, u8), DecodeError> {
     let mut pp = 0u8;
     let mut byte;
     loop {
@@ -180,7 +242,7 @@ pub fn decode(bytes: &[u8]) -> Result<Insn, DecodeError> {
             0x40..=0x4f => {
                 insn.rex = byte & 15;
                 // A REX prefix counts only right before the opcode.
-                let following = *bytes.get(cursor.at).ok_or(DecodeError::Short)?;
+                let following = *cursor.bytes.get(cursor.at).ok_or(DecodeError::Short)?;
                 if matches!(following, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x64 | 0x65)
                     || matches!(following, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f)
                 {
@@ -204,7 +266,25 @@ pub fn decode(bytes: &[u8]) -> Result<Insn, DecodeError> {
     } else if insn.has(prefix::OPSIZE) {
         pp = 1;
     }
+    Ok((byte, pp))
+}
 
+/// What an opcode is and what follows it.
+struct Opcode {
+    byte: u8,
+    /// Of its prefixes (legacy, or in VEX, EVEX, XOP): none, 66, F3, F2.
+    pp: u8,
+    has_modrm: bool,
+    imm: Imm,
+}
+
+/// The opcode that begins with `byte`: its space, and with VEX, EVEX and XOP what they hold.
+fn opcode(
+    cursor: &mut Cursor<'_>,
+    insn: &mut Insn,
+    mut byte: u8,
+    mut pp: u8,
+) -> Result<Opcode, DecodeError> {
     let mut imm = Imm::None;
     let mut has_modrm = true;
     match byte {
@@ -266,7 +346,7 @@ pub fn decode(bytes: &[u8]) -> Result<Insn, DecodeError> {
             };
             byte = cursor.next()?;
         }
-        0x8f if bytes.get(cursor.at).is_some_and(|b| b & 0x1f >= 8) => {
+        0x8f if cursor.bytes.get(cursor.at).is_some_and(|b| b & 0x1f >= 8) => {
             let (p0, p1) = (cursor.next()?, cursor.next()?);
             insn.rex = (!p0 >> 5 & 7) | (p1 >> 4 & 8);
             insn.vvvv = !p1 >> 3 & 15;
@@ -296,77 +376,39 @@ pub fn decode(bytes: &[u8]) -> Result<Insn, DecodeError> {
         6 | 9 => imm = Imm::Byte,
         _ => {}
     }
-    insn.opcode = byte;
-    insn.opcode_at = (cursor.at - 1) as u8;
+    Ok(Opcode {
+        byte,
+        pp,
+        has_modrm,
+        imm,
+    })
+}
 
-    if has_modrm {
-        insn.modrm_at = cursor.at as u8;
-        let modrm = cursor.next()?;
-        insn.modrm = modrm;
-        let control = insn.space == 1 && matches!(byte, 0x20..=0x23);
-        if modrm < 0xc0 && !control {
-            let mut displacement = match modrm >> 6 {
-                1 => 1,
-                2 => 4,
-                _ => 0,
-            };
-            if modrm & 7 == 4 {
-                let sib = cursor.next()?;
-                if sib & 7 == 5 && modrm < 0x40 {
-                    displacement = 4;
-                }
-            } else if modrm & 0xc7 == 5 {
+/// `ModRM`, SIB and displacement.
+fn modrm(cursor: &mut Cursor<'_>, insn: &mut Insn) -> Result<(), DecodeError> {
+    insn.modrm_at = cursor.at as u8;
+    let modrm = cursor.next()?;
+    insn.modrm = modrm;
+    let control = insn.space == 1 && matches!(insn.opcode, 0x20..=0x23);
+    if modrm < 0xc0 && !control {
+        let mut displacement = match modrm >> 6 {
+            1 => 1,
+            2 => 4,
+            _ => 0,
+        };
+        if modrm & 7 == 4 {
+            let sib = cursor.next()?;
+            if sib & 7 == 5 && modrm < 0x40 {
                 displacement = 4;
             }
-            cursor.at += displacement;
-        } else if control {
-            insn.modrm |= 0xc0;
+        } else if modrm & 0xc7 == 5 {
+            displacement = 4;
         }
+        cursor.at += displacement;
+    } else if control {
+        insn.modrm |= 0xc0;
     }
-    if insn.space == 0 {
-        imm = imm_one_byte(byte, insn.modrm);
-    }
-    insn.imm_at = cursor.at as u8;
-    let word = insn.prefixes & prefix::OPSIZE != 0 && insn.rex & 8 == 0;
-    let size = match imm {
-        Imm::None => 0,
-        Imm::Byte | Imm::Rel8 => 1,
-        Imm::Word => 2,
-        Imm::Z if word => 2,
-        Imm::Z | Imm::Rel32 | Imm::Dword => 4,
-        Imm::V if insn.rex & 8 != 0 => 8,
-        Imm::V if word => 2,
-        Imm::V => 4,
-        Imm::WordByte => 3,
-        Imm::Moffs if insn.has(prefix::ADDRSIZE) => 4,
-        Imm::Moffs => 8,
-    };
-    let len = cursor.at + size;
-    if len > MAX_LEN {
-        return Err(DecodeError::Unknown);
-    }
-    if len > bytes.len() {
-        return Err(DecodeError::Short);
-    }
-    insn.len = len as u8;
-    let imm_at = usize::from(insn.imm_at);
-    insn.rel = match imm {
-        Imm::Rel8 => i32::from(bytes[imm_at] as i8),
-        Imm::Rel32 => i32::from_le_bytes([
-            bytes[imm_at],
-            bytes[imm_at + 1],
-            bytes[imm_at + 2],
-            bytes[imm_at + 3],
-        ]),
-        _ => 0,
-    };
-
-    let memory = usize::from(insn.modrm < 0xc0);
-    let row = table::INDEX[usize::from(insn.space) * 256 + usize::from(byte)];
-    let column = usize::from(pp) * 16 + memory * 8 + usize::from(insn.modrm >> 3 & 7);
-    insn.properties = table::WORDS[usize::from(table::ROWS[usize::from(row)][column])];
-    classify(&mut insn, bytes);
-    Ok(insn)
+    Ok(())
 }
 
 fn vex_prefix(payload: u8) -> u8 {

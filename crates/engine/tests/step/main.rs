@@ -4,4 +4,5 @@
 
 mod counts;
 mod elf;
+mod left_out;
 mod whole;

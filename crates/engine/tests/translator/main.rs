@@ -16,6 +16,7 @@
 
 mod case;
 mod child;
+mod choose;
 mod generate;
 
 use case::{Case, Outcome, SIGNAL};

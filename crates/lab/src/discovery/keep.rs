@@ -122,28 +122,16 @@ impl Keeper {
     }
 
     fn parse(&self, text: &str) -> Result<State, Error> {
-        let hint = "name another file with --resume, or remove it";
-        let file = self.path.display();
-        let kept: Kept = serde_json::from_str(text).map_err(|error| {
+        let wrong = |why: String| {
             Error::new(
                 ErrorKind::Usage,
-                format!("{file} is not a state of truecount discover: {error}"),
+                format!("{} is {why}", self.path.display()),
             )
-            .hint(hint)
-        })?;
-        if kept.schema != SCHEMA {
-            let failure = format!(
-                "{file} is of another version of truecount ({})",
-                kept.schema
-            );
-            return Err(Error::new(ErrorKind::Usage, failure).hint(hint));
-        }
+            .hint("name another file with --resume, or remove it")
+        };
+        let kept = kept(text).map_err(wrong)?;
         match self.same.difference(&kept.same) {
-            Some(what) => Err(Error::new(
-                ErrorKind::Usage,
-                format!("{file} is of a scan with another {what}"),
-            )
-            .hint(hint)),
+            Some(what) => Err(wrong(format!("of a scan with another {what}"))),
             None => Ok(kept.state),
         }
     }
@@ -174,6 +162,24 @@ impl Keeper {
     pub fn trouble(self) -> Option<String> {
         self.trouble
     }
+}
+
+/// What a file holds, or what it is instead.
+fn kept(text: &str) -> Result<Kept, String> {
+    let kept: Kept = serde_json::from_str(text)
+        .map_err(|error| format!("not a state of truecount discover: {error}"))?;
+    match kept.schema == SCHEMA {
+        true => Ok(kept),
+        false => Err(format!("of another version of truecount ({})", kept.schema)),
+    }
+}
+
+/// The state of whatever scan, from the text of its file.
+///
+/// # Errors
+/// What the text is instead.
+pub fn kept_state(text: &str) -> Result<State, String> {
+    kept(text).map(|kept| kept.state)
 }
 
 fn read(path: &Path) -> std::io::Result<Option<String>> {

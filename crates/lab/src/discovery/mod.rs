@@ -19,7 +19,7 @@ mod workload;
 
 pub use builtin::Builtin;
 pub use command::Command;
-pub use keep::Keeper;
+pub use keep::{Keeper, kept_state};
 pub use outcome::{Found, InPhase, Outcome, Range, Silent, Unavailable, outcome};
 pub use prepare::{Told, Wanted};
 pub use relate::{

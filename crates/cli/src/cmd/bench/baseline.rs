@@ -21,12 +21,16 @@ pub(super) fn read(path: &Path) -> Result<Document, Failure> {
         ErrorKind::InvalidData => wrong(error.to_string()),
         _ => Failure::new(1, format!("cannot read the baseline {shown}: {error}")),
     })?;
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    parse(&text).map_err(wrong)
+}
+
+/// The document, or what is wrong with it.
+pub(super) fn parse(text: &str) -> Result<Document, String> {
+    let wrong = |error: serde_json::Error| error.to_string();
+    let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
     match value.get("schema").and_then(|schema| schema.as_str()) {
-        Some(SCHEMA) => {}
-        Some(other) => return Err(wrong(format!("its schema is {other}, not {SCHEMA}"))),
-        None => return Err(wrong("it has no schema".to_owned())),
+        Some(SCHEMA) => serde_json::from_value(value).map_err(wrong),
+        Some(other) => Err(format!("its schema is {other}, not {SCHEMA}")),
+        None => Err("it has no schema".to_owned()),
     }
-    serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
 }

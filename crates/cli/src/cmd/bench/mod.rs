@@ -21,7 +21,7 @@ use truecount_run::determinism::{Fixed, clean_environment};
 use truecount_run::env_record::Environment;
 use truecount_run::rounds::{Command, Course, Hooks, Plan, Rule, Setting};
 use truecount_run::session::{Session, fresh_seed};
-use truecount_stats::Repeats;
+use truecount_stats::{GateExit, Repeats};
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
@@ -190,10 +190,7 @@ fn conclude(
     if let Some(unit) = args.show.time_unit {
         show_times_in(unit);
     }
-    let judgement = judge.judge(&document.commands, &document.environment, document.rounds);
-    document.comparisons = judgement.pairs.iter().map(Compared::from).collect();
-    document.gates = judgement.gates;
-    document.notes.extend(judgement.note);
+    let exit = judged(judge, &mut document);
     if args.show.sort == Sort::Time {
         document.commands.sort_by(|a, b| {
             let time = |c: &Command| c.metrics.get("wall-time")?.summary();
@@ -215,7 +212,41 @@ fn conclude(
     // Whoever closed a pipe has seen enough; the gate's answer stands.
     failures.retain(|failure| !failure.closed_pipe);
     Failure::of_all(stopped.into_iter().chain(failures).map(Err))?;
-    Ok(Outcome(judgement.exit.code()))
+    Ok(Outcome(exit.code()))
+}
+
+/// Puts into a result how it compares.
+fn judged(judge: &Judge, document: &mut Document) -> GateExit {
+    let judgement = judge.judge(&document.commands, &document.environment, document.rounds);
+    document.comparisons = judgement.pairs.iter().map(Compared::from).collect();
+    document.gates = judgement.gates;
+    document.notes.extend(judgement.note);
+    judgement.exit
+}
+
+/// Reads a saved result, judges it against itself and writes it; false where it is none. For [`crate::parsers`].
+pub(crate) fn takes(text: &str) -> bool {
+    let (Ok(mut document), Ok(saved)) = (baseline::parse(text), baseline::parse(text)) else {
+        return false;
+    };
+    let judge = Judge::new(Asked {
+        gates: &["instructions:u=1%".to_owned()],
+        floors: &[],
+        named: Vec::new(),
+        baseline: Some(Saved {
+            commands: saved.commands,
+            environment: saved.environment,
+        }),
+        accept: Accept {
+            machine: true,
+            environment: true,
+        },
+    });
+    let out = &mut std::io::sink();
+    judge.is_ok_and(|judge| {
+        judged(&judge, &mut document);
+        text::write(out, &document).is_ok() && html::write(out, &document).is_ok()
+    })
 }
 
 /// Prints the result and writes the files; failures come back after everything that can be shown was shown.

@@ -44,10 +44,15 @@ pub(super) fn read(path: &Path) -> Result<Timed, Failure> {
         ErrorKind::InvalidData => failure(format!("not the JSON of truecount latency: {e}")),
         _ => failure(format!("cannot read it: {e}")),
     })?;
-    let kept: Kept = serde_json::from_str(&text)
-        .map_err(|e| failure(format!("not the JSON of truecount latency: {e}")))?;
+    parse(&text).map_err(failure)
+}
+
+/// The document, or what is wrong with it.
+pub(super) fn parse(text: &str) -> Result<Timed, String> {
+    let kept: Kept = serde_json::from_str(text)
+        .map_err(|e| format!("not the JSON of truecount latency: {e}"))?;
     if kept.schema != "truecount.latency/1" || kept.source != SourceKind::Virtual {
-        return Err(failure("not the JSON of truecount latency".to_owned()));
+        return Err("not the JSON of truecount latency".to_owned());
     }
     Ok(Timed {
         command: kept.command,

@@ -11,6 +11,14 @@ use std::path::PathBuf;
 
 pub(crate) use measure::run;
 
+/// Reads a result and writes it beside itself; false where it is none. For [`crate::parsers`].
+pub(crate) fn takes(text: &str) -> bool {
+    let out = &mut std::io::sink();
+    document::parse(text).is_ok_and(|run| {
+        text::print(out, &run, Some(&run)).is_ok() && !document::of(&run, None).is_null()
+    })
+}
+
 const EXAMPLES: &str = "\
 EXAMPLES
   truecount latency look_up -- ./plain            from one execution of look_up to the next

@@ -76,6 +76,12 @@ pub(super) enum Copied {
     Worthless,
 }
 
+/// How many blocks of what a process offers at `address` can be used again.
+pub(super) fn live(memory: &dyn Memory, address: u64) -> io::Result<u64> {
+    let request: Request = from_bytes(|out| memory.read(address, out))?;
+    Ok(request.facts.live)
+}
+
 /// Copies what a process offers at `address` into `file`.
 pub(super) fn copy(
     memory: &dyn Memory,

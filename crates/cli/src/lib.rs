@@ -1,0 +1,75 @@
+//! `truecount`: what code costs in the CPU's own counters.
+//!
+//! This file only parses the command line, runs one subcommand and turns its outcome into an exit status; every
+//! subcommand is one module in `cmd`. It is a library for the fuzz targets alone, which need its [`parsers`].
+
+mod cmd;
+mod failure;
+mod help;
+mod output;
+pub mod parsers;
+mod program_args;
+mod progress;
+mod recording;
+mod render;
+mod usage;
+
+use clap::{FromArgMatches as _, Parser};
+use failure::Outcome;
+
+/// Tell what code costs in the CPU's own counters: exactly, the same on every run.
+#[derive(Parser)]
+#[command(name = "truecount", version, max_term_width = 100, after_help = failure::EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: cmd::Command,
+}
+
+/// The command: parses the process' arguments, runs what they say and tells its exit status.
+pub fn main() -> std::process::ExitCode {
+    if measures() {
+        truecount_run::session::start_early();
+    }
+    let parsed = help::command()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let outcome = match parsed {
+        Ok(cli) => cmd::run(&cli.command),
+        Err(error) => usage::outcome(&error),
+    };
+    failure::report(outcome)
+}
+
+/// Whether a subcommand is going to measure small programs: its launcher is forked before the command line is parsed,
+/// since parsing grows the memory that the launcher would carry along.
+fn measures() -> bool {
+    std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "bench" || word == "stat" || word == "noise")
+}
+
+/// What every subcommand returns: the exit status on success, or a [`failure::Failure`].
+pub(crate) type CmdResult = Result<Outcome, failure::Failure>;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    /// The texts are laid out by hand: a line that clap breaks loses its columns.
+    #[test]
+    fn help_fits_its_width() {
+        let mut open = vec![super::Cli::command()];
+        let mut seen = 0;
+        while let Some(command) = open.pop() {
+            for text in [command.get_after_help(), command.get_after_long_help()] {
+                for line in text.map(ToString::to_string).unwrap_or_default().lines() {
+                    seen += 1;
+                    let width = line.chars().count();
+                    assert!(width <= 100, "{}: {width}: {line}", command.get_name());
+                }
+            }
+            open.extend(command.get_subcommands().cloned());
+        }
+        assert!(seen > 300, "{seen}");
+    }
+}

@@ -1,0 +1,4 @@
+# needs: cc
+# mean: no
+# bound: 1.8
+exec ./calls
