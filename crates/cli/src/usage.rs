@@ -65,6 +65,12 @@ fn failure(error: &clap::Error) -> Failure {
             )
             .hint(help)
         }
+        ErrorKind::UnknownArgument
+            if of_perf(&argument).is_some() && command().ends_with(" stat") =>
+        {
+            Failure::new(2, format!("unknown option `{argument}` of perf stat"))
+                .hint(of_perf(&argument).unwrap_or_default())
+        }
         ErrorKind::UnknownArgument if argument.starts_with('-') => {
             let near = near(ContextKind::SuggestedArg);
             Failure::new(2, format!("unknown option `{argument}`")).hint(format!(
@@ -111,6 +117,20 @@ fn failure(error: &clap::Error) -> Failure {
             Failure::new(2, first.trim_start_matches("error: ")).hint(help)
         }
     }
+}
+
+/// What does the same as an option of perf stat that `stat` has not.
+fn of_perf(argument: &str) -> Option<&'static str> {
+    Some(match argument {
+        "-A" | "--no-aggr" => "truecount system --per cpu shows every CPU; stat -C N counts one",
+        "--per-core" => "use truecount system --per core",
+        "--per-socket" => "use truecount system --per socket",
+        "--per-node" => "use truecount system --per node",
+        "-G" | "--cgroup" => "control groups are not counted; -p counts a process with its threads",
+        "-D" | "--delay" => "start the program first, then count it: truecount stat -p PID",
+        "--control" => "regions of a program are counted by the library's Counter and Recorder",
+        _ => return None,
+    })
 }
 
 /// What may stand there, where that is a short list.

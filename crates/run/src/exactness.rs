@@ -128,6 +128,13 @@ impl Verdicts {
         (!matches!(found.verdict.kind, Kind::Exact | Kind::Unmeasured)).then_some(found)
     }
 
+    /// Whether the counter of this name was measured, and was found exact.
+    pub fn is_exact(&self, event: &str, source: SourceKind) -> bool {
+        self.counters.iter().any(|kept| {
+            kept.event == event && kept.source == source && kept.verdict.kind == Kind::Exact
+        })
+    }
+
     /// What a reader of this count must know, in a sentence; `None` where no deviation is known.
     pub fn remark(&self, event: &str, source: SourceKind, machine: &Machine) -> Option<String> {
         let kept = self.deviation(event, source, machine)?;

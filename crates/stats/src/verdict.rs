@@ -16,6 +16,10 @@ use std::fmt;
 /// More rounds than this are not proposed: the change is too near its floor to be told apart.
 const MAX_ROUNDS: f64 = 100_000.0;
 
+/// An interval so many times too wide says that the estimate lies nearer to the floor than it is itself sure of: how
+/// near, and so how many rounds would decide, it cannot tell.
+const TOO_NEAR: f64 = 4.0;
+
 /// What is said about a change of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -90,6 +94,14 @@ impl Judged {
             Verdict::Undecided {
                 more_rounds: Some(k),
             } => format!("{word}: about {k} more rounds would decide"),
+            Verdict::Undecided { more_rounds: None }
+                if ((self.comparison.change().abs() - self.floor) * 100.0).abs() < 0.5 =>
+            {
+                format!(
+                    "{word}: the change is too near the floor of {} % for more rounds to promise a verdict",
+                    self.floor * 100.0
+                )
+            }
             Verdict::TooSmall { n, needed } => {
                 format!("{word}: {n} of at least {needed} runs each")
             }
@@ -232,6 +244,9 @@ fn more_rounds(
             up.max(down)
         }
     };
+    if too_wide > TOO_NEAR {
+        return None;
+    }
     let mut wanted = if too_wide.is_nan() {
         n
     } else {

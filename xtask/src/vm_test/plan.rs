@@ -203,6 +203,9 @@ pub const SUITES: &[Suite] = &[
         archs: &Arch::ALL,
         runs: &[
             Privilege::Root,
+            Privilege::Paranoid(0),
+            Privilege::Paranoid(1),
+            Privilege::Paranoid(2),
             Privilege::Paranoid(3),
             Privilege::In(&NO_OVERCOUNT),
             Privilege::In(&FAULT_OVERCOUNT),

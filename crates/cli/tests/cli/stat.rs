@@ -1,6 +1,8 @@
 //! `truecount stat`.
 
-use crate::support::{code, hardware, json, run, stderr, stdout, step, truecount};
+use crate::support::{
+    code, fails, hardware, json, run, stderr, stdout, step, truecount, virtual_pmu,
+};
 
 fn counter<'d>(document: &'d serde_json::Value, event: &str) -> &'d serde_json::Value {
     document["counters"]
@@ -319,4 +321,129 @@ fn a_later_run_that_fails_does_not_cost_the_earlier_ones() {
             assert!(counter(&document, "page-faults")["value"].as_u64().unwrap() > 10);
         }
     }
+}
+
+/// The first thing that a user of perf types.
+#[test]
+fn bare_instructions_are_answered_in_user_mode() {
+    if !virtual_pmu() {
+        return;
+    }
+    for command in ["stat", "run"] {
+        let output = run(&[
+            command,
+            "-e",
+            "instructions",
+            "--source",
+            "virtual",
+            "--",
+            "true",
+        ]
+        .into_iter()
+        .filter(|word| command == "stat" || !matches!(*word, "--source" | "virtual"))
+        .collect::<Vec<_>>());
+        let text = stderr(&output);
+        assert_eq!(code(&output), 0, "{text}");
+        assert!(text.contains("instructions:u"), "{command}: {text}");
+        assert!(!text.contains("not counted"), "{command}: {text}");
+    }
+}
+
+/// The fields of perf stat -x: value, unit, event, the error of the mean with -r, time, share, and two more.
+#[test]
+fn perfs_fields_stand_in_perfs_order() {
+    let lines = |args: &[&str]| -> Vec<Vec<String>> {
+        let output = run(&[
+            &[
+                "stat",
+                "--source",
+                "software",
+                "-e",
+                "page-faults,task-clock",
+            ],
+            args,
+        ]
+        .concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let text = stderr(&output);
+        let rows = text
+            .lines()
+            .map(|line| line.split(';').map(str::to_owned).collect());
+        rows.collect()
+    };
+    for (args, fields, event) in [
+        (&["-x", ";", "--", "true"][..], 7, 2),
+        (&["-x;", "-r", "3", "--", "true"], 8, 2),
+        (&["-x;", "-I", "50", "--", "sleep", "0.2"], 8, 3),
+    ] {
+        let rows = lines(args);
+        assert!(
+            rows.len() >= 2 && rows.iter().all(|row| row.len() == fields),
+            "{args:?}: {rows:?}"
+        );
+        let named = |name: &str| rows.iter().find(|row| row[event] == name).unwrap();
+        assert!(
+            named("page-faults")[event - 2]
+                .trim()
+                .parse::<u64>()
+                .is_ok(),
+            "{rows:?}"
+        );
+        let clock = named("task-clock");
+        assert_eq!(clock[event - 1], "msec", "{rows:?}");
+        assert!(
+            clock[event - 2].trim().parse::<f64>().unwrap() > 0.0,
+            "{rows:?}"
+        );
+    }
+}
+
+/// One thread of a process, and one CPU of the machine.
+#[test]
+fn a_thread_and_a_cpu_are_counted() {
+    // The thread of ours that spins, and the one that waits.
+    let spins = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let goes_on = spins.clone();
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        // SAFETY: without arguments.
+        tell.send(unsafe { libc::gettid() }).unwrap();
+        while goes_on.load(std::sync::atomic::Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    let spinning = told.recv().unwrap();
+    let clock = |args: &[&str]| {
+        let head = ["stat", "--source", "software", "-e", "task-clock", "--json"];
+        let document = json(&[&head[..], args, &["--", "sleep", "0.3"]].concat());
+        let target = document["target"].as_str().unwrap().to_owned();
+        (document["counters"][0]["value"].as_u64(), target)
+    };
+    let busy = clock(&["-t", &spinning.to_string()]);
+    // SAFETY: without arguments.
+    let mine = clock(&["-t", &unsafe { libc::gettid() }.to_string()]);
+    spins.store(false, std::sync::atomic::Ordering::Relaxed);
+    thread.join().unwrap();
+    if busy.0.is_none() {
+        truecount_testing::skip!(
+            "software",
+            "the kernel counts no task-clock of other threads here"
+        );
+        return;
+    }
+    assert_eq!(busy.1, "thread");
+    assert!(busy.0.unwrap() > 10_000_000, "{busy:?}");
+    assert!(
+        mine.0.is_none_or(|mine| mine < busy.0.unwrap() / 4),
+        "{mine:?} {busy:?}"
+    );
+    let cpu = clock(&["-C", "0"]);
+    if cpu.0.is_some() {
+        assert_eq!(cpu.1, "cpus");
+    }
+    fails(
+        &["stat", "-C", "1023", "--", "true"],
+        2,
+        &["CPU 1023 is not online"],
+    );
 }

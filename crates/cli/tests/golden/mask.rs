@@ -202,11 +202,16 @@ fn shape(text: &str) -> String {
     }
     let mut out = String::new();
     for (path, types) in types {
+        // Whether there is anything to win by a prefetch is a matter of the measurement.
+        if path.contains("prefetch_window.") {
+            continue;
+        }
         // What a machine says of itself may be missing on another.
-        let machine = ["environment", "machine", "cpu"].iter().any(|part| {
-            path.split(['.', '['])
-                .any(|segment| segment.eq_ignore_ascii_case(part))
-        });
+        let machine = path.ends_with("prefetch_window")
+            || ["environment", "machine", "cpu"].iter().any(|part| {
+                path.split(['.', '['])
+                    .any(|segment| segment.eq_ignore_ascii_case(part))
+            });
         // Whether a number can be had is a matter of the measurement; that it never is, is a change.
         let several = types.len() > 1;
         let types: Vec<&str> = types
@@ -224,11 +229,6 @@ fn shape(text: &str) -> String {
 }
 
 fn walk(value: &Value, path: String, types: &mut BTreeMap<String, BTreeSet<&str>>) {
-    // Whether the times have a slow mode is a matter of the measurement.
-    if path == ".intervals[].prefetch_window" {
-        types.entry(path).or_default().insert("measured");
-        return;
-    }
     let kind = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

@@ -152,5 +152,24 @@ fn fault_overcount_is_found_beside_interrupts_and_no_count_is_called_exact() {
         let words = format!("{event} is not exact on this machine");
         assert!(stat.contains(&words), "{stat}");
     }
+    let (bench, _) = run(&[
+        "bench",
+        "--json",
+        "-n",
+        "6",
+        "-e",
+        "instructions-minus-irqs:u",
+        "true",
+    ]);
+    let document: Value = serde_json::from_str(&bench).unwrap();
+    let metric = &document["commands"][0]["metrics"]["instructions-minus-irqs:u"];
+    println!("{metric}");
+    assert_eq!(metric["exact"], false, "{metric}");
+    assert!(
+        metric["deviation"]
+            .as_str()
+            .is_some_and(|why| why.contains("page fault")),
+        "{metric}"
+    );
     let _ = std::fs::remove_dir_all(&state);
 }

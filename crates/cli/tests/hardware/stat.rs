@@ -374,3 +374,50 @@ fn switches_in_user_mode_are_not_counted() {
     );
     let _ = fs::remove_dir_all(&directory);
 }
+
+/// What an ordinary user may count follows `kernel.perf_event_paranoid`, and what is refused has the reason.
+#[test]
+fn a_paranoid_level_decides_what_is_counted() {
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let level: i32 = level.trim().parse().unwrap_or(2);
+    let expected = std::env::var("TRUECOUNT_EXPECT_PARANOID");
+    if expected.is_err() {
+        truecount_testing::skip!("paranoid", "only as an ordinary user in a rig");
+        return;
+    }
+    assert_eq!(expected.as_deref(), Ok(level.to_string().as_str()));
+    let directory = directory("paranoid");
+    let (path, known) = program(&directory);
+    let counter = |arguments: &[&str]| -> Value {
+        let output = truecount()
+            .args(["stat", "--json", "--source", "hardware"])
+            .args(arguments)
+            .arg("--")
+            .arg(&path)
+            .output()
+            .unwrap();
+        match serde_json::from_slice::<Value>(&output.stdout) {
+            Ok(document) => document["counters"][0].clone(),
+            Err(_) => Value::String(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    };
+    let check = |what: &str, arguments: &[&str], allowed: bool| {
+        let counter = counter(arguments);
+        println!("{what} at {level}: {counter}");
+        let value = counter["value"].as_u64();
+        assert_eq!(value.is_some(), allowed, "{what} at {level}: {counter}");
+        if !allowed {
+            assert!(
+                counter.to_string().contains("paranoid"),
+                "{what}: {counter}"
+            );
+        }
+        value
+    };
+    let user = check("user mode", &["-e", "instructions:u"], level <= 2);
+    assert!(user.is_none_or(|count| count >= known), "{user:?}");
+    let all = check("kernel, too", &["-e", "instructions"], level <= 1);
+    assert!(all.is_none_or(|count| count > known), "{all:?}");
+    check("every CPU", &["-a", "-e", "instructions:u"], level <= 0);
+    let _ = fs::remove_dir_all(&directory);
+}

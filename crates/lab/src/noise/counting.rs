@@ -7,6 +7,7 @@ use super::regions::Watch;
 use super::{Count, Plan};
 use truecount_model::{Measured, Precision, Reason, SourceKind};
 use truecount_run::determinism::{Factor, Fixed, Missing};
+use truecount_run::exactness::Verdicts;
 use truecount_run::functions::{AskedEvent, asked_events};
 use truecount_run::request::{self, RequestGroup};
 use truecount_run::result::{Ended, RunResult};
@@ -103,6 +104,15 @@ impl Counting {
         match self {
             Self::Virtual { .. } => SourceKind::Virtual,
             Self::Hardware { .. } => SourceKind::Hardware,
+        }
+    }
+
+    /// Whether a single count says how much was executed: by the virtual PMU, and by a counter that `exactness` found
+    /// exact here. Else the counter's own errors may come and go, and a difference is none before it is tested.
+    pub(super) fn is_exact(&self, known: &Verdicts) -> bool {
+        match self {
+            Self::Virtual { .. } => true,
+            Self::Hardware { .. } => known.is_exact(&self.event(), SourceKind::Hardware),
         }
     }
 

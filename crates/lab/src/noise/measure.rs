@@ -10,6 +10,7 @@ use super::counting::{Counting, Numbers, Sample};
 use super::regions::{Regions, Watch};
 use super::{Count, Plan, Released};
 use truecount_run::determinism::Factor;
+use truecount_run::exactness::Verdicts;
 use truecount_run::functions::{AskedEvent, Names, functions_of};
 use truecount_run::result::RunResult;
 use truecount_run::session::Session;
@@ -198,6 +199,7 @@ pub fn measure(
     let mut done = 0;
     progress(done, all);
     let mut numbers = Numbers::default();
+    let exact = outcome.counting.is_exact(Verdicts::of_this_machine());
     let mut round = 0;
     'rounds: while round < outcome.runs {
         let mut order: Vec<usize> = (0..settings.len()).collect();
@@ -247,10 +249,12 @@ pub fn measure(
         }
         round += 1;
         let residual = settings.first().map(|setting| &setting.counts);
-        let varies = residual.is_some_and(|counts| !quiet(counts));
+        let varies = residual.is_some_and(|counts| !exact || !quiet(counts));
         let more = more_runs(plan.runs, few, factors.len());
         if varies && round == outcome.runs && more > round {
-            if let Some(asked) = plan.runs {
+            if let Some(asked) = plan.runs
+                && residual.is_some_and(|counts| !quiet(counts))
+            {
                 outcome.notes.push(format!(
                     "{asked} runs of a setting cannot tell a cause from chance where runs differ with everything held \
                      constant, as they do here: {more} were made."

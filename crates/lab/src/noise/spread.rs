@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use truecount_model::SourceKind;
 use truecount_run::determinism::Factor;
+use truecount_run::exactness::Verdicts;
 use truecount_run::functions::Names;
 use truecount_stats::{holm, varies_more};
 
@@ -118,11 +119,19 @@ fn divergences(least: &Functions, most: &Functions) -> Vec<Divergence> {
     found
 }
 
+/// The p of a test whether counts vary more than the residual's; `None`: none is needed, as every run of the residual is
+/// the same and the counting `exact`, or none is possible. Runs of a counter with errors of its own that happen to be
+/// equal say nothing of the next.
+fn tested(exact: bool, residual: &[u64], counts: &[u64]) -> Option<f64> {
+    let certain = exact && quiet(residual);
+    (!certain && counts.len() > 1 && residual.len() > 1).then(|| varies_more(residual, counts))
+}
+
 impl Spread {
     fn new(
         setting: &Setting,
         residual: &[u64],
-        counting: &Counting,
+        (counting, exact): (&Counting, bool),
         plan: &Plan<'_>,
         names: &mut Names,
     ) -> Self {
@@ -132,10 +141,8 @@ impl Spread {
             (Some(min), Some(max)) if counts.len() > 1 => Some(max.abs_diff(min)),
             _ => None,
         };
-        let quiet = quiet(residual);
         let of_factor = matches!(setting.released, Released::One(_));
-        let p = (of_factor && !quiet && counts.len() > 1 && residual.len() > 1)
-            .then(|| varies_more(residual, &counts));
+        let p = tested(exact, residual, &counts).filter(|_| of_factor);
         let cause = match (of_factor, range) {
             (true, Some(range)) if residual.len() > 1 => Some(range > 0 && p.is_none()),
             _ => None,
@@ -186,6 +193,10 @@ impl Findings {
     /// Compares the settings.
     #[must_use]
     pub fn new(plan: &Plan<'_>, outcome: Outcome) -> Self {
+        Self::knowing(plan, outcome, Verdicts::of_this_machine())
+    }
+
+    fn knowing(plan: &Plan<'_>, outcome: Outcome, known: &Verdicts) -> Self {
         let counts_of = |released: Released| {
             let mut settings = outcome.settings.iter();
             let found = settings.find(|setting| setting.released == released);
@@ -195,10 +206,12 @@ impl Findings {
         };
         let residual = counts_of(Released::Nothing);
         let mut names = Names::below(&outcome.below);
+        let exact = outcome.counting.is_exact(known);
+        let counting = (&outcome.counting, exact);
         let mut factors = Vec::new();
         let mut ends = [None, None];
         for setting in &outcome.settings {
-            let spread = Spread::new(setting, &residual, &outcome.counting, plan, &mut names);
+            let spread = Spread::new(setting, &residual, counting, plan, &mut names);
             match setting.released {
                 Released::Nothing => ends[0] = Some(spread),
                 Released::One(_) => factors.push(spread),
@@ -221,7 +234,7 @@ impl Findings {
         }
         let mut empty = |released| {
             let none = Setting::empty(released);
-            Spread::new(&none, &residual, &outcome.counting, plan, &mut names)
+            Spread::new(&none, &residual, counting, plan, &mut names)
         };
         let [fixed, together] = ends;
         let is_cause =
@@ -276,7 +289,8 @@ impl Findings {
         }
         if matches!(outcome.counting, Counting::Hardware { .. }) {
             notes.push(
-                "Counted by the CPU: the residual holds the counter's own errors too. The functions in which \
+                "Counted by the CPU: a difference is tested unless truecount exactness found the counter exact, and the \
+                 residual holds the counter's own errors too. The functions in which \
                  runs differ are told by the virtual PMU (--source virtual)."
                     .to_owned(),
             );
@@ -294,5 +308,23 @@ impl Findings {
             interrupted: outcome.interrupted,
             notes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_of_a_counter_that_deviates_is_tested() {
+        let residual = [1000; 8];
+        let counts = [1000, 1000, 1000, 1001, 1000, 1000, 1000, 1000];
+        assert_eq!(tested(true, &residual, &counts), None);
+        let p = tested(false, &residual, &counts);
+        assert!(p.is_some_and(|p| p > SIGNIFICANT), "{p:?}");
+        let wide = [1000, 1400, 1800, 1300, 1700, 1100, 1900, 1600];
+        let p = tested(false, &residual, &wide);
+        assert!(p.is_some_and(|p| p < SIGNIFICANT), "{p:?}");
+        assert_eq!(tested(false, &residual, &[1000]), None);
     }
 }

@@ -92,6 +92,7 @@ pub fn advise(outcome: &Outcome, budget_percent: f64, inputs: &Inputs) -> Advice
 /// The same cells by frequency and by period.
 fn by_frequency(outcome: &Outcome) -> Vec<String> {
     let mut lines = Vec::new();
+    let (mut compared, mut too_few) = (0u32, None);
     for fixed in outcome
         .cells
         .iter()
@@ -108,12 +109,15 @@ fn by_frequency(outcome: &Outcome) -> Vec<String> {
         let Some(b) = other.stolen_typical else {
             continue;
         };
-        // Intervals that do not touch are a difference; others are none that was seen.
-        let apart = match (a.interval, b.interval) {
-            (Some((low, high)), Some((l, h))) => high < l || h < low,
-            _ => false,
+        // Intervals that do not touch are a difference; others are none that was seen. Without intervals nothing was
+        // compared.
+        let (Some((low, high)), Some((l, h))) = (a.interval, b.interval) else {
+            let visits = a.n.min(b.n);
+            too_few = Some(too_few.map_or(visits, |few: u64| few.min(visits)));
+            continue;
         };
-        if apart {
+        compared += 1;
+        if high < l || h < low {
             lines.push(format!(
                 "{}, {}, {} a second: frequency {:+.0} ns a sample",
                 fixed.cell.event.name(),
@@ -122,6 +126,13 @@ fn by_frequency(outcome: &Outcome) -> Vec<String> {
                 b.value - a.value
             ));
         }
+    }
+    if let Some(visits) = too_few {
+        lines.push(format!(
+            "frequency against fixed period: {visits} visits a cell are too few to tell; give it more time (--seconds)"
+        ));
+    } else if lines.is_empty() && compared > 0 {
+        lines.push("no difference between frequency and fixed period was seen".to_owned());
     }
     lines
 }

@@ -38,8 +38,13 @@ pub enum Payload {
     Fp,
     /// Registers and 8 KiB of stack, for unwinding by DWARF later.
     Dwarf,
-    /// The branch stack.
+    /// The branch stack of all branches, user mode and kernel where that may be seen: what the hardware records, and
+    /// what `perf record -b` asks for.
     Lbr,
+    /// The branch stack of user mode only: filtered, by the kernel where the hardware does not.
+    LbrUser,
+    /// The call chain by the branch stack's call-stack mode (`--call-graph lbr`).
+    LbrStack,
 }
 
 /// One cell.
@@ -101,7 +106,17 @@ impl Payload {
             Self::Fp => "fp",
             Self::Dwarf => "dwarf",
             Self::Lbr => "lbr",
+            Self::LbrUser => "lbr-user",
+            Self::LbrStack => "lbr-stack",
         }
+    }
+}
+
+impl Payload {
+    /// Whether the branch registers are read at every sample.
+    #[must_use]
+    pub fn is_branch_stack(self) -> bool {
+        matches!(self, Self::Lbr | Self::LbrUser | Self::LbrStack)
     }
 }
 
@@ -138,7 +153,18 @@ impl Cell {
             }
             Payload::Lbr => {
                 fields |= st::BRANCH_STACK;
+                // Without a privilege the kernel takes the event's own (perf_copy_attr in kernel/events/core.c).
+                attr = attr.branch_sample_type(br::ANY);
+            }
+            Payload::LbrUser => {
+                fields |= st::BRANCH_STACK;
                 attr = attr.branch_sample_type(br::ANY | br::USER);
+            }
+            Payload::LbrStack => {
+                fields |= st::CALLCHAIN | st::BRANCH_STACK;
+                attr = attr
+                    .branch_sample_type(br::USER | br::CALL_STACK | br::NO_CYCLES | br::NO_FLAGS)
+                    .exclude_callchain_kernel(!kernel);
             }
         }
         attr = match self.method {
@@ -190,8 +216,18 @@ mod tests {
         let often = cell(Method::Frequency, Payload::Dwarf).attr(1e9, false);
         assert!(often.get_freq() && often.get_sample_period() == 4000);
         assert!(often.get_exclude_kernel() && often.get_sample_stack_user() == STACK);
-        let lbr = cell(Method::Period, Payload::Lbr).attr(1e9, true);
-        assert_ne!(lbr.get_sample_type() & st::BRANCH_STACK, 0);
+        for (payload, branches) in [
+            (Payload::Lbr, br::ANY),
+            (Payload::LbrUser, br::ANY | br::USER),
+            (
+                Payload::LbrStack,
+                br::USER | br::CALL_STACK | br::NO_CYCLES | br::NO_FLAGS,
+            ),
+        ] {
+            let lbr = cell(Method::Period, payload).attr(1e9, true);
+            assert_ne!(lbr.get_sample_type() & st::BRANCH_STACK, 0);
+            assert_eq!(lbr.get_branch_sample_type(), branches);
+        }
         assert_eq!(
             cell(Method::Period, Payload::None).to_string(),
             "cpu-clock by period, none, 4000 a second"

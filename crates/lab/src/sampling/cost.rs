@@ -131,7 +131,7 @@ pub(super) fn cost(cell: Cell, period: Option<u64>, sums: &Sums, base: &Sums) ->
         left_out: sums.left_out,
         unmatched: sums.unmatched,
         frames: each(sums.taken.frames, cell.payload == Payload::Fp),
-        branches: each(sums.taken.branches, cell.payload == Payload::Lbr),
+        branches: each(sums.taken.branches, cell.payload.is_branch_stack()),
     }
 }
 

@@ -30,27 +30,59 @@ pub fn now() -> u64 {
         .wrapping_add(time.tv_nsec as u64)
 }
 
-/// Looks until `end`; gaps longer than `threshold` ns go into `gaps`, which never grows beyond its capacity. Says how
-/// many found no room.
-pub fn watch(end: u64, threshold: u64, gaps: &mut Vec<Gap>) -> u64 {
-    let room = gaps.capacity();
-    let mut left_out = 0;
-    let mut last = now();
-    while last < end {
+/// A watch under way. Its state is in memory and each look a call of its own: a loop that kept all of it in registers
+/// would take the frame pointer's, and samples taken in it would have no call chain.
+struct Watch<'g> {
+    end: u64,
+    threshold: u64,
+    last: u64,
+    left_out: u64,
+    gaps: &'g mut Vec<Gap>,
+}
+
+impl Watch<'_> {
+    /// Looks once; whether it is not over.
+    #[inline(never)]
+    fn look(&mut self) -> bool {
         let time = now();
-        if time.wrapping_sub(last) > threshold {
-            if gaps.len() < room {
-                gaps.push(Gap {
-                    from: last,
-                    to: time,
-                });
-            } else {
-                left_out += 1;
-            }
+        if time.wrapping_sub(self.last) > self.threshold {
+            self.gap(time);
         }
-        last = time;
+        self.last = time;
+        time < self.end
     }
-    left_out
+
+    #[cold]
+    #[inline(never)]
+    fn gap(&mut self, time: u64) {
+        if self.gaps.len() < self.gaps.capacity() {
+            self.gaps.push(Gap {
+                from: self.last,
+                to: time,
+            });
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    #[inline(never)]
+    fn until_end(&mut self) {
+        while self.look() {}
+    }
+}
+
+/// Looks until `end`, below `depth` frames; gaps longer than `threshold` ns go into `gaps`, which never grows beyond its
+/// capacity. Says how many found no room.
+pub fn watch(end: u64, threshold: u64, gaps: &mut Vec<Gap>, depth: u32) -> u64 {
+    let mut watch = Watch {
+        end,
+        threshold,
+        last: now(),
+        left_out: 0,
+        gaps,
+    };
+    crate::loops::framed(depth, &mut || watch.until_end());
+    watch.left_out
 }
 
 /// The time between two looks when nothing happens: the median of many.
@@ -197,7 +229,7 @@ mod tests {
         let step = step();
         let mut gaps = Vec::with_capacity(1 << 16);
         let begin = now();
-        let left_out = watch(begin + 3_000_000, threshold(step), &mut gaps);
+        let left_out = watch(begin + 3_000_000, threshold(step), &mut gaps, 0);
         println!("step {step} ns, {} gaps, {left_out} left out", gaps.len());
         assert!(now() >= begin + 3_000_000);
         assert!(
@@ -206,7 +238,7 @@ mod tests {
         );
         // No room: counted, not stored.
         let mut none = Vec::new();
-        watch(now() + 100_000, 0, &mut none);
+        watch(now() + 100_000, 0, &mut none, 0);
         assert!(none.is_empty());
     }
 }

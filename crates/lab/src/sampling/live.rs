@@ -1,12 +1,28 @@
 //! A sampling event on the calling thread, and what came out of its ring.
 
-use super::cell::Cell;
+use super::cell::{Cell, Payload};
 use truecount_perf::{Error, Event, OpenOptions, Ring, SharedKernel, Target};
 use truecount_sample::abi::record as rt;
 use truecount_sample::{Body, RawRecord, SampleLayout};
 
-/// Largest ring, in pages.
-const PAGES: usize = 1024;
+/// Bytes that a visit's samples take at most: the rate that is wished for, four times over.
+fn room(cell: &Cell) -> u64 {
+    const VISIT_MS: u64 = 60;
+    let each = match cell.payload {
+        Payload::None => 128,
+        // 127 frames and the contexts.
+        Payload::Fp | Payload::LbrStack => 2048,
+        Payload::Dwarf => 9216,
+        Payload::Lbr | Payload::LbrUser => 1024,
+    };
+    cell.rate.saturating_mul(VISIT_MS) / 1000 * each * 4
+}
+
+/// Pages of a ring that holds it: as few as do, for a large ring costs time when it is made and when it is freed.
+fn pages(cell: &Cell) -> usize {
+    let pages = usize::try_from(room(cell) / 4096).unwrap_or(1024);
+    pages.next_power_of_two().clamp(16, 1024)
+}
 
 /// An open event with its ring.
 #[derive(Debug)]
@@ -43,7 +59,7 @@ impl Live {
     ) -> Result<Self, Error> {
         let attr = cell.attr(per_second, sees_kernel);
         let event = Event::open_with(kernel, &attr, Target::CallingThread, OpenOptions::default())?;
-        let mut pages = PAGES;
+        let mut pages = pages(cell);
         let ring = loop {
             match event.ring(pages) {
                 Ok(ring) => break ring,

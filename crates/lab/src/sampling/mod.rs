@@ -107,17 +107,19 @@ impl Work {
             times: plain.times,
             arena: Arena::new(16)?,
         };
-        let least = (0..5).map(|_| work.run()).min().unwrap_or(1).max(1);
+        let least = (0..5).map(|_| work.run(0)).min().unwrap_or(1).max(1);
         let wished = WORK.as_nanos() as f64 / least as f64 * plain.times as f64;
         work.times = (wished as u64).clamp(1000, 1 << 32);
         Ok(work)
     }
 
     /// CPU time that it took, ns.
-    fn run(&self) -> u64 {
+    fn run(&self, depth: u32) -> u64 {
         let start = cpu_time();
-        // SAFETY: the plain loop touches no memory.
-        unsafe { (self.body)(self.times, self.arena.memory(), self.arena.stride()) };
+        framed(depth, &mut || {
+            // SAFETY: the plain loop touches no memory.
+            unsafe { (self.body)(self.times, self.arena.memory(), self.arena.stride()) };
+        });
         cpu_time().saturating_sub(start)
     }
 }
@@ -132,16 +134,19 @@ pub fn per_second(event: Event, cycles_per_second: Option<f64>) -> f64 {
     }
 }
 
-/// By counting cycles over a millisecond of this thread's own time.
+/// By counting cycles over two milliseconds of this thread's own time: in user mode and kernel, as that time is, where
+/// both may be counted. Else the kernel's share of the time is kept small: the time is asked for at the two ends only.
 fn cycles_per_second(kernel: &SharedKernel) -> Option<f64> {
-    let attr = Event::Cycles.attr().exclude_kernel(true).exclude_hv(true);
     let options = OpenOptions::default();
-    let counter = Counter::open_with(kernel, &attr, Target::CallingThread, options).ok()?;
+    let open = |attr| Counter::open_with(kernel, &attr, Target::CallingThread, options).ok();
+    let all = Event::Cycles.attr();
+    let counter = open(all).or_else(|| open(all.exclude_kernel(true).exclude_hv(true)))?;
     let (start, before) = (cpu_time(), counter.read().ok()?.value);
-    while cpu_time().saturating_sub(start) < 2_000_000 {
+    let from = now();
+    while now().saturating_sub(from) < 2_000_000 {
         std::hint::black_box(truecount::known_loop(10_000));
     }
-    let (end, after) = (cpu_time(), counter.read().ok()?.value);
+    let (after, end) = (counter.read().ok()?.value, cpu_time());
     let cycles = after.saturating_sub(before);
     (cycles > 0).then(|| cycles as f64 * 1e9 / end.saturating_sub(start).max(1) as f64)
 }
@@ -178,7 +183,7 @@ pub fn try_cells(cells: &[Cell]) -> Tried {
             tried.open.push(*cell);
             continue;
         };
-        let timer_stack = cell.payload == Payload::Lbr && cell.event == Event::CpuClock;
+        let timer_stack = cell.payload.is_branch_stack() && cell.event == Event::CpuClock;
         tried.not_here.push(NotHere {
             cell: *cell,
             reason: if timer_stack {
@@ -187,7 +192,7 @@ pub fn try_cells(cells: &[Cell]) -> Tried {
                 error.reason().to_owned()
             },
             needs_hardware: !timer_stack
-                && (cell.payload == Payload::Lbr
+                && (cell.payload.is_branch_stack()
                     || cell.event == Event::Cycles && cycles_per_second.is_none()
                     || error.cause() == Cause::NoPmu),
         });
@@ -195,12 +200,14 @@ pub fn try_cells(cells: &[Cell]) -> Tried {
     tried
 }
 
-/// What happens inside the frames: watch, then work.
+/// What a visit does: watch, then work.
 struct Inside<'a> {
     gaps: &'a mut Vec<Gap>,
     watch: Duration,
     threshold: u64,
     work: Option<&'a Work>,
+    /// Frames above the code that is sampled: directly above, so that nothing between takes the frame pointer.
+    depth: u32,
     work_ns: u64,
     left_out: u64,
     /// Of the watch: wall time and CPU time, ns.
@@ -213,9 +220,9 @@ impl Inside<'_> {
     fn go(&mut self) {
         let (begin, cpu) = (now(), cpu_time());
         let end = begin.saturating_add(self.watch.as_nanos() as u64);
-        self.left_out = watch(end, self.threshold, self.gaps);
+        self.left_out = watch(end, self.threshold, self.gaps, self.depth);
         self.watched = (now().saturating_sub(begin), cpu_time().saturating_sub(cpu));
-        self.work_ns = self.work.map_or(0, Work::run);
+        self.work_ns = self.work.map_or(0, |work| work.run(self.depth));
         self.seconds = cpu_time().saturating_sub(cpu) as f64 / 1e9;
     }
 }
@@ -240,6 +247,8 @@ struct Experiment<'p> {
     outcome: Outcome,
     /// Cells that open, with their indices in the plan; the first place is the undisturbed visit.
     open: Vec<Option<Cell>>,
+    /// Their events with rings, once opened: a ring that is given back is freed by the kernel later, in another visit.
+    lives: Vec<Option<Live>>,
 }
 
 /// Measures. `stop` is asked between visits, some tens of milliseconds apart.
@@ -283,6 +292,7 @@ fn measure(
             ..Outcome::default()
         },
         open: vec![None],
+        lives: Vec::new(),
         kernel,
     };
     let tried = try_cells(&plan.cells);
@@ -348,21 +358,26 @@ impl Experiment<'_> {
         }
     }
 
+    /// The cell's event, opened at its first visit.
+    fn live(&mut self, place: usize, cell: &Cell) -> Option<Live> {
+        if self.lives.len() <= place {
+            self.lives.resize_with(place + 1, || None);
+        }
+        let kept = self.lives.get_mut(place).and_then(Option::take);
+        let per_second = self.per_second(cell.event);
+        kept.or_else(|| Live::open(&self.kernel, cell, per_second, self.outcome.sees_kernel).ok())
+    }
+
     fn visit(&mut self, place: usize, round: usize) {
         let Some(cell) = self.open.get(place).copied() else {
             return;
         };
         let mut live = match cell {
             None => None,
-            // It opened a moment ago; a visit that does not is left out.
-            Some(cell) => match Live::open(
-                &self.kernel,
-                &cell,
-                self.per_second(cell.event),
-                self.outcome.sees_kernel,
-            ) {
-                Ok(live) => Some(live),
-                Err(_) => return,
+            Some(cell) => match self.live(place, &cell) {
+                Some(live) => Some(live),
+                // It opened a moment ago; a visit that does not is left out.
+                None => return,
             },
         };
         let (gaps, inside) = self.inside(WATCH, true, live.as_ref());
@@ -376,6 +391,9 @@ impl Experiment<'_> {
         let matched = match_up(&gaps, &taken.samples, &taken.switches, self.step);
         let handler = cell.and_then(|cell| self.traced(&cell, live.as_mut()));
         self.gaps = gaps;
+        if let Some(kept) = self.lives.get_mut(place) {
+            *kept = live;
+        }
         let Some(sums) = self.sums.get_mut(place) else {
             return;
         };
@@ -415,6 +433,7 @@ impl Experiment<'_> {
             watch,
             threshold: self.outcome.threshold_ns,
             work: work.then_some(&self.work),
+            depth: self.plan.depth,
             work_ns: 0,
             left_out: 0,
             watched: (0, 0),
@@ -422,7 +441,7 @@ impl Experiment<'_> {
         };
         // An event that cannot be switched on takes no samples, and the visit says so by their number.
         let _ = live.map(|live| live.event.enable());
-        framed(self.plan.depth, &mut || inside.go());
+        inside.go();
         let _ = live.map(|live| live.event.disable());
         let told = Visited {
             work_ns: inside.work_ns,
@@ -472,6 +491,39 @@ impl Experiment<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn call_chains_are_as_deep_as_was_asked_for() {
+        let frames = |depth: u32| -> Option<f64> {
+            let plan = Plan {
+                cells: vec![Cell {
+                    event: Event::CpuClock,
+                    method: Method::Period,
+                    payload: Payload::Fp,
+                    rate: 4000,
+                }],
+                time: Duration::from_millis(100),
+                seed: 1,
+                cpu: None,
+                depth,
+            };
+            let outcome = run(&plan, &mut || false).ok()?;
+            outcome.cells.first()?.frames
+        };
+        let Some(none) = frames(0) else {
+            truecount_testing::skip!("software", "nobody samples here");
+            return;
+        };
+        for depth in [16, 100] {
+            let more = frames(depth).unwrap_or(0.0) - none;
+            println!("depth {depth}: {more:.2} frames more than at depth 0 ({none:.2})");
+            // A sample in a function's first or last instruction misses a frame.
+            assert!(
+                (more - f64::from(depth)).abs() < f64::from(depth).mul_add(0.05, 0.7),
+                "depth {depth}: {more} frames more than {none}"
+            );
+        }
+    }
 
     #[test]
     fn the_timer_is_sampled_and_its_price_is_measured() {

@@ -59,6 +59,34 @@ pub(super) fn worse(name: &str, metric: &Metric) -> Option<Worse> {
     }
 }
 
+/// Refuses a `METRIC=PCT` of this option whose metric is not measured.
+///
+/// # Errors
+/// The names that are, the nearest first.
+pub fn measured(option: &str, texts: &[String], metrics: &Map<Metric>) -> Result<(), Error> {
+    for limit in Limit::parse_all(option, texts)? {
+        if !metrics.iter().any(|(name, _)| limit.covers(name)) {
+            return Err(not_measured(option, &limit.metric, metrics));
+        }
+    }
+    Ok(())
+}
+
+fn not_measured(option: &str, metric: &str, metrics: &Map<Metric>) -> Error {
+    let names: Vec<&str> = metrics.iter().map(|(name, _)| name).collect();
+    let near = truecount_events::did_you_mean(metric, &names);
+    let near = match near.first() {
+        Some(near) => format!("did you mean {near}? "),
+        None => String::new(),
+    };
+    let cause = format!("{option} {metric}: it is not measured");
+    let hint = format!(
+        "{near}measured are {}; -e and -M add others",
+        names.join(", ")
+    );
+    Error::new(ErrorKind::Usage, cause).hint(hint)
+}
+
 /// Refuses gates on what is not measured, and on metrics without a worse direction.
 ///
 /// # Errors
@@ -70,10 +98,7 @@ pub(super) fn check(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Error
             .filter(|(name, _)| limit.covers(name))
             .peekable();
         if covered.peek().is_none() {
-            let names: Vec<&str> = metrics.iter().map(|(name, _)| name).collect();
-            let cause = format!("--fail-above {}: it is not measured", limit.metric);
-            let hint = format!("measured are {}; -e and -M add others", names.join(", "));
-            return Err(Error::new(ErrorKind::Usage, cause).hint(hint));
+            return Err(not_measured("--fail-above", &limit.metric, metrics));
         }
         if let Some((name, _)) = covered.find(|(name, metric)| worse(name, metric).is_none()) {
             let cause = format!("--fail-above {name}: nothing says which direction is worse");

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::rounds::{Command, Map, Metric};
 pub use gate::GateRow;
 use limit::Limit;
+pub use limit::measured;
 pub use pairs::{Accept, Pair, Saved};
 use pairs::{Family, Sides};
 

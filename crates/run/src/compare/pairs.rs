@@ -33,6 +33,8 @@ pub struct Pair {
     pub comparison: Option<Comparison>,
     /// Ratio of the medians.
     pub median_ratio: Option<f64>,
+    /// The counter of one side is known to deviate from the truth: equal counts are not exact ones.
+    pub deviates: bool,
     advice: Advice,
     /// The verdict, where there is a comparison.
     pub judged: Option<Judged>,
@@ -236,6 +238,7 @@ fn pairs_of(
                 wording: wording(metric, after),
                 gated: true,
                 median_ratio: median_ratio(before, after).filter(|_| comparison.is_some()),
+                deviates: before.deviation.is_some() || after.deviation.is_some(),
                 advice: Advice::of(before, after, sides.rounds, !paired),
                 // Numbers that do not mean the same have no ratio; scaled ones have one, and decide nothing.
                 comparison: comparison
@@ -324,7 +327,10 @@ fn judge(pairs: &mut [Pair], family: &Family<'_>, floors: &Floors) {
 
 /// The verdict in full; where more samples would decide, with the option that gives them.
 fn explain(judged: &Judged, pair: &Pair) -> String {
-    let text = judged.say(pair.wording);
+    let mut text = judged.say(pair.wording);
+    if pair.deviates {
+        text = text.replace("(exact counts", "(counts of a counter that deviates");
+    }
     let samples = match judged.verdict {
         Verdict::TooSmall { needed, .. } => needed,
         Verdict::Undecided {

@@ -1,10 +1,12 @@
 //! What the rounds gave: every command with its metrics, and each metric with its samples and their order statistics.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use truecount_events::Machine;
 use truecount_events::metrics::Worse;
 use truecount_model::{Measured, Precision, Reading, SourceKind};
 use truecount_stats::{Differ, Number, Summary};
 
+use crate::exactness::Verdicts;
 use crate::request::EventRequest;
 
 /// One command and its metrics.
@@ -54,8 +56,12 @@ pub struct Metric {
     pub mad: Option<f64>,
     /// How many different samples there are.
     pub distinct: usize,
-    /// All samples are equal (and there are at least five).
+    /// All samples are equal (and there are at least five), and the counter is not known to deviate.
     pub exact: bool,
+    /// How its counter deviates from the truth on this machine, as `exactness` found; `None` where nothing is known
+    /// against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviation: Option<String>,
     /// Why there are no samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -120,7 +126,7 @@ impl Metric {
         };
         self.mad = Some(summary.mad);
         self.distinct = summary.distinct;
-        self.exact = summary.exact;
+        self.exact = summary.exact && self.deviation.is_none();
     }
 
     /// The samples with their rounds.
@@ -140,7 +146,15 @@ impl Command {
 
     /// Fills the statistics of what is measured.
     pub(super) fn finish(&mut self, rounds: usize) {
-        for (_, metric) in &mut self.metrics.0 {
+        self.finish_knowing(rounds, Verdicts::of_this_machine());
+    }
+
+    fn finish_knowing(&mut self, rounds: usize, known: &Verdicts) {
+        for (name, metric) in &mut self.metrics.0 {
+            metric.deviation = metric.source.and_then(|source| {
+                let kept = known.deviation(name, source, &Machine::this())?;
+                Some(kept.verdict.text.clone())
+            });
             metric.finish(rounds);
         }
     }
@@ -297,5 +311,33 @@ mod tests {
         assert_eq!(wall.reason, None);
         let rss = command.metrics.get("max-rss").unwrap();
         assert!(rss.samples.is_empty() && rss.median.is_none() && rss.source.is_none());
+    }
+
+    #[test]
+    fn counts_of_a_counter_that_deviates_are_equal_and_not_exact() {
+        let text = format!(
+            r#"{{"schema":"{}","counters":[{{"event":"instructions:u","source":"hardware","measured":1,
+                "verdict":{{"kind":"per-turn","text":"+1 per page fault"}}}}]}}"#,
+            crate::exactness::SCHEMA
+        );
+        let known = Verdicts::parse(&text).unwrap();
+        for (source, exact) in [(SourceKind::Hardware, false), (SourceKind::Virtual, true)] {
+            let mut command = Command::default();
+            command
+                .metrics
+                .room_for("instructions:u", "count", 1.0, None);
+            for round in 0..6 {
+                let counted = Measured::Value {
+                    value: 7,
+                    source,
+                    precision: Precision::Counted,
+                };
+                command.add(round, &[Reading::new("instructions:u", "count", counted)]);
+            }
+            command.finish_knowing(6, &known);
+            let metric = command.metrics.get("instructions:u").unwrap();
+            assert_eq!((metric.exact, metric.distinct), (exact, 1), "{source}");
+            assert_eq!(metric.deviation.is_some(), !exact, "{source}");
+        }
     }
 }

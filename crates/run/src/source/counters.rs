@@ -26,6 +26,10 @@ pub enum Place {
     NewProcess(i32),
     /// A running process with all its threads: counting starts at once.
     Process(i32),
+    /// A running thread: counting starts at once.
+    Thread(i32),
+    /// These CPUs: counting starts at once.
+    Cpus(&'static [u32]),
     /// Every CPU: counting starts at once.
     Machine,
 }
@@ -34,26 +38,36 @@ impl Place {
     pub fn of(target: Target) -> Self {
         match target {
             Target::Process(pid) => Self::Process(pid),
+            Target::Thread(tid) => Self::Thread(tid),
+            Target::Cpus(cpus) => Self::Cpus(cpus),
             Target::Machine | Target::Command => Self::Machine,
         }
     }
 
     /// Where to open each event.
     fn targets(self) -> Result<Vec<Where>, Error> {
+        let gone = |id: i32, what: &str| {
+            Error::new(ErrorKind::Unavailable, format!("there is no {what} {id}"))
+        };
         let scope = match self {
             Self::NewProcess(pid) => Scope::NewProcess(pid),
             Self::Process(pid) => Scope::Process(pid),
+            Self::Thread(tid) => {
+                let there = std::path::Path::new(&format!("/proc/{tid}")).exists();
+                let found = there.then(|| vec![Where::Thread(tid)]);
+                return found.ok_or_else(|| gone(tid, "thread").hint("look it up with: ps -L"));
+            }
+            Self::Cpus(cpus) => Scope::Cpus(cpus.to_vec()),
             Self::Machine => Scope::Machine,
         };
         scope.targets(&Root::system()).map_err(|_| match self {
-            Self::NewProcess(pid) | Self::Process(pid) => {
-                Error::new(ErrorKind::Unavailable, format!("there is no process {pid}"))
-                    .hint("look it up with: pgrep -l NAME")
+            Self::NewProcess(id) | Self::Process(id) | Self::Thread(id) => {
+                gone(id, "process").hint("look it up with: pgrep -l NAME")
             }
-            Self::Machine => Error::new(
-                ErrorKind::Unavailable,
-                "cannot read /sys/devices/system/cpu/online",
-            ),
+            Self::Machine | Self::Cpus(_) => {
+                let cause = "cannot read /sys/devices/system/cpu/online";
+                Error::new(ErrorKind::Unavailable, cause)
+            }
         })
     }
 }
@@ -319,7 +333,7 @@ fn open_one(
     leader: Option<&Counter>,
 ) -> Result<Counter, truecount_perf::Error> {
     let attr = attribute(encoding)
-        .inherit(!matches!(place, Place::Machine))
+        .inherit(!matches!(place, Place::Machine | Place::Cpus(_)))
         .disabled(leader.is_none())
         .enable_on_exec(leader.is_none() && matches!(place, Place::NewProcess(_)));
     let options = OpenOptions {
@@ -347,7 +361,7 @@ struct Sum {
     scaled: bool,
 }
 
-fn sum(counters: &[Counter]) -> Result<Sum, Reason> {
+fn sum(counters: &[Counter], of_cores: bool) -> Result<Sum, Reason> {
     let mut total = Sum {
         value: 0,
         enabled: 0,
@@ -360,6 +374,12 @@ fn sum(counters: &[Counter]) -> Result<Sum, Reason> {
         total.enabled = total.enabled.saturating_add(times.enabled);
         total.running = total.running.saturating_add(times.running);
         let count = Count::new(reading.value, times);
+        if of_cores {
+            // Off its cores it is enabled and does not run: nothing is missing, nothing is to be scaled. Whether others
+            // held its counters as well, the sum over the kinds of cores says (`core_types`).
+            total.value = total.value.saturating_add(reading.value);
+            continue;
+        }
         if times.enabled > 0 && count == Count::None {
             return Err(never_ran());
         }
@@ -406,7 +426,9 @@ impl Slot {
                 "nothing ran on the cores of {pmu}, which alone count it"
             )));
         }
-        let (plus, minus) = match (sum(&self.plus), sum(&self.minus)) {
+        // Where a thread never came to these cores the event did not run, and counted all there was.
+        let of_cores = self.core_pmu.is_some();
+        let (plus, minus) = match (sum(&self.plus, of_cores), sum(&self.minus, of_cores)) {
             (Ok(plus), Ok(minus)) => (plus, minus),
             (Err(reason), _) | (_, Err(reason)) => return missing(&reason),
         };

@@ -6,6 +6,7 @@
 
 mod automatic;
 mod command;
+mod core_types;
 mod counters;
 mod native;
 mod step;
@@ -49,6 +50,10 @@ pub enum Target {
     Command,
     /// A running process with its threads and their future children.
     Process(i32),
+    /// One thread of a running process.
+    Thread(i32),
+    /// Everything on these CPUs. The list lives as long as the process: there is one.
+    Cpus(&'static [u32]),
     /// Every CPU.
     Machine,
 }
@@ -59,6 +64,8 @@ impl Target {
         match self {
             Self::Command => "command",
             Self::Process(_) => "process",
+            Self::Thread(_) => "thread",
+            Self::Cpus(_) => "cpus",
             Self::Machine => "machine",
         }
     }

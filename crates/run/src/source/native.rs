@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use super::core_types;
 use super::counters::{self, Counters, Place};
 use super::{Interval, Reason, Run, Source, Target};
 use crate::error::{Error, ErrorKind};
@@ -15,7 +16,7 @@ use crate::result::RunResult;
 use crate::runner::Hook;
 use crate::runner::wait::{Ticker, now_ns, wait_without_command};
 use crate::session::{Session, launch_failure};
-use truecount_events::Machine;
+use truecount_events::{Cpus, Machine};
 use truecount_model::{Reading, SourceKind};
 
 /// Counted when the user names nothing and the CPU's counters work.
@@ -128,7 +129,7 @@ impl Source for Native {
             }
             None => {
                 let process = match run.target {
-                    Target::Process(pid) => Some(pid),
+                    Target::Process(id) | Target::Thread(id) => Some(id),
                     _ => None,
                 };
                 interrupted =
@@ -169,9 +170,8 @@ fn readings(
     finished: Option<&RunResult>,
 ) -> Vec<Reading> {
     let mut slots = counters.map(Counters::read).unwrap_or_default().into_iter();
-    groups
-        .iter()
-        .flat_map(|group| &group.members)
+    let members = || groups.iter().flat_map(|group| &group.members);
+    let mut all: Vec<Reading> = members()
         .map(|wanted| match &wanted.what {
             What::Resource(resource) => of_resource(wanted, *resource, finished),
             What::Static(_) => match source.counts(wanted) {
@@ -190,7 +190,16 @@ fn readings(
                 }
             }
         })
-        .collect()
+        .collect();
+    let of_cores: Vec<bool> = members()
+        .map(|wanted| {
+            wanted
+                .as_event()
+                .is_some_and(|event| matches!(event.cpus, Cpus::Core(_)))
+        })
+        .collect();
+    core_types::add_sums(&mut all, &of_cores);
+    all
 }
 
 fn of_resource(wanted: &EventRequest, resource: Resource, finished: Option<&RunResult>) -> Reading {

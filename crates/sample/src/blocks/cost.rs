@@ -20,6 +20,16 @@ pub struct MispredictionCost {
 const MIN_ARRIVALS: u64 = 10;
 
 impl MispredictionCost {
+    /// Whether there are arrivals enough for an estimate: without one, none shows a cost.
+    #[must_use]
+    pub fn has_data(blocks: &[Block]) -> bool {
+        let seen = blocks
+            .iter()
+            .filter(|block| block.predicted.cycles.total() >= 5)
+            .map(|block| block.mispredicted.cycles.total());
+        seen.sum::<u64>() >= MIN_ARRIVALS
+    }
+
     /// Compares each block with itself: only blocks seen at least 5 times after predicted branches take part.
     /// What the block takes otherwise is its most frequent time (its median), not its mean, which misses of the
     /// cache would pull up.
@@ -58,8 +68,14 @@ impl MispredictionCost {
         let (low, high) = (at(0.25), at(0.75));
         let middle = extra.iter().filter(|e| (low..=high).contains(&e.0));
         let (sum, n) = middle.fold((0.0, 0u64), |(sum, n), (v, k)| (sum + v * *k as f64, n + k));
+        let cycles = sum / n.max(1) as f64;
+        // A misprediction takes no time away: blocks that take as long either way (indirect branches whose targets
+        // differ) show no cost.
+        if cycles <= 0.0 {
+            return None;
+        }
         Some(Self {
-            cycles: sum / n.max(1) as f64,
+            cycles,
             quartiles: (low, high),
             arrivals,
             blocks: used,

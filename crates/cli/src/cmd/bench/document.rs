@@ -101,7 +101,7 @@ impl From<&Pair> for Compared {
                 Worse::Lower => "lower".to_owned(),
             }),
             floor: judged.map_or(0.0, |judged| judged.floor),
-            exact: judged.is_some_and(Judged::exact),
+            exact: !pair.deviates && judged.is_some_and(Judged::exact),
         }
     }
 }

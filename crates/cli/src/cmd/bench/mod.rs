@@ -16,7 +16,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use truecount_model::number::show_times_in;
-use truecount_run::compare::{Accept, Asked, Judge, Saved};
+use truecount_run::compare::{Accept, Asked, Judge, Saved, measured};
 use truecount_run::determinism::{Fixed, clean_environment};
 use truecount_run::env_record::Environment;
 use truecount_run::rounds::{Command, Course, Hooks, Plan, Rule, Setting};
@@ -82,6 +82,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let plan = Plan::new(&args.wanted(), &mut *source, &machine)?;
     let planned = plan.metrics();
     judge.check(jobs.len(), &planned)?;
+    measured("--floor", &args.floor, &planned)?;
+    let precisions: Vec<String> = args
+        .until
+        .iter()
+        .filter(|text| text.contains('='))
+        .cloned()
+        .collect();
+    measured("--until", &precisions, &planned)?;
     let tests = judge.tests(jobs.len(), &planned);
     let rule = Rule::new(&args.wish(), tests, plan.batches.len())?;
     judge.looks = rule.looks();

@@ -103,7 +103,7 @@ pub(super) fn spread(metric: &Metric) -> String {
     let Some(summary) = metric.summary() else {
         return String::new();
     };
-    if summary.exact {
+    if summary.exact && metric.deviation.is_none() {
         return "exact".to_owned();
     }
     if summary.n > 1 && summary.distinct == 1 {
@@ -125,6 +125,9 @@ pub(super) fn remarks(metric: &Metric) -> String {
     let mut words = Vec::new();
     if metric.precision == Some(Precision::Scaled) {
         words.push("scaled".to_owned());
+    }
+    if let Some(deviation) = &metric.deviation {
+        words.push(format!("deviates: {deviation}"));
     }
     if let Some(summary) = metric.summary() {
         if summary.modes.len() > 1 {

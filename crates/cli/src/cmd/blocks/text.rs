@@ -7,6 +7,7 @@ use crate::render::cycles::{cycles, modes, percentiles};
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 use truecount_model::number::grouped;
+use truecount_sample::blocks::MispredictionCost;
 
 pub(super) fn print(out: &mut dyn Write, view: &mut View<'_>, top: usize) -> io::Result<()> {
     summary(out, view)?;
@@ -72,6 +73,10 @@ pub(super) fn summary(out: &mut dyn Write, view: &View<'_>) -> io::Result<()> {
             cycles(m.quartiles.1),
             counted(m.arrivals, "arrival"),
             counted(m.blocks, "block")
+        )?,
+        (None, None) if MispredictionCost::has_data(&a.blocks) => writeln!(
+            out,
+            "\nCost of a misprediction: none to be seen, blocks take no longer after a mispredicted branch."
         )?,
         (None, None) => writeln!(
             out,

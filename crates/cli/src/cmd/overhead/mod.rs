@@ -127,8 +127,12 @@ enum Payloads {
     Fp,
     /// Registers and 8 KiB of stack
     Dwarf,
-    /// Branch stacks
+    /// Branch stacks of all branches (perf record -b)
     Lbr,
+    /// Branch stacks of user mode only
+    LbrUser,
+    /// Call chains by the branch stack's call-stack mode (--call-graph lbr)
+    LbrStack,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -165,6 +169,8 @@ fn cells(args: &Args) -> Vec<Cell> {
                             Payloads::Fp => Payload::Fp,
                             Payloads::Dwarf => Payload::Dwarf,
                             Payloads::Lbr => Payload::Lbr,
+                            Payloads::LbrUser => Payload::LbrUser,
+                            Payloads::LbrStack => Payload::LbrStack,
                         },
                         rate,
                     };

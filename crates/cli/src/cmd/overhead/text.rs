@@ -260,12 +260,6 @@ fn advise(out: &mut dyn Write, advice: &Advice) -> io::Result<()> {
             time(b.cost_ns)
         )?;
     }
-    if advice.frequency.is_empty() {
-        writeln!(
-            out,
-            "  no difference between frequency and fixed period was seen"
-        )?;
-    }
     for line in &advice.frequency {
         writeln!(out, "  {line}")?;
     }

@@ -7,16 +7,26 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::document::Document;
+use super::perf;
 use crate::output::Output;
 use crate::render::{csv, json};
 use truecount_model::{Measured, Reading};
 use truecount_run::metrics::{Asked, MetricRow, Values};
 use truecount_run::request::RequestGroup;
 
+/// The form.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind<'a> {
+    Text,
+    Json,
+    Csv,
+    /// The fields of `perf stat -x`, with this between them.
+    Perf(&'a str),
+}
+
 /// Writes in one of the forms.
 pub(super) struct Form<'o> {
-    json: bool,
-    csv: bool,
+    kind: Kind<'o>,
     output: &'o mut Output,
     metrics: &'o Metrics<'o>,
     headed: bool,
@@ -63,15 +73,9 @@ struct IntervalLine<'a> {
 }
 
 impl<'o> Form<'o> {
-    pub(super) fn new(
-        json: bool,
-        csv: bool,
-        output: &'o mut Output,
-        metrics: &'o Metrics<'o>,
-    ) -> Self {
+    pub(super) fn new(kind: Kind<'o>, output: &'o mut Output, metrics: &'o Metrics<'o>) -> Self {
         Self {
-            json,
-            csv,
+            kind,
             output,
             metrics,
             since: Duration::ZERO,
@@ -88,25 +92,34 @@ impl<'o> Form<'o> {
         self.since = since;
         let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
         let values = self.metrics.of(&parts, wall);
-        if self.json {
-            let line = IntervalLine {
-                schema: "truecount.stat-interval/2",
-                since_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
-                counters: &parts,
-                values: &values,
-            };
-            json::line(self.output, &line)?;
-        } else if self.csv {
-            self.csv_head(true)?;
-            for reading in &parts {
-                csv_row(self.output, Some(since), reading)?;
+        match self.kind {
+            Kind::Json => {
+                let line = IntervalLine {
+                    schema: "truecount.stat-interval/2",
+                    since_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+                    counters: &parts,
+                    values: &values,
+                };
+                json::line(self.output, &line)?;
             }
-            for row in &values.metrics {
-                csv_metric(self.output, Some(since), row)?;
+            Kind::Csv => {
+                self.csv_head(true)?;
+                for reading in &parts {
+                    csv_row(self.output, Some(since), reading)?;
+                }
+                for row in &values.metrics {
+                    csv_metric(self.output, Some(since), row)?;
+                }
             }
-        } else {
-            super::text::interval(self.output, since, &parts, &values, !self.headed)?;
-            self.headed = true;
+            Kind::Perf(separator) => {
+                for reading in &parts {
+                    perf::row(self.output, separator, Some(since), reading, None)?;
+                }
+            }
+            Kind::Text => {
+                super::text::interval(self.output, since, &parts, &values, !self.headed)?;
+                self.headed = true;
+            }
         }
         self.output.flush()
     }
@@ -133,12 +146,12 @@ impl<'o> Form<'o> {
 
     /// Writes the whole run.
     pub(super) fn finish(&mut self, document: &Document, intervals: bool) -> io::Result<()> {
-        if self.json {
-            if !intervals {
-                json::write(self.output, document)?;
-            }
-        } else if self.csv {
-            if !intervals {
+        if intervals {
+            return self.output.flush();
+        }
+        match self.kind {
+            Kind::Json => json::write(self.output, document)?,
+            Kind::Csv => {
                 self.csv_head(false)?;
                 for reading in document.counters.iter().chain(&document.resources) {
                     csv_row(self.output, None, reading)?;
@@ -147,8 +160,14 @@ impl<'o> Form<'o> {
                     csv_metric(self.output, None, row)?;
                 }
             }
-        } else if !intervals {
-            super::text::document(self.output, document)?;
+            Kind::Perf(separator) => {
+                for (place, reading) in document.counters.iter().enumerate() {
+                    let repeats = document.repeats.as_ref();
+                    let mean = repeats.and_then(|repeats| repeats.mean(place));
+                    perf::row(self.output, separator, None, reading, mean)?;
+                }
+            }
+            Kind::Text => super::text::document(self.output, document)?,
         }
         self.output.flush()
     }

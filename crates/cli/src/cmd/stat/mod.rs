@@ -3,6 +3,7 @@
 mod derived;
 mod document;
 mod form;
+mod perf;
 mod repeat;
 mod text;
 
@@ -15,7 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, programs_stdout};
 use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration, parse_online_cpus};
 use document::Document;
-use form::{Form, Metrics};
+use form::{Form, Kind, Metrics};
 use repeat::Runs;
 use truecount_model::Reading;
 use truecount_run::determinism::Fixed;
@@ -39,6 +40,7 @@ EXAMPLES
   truecount stat --source step -- true      exact instructions, in single steps (slow)
   truecount stat -n 5 --deterministic -- ./prog   five runs, the same path through the program each
   truecount stat -I 1000 -p 1234            a running process, every second
+  truecount stat -C 0 -x, -- sleep 1        CPU 0 for one second, in perf's fields
   truecount stat -a -- sleep 1              the whole machine for one second
   truecount stat --json -o out.json -- ./prog
 
@@ -62,9 +64,18 @@ pub(crate) struct Args {
     /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
     #[arg(long, value_name = "DIR")]
     event_dir: Option<PathBuf>,
+    /// Beside them loads and misses of the first and of the last level of cache, as perf stat -d
+    #[arg(short, long)]
+    detailed: bool,
     /// Count the whole machine while the command runs (or until Ctrl-C)
     #[arg(short, long, conflicts_with = "pid")]
     all: bool,
+    /// Count everything on these CPUs, such as 0,2-3, while the command runs (or until Ctrl-C)
+    #[arg(short = 'C', long, value_name = "CPUS", conflicts_with_all = ["all", "pid", "tid"])]
+    count_cpus: Option<String>,
+    /// Count one thread until it ends (or until the command ends, or Ctrl-C)
+    #[arg(short, long, value_name = "TID", conflicts_with_all = ["all", "pid"], value_parser = clap::value_parser!(i32).range(1..))]
+    tid: Option<i32>,
     /// Count a running process until it ends (or until the command ends, or Ctrl-C)
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: Option<i32>,
@@ -72,7 +83,7 @@ pub(crate) struct Args {
     #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     interval: Option<u64>,
     /// Run the command N times: the median run is shown, and how much the others differ
-    #[arg(short = 'n', long = "runs", visible_short_alias = 'r', visible_alias = "repeat", value_name = "N", conflicts_with_all = ["all", "pid", "interval"], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(short = 'n', long = "runs", visible_short_alias = 'r', visible_alias = "repeat", value_name = "N", conflicts_with_all = ["all", "pid", "tid", "count_cpus", "interval"], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: Option<u32>,
     /// Who counts
     #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
@@ -84,6 +95,10 @@ pub(crate) struct Args {
     /// Print comma-separated values with a heading
     #[arg(long)]
     csv: bool,
+    /// Print the fields of perf stat -x, with SEP between them: value, unit, event, (with -r: the standard error of the
+    /// mean in percent,) time counted in ns, share of the time in percent, and two that stay empty
+    #[arg(short = 'x', long, value_name = "SEP", conflicts_with_all = ["json", "csv"])]
+    field_separator: Option<String>,
     /// Write the result to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -111,11 +126,7 @@ pub(crate) struct Args {
 /// Runs `truecount stat`.
 pub(crate) fn run(args: &Args) -> CmdResult {
     args.cache.apply();
-    let target = match (args.all, args.pid) {
-        (true, _) => Target::Machine,
-        (false, Some(pid)) => Target::Process(pid),
-        (false, None) => Target::Command,
-    };
+    let target = target(args)?;
     if args.command.is_empty() && target == Target::Command {
         return Err(Failure::new(2, "no command to run")
             .hint("write it after --, as in: truecount stat -- ls -l"));
@@ -137,18 +148,20 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     let mut source = args.source.select()?;
     let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
-    let given = args.event.join(",");
-    let expression = if args.event.is_empty() {
-        source.default_events(target)
+    let mut expression = if args.event.is_empty() {
+        source.default_events(target).to_owned()
     } else {
-        given.as_str()
+        args.event.join(",")
     };
+    if args.detailed {
+        expression = format!("{expression},{DETAILED}");
+    }
     let asked = Asked::new(&args.metric, &args.metrics_file, &machine, &*source)?;
     // As perf stat: metrics instead of the default events.
-    let mut groups = if args.event.is_empty() && !asked.is_empty() {
+    let mut groups = if args.event.is_empty() && !args.detailed && !asked.is_empty() {
         Vec::new()
     } else {
-        request::resolve(expression, &machine, false)?
+        request::resolve(&expression, &machine, false)?
     };
     let in_user_mode = request::in_user_mode(&mut groups, &machine, |wanted| {
         source.counts(wanted).is_ok()
@@ -168,7 +181,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut environment = Environment::gather(args.aslr, &cpus);
     environment.add_command(&args.command, program.as_deref());
     let metrics = Metrics::new(&asked, &groups);
-    let mut form = Form::new(args.json.is_some(), args.csv, &mut output, &metrics);
+    let separator = args.field_separator.as_deref();
+    let kind = match (args.json.is_some(), args.csv, separator) {
+        (true, ..) => Kind::Json,
+        (_, true, _) => Kind::Csv,
+        (_, _, Some(separator)) => Kind::Perf(separator),
+        _ => Kind::Text,
+    };
+    let mut form = Form::new(kind, &mut output, &metrics);
     let run = Run {
         launch: program.as_deref().map(|program| {
             (
@@ -212,6 +232,28 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     Failure::of_all([trouble.map_or(Ok(()), Err), written.map_err(Failure::from)])?;
     Ok(Outcome(document.exit_code()))
 }
+
+/// What is counted.
+fn target(args: &Args) -> Result<Target, Failure> {
+    if let Some(text) = &args.count_cpus {
+        let cpus = parse_online_cpus(text)
+            .map_err(|error| Failure::new(2, format!("--count-cpus: {error}")))?;
+        let cpus: Vec<u32> = cpus
+            .into_iter()
+            .filter_map(|cpu| u32::try_from(cpu).ok())
+            .collect();
+        return Ok(Target::Cpus(cpus.leak()));
+    }
+    Ok(match (args.all, args.pid, args.tid) {
+        (true, ..) => Target::Machine,
+        (_, Some(pid), _) => Target::Process(pid),
+        (_, _, Some(tid)) => Target::Thread(tid),
+        _ => Target::Command,
+    })
+}
+
+/// perf's events of `-d` (perf-stat(1)).
+const DETAILED: &str = "L1-dcache-loads,L1-dcache-load-misses,LLC-loads,LLC-load-misses";
 
 /// One run; `interval` is in milliseconds.
 fn once(

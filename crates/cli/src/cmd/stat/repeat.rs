@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::perf::Mean;
 use crate::failure::Failure;
 use crate::render::style::{DIM, GOOD, HEAD, paint};
 use crate::render::table::{Align, Cell, Table};
@@ -174,6 +175,11 @@ fn middle(all: &[RunResult]) -> usize {
 }
 
 impl Repeats {
+    /// Of the event at this place.
+    pub(super) fn mean(&self, place: usize) -> Option<Mean> {
+        Mean::of(&self.events.get(place)?.values)
+    }
+
     /// Prints the table.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let line = format!(

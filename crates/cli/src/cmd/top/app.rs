@@ -206,6 +206,8 @@ fn no_terminal(error: &std::io::Error) -> Failure {
 pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: &Once) -> CmdResult {
     /// Sums are taken over regularly, so that the time does not matter for the memory.
     const TAKE: Duration = Duration::from_secs(1);
+    /// After Ctrl-C: how long names are looked for.
+    const LAST_NAMES: Duration = Duration::from_millis(500);
     let signals = Signals::block().map_err(|e| no_signals(&e))?;
     let cpu = cpu_time();
     let ring = settings.ring;
@@ -233,7 +235,8 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: &On
         stopped = signal.filter(|s| *s != libc::SIGCHLD);
     }
     work.add(&live.finish()?);
-    work.find_names(None);
+    // Who stops it does not want to wait until every file's names are read.
+    work.find_names(stopped.map(|_| Instant::now() + LAST_NAMES));
     (model.accumulated, model.ended, model.own) = (true, work.ended, work.cost);
     model.update(&work.summed.table());
     let own_seconds = cpu_time().saturating_sub(cpu).as_secs_f64();
