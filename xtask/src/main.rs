@@ -2,6 +2,7 @@
 
 mod conformance;
 mod docs;
+mod fuzz;
 mod gen_events;
 mod speed;
 mod tidy;
@@ -15,6 +16,7 @@ usage: cargo xtask TASK
   vm-test [--only x86|arm64] [FILTER]        runs the tests that need a PMU in virtual machines
   tidy                                       checks the invariants of docs/architecture.md
   docs [--check]                             makes, or compares, the output that pages show
+  fuzz [--mutants N] [TARGET…]               feeds every parser millions of damaged inputs
   gen-events --source DIR                    writes the event tables from Linux' pmu-events
   check-events [--count N] [--seed N]        compares the event tables with libpfm4
   conformance [--OPTION…] [FILTER…]          programs behave under the virtual PMU as natively
@@ -38,6 +40,7 @@ fn run() -> Result<()> {
         "check-events" => gen_events::oracle::main(&rest),
         "gen-events" => gen_events::main(&root(), &rest),
         "conformance" => conformance::main(&root(), &rest),
+        "fuzz" => fuzz::main(&root(), &rest),
         "docs" => docs::main(&root(), &rest),
         "tidy" => tidy::main(&root()),
         "vm-test" => vm_test::main(&root(), &rest),

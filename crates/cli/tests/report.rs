@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+#[path = "report/compiled.rs"]
+mod compiled;
+
 fn truecount(arguments: &[&str]) -> Output {
     with_input(arguments, b"")
 }

@@ -1,11 +1,15 @@
 //! Parsers of binary files.
 
 use std::io::{Cursor, Write as _};
+use std::path::Path;
 
 use truecount_engine::snapshot;
 use truecount_profile::export::{ExportOptions, Format, export};
 use truecount_profile::{Profile, drill, noise, summarize};
 use truecount_sample::code::Isa;
+use truecount_sample::profile::collect;
+use truecount_sample::spaces::MappedFile;
+use truecount_sample::symbols::{self, SearchPath, Symbols};
 use truecount_sample::{Recording, blocks};
 
 /// `perf.data` and everything behind it: no panic, no hang, no unbounded memory.
@@ -145,4 +149,82 @@ pub(crate) fn kept_translations(data: &[u8]) {
     if file.write_all(&bytes).is_ok() {
         let _ = truecount_engine::virt::kept_file_is_valid(&file, 1, 2);
     }
+}
+
+/// The name of the program that the seeds of recordings have.
+pub(crate) const PROGRAM: &str = "/fuzz/called";
+
+/// Runs with a program of these bytes below a root of its own.
+fn with_program(bytes: &[u8], look: impl FnOnce(&Path, &Path)) {
+    let Ok(root) = tempfile::tempdir() else {
+        return;
+    };
+    let path = root.path().join(PROGRAM.trim_start_matches('/'));
+    let made = path.parent().map(std::fs::create_dir_all);
+    if made.is_some_and(|made| made.is_ok()) && std::fs::write(&path, bytes).is_ok() {
+        look(root.path(), &path);
+    }
+}
+
+/// A program's symbols, source lines and inlined functions.
+pub(crate) fn symbols(data: &[u8]) {
+    with_program(data, |root, path| {
+        let mut symbols = Symbols::new(SearchPath {
+            symfs: Some(root.to_owned()),
+            binary: None,
+        });
+        let file = MappedFile {
+            path: PROGRAM.to_owned(),
+            build_id: Vec::new(),
+        };
+        for offset in (0x140..0x1c0).step_by(4).chain([0, 0x1000, u64::MAX]) {
+            let _ = symbols.locate_once(&file, offset);
+        }
+        let _ = symbols::addresses_of(path, "middle");
+    });
+}
+
+/// A recording with user stacks and the program that it is of: the recording's length (4 bytes), then both.
+pub(crate) fn unwind(data: &[u8]) {
+    let _ = unwound(data);
+}
+
+/// The functions of the first sample's chain, innermost first.
+#[must_use]
+pub fn unwound(data: &[u8]) -> Vec<String> {
+    let mut out = Vec::new();
+    let Some((length, rest)) = data.split_first_chunk::<4>() else {
+        return out;
+    };
+    let length = u32::from_le_bytes(*length) as usize;
+    let (recording, program) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+    let Ok(recording) = Recording::from_bytes(recording.to_vec()) else {
+        return out;
+    };
+    with_program(program, |root, _| {
+        let mut symbols = Symbols::new(SearchPath {
+            symfs: Some(root.to_owned()),
+            binary: None,
+        });
+        let Ok(profile) = collect(&recording, &mut symbols) else {
+            return;
+        };
+        let _ = profile.early_ends();
+        let places = profile
+            .entries
+            .iter()
+            .flat_map(|(context, _)| &context.frames);
+        for place in places.take(64) {
+            if let Some(file) = place.file.and_then(|file| profile.files.get(file as usize)) {
+                let _ = symbols.locate_once(file, place.offset);
+            }
+        }
+        for place in profile.entries.first().map_or(&[][..], |(c, _)| &c.frames) {
+            if let Some(file) = place.file.and_then(|file| profile.files.get(file as usize)) {
+                let found = symbols.locate(file, place.offset);
+                out.extend(found.frames.into_iter().map(|frame| frame.function));
+            }
+        }
+    });
+    out
 }

@@ -9,8 +9,11 @@
 
 mod binary;
 mod command;
+pub mod mutants;
 mod seeds;
 mod text;
+
+pub use binary::unwound;
 
 /// A parser.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +27,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 23] = [
     target("event_expr", text::event_expr, seeds::event_expr),
     target("cpu_text", text::cpu_text, seeds::cpu_text),
     target("metric_expr", text::metric_expr, seeds::metric_expr),
@@ -49,6 +52,9 @@ pub const TARGETS: [Target; 20] = [
         binary::kept_translations,
         seeds::kept_translations,
     ),
+    target("script_text", text::script_text, seeds::script_text),
+    target("symbols", binary::symbols, seeds::none),
+    target("unwind", binary::unwind, seeds::unwind),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) -> Target {

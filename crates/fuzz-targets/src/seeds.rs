@@ -308,3 +308,74 @@ pub(crate) fn kept_translations() -> Vec<Vec<u8>> {
     }
     vec![file]
 }
+
+pub(crate) fn script_text() -> Vec<Vec<u8>> {
+    texts(&[
+        "sh 77/78 [001] 12.700000: 250000 cpu-clock:u: \n\t 55d0 in+0x1 (inlined)\n\t 55d0 out(int)+0x20 (/a b/prog)\n\n\
+sh 77 12.7: 1 cycles:ppp:  ffffffff81000010 do_syscall_64+0x5 ([kernel.kallsyms])\n\
+Web Content 9/9 13.5: 1 cycles: 7f00 [unknown] ([unknown])\n",
+    ])
+}
+
+/// What `fuzz/corpus/symbols/called` was made of: `_start` calls `outer`, that `middle`, that `leaf`, in which `spin` is
+/// inlined (`cc -O1 -g -fomit-frame-pointer -nostdlib -static -no-pie`).
+const CALLED: &[u8] = include_bytes!("../../../fuzz/corpus/symbols/called");
+
+/// A recording of samples in [`CALLED`] with registers and stack, and the program.
+pub(crate) fn unwind() -> Vec<Vec<u8>> {
+    // PERF_SAMPLE_IP | TID | TIME | REGS_USER | STACK_USER.
+    let kind: u64 = 1 | 2 | 4 | 1 << 12 | 1 << 13;
+    let mut attr = vec![0_u8; 112];
+    // BP, SP and IP (arch/x86/include/uapi/asm/perf_regs.h); 128 bytes of stack.
+    for (at, word) in [
+        (4, 112_u64),
+        (8, 0),
+        (16, 100_000),
+        (24, kind),
+        (40, 1 << 18),
+        (80, 1 << 6 | 1 << 7 | 1 << 8),
+        (88, 128),
+    ] {
+        if let Some(place) = attr.get_mut(at..at + 8) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+    let event = WriterEvent {
+        attr,
+        name: "cycles:u".to_owned(),
+        ids: vec![1],
+    };
+    let side = SideRecords::new(kind);
+    let mut records = side.comm(7, 7, b"called");
+    let path = crate::binary::PROGRAM.as_bytes();
+    records.extend(side.mmap(7, 0x40_0000..0x40_1000, 0, path));
+    let callers = [0x40_016e_u64, 0x40_0186, 0x40_01a3];
+    for (ip, calls) in [(0x40_014d_u64, 3), (0x40_0180, 2), (0x40_0199, 0)] {
+        let mut stack = vec![0_u64; 16];
+        let inner = callers.iter().skip(3 - calls);
+        stack
+            .iter_mut()
+            .zip(inner)
+            .for_each(|(place, caller)| *place = *caller);
+        let (sp, abi) = (0x7ffc_0000_1000_u64, 2);
+        let head = [ip, 7 | 7 << 32, 1000, abi, 0, sp, ip, 128];
+        let words = head.iter().chain(&stack).chain(&[128]);
+        let body: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
+        records.extend(9_u32.to_le_bytes());
+        records.extend(2_u16.to_le_bytes());
+        records.extend((body.len() as u16 + 8).to_le_bytes());
+        records.extend(body);
+    }
+    let written = PerfDataWriter::new(Cursor::new(Vec::new()), vec![event])
+        .and_then(|mut writer| {
+            writer.records(&records)?;
+            writer.finish(&WriterFeatures {
+                arch: "x86_64".to_owned(),
+                ..WriterFeatures::default()
+            })
+        })
+        .expect("memory can be written")
+        .into_inner();
+    let length = (written.len() as u32).to_le_bytes();
+    vec![[&length[..], &written, CALLED].concat()]
+}

@@ -165,3 +165,17 @@ pub(crate) fn branch_text(data: &[u8]) {
         crate::binary::look_at(&analysis);
     }
 }
+
+/// The text of `perf script` as `report` reads it.
+pub(crate) fn script_text(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Some(script) = truecount_sample::script::parse(&text) {
+        let samples = |entries: &[(_, truecount_sample::profile::Weight)]| {
+            entries
+                .iter()
+                .map(|(_, weight)| weight.samples)
+                .sum::<u64>()
+        };
+        assert!(samples(&script.profile.entries) as usize <= text.lines().count());
+    }
+}

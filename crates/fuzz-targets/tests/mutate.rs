@@ -5,132 +5,23 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use truecount_cli::parsers;
+use truecount_fuzz_targets::mutants::{SEED, corpus, mutant};
 use truecount_fuzz_targets::{TARGETS, Target, named};
 
 /// Mutants of each target, where the environment asks for no other number.
-const MUTANTS: u32 = 3000;
+const MUTANTS: u64 = 3000;
 /// No input of some kilobytes may take longer, on a loaded machine in a debug build.
 const TOO_LONG: Duration = Duration::from_secs(20);
-
-/// xorshift64*
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end.max(1) as u64).unwrap()
-    }
-}
-
-/// Numbers at the edges of their types, and small ones.
-const EDGES: [u64; 10] = [
-    0,
-    1,
-    0x7f,
-    0xff,
-    0xffff,
-    0x7fff_ffff,
-    0xffff_ffff,
-    1 << 63,
-    u64::MAX - 7,
-    u64::MAX,
-];
-
-/// What parsers of text look for.
-const WORDS: [&str; 12] = [
-    "{",
-    "}",
-    "/",
-    ":",
-    ",",
-    "(",
-    "-",
-    "\n",
-    "0x",
-    "99999999999999999999",
-    "\"",
-    "é",
-];
-
-fn mutant(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
-    let mut data = seeds[rng.below(seeds.len())].clone();
-    for _ in 0..=rng.below(4) {
-        let at = rng.below(data.len() + 1);
-        match rng.below(8) {
-            0 => {
-                if let Some(byte) = data.get_mut(at) {
-                    *byte ^= 1 << rng.below(8);
-                }
-            }
-            1 => {
-                if let Some(byte) = data.get_mut(at) {
-                    *byte = rng.next() as u8;
-                }
-            }
-            2 => data.truncate(at),
-            3 => {
-                let end = (at + rng.below(16)).min(data.len());
-                let _ = data.drain(at..end);
-            }
-            4 => {
-                let word = WORDS[rng.below(WORDS.len())];
-                let _ = data.splice(at..at, word.bytes());
-            }
-            5 => {
-                let bytes = EDGES[rng.below(EDGES.len())].to_le_bytes();
-                let size = 1 << rng.below(4);
-                // Fields of files are aligned.
-                let at = at / size * size;
-                for (place, byte) in data.iter_mut().skip(at).zip(&bytes[..size]) {
-                    *place = *byte;
-                }
-            }
-            6 => {
-                let end = (at + rng.below(32)).min(data.len());
-                let piece = data[at..end].to_vec();
-                let to = rng.below(data.len() + 1);
-                let _ = data.splice(to..to, piece);
-            }
-            _ => {
-                let other = &seeds[rng.below(seeds.len())];
-                let from = rng.below(other.len() + 1);
-                data.truncate(at);
-                data.extend(&other[from..]);
-            }
-        }
-        data.truncate(64 << 10);
-    }
-    data
-}
-
-fn corpus(target: Target) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fuzz/corpus")
-        .join(target.name);
-    let mut files: Vec<PathBuf> = match std::fs::read_dir(&directory) {
-        Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
-        Err(_) => Vec::new(),
-    };
-    files.sort();
-    let mut seeds = (target.seeds)();
-    seeds.extend(files.iter().map(|file| std::fs::read(file).unwrap()));
-    seeds
-}
 
 fn feed(target: Target, data: &[u8]) {
     let start = Instant::now();
     let outcome = catch_unwind(AssertUnwindSafe(|| (target.run)(data)));
-    let text = data.escape_ascii().to_string();
+    let mut text = data.escape_ascii().to_string();
+    text.truncate(1000);
     assert!(outcome.is_ok(), "{} panics on b\"{text}\"", target.name);
     let took = start.elapsed();
     assert!(
@@ -150,9 +41,8 @@ fn mutate(name: &str) {
     feed(target, b"");
     let number = std::env::var("TRUECOUNT_MUTANTS");
     let number = number.map_or(MUTANTS, |number| number.parse().unwrap());
-    let mut rng = Rng(0x9e37_79b9_7f4a_7c15);
-    for _ in 0..number {
-        feed(target, &mutant(&mut rng, &seeds));
+    for number in 0..number {
+        feed(target, &mutant(SEED, number, &seeds));
     }
 }
 
@@ -186,7 +76,8 @@ macro_rules! mutated {
 
 mutated! {
     event_expr cpu_text metric_expr metrics_file vendor_events proc_text branch_text perf_data profile_reader elf code
-    cpuid kept_translations kallsyms shell_words arguments command_line documents scan_state verdicts
+    cpuid kept_translations kallsyms shell_words arguments command_line documents scan_state verdicts script_text
+    symbols unwind
 }
 
 /// The seeds must reach behind the first check of their parser, or mutating them is idle.
@@ -204,6 +95,9 @@ fn seeds_are_accepted() {
         elf.section(".text").is_some() && elf.build_id.len() == 20,
         "{elf:?}"
     );
+    let script = (named("script_text").seeds)().remove(0);
+    let script = truecount_sample::script::parse(std::str::from_utf8(&script).unwrap()).unwrap();
+    assert_eq!(script.profile.entries.len(), 3);
     for name in [
         "documents",
         "scan_state",
@@ -232,4 +126,12 @@ fn seeds_are_accepted() {
             "{text}"
         );
     }
+}
+
+/// The recorded stack of the seed leads from the innermost function to the outermost, with their names.
+#[test]
+fn the_seed_of_unwinding_has_its_chain() {
+    let seed = (named("unwind").seeds)().remove(0);
+    let functions = truecount_fuzz_targets::unwound(&seed);
+    assert_eq!(functions, ["spin", "leaf", "middle", "outer", "_start"]);
 }

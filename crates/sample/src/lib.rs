@@ -28,6 +28,8 @@ pub mod code;
 pub mod elf;
 mod error;
 mod file;
+#[cfg(feature = "symbols")]
+mod guard;
 pub mod live;
 #[cfg(feature = "symbols")]
 pub mod profile;

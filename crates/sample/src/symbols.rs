@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use truecount_elf::plt::Stub;
 
 use crate::elf::Elf;
 use crate::error::Error;
+use crate::guard::guarded;
 use crate::spaces::{MappedFile, hex};
 
 /// A name for an address; inlined functions come as callers and callees.
@@ -51,6 +52,8 @@ pub struct Symbols {
     /// The mapped file that [`SearchPath::binary`] is.
     placed: Option<MappedFile>,
     symbolizer: Symbolizer,
+    /// Files whose debug information cannot be read.
+    damaged: FxHashSet<PathBuf>,
     files: FxHashMap<MappedFile, Result<FoundFile, String>>,
     cache: FxHashMap<(PathBuf, u64), Location>,
 }
@@ -108,6 +111,7 @@ impl Symbols {
             search,
             placed: None,
             symbolizer: Symbolizer::new(),
+            damaged: FxHashSet::default(),
             files: FxHashMap::default(),
             cache: FxHashMap::default(),
         }
@@ -189,7 +193,7 @@ impl Symbols {
         if let Some(known) = self.cache.get(&key) {
             return known.clone();
         }
-        let location = look_up(&self.symbolizer, &key.0, offset);
+        let location = self.look_up(&key.0, offset);
         self.cache.insert(key, location.clone());
         location
     }
@@ -203,7 +207,22 @@ impl Symbols {
             },
             Err(_) => return Location::default(),
         };
-        look_up(&self.symbolizer, &path, offset)
+        self.look_up(&path, offset)
+    }
+
+    /// Where a file's debug information is damaged so that reading it panics, what its symbol table says.
+    fn look_up(&mut self, path: &Path, offset: u64) -> Location {
+        for debug in [true, false] {
+            if debug && self.damaged.contains(path) {
+                continue;
+            }
+            if let Some(found) = guarded(|| look_up(&self.symbolizer, path, offset, debug)) {
+                return found;
+            }
+            self.damaged.insert(path.to_owned());
+            self.symbolizer = Symbolizer::new();
+        }
+        Location::default()
     }
 }
 
@@ -233,8 +252,8 @@ pub fn addresses_of(path: &Path, name: &str) -> Result<Vec<(u64, Option<usize>)>
     use blazesym::inspect::{Inspector, source as inspected};
     let source = inspected::Source::Elf(inspected::Elf::new(path));
     let inspector = Inspector::new();
-    let found = inspector
-        .lookup(&source, &[name])
+    let found = guarded(|| inspector.lookup(&source, &[name]))
+        .ok_or("its debug information is damaged")?
         .map_err(|error| error.to_string())?;
     let mut places: Vec<(u64, Option<usize>)> =
         found.iter().flatten().map(|s| (s.addr, s.size)).collect();
@@ -243,8 +262,10 @@ pub fn addresses_of(path: &Path, name: &str) -> Result<Vec<(u64, Option<usize>)>
     Ok(places)
 }
 
-fn look_up(symbolizer: &Symbolizer, path: &Path, offset: u64) -> Location {
-    let source = Source::Elf(source::Elf::new(path));
+fn look_up(symbolizer: &Symbolizer, path: &Path, offset: u64, debug: bool) -> Location {
+    let mut elf = source::Elf::new(path);
+    elf.debug_syms = debug;
+    let source = Source::Elf(elf);
     match symbolizer.symbolize_single(&source, Input::FileOffset(offset)) {
         Ok(Symbolized::Sym(sym)) => {
             let mut frames: Vec<Frame> = sym

@@ -15,7 +15,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 /// Names of what a machine may lack, and what each is.
-pub const NEEDS: [(&str, &str); 34] = [
+pub const NEEDS: [(&str, &str); 35] = [
     (
         "virtual",
         "the virtual PMU: x86-64 Linux where ptrace is permitted",
@@ -26,6 +26,10 @@ pub const NEEDS: [(&str, &str); 34] = [
     ("cc", "a C compiler that links"),
     ("rustc", "rustc and cargo, as the tests were built with"),
     ("lld", "rustc's LLD"),
+    (
+        "compilers",
+        "c++, go, and the linkers and static libraries of C",
+    ),
     ("chromium", "Chromium, to look at pages"),
     ("valgrind", "valgrind"),
     ("perf", "the command perf"),

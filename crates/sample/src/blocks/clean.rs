@@ -38,6 +38,8 @@ pub struct Cleaning {
     pub impossible: u64,
     /// Oldest entries: their cycles have no known start.
     pub without_start: u64,
+    /// Entries that the thread's stack before had, too: recorded, and counted, twice.
+    pub overlapping: u64,
     /// Blocks with 65535 cycles ("at least"): counted, not timed.
     pub saturated: u64,
     /// Blocks with 0 cycles ("unknown"): counted, not timed.
@@ -57,7 +59,7 @@ impl Cleaning {
 
     /// All counts with their names, in a fixed order.
     #[must_use]
-    pub fn fields(&self) -> [(&'static str, u64); 18] {
+    pub fn fields(&self) -> [(&'static str, u64); 19] {
         [
             ("samples", self.samples),
             ("stacks", self.stacks),
@@ -73,6 +75,7 @@ impl Cleaning {
             ("aborted", self.aborted),
             ("impossible", self.impossible),
             ("without_start", self.without_start),
+            ("overlapping", self.overlapping),
             ("saturated", self.saturated),
             ("unknown_cycles", self.unknown_cycles),
             ("blocks", self.blocks),
@@ -80,7 +83,7 @@ impl Cleaning {
         ]
     }
 
-    fn fields_mut(&mut self) -> [&mut u64; 18] {
+    fn fields_mut(&mut self) -> [&mut u64; 19] {
         [
             &mut self.samples,
             &mut self.stacks,
@@ -96,6 +99,7 @@ impl Cleaning {
             &mut self.aborted,
             &mut self.impossible,
             &mut self.without_start,
+            &mut self.overlapping,
             &mut self.saturated,
             &mut self.unknown_cycles,
             &mut self.blocks,

@@ -8,6 +8,7 @@ mod clean;
 mod cost;
 mod histogram;
 mod loops;
+mod overlap;
 mod tally;
 mod text;
 mod window;
@@ -21,6 +22,7 @@ pub use clean::Cleaning;
 pub use cost::MispredictionCost;
 pub use histogram::{Histogram, Mode};
 pub use loops::{HotPath, Loop, LoopBody};
+use overlap::Overlaps;
 use tally::{Key, Tally};
 pub use window::PrefetchWindow;
 
@@ -256,10 +258,12 @@ pub fn analyze_text(
     program: Option<&Program>,
 ) -> std::result::Result<Analysis, Refusal> {
     let mut tally = Tally::default();
+    let mut overlaps = Overlaps::default();
     for line in text.lines() {
         let stack = text::stack(line);
         if !stack.is_empty() {
             tally.cleaning.samples += 1;
+            tally.cleaning.overlapping += overlaps.count(0, stack.iter().copied());
             tally.stack(NO_SPACE, stack.iter().copied());
         }
     }
@@ -283,6 +287,7 @@ pub fn analyze_text(
 
 fn worker(recording: &Recording, spaces: &AddressSpaces, range: &RecordRange) -> Result<Tally> {
     let mut tally = Tally::default();
+    let mut overlaps = Overlaps::default();
     let mut known: Option<(u32, Option<u64>, u32)> = None;
     for record in recording.records_in(range) {
         let record = record?;
@@ -307,6 +312,8 @@ fn worker(recording: &Recording, spaces: &AddressSpaces, range: &RecordRange) ->
                 space
             }
         };
+        let thread = sample.id.tid.unwrap_or(0);
+        tally.cleaning.overlapping += overlaps.count(thread, stack.iter());
         tally.stack(space, stack.iter());
     }
     tally.finish();

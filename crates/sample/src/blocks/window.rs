@@ -17,8 +17,13 @@ pub struct PrefetchWindow {
     pub distance: Option<u64>,
 }
 
+/// Cycles that a load which misses costs more than one that hits: from the second level's (12 to 17 against 4 to 5) to
+/// memory behind another socket with its page walks. A slower mode is that of page faults, interrupts, other threads.
+const EXPLAINED: std::ops::RangeInclusive<f64> = 6.0..=3000.0;
+
 impl PrefetchWindow {
-    /// From the cycles of a block (or of a loop's iteration, with `is_loop`); `None` when it has only one mode.
+    /// From the cycles of a block (or of a loop's iteration, with `is_loop`); `None` when no later mode is one that a load can
+    /// explain (6 to 3,000 cycles more than the first).
     ///
     /// ```
     /// use truecount_sample::blocks::{Histogram, PrefetchWindow};
@@ -34,6 +39,7 @@ impl PrefetchWindow {
         let cost = |m: &Mode| m.weight * (m.cycles - base);
         let miss = later
             .iter()
+            .filter(|mode| EXPLAINED.contains(&(mode.cycles - base)))
             .max_by(|a, b| cost(a).total_cmp(&cost(b)))?
             .cycles;
         let window = miss - base;
@@ -45,5 +51,23 @@ impl PrefetchWindow {
             window,
             distance,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(modes: &[(u16, u64)]) -> Option<f64> {
+        PrefetchWindow::of(&Histogram::new(modes.to_vec()), false).map(|w| w.window)
+    }
+
+    #[test]
+    fn only_what_a_load_can_cost_is_a_miss() {
+        assert_eq!(window(&[(20, 900), (338, 400)]), Some(318.0));
+        // A store that forwards late, a branch that is not fused; a page fault, an interrupt.
+        assert_eq!(window(&[(20, 900), (24, 400)]), None);
+        assert_eq!(window(&[(20, 900), (9000, 400)]), None);
+        assert_eq!(window(&[(20, 900), (338, 400), (9000, 400)]), Some(318.0));
     }
 }

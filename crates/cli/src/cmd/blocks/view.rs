@@ -226,7 +226,7 @@ fn bad_spec(spec: &str) -> Failure {
 /// What was cleaned away, in words; only what occurred.
 pub(super) fn cleaned(a: &Analysis) -> Vec<String> {
     let c = &a.cleaning;
-    let rows: [(u64, &str); 11] = [
+    let rows: [(u64, &str); 12] = [
         (
             c.duplicated_top,
             "duplicated top entries (stale addresses, dropped)",
@@ -252,6 +252,10 @@ pub(super) fn cleaned(a: &Analysis) -> Vec<String> {
         (
             c.without_start,
             "oldest entries (their block's start is not recorded)",
+        ),
+        (
+            c.overlapping,
+            "entries that the stack before had, too (samples closer together than a stack is long: counted twice)",
         ),
         (
             c.saturated,
