@@ -52,8 +52,8 @@ impl Place {
             Self::Process(pid) => Scope::Process(pid),
             Self::Thread(tid) => {
                 let there = std::path::Path::new(&format!("/proc/{tid}")).exists();
-                let found = there.then(|| vec![Where::Thread(tid)]);
-                return found
+                let one = there.then(|| vec![Where::Thread(tid)]);
+                return one
                     .ok_or_else(|| gone(format!("thread {tid}")).hint("look it up with: ps -L"));
             }
             Self::Cpus(cpus) => Scope::Cpus(cpus.to_vec()),
