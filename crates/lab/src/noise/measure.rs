@@ -142,6 +142,14 @@ fn more_runs(asked: Option<u32>, few: bool, factors: usize) -> u32 {
     }
 }
 
+/// The note for a number of runs that is not the one asked for.
+fn raised(asked: u32, more: u32) -> String {
+    format!(
+        "{asked} runs of a setting cannot tell a cause from chance where runs differ with everything held constant, as \
+         they do here: {more} were made."
+    )
+}
+
 /// Whether nothing varies.
 pub(super) fn quiet(residual: &[u64]) -> bool {
     residual
@@ -252,14 +260,9 @@ pub fn measure(
         let varies = residual.is_some_and(|counts| !exact || !quiet(counts));
         let more = more_runs(plan.runs, few, factors.len());
         if varies && round == outcome.runs && more > round {
-            if let Some(asked) = plan.runs
-                && residual.is_some_and(|counts| !quiet(counts))
-            {
-                outcome.notes.push(format!(
-                    "{asked} runs of a setting cannot tell a cause from chance where runs differ with everything held \
-                     constant, as they do here: {more} were made."
-                ));
-            }
+            let differ = residual.is_some_and(|counts| !quiet(counts));
+            let asked = plan.runs.filter(|_| differ);
+            outcome.notes.extend(asked.map(|asked| raised(asked, more)));
             outcome.runs = more;
             all = settings.len() as u64 * u64::from(more);
             progress(done, all);

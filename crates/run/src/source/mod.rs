@@ -9,6 +9,7 @@ mod command;
 mod core_types;
 mod counters;
 mod native;
+mod place;
 mod step;
 pub mod virtual_pmu;
 

@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use super::core_types;
-use super::counters::{self, Counters, Place};
+use super::counters::{self, Counters};
+use super::place::Place;
 use super::{Interval, Reason, Run, Source, Target};
 use crate::error::{Error, ErrorKind};
 use crate::exactness::Verdicts;
