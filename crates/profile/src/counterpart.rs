@@ -16,6 +16,9 @@ use crate::sequence::{Code, PointKind, Sequence, decode};
 /// A point that more threads have tells nothing about who is who.
 const COMMON: usize = 8;
 
+/// Whether a thread of the first run and another are the same.
+type Fits<'f> = dyn Fn(&(u32, &[Code]), &(u32, Sequence)) -> bool + 'f;
+
 /// For each thread of the first run its counterpart among `threads`: one with the same sequence (the same id first),
 /// else the one that shares most, else the one with the same id, else the next one left over.
 pub(crate) fn pair(
@@ -24,9 +27,7 @@ pub(crate) fn pair(
 ) -> Vec<Option<usize>> {
     let mut free = vec![true; threads.len()];
     let mut pairs = vec![None; references.len()];
-    let round = |fits: &dyn Fn(&(u32, &[Code]), &(u32, Sequence)) -> bool,
-                 pairs: &mut Vec<Option<usize>>,
-                 free: &mut Vec<bool>| {
+    let round = |fits: &Fits<'_>, pairs: &mut Vec<Option<usize>>, free: &mut Vec<bool>| {
         for (reference, pair) in references.iter().zip(pairs) {
             if pair.is_none() {
                 let fit = |&(number, thread): &(usize, &(u32, Sequence))| {

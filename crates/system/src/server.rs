@@ -26,7 +26,7 @@ impl Server {
     /// Listens.
     ///
     /// # Errors
-    /// The address or the port cannot be had, or no thread.
+    /// The address or the port is not available, or no thread can be started.
     pub fn start(address: IpAddr, port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind((address, port))?;
         let address = listener.local_addr()?;
