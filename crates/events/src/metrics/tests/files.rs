@@ -114,6 +114,7 @@ fn the_worse_direction_of_every_metric() {
         "machine-clears-share",
         "memory-share",
         "mispredicts-share",
+        "page-faults-per-second",
         "split-loads",
     ];
     let metrics = Metrics::embedded();
