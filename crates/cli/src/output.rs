@@ -16,7 +16,7 @@ pub(crate) enum Output {
     /// The same, for results that must not mix with the program's output.
     Stderr(Patient<anstream::AutoStream<io::Stderr>>),
     /// What was measured, and would be lost with a full disk.
-    Kept(Kept),
+    Buffered(Buffered),
 }
 
 impl Output {
@@ -35,7 +35,7 @@ impl Output {
             None => (Box::new(to_stdout()), "standard output".to_owned()),
         };
         let bytes = Vec::new();
-        Ok(Self::Kept(Kept { to, name, bytes }))
+        Ok(Self::Buffered(Buffered { to, name, bytes }))
     }
 
     /// Opens where a result goes: the file of `--json=FILE` or `--output`; else stdout for a document, and for text the
@@ -180,13 +180,13 @@ pub(crate) fn programs_stdout(
 }
 
 /// Holds what is written until [`Write::flush`], and shows it on stderr where that fails.
-pub(crate) struct Kept {
+pub(crate) struct Buffered {
     to: Box<dyn Write>,
     name: String,
     bytes: Vec<u8>,
 }
 
-impl Kept {
+impl Buffered {
     fn pass_on(&mut self) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.bytes);
         let error = match self.to.write_all(&bytes).and_then(|()| self.to.flush()) {
@@ -202,7 +202,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for Buffered {
     fn drop(&mut self) {
         if !self.bytes.is_empty() {
             // An earlier error is on its way to the user.
@@ -256,7 +256,7 @@ impl Write for Output {
         match self {
             Self::Stdout(out) => out.write(bytes),
             Self::Stderr(out) => out.write(bytes),
-            Self::Kept(kept) => {
+            Self::Buffered(kept) => {
                 kept.bytes.extend_from_slice(bytes);
                 Ok(bytes.len())
             }
@@ -267,7 +267,7 @@ impl Write for Output {
         match self {
             Self::Stdout(out) => out.flush(),
             Self::Stderr(out) => out.flush(),
-            Self::Kept(kept) => kept.pass_on(),
+            Self::Buffered(kept) => kept.pass_on(),
         }
     }
 }

@@ -166,23 +166,15 @@ fn show(progress: &step::Progress, before: Option<u64>) {
 
 /// Parses `0`, `0,2`, `0-3`.
 pub(crate) fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
-    let mut cpus = Vec::new();
-    let number = |text: &str| -> Result<usize, String> {
-        text.trim()
-            .parse()
-            .map_err(|_| format!("`{text}` is not a CPU number; write 0, 0,2 or 0-3"))
-    };
-    for part in text.split(',') {
-        let (first, last) = match part.split_once('-') {
-            Some((first, last)) => (number(first)?, number(last)?),
-            None => (number(part)?, number(part)?),
-        };
-        if first > last || last >= 1024 {
-            return Err(format!("`{part}` is not a range of CPUs below 1024"));
+    match truecount_events::cpu_list(text) {
+        Some(cpus) if cpus.iter().any(|&cpu| cpu >= 1024) => {
+            Err(format!("`{text}` goes beyond CPU 1023"))
         }
-        cpus.extend(first..=last);
+        Some(cpus) if !cpus.is_empty() => Ok(cpus.into_iter().map(|cpu| cpu as usize).collect()),
+        _ => Err(format!(
+            "`{text}` is not a list of CPUs; write 0, 0,2 or 0-3"
+        )),
     }
-    Ok(cpus)
 }
 
 /// As [`parse_cpus`], of CPUs that are online: the kernel's own answer to another comes from the program's start.

@@ -5,15 +5,17 @@
 //! Beyond it: threads are lined up by what they do, and where sequences differ the equal parts are compared, on
 //! whichever thread they ran, and the differing stretches are reported with their place.
 
+mod extremes;
+mod places;
+
 use crate::align::{Block, align};
 use crate::counterpart::{self, Leftovers};
 use crate::error::{Loss, ProfileError};
 use crate::file::Profile;
 use crate::huge;
 use crate::metadata::Unit;
-use crate::sequence::{
-    Code, Descriptions, NO_PARENT, PointKind, Sequence, Sink, decode, sequences, walk,
-};
+use crate::sequence::{Code, Descriptions, Sequence, sequences};
+use extremes::Extremes;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -200,97 +202,6 @@ pub fn aggregate(files: &[PathBuf]) -> Result<Noise, ProfileError> {
     losses.extend(more.into_iter().flatten());
     let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(finish(state, unit, files, losses, descriptions))
-}
-
-/// Codes of one thread of the first run with one worker's smallest and largest lengths.
-struct Extreme {
-    thread: u32,
-    codes: Arc<Vec<Code>>,
-    spans: Vec<Span>,
-}
-
-struct Extremes(Vec<Extreme>);
-
-/// Compares points with the first run's while they come, and books the lengths between them.
-///
-/// Up to the first difference both runs are equal, so lengths booked before it are right: booking
-/// them again by way of [`State::add`] changes nothing.
-struct Compare<'r> {
-    codes: &'r [Code],
-    spans: &'r mut [Span],
-    next: usize,
-    later: u64,
-    differs: bool,
-}
-
-impl Sink for Compare<'_> {
-    #[inline(always)]
-    fn point(&mut self, code: Code, at: u64) {
-        if self.differs || self.codes.get(self.next) != Some(&code) {
-            self.differs = true;
-            return;
-        }
-        if let Some(place) = self.next.checked_sub(1)
-            && let Some(span) = self.spans.get_mut(place)
-        {
-            span.book(self.later.saturating_sub(at));
-        }
-        self.later = at;
-        self.next += 1;
-    }
-}
-
-impl Extremes {
-    fn new(references: &[Reference]) -> Self {
-        let extreme = |reference: &Reference| Extreme {
-            thread: reference.thread,
-            codes: Arc::clone(&reference.codes),
-            spans: {
-                let mut spans = huge::with_capacity(reference.spans.len());
-                let none = Span {
-                    low: u64::MAX,
-                    high: 0,
-                };
-                spans.resize(reference.spans.len(), none);
-                spans
-            },
-        };
-        Self(references.iter().map(extreme).collect())
-    }
-
-    /// Whether every thread has the same sequence under the same id; the lengths are booked then.
-    fn alike(
-        &mut self,
-        profile: &Profile,
-        descriptions: &Descriptions,
-    ) -> Result<bool, ProfileError> {
-        let threads = self.0.len();
-        let mut left: FxHashMap<u32, &mut Extreme> = self
-            .0
-            .iter_mut()
-            .map(|extreme| (extreme.thread, extreme))
-            .collect();
-        let walked = walk(profile, descriptions, |thread| match left.remove(&thread) {
-            Some(Extreme { codes, spans, .. }) => Compare {
-                codes,
-                spans,
-                next: 0,
-                later: 0,
-                differs: false,
-            },
-            None => Compare {
-                codes: &[],
-                spans: &mut [],
-                next: 0,
-                later: 0,
-                differs: true,
-            },
-        })?;
-        Ok(walked.len() == threads
-            && walked
-                .iter()
-                .all(|(_, c)| !c.differs && c.next == c.codes.len()))
-    }
 }
 
 impl Reference {
@@ -551,116 +462,4 @@ fn finish(
         .differences
         .sort_by_key(|difference| difference.thread);
     noise
-}
-
-impl Noise {
-    /// The intervals by duration, shortest first.
-    #[must_use]
-    pub fn durations(&self) -> Vec<Duration> {
-        let mut groups: FxHashMap<u64, Duration> = FxHashMap::default();
-        for (thread, reference) in self.references.iter().enumerate() {
-            for (number, span) in reference.spans.iter().enumerate() {
-                if reference.missing.get(number) == Some(&true) {
-                    continue;
-                }
-                let group = groups.entry(span.low).or_insert(Duration {
-                    low: span.low,
-                    high: span.high,
-                    occurrences: 0,
-                    at: (thread, number),
-                });
-                group.high = group.high.max(span.high);
-                group.occurrences += 1;
-            }
-        }
-        let mut out: Vec<Duration> = groups.into_values().collect();
-        out.sort_unstable_by_key(|duration| duration.low);
-        out
-    }
-
-    /// Where a duration is (one of its intervals, when there are several).
-    #[must_use]
-    pub fn place_of(&self, duration: &Duration) -> String {
-        self.at(duration.at)
-    }
-
-    /// Where a variation is (one of its intervals, when there are several): `hir_owner()`,
-    /// `in typeck(), between a() and b()`, `in a(), after b()`, `between a() and b()`.
-    #[must_use]
-    pub fn place(&self, variation: &Variation) -> String {
-        self.at(variation.at)
-    }
-
-    fn at(&self, (thread, number): (usize, usize)) -> String {
-        let codes = self
-            .references
-            .get(thread)
-            .map_or(&[][..], |reference| &reference.codes[..]);
-        let (later, earlier) = (codes.get(number).copied(), codes.get(number + 1).copied());
-        let place = self.describe(earlier, later, false);
-        match self.references.get(thread) {
-            Some(reference) if self.references.len() > 1 => {
-                format!("thread {}: {place}", reference.thread)
-            }
-            _ => place,
-        }
-    }
-
-    /// The outermost known event around a point (given by its number, last first): where the event
-    /// next to it has no name, as those have that rustc records while it writes its strings.
-    fn around(&self, thread: usize, point: usize) -> Option<String> {
-        let codes = self.references.get(thread)?.codes.get(point..)?;
-        let mut closed = 0_u64;
-        let mut outer = None;
-        for (kind, event, _) in codes.iter().map(|&code| decode(code)) {
-            match kind {
-                PointKind::End => closed += 1,
-                PointKind::Start if closed == 0 => outer = Some(event),
-                PointKind::Start => closed -= 1,
-                PointKind::Instant => {}
-            }
-        }
-        outer.map(|event| self.descriptions.text(event))
-    }
-
-    /// What lies between two points of the first run; of a differing stretch the two need not be
-    /// neighbours.
-    fn describe(&self, earlier: Option<Code>, later: Option<Code>, stretch: bool) -> String {
-        let earlier = earlier.map(decode);
-        let later = later.map(decode);
-        if let (Some((PointKind::Start, event, parent)), Some((PointKind::End, end, end_parent))) =
-            (earlier, later)
-            && event == end
-            && parent == end_parent
-        {
-            let text = self.descriptions.text(event);
-            return if stretch { format!("in {text}") } else { text };
-        }
-        let around = match (earlier, later) {
-            (Some((PointKind::Start, event, _)), _) | (_, Some((PointKind::End, event, _))) => {
-                event
-            }
-            (Some((_, _, parent)), _) | (None, Some((_, _, parent))) => parent,
-            (None, None) => NO_PARENT,
-        };
-        let before = earlier
-            .filter(|point| point.0 != PointKind::Start)
-            .map(|point| self.descriptions.text(point.1));
-        let behind = later
-            .filter(|point| point.0 != PointKind::End)
-            .map(|point| self.descriptions.text(point.1));
-        let inside =
-            (around != NO_PARENT).then(|| format!("in {}", self.descriptions.text(around)));
-        let side = match (before, behind) {
-            (Some(before), Some(behind)) => Some(format!("between {before} and {behind}")),
-            (Some(before), None) => Some(format!("after {before}")),
-            (None, Some(behind)) => Some(format!("before {behind}")),
-            (None, None) => None,
-        };
-        [inside, side]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(", ")
-    }
 }

@@ -102,7 +102,7 @@ pub fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
                 };
                 let attr = with_rate(
                     request,
-                    attribute(encoding),
+                    EventAttr::from(encoding),
                     Some(encoding),
                     &mut notes,
                     &event.name,
@@ -202,22 +202,6 @@ fn default_event(
         name: name.to_owned(),
         attr,
     })
-}
-
-fn attribute(e: &Encoding) -> EventAttr {
-    EventAttr::new(e.type_, e.config)
-        .config1(e.config1)
-        .config2(e.config2)
-        .config3(e.config3)
-        .exclude_user(e.exclude_user)
-        .exclude_kernel(e.exclude_kernel)
-        .exclude_hv(e.exclude_hv)
-        .exclude_host(e.exclude_host)
-        .exclude_guest(e.exclude_guest)
-        .exclude_idle(e.exclude_idle)
-        .precise_ip(e.precise_ip)
-        .pinned(e.pinned)
-        .exclusive(e.exclusive)
 }
 
 /// How often: what was asked for, else a fixed period where the event's frequency is known.

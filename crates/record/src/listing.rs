@@ -133,8 +133,9 @@ impl SourceText {
 
 /// The text of a source file, whose name a program tells: it may be anything. Empty where it is none.
 fn source_text(path: &str) -> String {
-    const LARGEST: u64 = 64 << 20;
-    let regular = std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
+    const MAX_BYTES: u64 = 64 << 20;
+    let regular =
+        std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_BYTES);
     let text = regular.then(|| std::fs::read(path).unwrap_or_default());
     String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
 }

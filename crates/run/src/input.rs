@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// No document or table that these tools write or take is larger.
-const LARGEST: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// So much of the beginning tells what it is.
 const HEAD: u64 = 512;
 
@@ -15,7 +15,7 @@ const HEAD: u64 = 512;
 /// # Errors
 /// The system's; [`io::ErrorKind::InvalidData`] for what is not text (UTF-8 without NUL) or larger than 256 MiB.
 pub fn text(path: &Path) -> io::Result<String> {
-    read(File::open(path)?, LARGEST, is_text)
+    read(File::open(path)?, MAX_BYTES, is_text)
 }
 
 /// The text of a JSON document: as [`text`], and it begins with `{` or `[`.
@@ -23,7 +23,7 @@ pub fn text(path: &Path) -> io::Result<String> {
 /// # Errors
 /// As [`text`].
 pub fn json(path: &Path) -> io::Result<String> {
-    read(File::open(path)?, LARGEST, |head| {
+    read(File::open(path)?, MAX_BYTES, |head| {
         is_text(head)?;
         match head.trim_ascii_start().first() {
             Some(b'{' | b'[') => Ok(()),

@@ -282,7 +282,10 @@ fn a_binary_is_honoured_or_refused() {
     assert!(refused.to_string().contains("No such file"), "{refused}");
     let text = dir.file("text", b"no program");
     let refused = with_binary(&text, "/nowhere/text").unwrap_err();
-    assert!(refused.to_string().contains("not a 64-bit ELF"), "{refused}");
+    assert!(
+        refused.to_string().contains("not a 64-bit ELF"),
+        "{refused}"
+    );
 }
 
 /// `perf script | …`, `perf record -o - | …`: a stream that is not seekable.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
 /// Largest value of an interval's end; two above mean instant and integer.
-const LARGEST: u64 = 0xFFFF_FFFF_FFFD;
+const MAX_VALUE: u64 = 0xFFFF_FFFF_FFFD;
 const INSTANT: u64 = 0xFFFF_FFFF_FFFF;
 const INTEGER: u64 = 0xFFFF_FFFF_FFFE;
 /// Labels remembered by address; a program has few in use at a time.
@@ -333,7 +333,7 @@ impl Open {
 
     #[inline(always)]
     fn interval(&self, lane: &Lane, label: Label, start: u64, end: u64) {
-        let end = end.min(LARGEST);
+        let end = end.min(MAX_VALUE);
         // A counter that could not be read stands still; it never makes an interval run backwards.
         self.push(lane, label, start.min(end), end);
     }

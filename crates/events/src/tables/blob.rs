@@ -15,7 +15,7 @@ use std::fmt;
 /// First bytes of the uncompressed file.
 pub const MAGIC: &[u8] = b"TCEV1\n";
 /// Longest uncompressed file, in bytes.
-const LARGEST: usize = 8 << 20;
+const MAX_UNPACKED: usize = 8 << 20;
 /// Longest string, in bytes: bounds what shared prefixes can grow to.
 const LONGEST: usize = 512;
 
@@ -128,12 +128,10 @@ impl Cursor<'_> {
 }
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Tables, BlobError> {
-    let bytes =
-        miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(bytes, LARGEST).map_err(|_| {
-            BlobError {
-                offset: 0,
-                expected: "a zlib stream",
-            }
+    let bytes = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(bytes, MAX_UNPACKED)
+        .map_err(|_| BlobError {
+            offset: 0,
+            expected: "a zlib stream",
         })?;
     let mut cursor = Cursor {
         bytes: &bytes,

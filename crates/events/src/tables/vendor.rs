@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Largest file read, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// A directory that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -238,9 +238,9 @@ fn text(path: &Path) -> Result<String, VendorError> {
     // The bound is on what is read: a device has no size.
     let mut text = String::new();
     let read = std::fs::File::open(path)
-        .and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text))
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
         .map_err(|e| error(path, e.to_string()))?;
-    if read as u64 > LARGEST {
+    if read as u64 > MAX_BYTES {
         return Err(error(path, "larger than 64 MiB"));
     }
     Ok(text)

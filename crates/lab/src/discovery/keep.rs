@@ -71,7 +71,7 @@ struct Written<'a> {
 }
 
 #[derive(Deserialize)]
-struct Kept {
+struct Saved {
     schema: String,
     #[serde(flatten)]
     same: Same,
@@ -165,8 +165,8 @@ impl Keeper {
 }
 
 /// What a file holds, or what it is instead.
-fn kept(text: &str) -> Result<Kept, String> {
-    let kept: Kept = serde_json::from_str(text)
+fn kept(text: &str) -> Result<Saved, String> {
+    let kept: Saved = serde_json::from_str(text)
         .map_err(|error| format!("not a state of truecount discover: {error}"))?;
     match kept.schema == SCHEMA {
         true => Ok(kept),

@@ -21,7 +21,7 @@ pub use builtin::Builtin;
 pub use command::Command;
 pub use keep::{Keeper, kept_state};
 pub use outcome::{Found, InPhase, Outcome, Range, Silent, Unavailable, outcome};
-pub use prepare::{Told, Wanted};
+pub use prepare::{ScanRequest, Told};
 pub use relate::{
     CORRELATED, Envelope, Kind, MIN_POINTS, MOSTLY, Relation, Series, Sum, relate, sum,
 };

@@ -9,7 +9,7 @@ use truecount_run::{Error, ErrorKind, machine};
 use super::{Known, Layout, Plan, Umasks, parse_codes, references};
 
 /// What is asked for.
-pub struct Wanted<'a> {
+pub struct ScanRequest<'a> {
     /// Event codes, as in `0xc0..0xcf`; `None`: all usual ones.
     pub select: Option<&'a str>,
     /// Single bits of unit masks.
@@ -31,7 +31,7 @@ pub struct Told {
     pub notes: Vec<String>,
 }
 
-impl Wanted<'_> {
+impl ScanRequest<'_> {
     /// The codes.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use truecount_stats::Rng;
 
-use super::Released;
+use super::Condition;
 use truecount_run::determinism::mount_ns::Directory;
 use truecount_run::determinism::{Factor, Fixed, Missing, Varied, allowed_cpus, pid};
 use truecount_run::{Error, ErrorKind};
@@ -97,9 +97,9 @@ pub(super) fn refusal(factor: Factor, directory: &Path) -> Option<String> {
 }
 
 /// A directory for other names of the working directory, removed at the end.
-pub(super) struct Below(PathBuf);
+pub(super) struct ScratchDir(PathBuf);
 
-impl Below {
+impl ScratchDir {
     pub(super) fn make() -> Result<Self, Error> {
         let name = format!("truecount-noise-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -120,7 +120,7 @@ impl Below {
     }
 }
 
-impl Drop for Below {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         // Only if it is empty, as it should be.
         let _ = std::fs::remove_dir(&self.0);
@@ -159,7 +159,7 @@ fn longer(path: &OsStr, dots: usize) -> OsString {
 impl Setup {
     /// A run with `released` of `factors` varied; `below` is a directory of truecount's.
     pub(super) fn new(
-        released: Released,
+        released: Condition,
         factors: &[Factor],
         rng: &mut Rng,
         program: &Path,
@@ -167,9 +167,9 @@ impl Setup {
         below: &Path,
     ) -> Result<Self, Error> {
         let free = |factor: Factor| match released {
-            Released::Nothing => false,
-            Released::One(one) => one == factor,
-            Released::Everything => factors.contains(&factor),
+            Condition::Nothing => false,
+            Condition::One(one) => one == factor,
+            Condition::Everything => factors.contains(&factor),
         };
         // The vDSO reads the real clock: with it there, the time cannot be held constant.
         let free = |factor| free(factor) || factor == Factor::Time && free(Factor::Clock);
@@ -253,19 +253,19 @@ mod tests {
             )
             .unwrap()
         };
-        let still = of(Released::Nothing);
+        let still = of(Condition::Nothing);
         assert!(!still.keep_aslr && still.fixed.directory().is_none());
         assert!(Factor::remedies().iter().all(|&f| still.fixed.has(f)));
-        let aslr = of(Released::One(Factor::Aslr));
+        let aslr = of(Condition::One(Factor::Aslr));
         assert!(aslr.keep_aslr && !aslr.fixed.has(Factor::Aslr) && aslr.fixed.has(Factor::Pid));
-        let path = of(Released::One(Factor::Path));
+        let path = of(Condition::One(Factor::Path));
         assert_eq!(path.argv[0].as_os_str(), path.program.as_os_str());
-        let cwd = of(Released::One(Factor::Cwd));
+        let cwd = of(Condition::One(Factor::Cwd));
         let made = cwd.directory.clone().unwrap();
         assert!(made.is_dir() && cwd.fixed.directory().is_some());
         drop(cwd);
         assert!(!made.exists());
-        let all = of(Released::Everything);
+        let all = of(Condition::Everything);
         assert!(all.keep_aslr && all.fixed.has(Factor::Env) && !all.fixed.has(Factor::Cpu));
     }
 }

@@ -309,7 +309,7 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Released;
+    use crate::noise::Condition;
     use std::path::Path;
     use truecount_run::runner::Exit;
     use truecount_stats::Rng;
@@ -338,7 +338,7 @@ mod tests {
     fn runs_whose_number_others_moved_are_repeated() {
         let (mut rng, program) = (Rng::new(1), Path::new("/bin/true"));
         let argv = ["true".into()];
-        let setup = Setup::new(Released::Nothing, &[], &mut rng, program, &argv, program).unwrap();
+        let setup = Setup::new(Condition::Nothing, &[], &mut rng, program, &argv, program).unwrap();
         let held = setup.fixed.pid().unwrap();
         let mut numbers = Numbers::default();
         let mut made = |pids: &[i32], missing: &[Missing]| {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use truecount_stats::Rng;
 
-use super::conditions::{self, Below, NotTested, Setup};
+use super::conditions::{self, NotTested, ScratchDir, Setup};
 use super::counting::{Counting, Numbers, Sample};
 use super::regions::{Regions, Watch};
-use super::{Count, Plan, Released};
+use super::{Condition, Count, Plan};
 use truecount_run::determinism::Factor;
 use truecount_run::exactness::Verdicts;
 use truecount_run::functions::{AskedEvent, Names, functions_of};
@@ -20,7 +20,7 @@ use truecount_run::{Error, ErrorKind};
 pub(super) type Functions = BTreeMap<(String, String, String), u64>;
 
 /// A run that was kept: the least or the largest.
-struct Kept {
+struct Extreme {
     count: u64,
     /// With the virtual PMU: the functions are in it.
     ran: Option<Box<RunResult>>,
@@ -29,14 +29,14 @@ struct Kept {
 
 /// The runs of one setting.
 pub(super) struct Setting {
-    pub(super) released: Released,
+    pub(super) released: Condition,
     pub(super) counts: Vec<u64>,
-    least: Option<Kept>,
-    most: Option<Kept>,
+    least: Option<Extreme>,
+    most: Option<Extreme>,
 }
 
 impl Setting {
-    pub(super) fn empty(released: Released) -> Self {
+    pub(super) fn empty(released: Condition) -> Self {
         Self {
             released,
             counts: Vec::new(),
@@ -49,7 +49,7 @@ impl Setting {
     fn add(&mut self, sample: Sample, regions: impl FnOnce() -> Option<Regions>) {
         let count = sample.count;
         self.counts.push(count);
-        let keep = || Kept {
+        let keep = || Extreme {
             count,
             ran: sample.ran,
             regions: regions(),
@@ -77,7 +77,7 @@ impl Setting {
         events: &[AskedEvent],
         names: &mut Names,
     ) -> Option<(Functions, Functions)> {
-        let mut of = |kept: &Kept| {
+        let mut of = |kept: &Extreme| {
             let mut sums = Functions::new();
             for function in functions_of(kept.ran.as_ref()?, events, names)? {
                 let key = (function.program, function.module, function.function);
@@ -169,7 +169,7 @@ pub fn measure(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Outcome, Error> {
     let mut watch = Watch::new(plan.profile)?;
-    let directory = Below::make()?;
+    let directory = ScratchDir::make()?;
     let mut rng = Rng::new(plan.seed);
     let make = |released, factors: &[Factor], rng: &mut Rng| {
         Setup::new(
@@ -181,15 +181,15 @@ pub fn measure(
             directory.path(),
         )
     };
-    let first = make(Released::Nothing, &[], &mut rng)?;
+    let first = make(Condition::Nothing, &[], &mut rng)?;
     let first = counting.first(plan, session, &first, &mut watch)?;
     let (factors, not_tested) = tried(plan, &first, directory.path());
     let few = plan.runs.is_none() && factors.len() > 4;
     let runs = plan.runs.unwrap_or(if few { FEW } else { RUNS });
-    let mut settings = vec![Setting::empty(Released::Nothing)];
-    let each = factors.iter().map(|&factor| Released::One(factor));
+    let mut settings = vec![Setting::empty(Condition::Nothing)];
+    let each = factors.iter().map(|&factor| Condition::One(factor));
     settings.extend(each.map(Setting::empty));
-    settings.push(Setting::empty(Released::Everything));
+    settings.push(Setting::empty(Condition::Everything));
     let mut outcome = Outcome {
         settings: Vec::new(),
         counting,

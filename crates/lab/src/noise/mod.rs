@@ -46,7 +46,7 @@ pub struct Plan<'a> {
 
 /// One setting: everything held constant, or with something varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Released {
+pub(crate) enum Condition {
     /// The residual.
     Nothing,
     /// One factor.

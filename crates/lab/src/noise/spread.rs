@@ -13,7 +13,7 @@ use super::conditions::NotTested;
 use super::counting::Counting;
 use super::measure::{Functions, Outcome, SIGNIFICANT, Setting, needed, quiet};
 use super::regions::Difference;
-use super::{Plan, Released};
+use super::{Condition, Plan};
 
 /// A function in the min and in the max run of a setting.
 #[derive(Debug, Serialize)]
@@ -141,7 +141,7 @@ impl Spread {
             (Some(min), Some(max)) if counts.len() > 1 => Some(max.abs_diff(min)),
             _ => None,
         };
-        let of_factor = matches!(setting.released, Released::One(_));
+        let of_factor = matches!(setting.released, Condition::One(_));
         let p = tested(exact, residual, &counts).filter(|_| of_factor);
         let cause = match (of_factor, range) {
             (true, Some(range)) if residual.len() > 1 => Some(range > 0 && p.is_none()),
@@ -171,7 +171,7 @@ impl Spread {
         regions.truncate(plan.regions);
         Self {
             factor: match setting.released {
-                Released::One(factor) => Some(factor),
+                Condition::One(factor) => Some(factor),
                 _ => None,
             },
             counts,
@@ -197,14 +197,14 @@ impl Findings {
     }
 
     fn knowing(plan: &Plan<'_>, outcome: Outcome, known: &Verdicts) -> Self {
-        let counts_of = |released: Released| {
+        let counts_of = |released: Condition| {
             let mut settings = outcome.settings.iter();
             let found = settings.find(|setting| setting.released == released);
             found
                 .map(|setting| setting.counts.clone())
                 .unwrap_or_default()
         };
-        let residual = counts_of(Released::Nothing);
+        let residual = counts_of(Condition::Nothing);
         let mut names = Names::below(&outcome.below);
         let exact = outcome.counting.is_exact(known);
         let counting = (&outcome.counting, exact);
@@ -213,9 +213,9 @@ impl Findings {
         for setting in &outcome.settings {
             let spread = Spread::new(setting, &residual, counting, plan, &mut names);
             match setting.released {
-                Released::Nothing => ends[0] = Some(spread),
-                Released::One(_) => factors.push(spread),
-                Released::Everything => ends[1] = Some(spread),
+                Condition::Nothing => ends[0] = Some(spread),
+                Condition::One(_) => factors.push(spread),
+                Condition::Everything => ends[1] = Some(spread),
             }
         }
         // Several factors are tried: Holm's correction.
@@ -251,8 +251,8 @@ impl Findings {
                     .total_cmp(&b.plus_minus.unwrap_or(0.0))
             })
             .and_then(|spread| spread.factor);
-        let residual_spread = fixed.unwrap_or_else(|| empty(Released::Nothing));
-        let together = together.unwrap_or_else(|| empty(Released::Everything));
+        let residual_spread = fixed.unwrap_or_else(|| empty(Condition::Nothing));
+        let together = together.unwrap_or_else(|| empty(Condition::Everything));
         let mut notes = outcome.notes.clone();
         let lacks = |setting: &Setting| {
             let [least, most] = setting.regions().unwrap_or_default();

@@ -118,13 +118,13 @@ impl Trace {
     pub(super) fn open(kernel: &SharedKernel, sampled: Sampled) -> Result<Self, String> {
         let directory = directory()?;
         let arm = cfg!(target_arch = "aarch64");
-        type Wanted = (&'static str, Means, Option<&'static str>);
-        const NMI: &[Wanted] = &[("nmi/nmi_handler", Means::Whole, Some("delta_ns"))];
-        const TIMER: &[Wanted] = &[
+        type Row = (&'static str, Means, Option<&'static str>);
+        const NMI: &[Row] = &[("nmi/nmi_handler", Means::Whole, Some("delta_ns"))];
+        const TIMER: &[Row] = &[
             ("irq_vectors/local_timer_entry", Means::Entry, None),
             ("irq_vectors/local_timer_exit", Means::Exit, None),
         ];
-        const IRQ: &[Wanted] = &[
+        const IRQ: &[Row] = &[
             ("irq/irq_handler_entry", Means::Entry, Some("irq")),
             ("irq/irq_handler_exit", Means::Exit, Some("irq")),
         ];

@@ -55,7 +55,7 @@ struct Reader {
 }
 
 /// A directory that is being read.
-struct Kept {
+struct OpenDirectory {
     reader: Reader,
     /// `None` where it is not available as a whole: not to be tried again at every call.
     listing: Option<Listing>,
@@ -63,7 +63,7 @@ struct Kept {
     next: usize,
 }
 
-impl Kept {
+impl OpenDirectory {
     fn size(&self) -> usize {
         self.listing.as_ref().map_or(0, Listing::size)
     }
@@ -76,7 +76,7 @@ struct Shared {
     calls: Mutex<Receiver<Notification>>,
     /// Calls that wait or are being answered.
     busy: AtomicUsize,
-    kept: Mutex<VecDeque<Kept>>,
+    kept: Mutex<VecDeque<OpenDirectory>>,
     trouble: Arc<Mutex<Trouble>>,
 }
 
@@ -207,7 +207,7 @@ impl Shared {
     }
 
     /// The directory as it was at its beginning, with the entry that follows at `place`.
-    fn directory(&self, reader: Reader, file: &OwnedFd, place: i64) -> Kept {
+    fn directory(&self, reader: Reader, file: &OwnedFd, place: i64) -> OpenDirectory {
         let mut known = None;
         if let Ok(mut kept) = self.kept.lock() {
             let at = kept.iter().position(|each| each.reader == reader);
@@ -216,7 +216,7 @@ impl Shared {
         let mut kept = known.filter(|_| place != 0).unwrap_or_else(|| {
             let listing = whole(file, reader.form, self.order, place);
             let back = seek(file, place, libc::SEEK_SET);
-            Kept {
+            OpenDirectory {
                 reader,
                 listing: listing.filter(|_| back.is_ok()),
                 next: 0,
@@ -234,12 +234,14 @@ impl Shared {
     }
 
     /// Keeps a directory for the next call, in the place of those that were not read for longest.
-    fn keep(&self, one: Kept) {
+    fn keep(&self, one: OpenDirectory) {
         let Ok(mut kept) = self.kept.lock() else {
             return;
         };
         kept.push_back(one);
-        let size = |kept: &VecDeque<Kept>| -> usize { kept.iter().map(Kept::size).sum() };
+        let size = |kept: &VecDeque<OpenDirectory>| -> usize {
+            kept.iter().map(OpenDirectory::size).sum()
+        };
         while kept.len() > KEPT || size(&kept) > KEPT_BYTES {
             kept.pop_front();
         }

@@ -7,7 +7,7 @@
 const LONGEST: u16 = 1024;
 /// Steps that are looked for. Below, rounding hides a comb; and what spreads over so few cycles is not a false mode.
 const SMALLEST: f64 = 4.0;
-const LARGEST: f64 = 256.0;
+const MAX_STEP: f64 = 256.0;
 /// A reading is the difference of two rounded ones: that far from a multiple of the step.
 const OFF: f64 = 1.0;
 
@@ -26,7 +26,7 @@ pub(super) fn step(readings: &[(u16, u64)]) -> f64 {
     let Some(&longest) = values.last() else {
         return 1.0;
     };
-    let mut step = LARGEST;
+    let mut step = MAX_STEP;
     while step >= SMALLEST {
         if let Some(found) = fits(&values, step) {
             // The neighbours of a step that fits do so, too: the one with the least error.

@@ -30,9 +30,9 @@ use crate::source::{Run, Source, Target};
 use capture::Capture;
 pub use hooks::Hooks;
 pub use jobs::{Job, Written};
-pub use plan::{Plan, Wanted};
+pub use plan::{Plan, Request};
 pub use result::{Command, Map, Metric};
-pub use stop::{Decided, Rule, Wish, percent};
+pub use stop::{Decided, RoundOptions, Rule, percent};
 
 /// Failures that do not end the bench.
 pub enum Ignore {

@@ -33,7 +33,7 @@ const DEFAULT_EVENTS: &str = "instructions:u";
 const DETAILED_EVENTS: &str = "instructions:u,cycles:u,branches:u,branch-misses:u,cache-misses:u";
 
 /// What the user asks to be measured.
-pub struct Wanted<'a> {
+pub struct Request<'a> {
     /// Events beside the default ones, as `-e` takes them.
     pub events: &'a [String],
     /// Metrics, as `-M` takes them.
@@ -81,7 +81,7 @@ impl Plan {
     /// # Errors
     /// A name that nothing has, or nothing to measure.
     pub fn new(
-        args: &Wanted<'_>,
+        args: &Request<'_>,
         source: &mut dyn Source,
         machine: &Machine,
     ) -> Result<Self, Error> {
@@ -189,7 +189,7 @@ impl Plan {
 
 /// The events of `-e` and those counted without it, each once.
 fn events_of(
-    args: &Wanted<'_>,
+    args: &Request<'_>,
     source: &dyn Source,
     machine: &Machine,
 ) -> Result<Vec<RequestGroup>, Error> {

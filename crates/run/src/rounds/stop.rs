@@ -37,7 +37,7 @@ pub enum Rule {
 pub type Decided<'a> = dyn Fn(&[Command], usize) -> bool + 'a;
 
 /// What the user says about the number of rounds.
-pub struct Wish<'a> {
+pub struct RoundOptions<'a> {
     /// So many.
     pub rounds: Option<usize>,
     /// As many as this time allows.
@@ -59,7 +59,7 @@ pub struct Precision {
 impl Rule {
     /// From the options, of which clap allows what goes together. `tests` comparisons are judged together, and events
     /// come in so many `batches`, each counted in every so-manieth round only.
-    pub fn new(wish: &Wish<'_>, tests: usize, batches: usize) -> Result<Self, Error> {
+    pub fn new(wish: &RoundOptions<'_>, tests: usize, batches: usize) -> Result<Self, Error> {
         if let Some(rounds) = wish.rounds {
             return Ok(Self::Rounds(rounds));
         }
@@ -214,8 +214,8 @@ mod tests {
         }
     }
 
-    fn wish() -> Wish<'static> {
-        Wish {
+    fn wish() -> RoundOptions<'static> {
+        RoundOptions {
             rounds: None,
             budget: None,
             until: &[],
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_number_of_rounds_is_kept() {
         let rounds = Some(3);
-        let rule = Rule::new(&Wish { rounds, ..wish() }, 2, 1).unwrap();
+        let rule = Rule::new(&RoundOptions { rounds, ..wish() }, 2, 1).unwrap();
         let (start, never) = (Instant::now(), |_: &[Command], _| false);
         assert!(!rule.done(2, start, &[], &never));
         assert!(rule.done(3, start, &[], &never));
@@ -243,14 +243,14 @@ mod tests {
             }
         }
         let (min, max) = (Some(20), Some(10));
-        assert!(Rule::new(&Wish { min, max, ..wish() }, 1, 1).is_err());
+        assert!(Rule::new(&RoundOptions { min, max, ..wish() }, 1, 1).is_err());
     }
 
     #[test]
     fn decided_is_looked_at_now_and_then_and_has_a_cap() {
         let until = ["decided".to_owned()];
         let rule = Rule::new(
-            &Wish {
+            &RoundOptions {
                 until: &until,
                 ..wish()
             },

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::branch::BranchEntry;
 
 /// Fewer equal entries may be chance: two rounds of a loop.
-const LEAST: usize = 4;
+const MIN_ENTRIES: usize = 4;
 /// Threads that are remembered.
 const MOST_THREADS: usize = 1 << 16;
 
@@ -36,7 +36,7 @@ fn overlap(old: &[BranchEntry], new: &[BranchEntry]) -> usize {
     let mut found = 0;
     for fresh in 0..new.len() {
         let older = new.get(fresh..).unwrap_or_default();
-        if older.len() < LEAST {
+        if older.len() < MIN_ENTRIES {
             break;
         }
         if old.get(..older.len()) == Some(older) {

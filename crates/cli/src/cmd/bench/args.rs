@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::cannot_write;
 use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration};
 use truecount_model::number::TimeUnit;
-use truecount_run::rounds::{Ignore, Sink, Wanted, Wish, Written};
+use truecount_run::rounds::{Ignore, Request, RoundOptions, Sink, Written};
 use truecount_run::session::dev_null;
 
 const EXAMPLES: &str = "\
@@ -259,8 +259,8 @@ fn rounds(text: &str) -> Result<usize, String> {
 
 impl Args {
     /// What is said about the number of rounds.
-    pub(super) fn wish(&self) -> Wish<'_> {
-        Wish {
+    pub(super) fn wish(&self) -> RoundOptions<'_> {
+        RoundOptions {
             rounds: self.rounds,
             budget: self.budget,
             until: &self.until,
@@ -282,8 +282,8 @@ impl Args {
     }
 
     /// What is to be measured.
-    pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted {
+    pub(super) fn wanted(&self) -> Request<'_> {
+        Request {
             events: &self.event,
             metrics: &self.metric,
             metrics_files: &self.metrics_file,

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use truecount_events::Machine;
 use truecount_lab::discovery::{
-    self, Broke, Builtin, Command, Keeper, Layout, Plan, State, Umasks, Wanted, Watch, Workload,
+    self, Broke, Builtin, Command, Keeper, Layout, Plan, ScanRequest, State, Umasks, Watch,
+    Workload,
 };
 use truecount_lab::machine::Pinned;
 use truecount_perf::linux;
@@ -119,8 +120,8 @@ enum Bits {
 }
 
 /// What is asked for.
-fn wanted(args: &Args) -> Wanted<'_> {
-    Wanted {
+fn wanted(args: &Args) -> ScanRequest<'_> {
+    ScanRequest {
         select: args.select.as_deref(),
         umasks: match args.umasks {
             None => Umasks::No,

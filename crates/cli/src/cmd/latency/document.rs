@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path) -> Result<Timed, Failure> {
 
 /// The document, or what is wrong with it.
 pub(super) fn parse(text: &str) -> Result<Timed, String> {
-    let kept: Kept = serde_json::from_str(text)
+    let kept: Saved = serde_json::from_str(text)
         .map_err(|e| format!("not the JSON of truecount latency: {e}"))?;
     if kept.schema != "truecount.latency/1" || kept.source != SourceKind::Virtual {
         return Err("not the JSON of truecount latency".to_owned());
@@ -80,7 +80,7 @@ pub(super) fn parse(text: &str) -> Result<Timed, String> {
 }
 
 #[derive(Deserialize)]
-struct Kept {
+struct Saved {
     schema: String,
     source: SourceKind,
     command: String,
