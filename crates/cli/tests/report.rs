@@ -332,7 +332,7 @@ fn samples_and_rows_are_selected() {
         ),
         (["--time", "7,8"], "no sample is left by --time"),
         (["--time", "8,7"], "START,STOP"),
-        (["--cpu", "x"], "not a CPU number"),
+        (["--cpu", "x"], "not a list of CPUs"),
     ] {
         let output = with_input(
             &[&["report", "-"], &options[..]].concat(),
