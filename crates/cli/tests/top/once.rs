@@ -288,7 +288,7 @@ fn wrong_input_gets_one_line_and_a_status() {
     refused(
         &["top", "--once", "-C", "x"],
         2,
-        &["`x` is not a CPU number"],
+        &["`x` is not a list of CPUs"],
     );
     let events = ["page-faults"; 9].join(",");
     refused(
