@@ -34,7 +34,10 @@ impl<T: Copy> Table<T> {
         }
         let whole = ((self.capacity * core::mem::size_of::<T>()) as u64).next_multiple_of(0x1000);
         let step = (self.mapped / 4).clamp(0x1_0000, 16 << 20);
-        let end = needed.max(self.mapped + step).next_multiple_of(0x1000).min(whole);
+        let end = needed
+            .max(self.mapped + step)
+            .next_multiple_of(0x1000)
+            .min(whole);
         check!(
             own_memory::map(self.base as u64 + self.mapped, end - self.mapped),
             "no address space for the virtual PMU"

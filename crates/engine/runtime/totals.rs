@@ -17,10 +17,7 @@ const SEED: u64 = 0x1000;
 const FAR_BYTES: u64 = MAX_SLOTS as u64 * REGION - TOTALS_NEAR;
 
 /// Where a part begins in the file, and in memory.
-const PARTS: [(u64, u64); 2] = [
-    (0, TOTALS_BASE),
-    (TOTALS_NEAR, TOTALS_FAR + TOTALS_NEAR),
-];
+const PARTS: [(u64, u64); 2] = [(0, TOTALS_BASE), (TOTALS_NEAR, TOTALS_FAR + TOTALS_NEAR)];
 
 fn part(offset: u64) -> usize {
     usize::from(offset >= TOTALS_NEAR)

@@ -58,12 +58,16 @@ pub fn concerns(resource: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::layout::{CONTEXT_BYTES, REGION};
     use super::{ADDRESS_SPACE, DATA, INFINITY, enlarged, own_limit};
+    use crate::layout::{CONTEXT_BYTES, REGION};
 
     #[test]
     fn a_limit_comes_back() {
-        for (resource, apart) in [(DATA, 0), (ADDRESS_SPACE, CONTEXT_BYTES), (ADDRESS_SPACE, REGION)] {
+        for (resource, apart) in [
+            (DATA, 0),
+            (ADDRESS_SPACE, CONTEXT_BYTES),
+            (ADDRESS_SPACE, REGION),
+        ] {
             for limit in [0, 1 << 10, 4_000_000 << 10, 3 << 40, INFINITY] {
                 let kernel = enlarged(resource, limit, apart);
                 assert_eq!(own_limit(resource, kernel, apart), limit);

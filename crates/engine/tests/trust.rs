@@ -231,8 +231,7 @@ fn programs_with_little_address_space_are_counted() {
             limit(&mut command, libc::RLIMIT_AS, bytes);
             let (did, outcome) = under_virtual_pmu(command, &options).expect("it ran before");
             assert_eq!(did.code, Some(0), "{bytes} bytes");
-            let [limited, free] =
-                [&outcome, &free].map(|outcome| outcome.totals.instructions());
+            let [limited, free] = [&outcome, &free].map(|outcome| outcome.totals.instructions());
             assert_eq!(limited, free, "{bytes} bytes, per block: {per_block}");
         }
     }

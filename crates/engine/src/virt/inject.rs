@@ -7,8 +7,8 @@ use super::ptrace::{self, Event, Regs};
 use super::shared::Shared;
 use super::store::Plan;
 use crate::layout::{
-    ARENA_BASE, BOOT_STACK, CANNOT_START, Context, REGION, RUNTIME_BASE, StartArgs, TABLES, TABLES_END,
-    TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR,
+    ARENA_BASE, BOOT_STACK, CANNOT_START, Context, REGION, RUNTIME_BASE, StartArgs, TABLES,
+    TABLES_END, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR,
 };
 use crate::limits;
 use std::io;

@@ -240,7 +240,8 @@ impl Builder<'_, '_> {
             let readable = source.fetch(pc, &mut bytes);
             let mut insn = match decode(bytes.get(..readable).unwrap_or(&[])) {
                 Ok(insn)
-                    if !unsupported(&Item { insn, bytes, pc }) && insn.kind != Kind::Unsupported =>
+                    if !unsupported(&Item { insn, bytes, pc })
+                        && insn.kind != Kind::Unsupported =>
                 {
                     insn
                 }

@@ -78,13 +78,8 @@ impl Builder<'_, '_> {
             }
             4..=14 if insn.rex & 1 != 0 => {
                 // Three-byte VEX, XOP or EVEX: B̄ is bit 5 of the first payload.
-                let back = if (7..=11).contains(&insn.space) {
-                    3
-                } else {
-                    2
-                };
-                if let Some(p0) = head.get_mut(opcode_at.wrapping_sub(back))
-                {
+                let back = if (7..=11).contains(&insn.space) { 3 } else { 2 };
+                if let Some(p0) = head.get_mut(opcode_at.wrapping_sub(back)) {
                     *p0 |= 0x20;
                 }
             }

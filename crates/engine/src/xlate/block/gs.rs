@@ -30,7 +30,10 @@ impl Operand {
                 index: None,
             };
         }
-        let sib = code.get(usize::from(insn.modrm_at) + 1).copied().unwrap_or(0);
+        let sib = code
+            .get(usize::from(insn.modrm_at) + 1)
+            .copied()
+            .unwrap_or(0);
         let no_base = sib & 7 == 5 && insn.modrm < 0x40;
         let index = (sib >> 3 & 7) | (insn.rex & 2) << 2;
         Self {
@@ -47,7 +50,8 @@ fn is_absolute(insn: &Insn) -> bool {
 
 /// Whether GS takes part in what the instruction does.
 pub(super) fn is_operand(insn: &Insn) -> bool {
-    let implied = insn.space == 0 && matches!(insn.opcode, 0xa4..=0xa7 | 0xac | 0xad | 0x6e | 0x6f | 0xd7);
+    let implied =
+        insn.space == 0 && matches!(insn.opcode, 0xa4..=0xa7 | 0xac | 0xad | 0x6e | 0x6f | 0xd7);
     let address_only = match insn.space {
         0 => insn.opcode == 0x8d,
         1 => matches!(insn.opcode, 0x18..=0x1f),

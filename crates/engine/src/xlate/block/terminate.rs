@@ -115,7 +115,11 @@ impl Builder<'_, '_> {
                 return;
             }
         }
-        let far = if gs::is_operand(&item.insn) { record::FAR } else { 0 };
+        let far = if gs::is_operand(&item.insn) {
+            record::FAR
+        } else {
+            0
+        };
         self.record(here, far | item.insn.len);
     }
 
