@@ -170,14 +170,13 @@ mod tests {
     fn an_address_is_loaded_from_where_it_was_stored() {
         // rorx rcx, [rsp-8], 16 and rorx rcx, gs:[0x48], 16
         let (bytes, _) = entry(Via::Ret, true);
-        assert_eq!(
-            bytes[..8],
-            [0xc4, 0xe3, 0xfb, 0xf0, 0x4c, 0x24, 0xf8, 0x10]
-        );
+        assert_eq!(bytes[..8], [0xc4, 0xe3, 0xfb, 0xf0, 0x4c, 0x24, 0xf8, 0x10]);
         let (bytes, _) = entry(Via::Memory, true);
         assert_eq!(
             bytes[..12],
-            [0x65, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x25, 0x48, 0, 0, 0, 0x10]
+            [
+                0x65, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x25, 0x48, 0, 0, 0, 0x10
+            ]
         );
         // mov ecx, [rsp-6]
         let (bytes, _) = entry(Via::Ret, false);
