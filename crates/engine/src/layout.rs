@@ -201,6 +201,8 @@ pub mod option {
     pub const TRACE: u32 = 2;
     /// Clocks and the time stamp counter are the engine's own.
     pub const CLOCK: u32 = 4;
+    /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
+    pub const ROTATES: u32 = 1 << 16;
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.
