@@ -10,15 +10,17 @@ mod copy;
 mod count;
 mod gs;
 mod item;
+mod operand;
 mod rdpmc;
 mod terminate;
 
-pub use copy::far_register;
-use item::{Item, surely_invalid, unsupported};
+pub use operand::far_register;
+use item::{Item, surely_invalid};
+use operand::uses_gs;
 
 pub use count::{Added, Part, count_keeping};
 
-use super::decode::{Kind, MAX_LEN, decode, flag};
+use super::decode::{Kind, MAX_LEN, decode, flag, prefix};
 use super::emit::Buffer;
 use super::entry::{Offsets, Via};
 use super::facts::Facts;
@@ -206,6 +208,13 @@ pub fn build<'b>(
     builder.gather(source, pc);
     builder.emit(source, pc);
     builder.block
+}
+
+/// Operands that cannot be reached from where the copy is.
+fn unsupported(item: &Item) -> bool {
+    let insn = &item.insn;
+    insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0
+        || uses_gs(insn) && !gs::can_be_reached(item)
 }
 
 /// Where a block's count goes: in front of instruction `at`.
