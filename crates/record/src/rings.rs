@@ -4,7 +4,10 @@
 //! each event is opened once per CPU (and thread), and all events of a CPU write into one ring.
 
 use truecount_perf::probe::Root;
-use truecount_perf::{Errno, Event as Counter, OpenOptions, Ring, Target, linux};
+use truecount_events::Cpus;
+use truecount_perf::{
+    Errno, Event as Counter, EventAttr, OpenOptions, Ring, SharedKernel, Target, linux,
+};
 
 use super::choose::Chosen;
 use truecount_run::{Error, ErrorKind};
@@ -30,6 +33,16 @@ pub struct Opened {
     pub rings: Vec<Ring>,
     /// Per event, the ids that its samples carry.
     pub ids: Vec<Vec<u64>>,
+    /// Per event, as it was opened; as it was chosen where none of its CPUs is among those of the scope.
+    pub attrs: Vec<EventAttr>,
+}
+
+/// Whether an event counts on a CPU: those of one kind of core do not on another's.
+fn counts_on(cpus: &Cpus, cpu: u32) -> bool {
+    match cpus {
+        Cpus::Core(own) => own.contains(&cpu),
+        Cpus::Any | Cpus::Package(_) => true,
+    }
 }
 
 pub fn refused(error: &truecount_perf::Error) -> Error {
@@ -39,8 +52,20 @@ pub fn refused(error: &truecount_perf::Error) -> Error {
 impl Opened {
     /// Opens all events on all CPUs of the scope.
     pub fn open(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Error> {
-        let kernel = linux();
-        let root = Root::system();
+        Self::open_on(chosen, scope, ring_mib, &linux(), &Root::system())
+    }
+
+    /// As [`Self::open`], on any kernel and machine.
+    ///
+    /// # Errors
+    /// What the kernel refuses, or the process is not there.
+    pub fn open_on(
+        chosen: &Chosen,
+        scope: &Scope,
+        ring_mib: u32,
+        kernel: &SharedKernel,
+        root: &Root,
+    ) -> Result<Self, Error> {
         let cpus = match scope {
             Scope::Cpus(cpus) => cpus.clone(),
             _ => root
@@ -63,6 +88,7 @@ impl Opened {
         let mut counters: Vec<Counter> = Vec::new();
         let mut rings = Vec::new();
         let mut ids: Vec<Vec<u64>> = vec![Vec::new(); chosen.events.len()];
+        let mut attrs: Vec<EventAttr> = chosen.events.iter().map(|event| event.attr).collect();
         for &cpu in &cpus {
             let mut with_ring: Option<usize> = None;
             let targets: Vec<Target> = match scope {
@@ -73,14 +99,18 @@ impl Opened {
                     .collect(),
             };
             for target in targets {
-                for (event, ids) in chosen.events.iter().zip(&mut ids) {
+                let events = chosen.events.iter().zip(&mut ids).zip(&mut attrs);
+                for ((event, ids), opened_as) in events {
+                    if !counts_on(&event.cpus, cpu) {
+                        continue;
+                    }
                     let attr = match scope {
                         Scope::NewProcess(_) => event.attr.enable_on_exec(true),
                         Scope::Process(_) => event.attr,
                         Scope::Machine | Scope::Cpus(_) => event.attr.inherit(false),
                     };
                     let counter =
-                        match Counter::open_with(&kernel, &attr, target, OpenOptions::default()) {
+                        match Counter::open_with(kernel, &attr, target, OpenOptions::default()) {
                             Ok(counter) => counter,
                             // A thread that has ended since the list was made.
                             Err(error)
@@ -90,6 +120,7 @@ impl Opened {
                             }
                             Err(error) => return Err(refused(&error)),
                         };
+                    *opened_as = *counter.attr();
                     ids.push(counter.id().map_err(|e| refused(&e))?);
                     match with_ring.and_then(|i| counters.get(i)) {
                         Some(first) => counter.set_output(Some(first)).map_err(|e| refused(&e))?,
@@ -112,6 +143,7 @@ impl Opened {
             counters,
             rings,
             ids,
+            attrs,
         })
     }
 
