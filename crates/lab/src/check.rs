@@ -203,8 +203,15 @@ fn counters(cpu: &probe::cpu::Cpu, kernel: &SharedKernel) -> Finding {
                 .general_counters
                 .is_some_and(|announced| (found.general.ran as u64) < u64::from(announced));
             if fewer {
-                Finding::new("counters", Status::Limited, format!("{text}: fewer than announced"))
-                    .hint(format!("see who holds counters: {}", kernel.facts().other_users()))
+                Finding::new(
+                    "counters",
+                    Status::Limited,
+                    format!("{text}: fewer than announced"),
+                )
+                .hint(format!(
+                    "see who holds counters: {}",
+                    kernel.facts().other_users()
+                ))
             } else {
                 Finding::new("counters", Status::Ok, text)
             }

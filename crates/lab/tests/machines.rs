@@ -38,7 +38,6 @@ const INSTRUCTIONS: Code = (0, 1);
 const CLOCK: Code = (1, 0);
 const HYBRID: &[Code] = &[(0, 10 << 32), (0, 4 << 32)];
 
-
 /// An event of one kind of core on a CPU of another (`x86_pmu_event_init`).
 fn hybrid(attr: &EventAttr, opening: &Opening) -> Option<Errno> {
     let pmu = match attr.get_type() {
@@ -81,8 +80,8 @@ fn arm(attr: &EventAttr, opening: &Opening) -> Option<Errno> {
     if extended {
         return Some(Errno::ENOENT);
     }
-    let refused = attr.get_branch_sample_type() != 0
-        || attr.get_type() != 1 && attr.get_exclude_idle();
+    let refused =
+        attr.get_branch_sample_type() != 0 || attr.get_type() != 1 && attr.get_exclude_idle();
     let _ = opening;
     refused.then_some(Errno::EOPNOTSUPP)
 }
@@ -125,7 +124,12 @@ const ROWS: &[Row] = &[
         name: "alder-lake",
         what: "hybrid Intel (P- and E-cores)",
         refuses: hybrid,
-        stat: &[(0, 10 << 32), (0, 4 << 32), (0, 10 << 32 | 1), (0, 4 << 32 | 1)],
+        stat: &[
+            (0, 10 << 32),
+            (0, 4 << 32),
+            (0, 10 << 32 | 1),
+            (0, 4 << 32 | 1),
+        ],
         record: HYBRID,
         source: "tools/perf/Documentation/intel-hybrid.txt",
     },
@@ -346,7 +350,11 @@ fn every_machine_is_counted_and_sampled_as_perf_does() {
                 assert_eq!(attrs.len(), 1, "{}: {attrs:?}", row.name);
                 let first = attrs.first().unwrap();
                 assert!(first.get_mmap2() && first.get_task(), "{}", row.name);
-                assert!(!first.get_freq() || row.name == "-", "{}: {first:?}", row.name);
+                assert!(
+                    !first.get_freq() || row.name == "-",
+                    "{}: {first:?}",
+                    row.name
+                );
             }
             both = codes;
         }
@@ -380,7 +388,10 @@ fn every_machine_is_counted_and_sampled_as_perf_does() {
 
 /// The table in the documentation.
 fn compare(table: &str) {
-    let page = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/machines.md"));
+    let page = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/machines.md"
+    ));
     let text = std::fs::read_to_string(page).unwrap();
     let (begin, end) = ("<!-- table of machines -->\n", "<!-- end -->");
     let (head, rest) = text.split_once(begin).expect("the mark of the table");
@@ -434,7 +445,9 @@ fn branches_of_zen_3_are_sampled_with_its_own_event() {
     }
     // Without branches it is a machine as others.
     let request = Request::default();
-    let events = choose_on(&request, &fake.shared(), &machine).unwrap().events;
+    let events = choose_on(&request, &fake.shared(), &machine)
+        .unwrap()
+        .events;
     assert_eq!(code(&events.first().unwrap().attr), CYCLES);
 }
 

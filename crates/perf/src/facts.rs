@@ -204,7 +204,10 @@ impl PmuFact {
                 } else {
                     None
                 },
-                brs: core && root.path(&format!("{}/{name}/events/branch-brs", Pmu::DIRECTORY)).exists(),
+                brs: core
+                    && root
+                        .path(&format!("{}/{name}/events/branch-brs", Pmu::DIRECTORY))
+                        .exists(),
                 name,
             }
         };
@@ -310,7 +313,11 @@ mod tests {
             ("6.1.0-18-amd64", "0", None, false),
         ] {
             let text = other_users(release, on, config);
-            assert_eq!(text.contains("sysctl"), named, "{release} {on} {config:?}: {text}");
+            assert_eq!(
+                text.contains("sysctl"),
+                named,
+                "{release} {on} {config:?}: {text}"
+            );
         }
     }
 

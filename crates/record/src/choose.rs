@@ -178,8 +178,8 @@ fn named(
         } else {
             with_rate(request, attr, Some(encoding), notes, &event.name)
         };
-        let attr = tried(kernel, fields(request, attr), encoding.max_precise)
-            .map_err(|e| failure(&e))?;
+        let attr =
+            tried(kernel, fields(request, attr), encoding.max_precise).map_err(|e| failure(&e))?;
         events.push(ChosenEvent {
             name: event.name.clone(),
             attr,
@@ -206,10 +206,7 @@ fn brs_period(request: &Request<'_>, encoding: &Encoding, name: &str) -> Result<
             "this CPU's branch sampling (BRS) takes a fixed period only, no frequency".to_owned(),
         ));
     }
-    let period = request
-        .period
-        .or(encoding.period)
-        .unwrap_or(TAKEN_BRANCHES);
+    let period = request.period.or(encoding.period).unwrap_or(TAKEN_BRANCHES);
     if period <= 16 {
         return Err(wrong(format!(
             "a period of {period} is too short: this CPU's branch sampling (BRS) needs more than its 16 entries"
@@ -242,10 +239,7 @@ fn default_events(
     }
     for (_, attr, _) in &mut wanted {
         own.clear();
-        *attr = fields(
-            request,
-            with_rate(request, *attr, None, &mut own, "cycles"),
-        );
+        *attr = fields(request, with_rate(request, *attr, None, &mut own, "cycles"));
     }
     let all = |user_only: bool| -> Result<Vec<ChosenEvent>, truecount_perf::Error> {
         let one = |(name, attr, cpus): &(String, EventAttr, Cpus)| {

@@ -3,8 +3,8 @@
 //! An inheriting event can have a ring only when it is bound to a CPU (`perf_mmap` in `kernel/events/core.c`), so
 //! each event is opened once per CPU (and thread), and all events of a CPU write into one ring.
 
-use truecount_perf::probe::Root;
 use truecount_events::Cpus;
+use truecount_perf::probe::Root;
 use truecount_perf::{
     Errno, Event as Counter, EventAttr, OpenOptions, Ring, SharedKernel, Target, linux,
 };

@@ -22,8 +22,7 @@ use more::More;
 use std::path::{Path, PathBuf};
 use truecount_events::tables::Tables;
 
-const USAGE: &str =
-    "usage: cargo xtask gen-events --source DIR|FILE [--version TEXT] [--perfmon DIR] [--arm DIR] [--apple FILE] [--output FILE] [--check]";
+const USAGE: &str = "usage: cargo xtask gen-events --source DIR|FILE [--version TEXT] [--perfmon DIR] [--arm DIR] [--apple FILE] [--output FILE] [--check]";
 
 /// Runs the task.
 pub(crate) fn main(root: &Path, arguments: &[String]) -> Result<()> {

@@ -48,8 +48,7 @@ impl More {
             Self::Arm(_) => "Arm data",
             Self::Apple(_) => "Linux apple_m1_cpu_pmu.c",
         };
-        let names: Vec<&str> = more.models().map(|model| model.name()).collect();
-        let source = format!("{source}; {from}: {}", names.join(", "));
+        let source = format!("{source}; {from} ({} models)", more.models().count());
         Ok(tables.join(more).with_source(&source))
     }
 }
@@ -120,8 +119,8 @@ fn arm(dir: &Path, tables: &Tables, into: &Path) -> Result<()> {
         if !wanted || tables.model(&stem).is_some() {
             continue;
         }
-        let value: Value = serde_json::from_str(&read(&file)?)
-            .with_context(|| file.display().to_string())?;
+        let value: Value =
+            serde_json::from_str(&read(&file)?).with_context(|| file.display().to_string())?;
         let architecture = value.get("architecture").and_then(Value::as_str);
         if !architecture.is_some_and(|a| a.starts_with("armv8") || a.starts_with("armv9")) {
             continue;

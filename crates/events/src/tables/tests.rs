@@ -64,7 +64,11 @@ fn newer_cpus_are_known() {
     assert!(raw("ptl", "DTLB_LOAD_MISSES.STLB_HIT").contains(&0x0300_0000_2012));
     let latency = Tables::embedded().model("arl").unwrap();
     let latency = latency.find("MEM_TRANS_RETIRED.LOAD_LATENCY_GT_128");
-    assert!(latency.iter().all(|e| e.precise == Precise::Must && e.config1() == 0x80));
+    assert!(
+        latency
+            .iter()
+            .all(|e| e.precise == Precise::Must && e.config1() == 0x80)
+    );
 }
 
 #[test]

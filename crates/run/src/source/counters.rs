@@ -314,9 +314,15 @@ fn open_one(
 pub fn attributes_on(kernel: &SharedKernel, event: &Event) -> Result<Vec<EventAttr>, Reason> {
     let (plus, minus) = parts(event)?;
     let open = |encoding: &Encoding| {
-        open_one(kernel, encoding, Place::NewProcess(0), Where::CallingThread, None)
-            .map(|counter| *counter.attr())
-            .map_err(|error| reason(&error))
+        open_one(
+            kernel,
+            encoding,
+            Place::NewProcess(0),
+            Where::CallingThread,
+            None,
+        )
+        .map(|counter| *counter.attr())
+        .map_err(|error| reason(&error))
     };
     std::iter::once(&plus).chain(&minus).map(open).collect()
 }
@@ -363,11 +369,10 @@ fn has_run(counter: &Counter) -> bool {
 }
 
 fn never_ran() -> Reason {
-    Reason::new("the event never got onto a counter: others hold them all")
-        .hint(format!(
-            "ask for fewer events at once, or free one ({})",
-            linux().facts().other_users()
-        ))
+    Reason::new("the event never got onto a counter: others hold them all").hint(format!(
+        "ask for fewer events at once, or free one ({})",
+        linux().facts().other_users()
+    ))
 }
 
 /// An event that was opened and that its PMU does not have.
