@@ -1,16 +1,16 @@
 //! What works on this machine, and what it means. Everything that can be tried is tried.
 
+mod kept;
+
+pub use kept::exactness;
+
 use serde::Serialize;
 use truecount_events::{Machine, irq};
 use truecount_perf::probe::{self, BranchTrial, Root};
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{Event, EventAttr, Facts, OpenOptions, SharedKernel, Target, linux};
 
-use crate::exact::Status as LockStatus;
-
-use crate::exact::profile::Profile;
 use truecount_model::{Reason, SourceKind};
-use truecount_run::env_record::{Environment, aslr_is_on};
 use truecount_run::exactness::Verdicts;
 use truecount_run::source::{hardware_available_on, step_available, virtual_available};
 
@@ -461,52 +461,5 @@ fn software() -> Finding {
             ),
         )
         .hint(error.hint()),
-    }
-}
-
-/// What `truecount exactness` found on this machine, where it was run.
-#[must_use]
-pub fn exactness() -> Finding {
-    let environment = Environment::gather(aslr_is_on(), &[]);
-    let Some(profile) = Profile::load(&environment) else {
-        return Finding::new(
-            "exactness",
-            Status::Info,
-            "not measured on this machine yet",
-        )
-        .hint("truecount exactness");
-    };
-    let verdicts: Vec<String> = profile
-        .counters
-        .iter()
-        .map(|kept| {
-            format!(
-                "{} ({}) {}, measured {}",
-                kept.event,
-                kept.source,
-                kept.verdict.text,
-                truecount_run::state::ago(kept.measured)
-            )
-        })
-        .collect();
-    let mut detail = verdicts.join("; ");
-    let lock = profile
-        .spec_lock_map
-        .filter(|lock| lock.status == LockStatus::On);
-    if let Some(lock) = &lock {
-        detail = format!("{detail}; {}", lock.detail);
-    }
-    let finding = Finding::new(
-        "exactness",
-        if lock.is_some() {
-            Status::Limited
-        } else {
-            Status::Info
-        },
-        detail,
-    );
-    match lock.and_then(|lock| lock.hint) {
-        Some(hint) => finding.hint(hint),
-        None => finding,
     }
 }

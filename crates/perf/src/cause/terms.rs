@@ -124,7 +124,7 @@ fn of_hypervisor(facts: &Facts, name: &str) -> &'static str {
                 bare-metal type";
     }
     match name {
-        // Where the CPU's own word cannot be had the vendor of the machine tells.
+        // Where the CPU's own word is not available the vendor of the machine tells.
         "Microsoft Hv" | "unknown" if vendor.starts_with("Microsoft") => {
             "on your own Hyper-V host: Set-VMProcessor NAME -Perfmon @(\"pmu\",\"lbr\",\"pebs\"); Azure and hosted CI \
              runners on it do not offer it (a self-hosted runner can)"
