@@ -6,9 +6,7 @@
 use truecount_events::Cpus;
 use truecount_perf::probe::Root;
 pub use truecount_perf::scope::Scope;
-use truecount_perf::{
-    Errno, Event as Counter, EventAttr, OpenOptions, Ring, SharedKernel, linux,
-};
+use truecount_perf::{Errno, Event as Counter, EventAttr, OpenOptions, Ring, SharedKernel, linux};
 
 use super::choose::Chosen;
 use truecount_run::{Error, ErrorKind};
