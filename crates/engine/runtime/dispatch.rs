@@ -8,10 +8,11 @@ use crate::own_memory::{self, RUNTIME_END};
 use crate::pages::WATCHED;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
+use crate::xlate::decode::decode;
 use crate::xlate::entry::Via;
 use crate::{
     cache_file, check, clock, code_writes, confine, counts, perf, proc_maps, program_memory,
-    report, signal_calls, slots, sys, syscalls, totals,
+    report, rseq, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -113,6 +114,10 @@ fn special(context: &mut Context) {
         (exit.target, unknown)
     };
     check!(
+        !unknown || !decode(&code).is_ok_and(|insn| insn.loads_address()),
+        "restartable sequence (rseq) in a library at {target:#x}; with GLIBC_TUNABLES=glibc.pthread.rseq=0 in the environment it runs"
+    );
+    check!(
         !unknown,
         "instruction not supported by the virtual PMU at {target:#x}: {code:02x?}"
     );
@@ -202,6 +207,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: just mapped; ours alone.
     let context = unsafe { &mut *(address_of_context as *mut Context) };
     counts::init(args.slot as u32);
+    rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     perf::started(context);

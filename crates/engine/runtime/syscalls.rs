@@ -4,7 +4,7 @@ use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
     cache_file, clock, code_writes, confine, fault_signals, images, memory_calls, memory_limits,
-    memory_locks, perf, proc_maps, program_memory, signal_calls, slots, sys, threads,
+    memory_locks, perf, proc_maps, program_memory, rseq, signal_calls, slots, sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -28,9 +28,7 @@ pub fn special(context: &mut Context, next: u64) {
         Answer::Event => perf::call(context.event, number, a),
         Answer::Counter => perf::open(context, a),
         Answer::Clock if clock::answers(number, &a) => clock::call(context, number, a),
-        // The kernel cannot see that a thread is inside a critical section of translated code, and
-        // would not send it to the abort handler: so there are none (see DESIGN.md).
-        Answer::Refuse => -sys::ENOSYS,
+        Answer::Sequences => rseq::call(a),
         Answer::Segments => arch_prctl(context, a),
         Answer::Open => {
             // SAFETY: passed through as the program made it.

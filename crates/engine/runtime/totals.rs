@@ -2,7 +2,9 @@
 //! for limits of memory, and is memory that the program cannot have.
 
 use crate::check;
-use crate::layout::{Header, MAX_SLOTS, REGION, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR, region_offset};
+use crate::layout::{
+    Header, MAX_SLOTS, REGION, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR, region_offset,
+};
 use crate::sys;
 use crate::syscall_table as nr;
 use core::sync::atomic::{AtomicU64, Ordering::*};

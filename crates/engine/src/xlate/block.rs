@@ -14,8 +14,8 @@ mod operand;
 mod rdpmc;
 mod terminate;
 
-pub use operand::far_register;
 use item::{Item, surely_invalid};
+pub use operand::far_register;
 use operand::uses_gs;
 
 pub use count::{Added, Part, count_keeping};
@@ -42,6 +42,10 @@ pub trait Source {
     fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize;
     /// Flags that may be read before they are written from `pc` on.
     fn live_flags(&mut self, pc: u64) -> u8;
+    /// Whether a restartable sequence is described there: who loads its address is about to begin it.
+    fn is_sequence(&mut self, _address: u64) -> bool {
+        false
+    }
 }
 
 /// One copied instruction or one insertion of the translator's.
@@ -280,6 +284,10 @@ impl Builder<'_, '_> {
                 insn.kind = Kind::Plain;
             }
             let item = Item { insn, bytes, pc };
+            if insn.loads_address() && source.is_sequence(item.operand()) {
+                self.end = End::Unsupported;
+                break;
+            }
             if let Some(place) = self.items.get_mut(self.count) {
                 *place = Some(item);
             }

@@ -116,11 +116,7 @@ impl Builder<'_, '_> {
                 return;
             }
         }
-        let far = if uses_gs(&item.insn) {
-            record::FAR
-        } else {
-            0
-        };
+        let far = if uses_gs(&item.insn) { record::FAR } else { 0 };
         self.record(here, far | item.insn.len);
     }
 
