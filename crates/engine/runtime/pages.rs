@@ -17,11 +17,9 @@ use maps::Maps;
 
 use crate::block::NONE;
 use crate::cache::Cache;
-use crate::own_memory;
-use crate::rseq;
-use crate::sys;
 use crate::syscall_table as nr;
 use crate::xlate::decode::MAX_LEN;
+use crate::{own_memory, rseq, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 pub const READ: u8 = 1;

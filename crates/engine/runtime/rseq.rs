@@ -5,7 +5,6 @@
 //! Facts: include/uapi/linux/rseq.h (`struct rseq_cs`: version, flags, start, length, abort address; the signature is in
 //! front of the abort address).
 
-use crate::engine::{self, Engine};
 use crate::layout::option;
 use crate::program_memory;
 use crate::slots;
@@ -29,23 +28,28 @@ pub fn start(allowed: bool) {
     SERVED.store(allowed && slots::header().options & !native == 0, Relaxed);
 }
 
+/// Pages that the kernel is going to write to: not to be watched from now on.
+pub fn pages_to_leave(a: [u64; 6]) -> Option<[u64; 2]> {
+    if !SERVED.load(Relaxed) || a[2] & UNREGISTER != 0 {
+        return None;
+    }
+    SIGNATURE.store(a[3] as u32, Relaxed);
+    let pages = [a[0] >> 12, a[0].wrapping_add(63) >> 12];
+    pages.map(note);
+    Some(pages)
+}
+
 /// rseq.
 pub fn call(a: [u64; 6]) -> i64 {
     if !SERVED.load(Relaxed) {
         return -sys::ENOSYS;
-    }
-    if a[2] & UNREGISTER == 0 {
-        SIGNATURE.store(a[3] as u32, Relaxed);
-        for page in [a[0] >> 12, (a[0] + 63) >> 12] {
-            leave(page);
-        }
     }
     // SAFETY: passed through as the program made it.
     unsafe { sys::call(nr::RSEQ, a) }
 }
 
 /// The kernel must find the page writable at any time.
-fn leave(page: u64) {
+fn note(page: u64) {
     let start = page as usize;
     let found = (0..WRITTEN.len()).any(|step| {
         let place = WRITTEN.get(start.wrapping_add(step) % WRITTEN.len());
@@ -59,9 +63,6 @@ fn leave(page: u64) {
     if !found {
         FULL.store(true, Release);
     }
-    let mut engine = engine::lock();
-    let Engine { cache, pages, .. } = &mut *engine;
-    pages.leave_writable(cache, page);
 }
 
 /// Whether the kernel writes to a page so.

@@ -28,7 +28,12 @@ pub fn special(context: &mut Context, next: u64) {
         Answer::Event => perf::call(context.event, number, a),
         Answer::Counter => perf::open(context, a),
         Answer::Clock if clock::answers(number, &a) => clock::call(context, number, a),
-        Answer::Sequences => rseq::call(a),
+        Answer::Sequences => {
+            if let Some(pages) = rseq::pages_to_leave(a) {
+                memory_calls::leave_writable(pages);
+            }
+            rseq::call(a)
+        }
         Answer::Segments => arch_prctl(context, a),
         Answer::Open => {
             // SAFETY: passed through as the program made it.

@@ -381,7 +381,10 @@ fn restartable_sequences_of_libraries_end_with_a_report() {
             Err(error) => {
                 let text = error.to_string();
                 assert!(argument && registers, "{text}");
-                assert!(text.contains("GLIBC_TUNABLES=glibc.pthread.rseq=0"), "{text}");
+                assert!(
+                    text.contains("GLIBC_TUNABLES=glibc.pthread.rseq=0"),
+                    "{text}"
+                );
             }
         }
     }

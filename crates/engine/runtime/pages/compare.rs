@@ -11,7 +11,7 @@ impl Pages {
     pub fn compare_everything(&mut self, cache: &mut Cache) {
         self.never_watch = true;
         self.each(0, 1 << 47, |pages, number| {
-            pages.leave_writable(cache, number)
+            pages.leave_writable(cache, number);
         });
         self.last = (0, 0);
     }
