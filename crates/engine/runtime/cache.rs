@@ -23,7 +23,7 @@ use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-use crate::{check, clock, counts};
+use crate::{check, clock, counts, machine};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -54,6 +54,9 @@ const CONFIG: Config = Config {
     counter: None,
     watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
     own_clock: false,
+    own_machine: false,
+    own_random: false,
+    components: 0,
 };
 
 /// A checked entry into a block for one way of indirect branches.
@@ -200,6 +203,9 @@ impl Cache {
         config.counter = counts::next();
         config.watches = self.watches;
         config.own_clock = clock::on();
+        config.own_machine = machine::on();
+        config.own_random = machine::own_random();
+        config.components = machine::shown().components;
         if once {
             config.limit = 1;
         }

@@ -127,6 +127,14 @@ pub struct Header {
     pub saved_by_forks: AtomicU32,
     /// Not 0 once a process blocked signals of the faults' kind natively: a fault may have ended it unseen.
     pub faults_left: AtomicU32,
+    /// With [`option::MACHINE`]: what is shown.
+    pub shown: crate::shown::Shown,
+    /// With [`option::RANDOM`]: path of the file behind the random devices, zero-terminated …
+    pub random_path: [u8; 40],
+    /// … and how often one has been opened, or `rdrand` executed.
+    pub random_uses: AtomicU64,
+    /// Random devices that were the kernel's because that file could not be opened.
+    pub random_missed: AtomicU32,
 }
 
 impl Header {
@@ -177,6 +185,10 @@ pub mod option {
     pub const TRACE: u32 = 2;
     /// Clocks and the time stamp counter are the engine's own.
     pub const CLOCK: u32 = 4;
+    /// Programs are shown another machine ([`crate::shown`]).
+    pub const MACHINE: u32 = 8;
+    /// The random devices and instructions are the engine's own.
+    pub const RANDOM: u32 = 16;
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.

@@ -3,6 +3,7 @@
 //! at the runtime. Nothing of the program has run yet.
 
 use super::image::FLAT;
+use super::initial_stack;
 use super::ptrace::{self, Event, Regs};
 use super::shared::Shared;
 use super::store::Plan;
@@ -114,10 +115,15 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         // Where that is not allowed, the runtime finds out whether it can do with what there is.
         let _ = ptrace::change_limit(tid, resource, |l| limits::enlarged(resource, l));
     }
-    let plan = shared.store.plan(tid, shared.header().options);
+    let plan = shared.store.plan(tid, shared.emitted());
     let outcome = remote
         .run("leaving execve", &leave)
         .and_then(|()| map_all(shared, &remote, &plan))
+        .inspect(|_| {
+            if shared.machine.is_some() {
+                unmap_vdso(&remote);
+            }
+        })
         .inspect_err(|_| remove(&remote, None));
     step("restoring code", ptrace::poke(tid, regs.rip, original))?;
     let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
@@ -129,6 +135,10 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         }
     };
     restored?;
+    let sp = match &shared.machine {
+        Some(machine) => arrange_stack(shared, tid, regs.rsp, machine.hwcap())?,
+        None => regs.rsp,
+    };
     let slot = shared.header().take_slot().ok_or_else(|| {
         let error = io::Error::other("too many threads and processes");
         InjectError::Step("finding a place to count in", error)
@@ -136,7 +146,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     name_slot(shared, tid, slot, previous)?;
     let args = StartArgs {
         pc: regs.rip,
-        sp: regs.rsp,
+        sp,
         rflags: regs.eflags & !0x100,
         slot: u64::from(slot),
         regs: [
@@ -165,7 +175,8 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         "writing the start arguments",
         ptrace::write(tid, BOOT_STACK, args),
     )?;
-    let [random, vdso] = if shared.at_random.is_some() || shared.hide_vdso {
+    let as_it_is = shared.machine.is_none();
+    let [random, vdso] = if as_it_is && (shared.at_random.is_some() || shared.hide_vdso) {
         let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
         let keys = [libc::AT_RANDOM, libc::AT_SYSINFO_EHDR];
         step(
@@ -175,7 +186,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     } else {
         [None; 2]
     };
-    if let Some(bytes) = &shared.at_random {
+    if let Some(bytes) = shared.at_random.as_ref().filter(|_| as_it_is) {
         let (_, at) = random.ok_or(InjectError::Gone)?;
         step("writing AT_RANDOM", ptrace::write(tid, at, bytes))?;
     }
@@ -197,12 +208,42 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         step("setting the signal mask", ptrace::set_mask(tid, !(1 << 4)))?;
         remove(&remote, Some(totals_fd));
         step("restoring code", ptrace::poke(tid, regs.rip, original))?;
-        step("restoring registers", ptrace::set_regs(tid, &regs))?;
+        let mut natively = regs;
+        natively.rsp = sp;
+        step("restoring registers", ptrace::set_regs(tid, &natively))?;
         step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
         shared.forget(slot);
         return Err(InjectError::Start(reason));
     }
     step("letting go", ptrace::detach(tid, 0))
+}
+
+/// Gives the program the stack of a reference machine; its stack pointer.
+fn arrange_stack(shared: &Shared, tid: i32, old: u64, hwcap: u64) -> Result<u64, InjectError> {
+    let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
+    let what = "arranging the stack";
+    let arranged = initial_stack::arranged(word, old, hwcap, shared.at_random);
+    let stack = step(what, arranged)?;
+    step(what, ptrace::write(tid, stack.pointer, &stack.bytes))?;
+    // What is left of the old one, and of what the launcher wrote below it.
+    let (low, high) = (stack.old.saturating_sub(2048), stack.pointer);
+    let left = usize::try_from(high.saturating_sub(low)).unwrap_or(0);
+    step(what, ptrace::write(tid, high - left as u64, &vec![0; left]))?;
+    Ok(stack.pointer)
+}
+
+/// Takes the vDSO and its data away: their size differs from kernel to kernel, and so would where the program's mappings
+/// go. Where that is not allowed they stay, unused.
+fn unmap_vdso(remote: &Remote) {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", remote.tid)).unwrap_or_default();
+    for line in maps.lines().filter(|line| line.contains("[vdso]") || line.contains("[vvar")) {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        if let Some((Some(start), Some(end))) = range.map(|(start, end)| (number(start), number(end))) {
+            let unmapped = [start, end.saturating_sub(start), 0, 0, 0, 0];
+            let _ = remote.call("removing the vDSO", libc::SYS_munmap as u64, unmapped);
+        }
+    }
 }
 
 /// Who runs in a slot, and what it was before its `execve`.

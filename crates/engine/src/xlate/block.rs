@@ -11,13 +11,14 @@ mod count;
 mod item;
 mod rdpmc;
 mod terminate;
+mod xsave;
 
 pub use copy::far_register;
 use item::{Item, surely_invalid, unsupported};
 
 pub use count::{Added, Part, count_keeping};
 
-use super::decode::{Kind, MAX_LEN, decode, flag};
+use super::decode::{Insn, Kind, MAX_LEN, decode, flag, prefix};
 use super::emit::Buffer;
 use super::entry::{Offsets, Via};
 use super::facts::Facts;
@@ -98,8 +99,8 @@ pub enum End {
     Branch,
     /// A system call.
     Syscall,
-    /// A read of the time stamp counter, which the runtime answers.
-    Rdtsc,
+    /// An instruction that the runtime answers: it reads the time stamp counter, or asks for the machine.
+    Answered,
     /// An instruction the translator does not know or cannot run.
     Unsupported,
     /// The bytes at the block's start cannot be read.
@@ -161,6 +162,26 @@ pub struct Config {
     pub watches: [Watch; MAX_WATCHES],
     /// The runtime answers what reads a clock.
     pub own_clock: bool,
+    /// The runtime answers what asks for the CPU: it shows another machine.
+    pub own_machine: bool,
+    /// The runtime answers `rdrand` and `rdseed`.
+    pub own_random: bool,
+    /// With `own_machine`: components of the extended state that there are (XCR0).
+    pub components: u32,
+}
+
+impl Config {
+    /// Whether the runtime answers an instruction of a kind that it can answer.
+    fn answers(&self, insn: &Insn) -> bool {
+        match insn.kind {
+            // The number of the CPU comes with `rdtscp`.
+            Kind::Rdtsc => self.own_clock || self.own_machine && insn.opcode == 0x01,
+            Kind::Asks if insn.opcode != 0xc7 || insn.has(prefix::REP) => self.own_machine,
+            Kind::Asks => self.own_machine || self.own_random,
+            Kind::Xsave => self.own_machine && self.components != 0,
+            _ => true,
+        }
+    }
 }
 
 /// Translates the block at `pc` into `hot` and its cold parts into `cold`.
@@ -259,7 +280,7 @@ impl Builder<'_, '_> {
                     break;
                 }
             };
-            if insn.kind == Kind::Rdtsc && !self.config.own_clock {
+            if !self.config.answers(&insn) {
                 insn.kind = Kind::Plain;
             }
             let item = Item { insn, bytes, pc };
@@ -274,7 +295,7 @@ impl Builder<'_, '_> {
             self.count += 1;
             pc = item.next();
             match insn.kind {
-                Kind::Plain | Kind::Rdpmc => {}
+                Kind::Plain | Kind::Rdpmc | Kind::Xsave => {}
                 // Forward conditional branches are left behind; a backward one is
                 // probably a loop's end and deserves a direct link.
                 Kind::Jcc if insn.rel >= 0 && side_exits < MAX_EXITS - 4 => side_exits += 1,
@@ -302,7 +323,7 @@ impl Builder<'_, '_> {
                 Kind::Jcc | Kind::Loop => {
                     source.live_flags(last.target()) | source.live_flags(last.next())
                 }
-                Kind::Plain | Kind::Rdpmc => source.live_flags(next),
+                Kind::Plain | Kind::Rdpmc | Kind::Xsave => source.live_flags(next),
                 _ => flag::ALL,
             },
             None => flag::ALL,
@@ -420,8 +441,10 @@ impl Builder<'_, '_> {
             let last = at + 1 == self.count;
             let here = if mark == 0 { self.hot.here() } else { here };
             match item.insn.kind {
-                Kind::Plain | Kind::Rdpmc => {
-                    if item.insn.kind == Kind::Rdpmc {
+                Kind::Plain | Kind::Rdpmc | Kind::Xsave => {
+                    if item.insn.kind == Kind::Xsave {
+                        self.xsave(&item, here, mark);
+                    } else if item.insn.kind == Kind::Rdpmc {
                         // What is added already, or not yet, for this block.
                         let added = if counted { self.count } else { 0 };
                         self.rdpmc(&item, at as i32 - added as i32);

@@ -80,7 +80,14 @@ impl Builder<'_, '_> {
             }
             Kind::Syscall => {
                 self.block.end = End::Syscall;
-                let own = |n| self.config.own_clock && nr::answer(n) == Answer::Clock;
+                let own = |n| match nr::answer(n) {
+                    Answer::Clock => self.config.own_clock,
+                    Answer::Machine => self.config.own_machine,
+                    _ => {
+                        self.config.own_machine
+                            && (n >= nr::NEWER || nr::path_argument(n).is_some())
+                    }
+                };
                 let plain = self.known_syscall().filter(|&n| nr::is_plain(n) && !own(n));
                 let skip = plain.map(|n| self.unless_concerned(nr::answer(n) == Answer::Event));
                 let number = self.first_exit + self.block.exit_count as u32;
@@ -100,8 +107,8 @@ impl Builder<'_, '_> {
                 self.record(here, 0);
                 return;
             }
-            Kind::Rdtsc => {
-                self.block.end = End::Rdtsc;
+            Kind::Rdtsc | Kind::Asks => {
+                self.block.end = End::Answered;
                 let number = self.first_exit + self.block.exit_count as u32;
                 self.hot.set_gs32(offsets.exit_id, number);
                 self.hot.jump_gs(offsets.vector_special);
