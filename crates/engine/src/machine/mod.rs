@@ -53,13 +53,13 @@ impl Machine {
         let Some(model) = MODELS.iter().find(|model| model.name == name) else {
             let names: Vec<&str> = Self::names().collect();
             return Err(format!(
-                "`{name}` is not a machine; there are host, {}",
+                "no such machine; there are host, {}",
                 names.join(", ")
             ));
         };
         let cpus = rest.strip_prefix("cpus=").and_then(|n| n.parse().ok());
         let cpus = cpus.filter(|n| (1..=MAX_CPUS).contains(n)).ok_or_else(|| {
-            format!("`{rest}` is not a setting of a machine; write cpus=N, with N from 1 to {MAX_CPUS}")
+            format!("`{rest}` is no setting of a machine; write cpus=N, with N from 1 to {MAX_CPUS}")
         })?;
         Ok(Self { model, cpus })
     }

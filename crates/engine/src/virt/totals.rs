@@ -52,6 +52,8 @@ pub struct Totals {
     /// With [`super::Options::own_clock`]: how often the clock of a process had stood still for
     /// so long that it was set on after the real one. Times in such runs differ.
     pub clock_followed: u32,
+    /// With [`super::Options::own_random`]: random devices that were the kernel's after all.
+    pub random_missed: u32,
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
     /// run is not what it would be natively, and its count not exact.
     pub unseen_writes: u32,
@@ -91,6 +93,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
     let mut totals = Totals {
         uncounted: header.uncounted.load(Ordering::Acquire),
         clock_followed: header.clock_followed.load(Ordering::Acquire),
+        random_missed: header.random_missed.load(Ordering::Acquire),
         unseen_writes: header.unseen_writes.load(Ordering::Acquire),
         ..Totals::default()
     };
