@@ -34,7 +34,7 @@ pub fn answer(context: &mut Context, insn: &Insn) {
         (_, which) => {
             let (value, carry) = random(which == 7);
             set(context, insn, value);
-            context.rflags = context.rflags & !FLAGS | u64::from(carry) * CARRY;
+            context.rflags = context.rflags & !FLAGS | if carry { CARRY } else { 0 };
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::xlate::block::record;
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps, program_memory,
-    report, signal_calls, slots, sys, syscalls,
+    asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
+    program_memory, report, signal_calls, slots, sys, syscalls,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -124,7 +124,9 @@ fn special(context: &mut Context) {
         // RDTSC is 0F 31, RDTSCP 0F 01 F9.
         Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
         Ok(insn) if insn.kind == Kind::Asks => asked::answer(context, &insn),
-        _ => report::fail(format_args!("the instruction at {at:#x} has changed: {code:02x?}")),
+        _ => report::fail(format_args!(
+            "the instruction at {at:#x} has changed: {code:02x?}"
+        )),
     }
     go(context, target, None, NONE);
 }

@@ -168,7 +168,10 @@ fn random_device(number: u64, a: [u64; 6]) -> i64 {
     let flags = flags(number, &a) & O_CLOEXEC;
     // SAFETY: open of our path; lseek of what it gives; else what the program asked for.
     unsafe {
-        let fd = sys::call(nr::OPEN, [header.random_path.as_ptr() as u64, flags, 0, 0, 0, 0]);
+        let fd = sys::call(
+            nr::OPEN,
+            [header.random_path.as_ptr() as u64, flags, 0, 0, 0, 0],
+        );
         if fd < 0 {
             header.random_missed.fetch_add(1, Relaxed);
             return sys::call(number, a);

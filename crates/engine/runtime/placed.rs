@@ -5,8 +5,8 @@
 //! where a file system decides, the place is found with anonymous memory first.
 
 use crate::machine;
-use crate::syscall_table as nr;
 use crate::sys;
+use crate::syscall_table as nr;
 
 /// MAP_FIXED, MAP_32BIT, MAP_GROWSDOWN, MAP_HUGETLB, MAP_FIXED_NOREPLACE: their place is said, or another matter.
 const OTHERS: u64 = 0x10 | 0x40 | 0x100 | 0x4_0000 | 0x10_0000;
@@ -58,14 +58,7 @@ pub unsafe fn call(number: u64, mut a: [u64; 6]) -> i64 {
                 return place;
             }
             let place = place as u64;
-            let to = [
-                a[0],
-                a[1],
-                a[2],
-                MREMAP_MAYMOVE | MREMAP_FIXED,
-                place,
-                0,
-            ];
+            let to = [a[0], a[1], a[2], MREMAP_MAYMOVE | MREMAP_FIXED, place, 0];
             given_back_if_failed(call(nr::MREMAP, to), place, a[2])
         }
         _ => call(number, a),

@@ -213,7 +213,10 @@ fn same_everywhere(to: u64, line: &[u8]) {
     let Some((end, _)) = spaces.nth(2) else {
         return;
     };
-    let name = line.iter().skip(end).position(|&byte| byte == b'/' || byte == b'[');
+    let name = line
+        .iter()
+        .skip(end)
+        .position(|&byte| byte == b'/' || byte == b'[');
     let mut short = [b' '; 80];
     let Some(head) = line.get(..end) else { return };
     for (place, byte) in short.iter_mut().zip(head.iter().chain(b" 00:00 0 ")) {

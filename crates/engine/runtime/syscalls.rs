@@ -3,8 +3,9 @@
 use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
-    cache_file, clock, code_writes, confine, fault_signals, images, machine, memory_calls, memory_limits,
-    memory_locks, perf, proc_maps, program_memory, signal_calls, slots, sys, threads,
+    cache_file, clock, code_writes, confine, fault_signals, images, machine, memory_calls,
+    memory_limits, memory_locks, perf, proc_maps, program_memory, signal_calls, slots, sys,
+    threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -55,7 +56,9 @@ pub fn special(context: &mut Context, next: u64) {
         Answer::Write => code_writes::write(context, number, a),
         Answer::Remote => code_writes::remote(context, number, a),
         // SAFETY: passed through as the program made it.
-        Answer::Forward | Answer::Kernel | Answer::Clock | Answer::Machine => unsafe { sys::call(number, a) },
+        Answer::Forward | Answer::Kernel | Answer::Clock | Answer::Machine => unsafe {
+            sys::call(number, a)
+        },
     };
     context.regs[0] = result as u64;
 }

@@ -43,7 +43,11 @@ fn answers(name: &str) -> Option<(BTreeMap<String, String>, u64)> {
     let mut text = String::new();
     reader.read_to_string(&mut text).expect("text");
     let outcome = running.wait().expect("the engine ends well");
-    assert!(outcome.status.success(), "{name}: {}\n{text}", outcome.status);
+    assert!(
+        outcome.status.success(),
+        "{name}: {}\n{text}",
+        outcome.status
+    );
     let rows = text.lines().filter_map(|line| line.split_once(": "));
     let rows = rows.map(|(key, value)| (key.to_owned(), value.to_owned()));
     Some((rows.collect(), outcome.totals.instructions()))
@@ -51,12 +55,22 @@ fn answers(name: &str) -> Option<(BTreeMap<String, String>, u64)> {
 
 #[test]
 fn every_way_to_ask_finds_the_machine_that_is_shown() {
-    for name in ["x86-64-v1", "x86-64-v2", "x86-64-v3", "x86-64-v4", "valgrind"] {
+    for name in [
+        "x86-64-v1",
+        "x86-64-v2",
+        "x86-64-v3",
+        "x86-64-v4",
+        "valgrind",
+    ] {
         let Some((found, count)) = answers(name) else {
             continue;
         };
         let is = |key: &str, value: &str| {
-            assert_eq!(found.get(key).map(String::as_str), Some(value), "{name}: {key}");
+            assert_eq!(
+                found.get(key).map(String::as_str),
+                Some(value),
+                "{name}: {key}"
+            );
         };
         let (ecx, xcr0) = match name {
             "x86-64-v1" => ("0", None),
@@ -84,7 +98,10 @@ fn every_way_to_ask_finds_the_machine_that_is_shown() {
         is("stack limit", "8388608");
         is("/proc/sys/kernel/osrelease", "6.1.0");
         is("/sys/devices/system/cpu/online", "0");
-        is("/sys/devices/system/cpu/cpu0/cache/index0/size", "No such file or directory");
+        is(
+            "/sys/devices/system/cpu/cpu0/cache/index0/size",
+            "No such file or directory",
+        );
         is("/sys/fs/cgroup/memory.max", "No such file or directory");
         is("/proc/meminfo", "MemTotal:        8388608 kB");
         is("access", "-1");
@@ -94,12 +111,20 @@ fn every_way_to_ask_finds_the_machine_that_is_shown() {
         is("file", "1");
         is("frame", "roomy");
         is("vdso", "0 0");
-        assert!(found["maps"].ends_with("00:00 0                          [stack]"), "{name}: {}", found["maps"]);
+        assert!(
+            found["maps"].ends_with("00:00 0                          [stack]"),
+            "{name}: {}",
+            found["maps"]
+        );
         assert!(found["rdrand"].starts_with("1 "), "{name}");
         assert_ne!(found["/dev/urandom"], found["/dev/random"], "{name}");
         assert!(!found["/dev/urandom"].contains("error"), "{name}");
         let again = answers(name).expect("as before");
-        assert_eq!((&found, count), (&again.0, again.1), "{name}: the same again");
+        assert_eq!(
+            (&found, count),
+            (&again.0, again.1),
+            "{name}: the same again"
+        );
     }
 }
 
@@ -144,7 +169,11 @@ fn the_host_stays_what_it_is() {
     let natively = run(None).expect("natively");
     // Random numbers differ, and which processor it was on (its number is in leaf 1).
     let same = |text: &str| -> Vec<String> {
-        let keep = |line: &&str| !["rd", "/dev/", "bind:", "leaf 1:"].iter().any(|start| line.starts_with(start));
+        let keep = |line: &&str| {
+            !["rd", "/dev/", "bind:", "leaf 1:"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
         text.lines().filter(keep).map(str::to_owned).collect()
     };
     assert_eq!(same(&under), same(&natively));

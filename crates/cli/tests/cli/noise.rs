@@ -257,8 +257,14 @@ fn what_is_not_tested_is_listed_with_the_reason() {
     follows_schema(&document);
     let listed = names(&document["not_tested"], "name");
     let tried = names(&document["factors"], "factor");
-    assert!(tried.contains(&"time") && tried.contains(&"random"), "{tried:?}");
-    assert!(!tried.contains(&"machine"), "only where it is named: {tried:?}");
+    assert!(
+        tried.contains(&"time") && tried.contains(&"random"),
+        "{tried:?}"
+    );
+    assert!(
+        !tried.contains(&"machine"),
+        "only where it is named: {tried:?}"
+    );
     for name in ["aslr", "cpu", "pid", "cwd", "files", "threads"] {
         assert!(tried.contains(&name) != listed.contains(&name), "{name}");
     }

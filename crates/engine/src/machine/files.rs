@@ -36,20 +36,38 @@ pub(super) fn files(machine: &Machine) -> Vec<(String, String)> {
     for name in ["online", "possible", "present"] {
         add(&format!("/sys/devices/system/cpu/{name}"), cpus.clone());
     }
-    add("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n".to_owned());
-    add("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "2097152\n".to_owned());
+    add(
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        "always [madvise] never\n".to_owned(),
+    );
+    add(
+        "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
+        "2097152\n".to_owned(),
+    );
     add("/proc/cpuinfo", cpuinfo(machine));
     add("/proc/meminfo", meminfo());
     add("/proc/stat", stat(machine));
     add("/proc/loadavg", "0.00 0.00 0.00 1/100 1000\n".to_owned());
     add("/proc/uptime", "1000.00 1000.00\n".to_owned());
-    add("/proc/version", format!("{system} version {release} (reference) {version}\n"));
+    add(
+        "/proc/version",
+        format!("{system} version {release} (reference) {version}\n"),
+    );
     add("/proc/cmdline", "quiet\n".to_owned());
-    add("/proc/filesystems", "nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\n\text4\n".to_owned());
+    add(
+        "/proc/filesystems",
+        "nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\n\text4\n".to_owned(),
+    );
     for path in ["/proc/mounts", "/proc/self/mounts"] {
-        add(path, "/dev/root / ext4 rw,relatime 0 0\nproc /proc proc rw 0 0\n".to_owned());
+        add(
+            path,
+            "/dev/root / ext4 rw,relatime 0 0\nproc /proc proc rw 0 0\n".to_owned(),
+        );
     }
-    add("/proc/self/mountinfo", "1 1 8:1 / / rw,relatime - ext4 /dev/root rw\n".to_owned());
+    add(
+        "/proc/self/mountinfo",
+        "1 1 8:1 / / rw,relatime - ext4 /dev/root rw\n".to_owned(),
+    );
     for (path, text) in [
         ("kernel/ostype", system),
         ("kernel/osrelease", release),
@@ -106,7 +124,11 @@ fn cpuinfo(machine: &Machine) -> String {
             machine.cpus(),
             machine.cpus(),
             // The first says it for all: many CPUs have to fit.
-            if cpu == 0 { flags.join(" ") } else { String::new() },
+            if cpu == 0 {
+                flags.join(" ")
+            } else {
+                String::new()
+            },
         );
     }
     text
@@ -127,7 +149,8 @@ fn meminfo() -> String {
         ("Committed_AS", 0),
         ("Hugepagesize", 2048),
     ];
-    rows.map(|(name, kib)| format!("{:<16}{kib:>8} kB\n", format!("{name}:"))).concat()
+    rows.map(|(name, kib)| format!("{:<16}{kib:>8} kB\n", format!("{name}:")))
+        .concat()
 }
 
 fn stat(machine: &Machine) -> String {
@@ -135,6 +158,8 @@ fn stat(machine: &Machine) -> String {
     for cpu in 0..machine.cpus() {
         let _ = writeln!(text, "cpu{cpu} 0 0 0 1000 0 0 0 0 0 0");
     }
-    text.push_str("intr 0\nctxt 0\nbtime 2000000000\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n");
+    text.push_str(
+        "intr 0\nctxt 0\nbtime 2000000000\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n",
+    );
     text
 }

@@ -59,7 +59,9 @@ impl Machine {
         };
         let cpus = rest.strip_prefix("cpus=").and_then(|n| n.parse().ok());
         let cpus = cpus.filter(|n| (1..=MAX_CPUS).contains(n)).ok_or_else(|| {
-            format!("`{rest}` is no setting of a machine; write cpus=N, with N from 1 to {MAX_CPUS}")
+            format!(
+                "`{rest}` is no setting of a machine; write cpus=N, with N from 1 to {MAX_CPUS}"
+            )
         })?;
         Ok(Self { model, cpus })
     }
@@ -87,7 +89,9 @@ impl Machine {
         let has = table::host();
         FEATURES
             .iter()
-            .filter(|feature| feature.level <= self.model.level || self.model.more.contains(&feature.name))
+            .filter(|feature| {
+                feature.level <= self.model.level || self.model.more.contains(&feature.name)
+            })
             .find(|feature| !has(feature))
             .map(|feature| feature.name)
     }
@@ -201,7 +205,10 @@ mod tests {
             assert_eq!(shown.components & 0xe0 != 0, avx512, "{name}");
             // TSX, AMX, CET, WAITPKG, user interrupts.
             for (register, hidden) in [(1, 11), (1, 4), (3, 24), (3, 25), (2, 7), (2, 5), (3, 5)] {
-                assert!(!bit(&shown, 7, register, hidden), "{name}: {register}.{hidden}");
+                assert!(
+                    !bit(&shown, 7, register, hidden),
+                    "{name}: {register}.{hidden}"
+                );
             }
             if name != "valgrind" {
                 assert!(!bit(&shown, 1, 2, 30) && !bit(&shown, 7, 1, 18), "{name}");
@@ -233,7 +240,10 @@ mod tests {
     fn all_texts_fit_on_the_largest_machine() {
         for name in Machine::names() {
             let shown = shown(&format!("{name},cpus={MAX_CPUS}"));
-            assert!(shown.find(b"/dev/random").is_some(), "{name}: the last one is there");
+            assert!(
+                shown.find(b"/dev/random").is_some(),
+                "{name}: the last one is there"
+            );
             assert!(shown.find(b"/proc/cpuinfo").is_some(), "{name}");
         }
     }
@@ -241,7 +251,10 @@ mod tests {
     #[test]
     fn what_is_no_machine_is_refused_with_the_names() {
         let error = Machine::named("x86-64").unwrap_err();
-        assert!(error.contains("host, x86-64-v1") && error.contains("valgrind"), "{error}");
+        assert!(
+            error.contains("host, x86-64-v1") && error.contains("valgrind"),
+            "{error}"
+        );
         for bad in ["x86-64-v3,cpus=0", "x86-64-v3,cpus=64", "x86-64-v3,ram=1"] {
             assert!(Machine::named(bad).unwrap_err().contains("cpus=N"), "{bad}");
         }

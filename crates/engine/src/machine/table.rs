@@ -241,7 +241,11 @@ pub(super) static MODELS: &[Model] = &[
         more: &[],
         components: 7,
         // Family 6, model 60: Haswell.
-        rows: rows!(0x0003_06c3, "truecount x86-64-v3", [AVX_STATE[0], AVX_STATE[1]]),
+        rows: rows!(
+            0x0003_06c3,
+            "truecount x86-64-v3",
+            [AVX_STATE[0], AVX_STATE[1]]
+        ),
     },
     Model {
         name: "x86-64-v4",
@@ -249,7 +253,17 @@ pub(super) static MODELS: &[Model] = &[
         more: &[],
         components: 0xe7,
         // Family 6, model 85, stepping 4: Skylake-SP.
-        rows: rows!(0x0005_0654, "truecount x86-64-v4", [AVX512_STATE[0], AVX512_STATE[1], AVX512_STATE[2], AVX512_STATE[3], AVX512_STATE[4]]),
+        rows: rows!(
+            0x0005_0654,
+            "truecount x86-64-v4",
+            [
+                AVX512_STATE[0],
+                AVX512_STATE[1],
+                AVX512_STATE[2],
+                AVX512_STATE[3],
+                AVX512_STATE[4]
+            ]
+        ),
     },
     Model {
         name: "valgrind",
@@ -280,8 +294,22 @@ const VALGRIND: &[Row] = &[
     [0xd, 2, 0x100, 0x240, 0, 0],
     [0x8000_0000, ANY, 0x8000_0008, 0, 0, 0],
     [0x8000_0001, ANY, 0, 0, 0x21, 0x2c10_0800],
-    [0x8000_0002, ANY, 0x6574_6e49, 0x2952_286c, 0x726f_4320, 0x4d54_2865],
-    [0x8000_0003, ANY, 0x3769_2029, 0x3139_342d, 0x2051_4d30, 0x2055_5043],
+    [
+        0x8000_0002,
+        ANY,
+        0x6574_6e49,
+        0x2952_286c,
+        0x726f_4320,
+        0x4d54_2865,
+    ],
+    [
+        0x8000_0003,
+        ANY,
+        0x3769_2029,
+        0x3139_342d,
+        0x2051_4d30,
+        0x2055_5043,
+    ],
     [0x8000_0004, ANY, 0x2e32_2040, 0x4847_3039, 0x7a, 0],
     [0x8000_0006, ANY, 0, 0, 0x0100_6040, 0],
     [0x8000_0007, ANY, 0, 0, 0, 0x100],
@@ -290,6 +318,24 @@ const VALGRIND: &[Row] = &[
 
 /// What a program may execute that has seen these rows.
 const VALGRIND_FEATURES: &[&str] = &[
-    "sse3", "ssse3", "cx16", "sse4.1", "sse4.2", "popcnt", "lahf", "fma", "movbe", "xsave", "osxsave", "avx", "f16c",
-    "bmi1", "avx2", "bmi2", "lzcnt", "pclmulqdq", "aes", "rdtscp",
+    "sse3",
+    "ssse3",
+    "cx16",
+    "sse4.1",
+    "sse4.2",
+    "popcnt",
+    "lahf",
+    "fma",
+    "movbe",
+    "xsave",
+    "osxsave",
+    "avx",
+    "f16c",
+    "bmi1",
+    "avx2",
+    "bmi2",
+    "lzcnt",
+    "pclmulqdq",
+    "aes",
+    "rdtscp",
 ];

@@ -7,7 +7,9 @@ use std::io;
 #[non_exhaustive]
 pub enum LaunchError {
     /// A reference machine has what this CPU has not.
-    #[error("this CPU lacks {feature}, which the reference machine {machine} has: features can only be hidden")]
+    #[error(
+        "this CPU lacks {feature}, which the reference machine {machine} has: features can only be hidden"
+    )]
     Machine {
         /// The machine's name.
         machine: String,

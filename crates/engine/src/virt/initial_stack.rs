@@ -140,7 +140,22 @@ mod tests {
         for key in 0..more {
             words.extend([100 + key, 7]);
         }
-        words.extend([33, 0x7000, 51, 2000 + more, 16, 0xff, 25, 0x2fe0, 31, 0x3020, 6, 4096, 0, 0]);
+        words.extend([
+            33,
+            0x7000,
+            51,
+            2000 + more,
+            16,
+            0xff,
+            25,
+            0x2fe0,
+            31,
+            0x3020,
+            6,
+            4096,
+            0,
+            0,
+        ]);
         words
     }
 
@@ -150,7 +165,8 @@ mod tests {
                 return Ok(at);
             }
             let word = words.get(usize::try_from((at - 0x1000) / 8).unwrap());
-            word.copied().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+            word.copied()
+                .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
         };
         arranged(word, 0x1000, 0xbf, None)
     }
@@ -161,16 +177,26 @@ mod tests {
         assert_eq!(few, many);
         assert_eq!(few.pointer % 16, 0);
         assert_eq!(few.pointer + few.bytes.len() as u64, 0x3000);
-        let word = |at: usize| u64::from_le_bytes(few.bytes[8 * at..8 * at + 8].try_into().unwrap());
-        assert_eq!([word(0), word(1), word(3), word(4), word(5)], [2, 0x3000, 0, 0x300a, 0]);
-        let vector: Vec<(u64, u64)> = (0..20).map(|n| (word(6 + 2 * n), word(7 + 2 * n))).collect();
+        let word =
+            |at: usize| u64::from_le_bytes(few.bytes[8 * at..8 * at + 8].try_into().unwrap());
+        assert_eq!(
+            [word(0), word(1), word(3), word(4), word(5)],
+            [2, 0x3000, 0, 0x300a, 0]
+        );
+        let vector: Vec<(u64, u64)> = (0..20)
+            .map(|n| (word(6 + 2 * n), word(7 + 2 * n)))
+            .collect();
         assert_eq!(vector[0], (16, 0xbf));
         assert!(vector.contains(&(6, 4096)) && vector.contains(&(51, MINSIGSTKSZ)));
         assert!(!vector.iter().any(|(key, _)| *key == 33 || *key >= 100));
         assert_eq!(vector[19], (0, 0));
         let (_, random) = vector.into_iter().find(|(key, _)| *key == 25).unwrap();
         let at = (random - few.pointer) as usize;
-        assert_eq!(few.bytes[at..at + 8], 0x2fe0u64.to_le_bytes(), "the kernel's own");
+        assert_eq!(
+            few.bytes[at..at + 8],
+            0x2fe0u64.to_le_bytes(),
+            "the kernel's own"
+        );
         assert_eq!(few.bytes[at + 16..at + 22], *b"x86_64");
     }
 

@@ -175,27 +175,8 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         "writing the start arguments",
         ptrace::write(tid, BOOT_STACK, args),
     )?;
-    let as_it_is = shared.machine.is_none();
-    let [random, vdso] = if as_it_is && (shared.at_random.is_some() || shared.hide_vdso) {
-        let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
-        let keys = [libc::AT_RANDOM, libc::AT_SYSINFO_EHDR];
-        step(
-            "reading the auxiliary vector",
-            crate::auxv::entries(word, regs.rsp, keys),
-        )?
-    } else {
-        [None; 2]
-    };
-    if let Some(bytes) = shared.at_random.as_ref().filter(|_| as_it_is) {
-        let (_, at) = random.ok_or(InjectError::Gone)?;
-        step("writing AT_RANDOM", ptrace::write(tid, at, bytes))?;
-    }
-    // Without one there is nothing to hide.
-    if shared.hide_vdso
-        && let Some((entry, _)) = vdso
-    {
-        let ignore = libc::AT_IGNORE.to_le_bytes();
-        step("hiding the vDSO", ptrace::write(tid, entry, &ignore))?;
+    if shared.machine.is_none() {
+        fix_vector(shared, tid, regs.rsp)?;
     }
     let mut start = regs;
     start.rip = RUNTIME_BASE;
@@ -218,6 +199,32 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     step("letting go", ptrace::detach(tid, 0))
 }
 
+/// Exchanges the random bytes of the kernel's auxiliary vector and hides the vDSO in it, where that is wanted.
+fn fix_vector(shared: &Shared, tid: i32, sp: u64) -> Result<(), InjectError> {
+    let [random, vdso] = if shared.at_random.is_some() || shared.hide_vdso {
+        let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
+        let keys = [libc::AT_RANDOM, libc::AT_SYSINFO_EHDR];
+        step(
+            "reading the auxiliary vector",
+            crate::auxv::entries(word, sp, keys),
+        )?
+    } else {
+        [None; 2]
+    };
+    if let Some(bytes) = &shared.at_random {
+        let (_, at) = random.ok_or(InjectError::Gone)?;
+        step("writing AT_RANDOM", ptrace::write(tid, at, bytes))?;
+    }
+    // Without one there is nothing to hide.
+    if shared.hide_vdso
+        && let Some((entry, _)) = vdso
+    {
+        let ignore = libc::AT_IGNORE.to_le_bytes();
+        step("hiding the vDSO", ptrace::write(tid, entry, &ignore))?;
+    }
+    Ok(())
+}
+
 /// Gives the program the stack of a reference machine; its stack pointer.
 fn arrange_stack(shared: &Shared, tid: i32, old: u64, hwcap: u64) -> Result<u64, InjectError> {
     let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
@@ -236,10 +243,18 @@ fn arrange_stack(shared: &Shared, tid: i32, old: u64, hwcap: u64) -> Result<u64,
 /// go. Where that is not allowed they stay, unused.
 fn unmap_vdso(remote: &Remote) {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", remote.tid)).unwrap_or_default();
-    for line in maps.lines().filter(|line| line.contains("[vdso]") || line.contains("[vvar")) {
-        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+    for line in maps
+        .lines()
+        .filter(|line| line.contains("[vdso]") || line.contains("[vvar"))
+    {
+        let range = line
+            .split(' ')
+            .next()
+            .and_then(|range| range.split_once('-'));
         let number = |text| u64::from_str_radix(text, 16).ok();
-        if let Some((Some(start), Some(end))) = range.map(|(start, end)| (number(start), number(end))) {
+        if let Some((Some(start), Some(end))) =
+            range.map(|(start, end)| (number(start), number(end)))
+        {
             let unmapped = [start, end.saturating_sub(start), 0, 0, 0, 0];
             let _ = remote.call("removing the vDSO", libc::SYS_munmap as u64, unmapped);
         }

@@ -202,7 +202,10 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
     }
     if let Some(feature) = options.machine.and_then(|machine| machine.lacking()) {
         return Err(LaunchError::Machine {
-            machine: options.machine.map(|machine| machine.name()).unwrap_or_default(),
+            machine: options
+                .machine
+                .map(|machine| machine.name())
+                .unwrap_or_default(),
             feature,
         });
     }

@@ -5,9 +5,9 @@ use super::context::MappedContext;
 use super::image::write_image;
 use super::store::Store;
 use super::watched::Watched;
+use crate::layout::{Context, Header, MAGIC, MAX_SLOTS, REGION, option};
 use crate::machine::{self, Machine};
 use crate::shown::{RANDOM_BYTES, mixed};
-use crate::layout::{Context, Header, MAGIC, MAX_SLOTS, REGION, option};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -56,8 +56,12 @@ fn memfd(name: &std::ffi::CStr) -> Result<File, LaunchError> {
 /// The file behind the random devices: pseudo-random bytes, then zeros without end.
 fn random_file() -> Result<File, LaunchError> {
     let file = memfd(c"truecount-random")?;
-    let bytes: Vec<u8> = (0..RANDOM_BYTES / 8).flat_map(|n| mixed(n).to_ne_bytes()).collect();
-    let written = file.write_all_at(&bytes, 0).and_then(|()| file.set_len(1 << 40));
+    let bytes: Vec<u8> = (0..RANDOM_BYTES / 8)
+        .flat_map(|n| mixed(n).to_ne_bytes())
+        .collect();
+    let written = file
+        .write_all_at(&bytes, 0)
+        .and_then(|()| file.set_len(1 << 40));
     written.map_err(failed("making random bytes"))?;
     Ok(file)
 }
@@ -125,8 +129,16 @@ impl Shared {
             (*h).reuse = u32::from(plain && !blocks);
             (*h).options = if blocks { option::BLOCKS } else { 0 }
                 | if options.own_clock { option::CLOCK } else { 0 }
-                | if options.machine.is_some() { option::MACHINE } else { 0 }
-                | if options.own_random { option::RANDOM } else { 0 };
+                | if options.machine.is_some() {
+                    option::MACHINE
+                } else {
+                    0
+                }
+                | if options.own_random {
+                    option::RANDOM
+                } else {
+                    0
+                };
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
             }

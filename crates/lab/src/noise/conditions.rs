@@ -148,7 +148,9 @@ fn shown(varied: bool, rng: &mut Rng) -> Option<Machine> {
     let all = names.iter().filter_map(|name| Machine::named(name).ok());
     let mut can: Vec<Machine> = all.filter(|machine| machine.lacking().is_none()).collect();
     if !varied {
-        can.retain(|machine| machine.name().starts_with("x86-64-v") && machine.name().as_str() <= "x86-64-v3");
+        can.retain(|machine| {
+            machine.name().starts_with("x86-64-v") && machine.name().as_str() <= "x86-64-v3"
+        });
         return can.pop();
     }
     let at = usize::try_from(rng.below(can.len() as u64 + 1)).ok()?;

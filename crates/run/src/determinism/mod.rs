@@ -30,9 +30,9 @@ pub use crate::factor::{Factor, List, Missing, parse_list, parse_remedies};
 use dirents::Order;
 use exec::AtExec;
 pub use filter::{Calls, Filter};
-pub use truecount_engine::machine::Machine;
 use mount_ns::Directory;
 pub use seccomp_supervisor::{Answers, Supervised};
+pub use truecount_engine::machine::Machine;
 
 /// What `noise` varies, beyond not holding it constant: what would be the same in runs of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -295,7 +295,9 @@ impl Measurement<'_> {
         let result = source.run(self.session, &run, None)?;
         let mut missing = result.missing;
         // Native runs tell times; what only the virtual PMU can hold constant is about its counts.
-        if !self.plan.engine.is_empty() && matches!(source.kind(), SourceKind::Hardware | SourceKind::Software) {
+        if !self.plan.engine.is_empty()
+            && matches!(source.kind(), SourceKind::Hardware | SourceKind::Software)
+        {
             missing.retain(|each| !each.factor.is_virtual());
         }
         determinism::merge(&mut self.outcome.missing, missing);
