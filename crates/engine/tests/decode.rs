@@ -59,6 +59,7 @@ fn differs(factory: &mut InstructionInfoFactory, bytes: &[u8]) -> Option<String>
             ours.kind,
             Kind::Plain
                 | Kind::Rdpmc
+                | Kind::GsBase
                 | Kind::Rdtsc
                 | Kind::Asks
                 | Kind::Xsave

@@ -52,6 +52,8 @@ pub enum Kind {
     Trap,
     /// `rdpmc`.
     Rdpmc,
+    /// `rdgsbase`, `wrgsbase`.
+    GsBase,
     /// `rdtsc`, `rdtscp`.
     Rdtsc,
     /// Asks the machine: `cpuid`, `xgetbv`, `rdpid`, `rdrand`, `rdseed`.
@@ -60,7 +62,7 @@ pub enum Kind {
     Xsave,
     /// `xbegin`: treated as a transaction that aborts at once.
     Xbegin,
-    /// Cannot be run by copying (far transfers, writes to GS, …).
+    /// Cannot be run by copying (far transfers, loads of the GS selector, …).
     Unsupported,
 }
 

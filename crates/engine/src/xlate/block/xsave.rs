@@ -16,8 +16,8 @@ impl Builder<'_, '_> {
     pub(super) fn xsave(&mut self, item: &Item, start: u64, mark: u8) {
         let offsets = self.config.offsets;
         let insn = &item.insn;
-        if insn.prefixes & prefix::FS != 0 {
-            // Nobody saves it relative to FS; as it is.
+        if insn.prefixes & (prefix::FS | prefix::GS) != 0 {
+            // Nobody saves it relative to FS or GS; as it is.
             self.copy(item, start, mark);
             return;
         }
