@@ -19,7 +19,7 @@ use item::{Item, surely_invalid, unsupported};
 
 pub use count::{Added, Part, count_keeping};
 
-use super::decode::{Insn, Kind, MAX_LEN, decode, flag, prefix};
+use super::decode::{Kind, MAX_LEN, decode, flag};
 use super::emit::Buffer;
 use super::entry::{Offsets, Via};
 use super::facts::Facts;
@@ -171,20 +171,6 @@ pub struct Config {
     pub own_random: bool,
     /// With `own_machine`: components of the extended state that there are (XCR0).
     pub components: u32,
-}
-
-impl Config {
-    /// Whether the runtime answers an instruction of a kind that it can answer.
-    fn answers(&self, insn: &Insn) -> bool {
-        match insn.kind {
-            // The number of the CPU comes with `rdtscp`.
-            Kind::Rdtsc => self.own_clock || self.own_machine && insn.opcode == 0x01,
-            Kind::Asks if insn.opcode != 0xc7 || insn.has(prefix::REP) => self.own_machine,
-            Kind::Asks => self.own_machine || self.own_random,
-            Kind::Xsave => self.own_machine && self.components != 0,
-            _ => true,
-        }
-    }
 }
 
 /// Translates the block at `pc` into `hot` and its cold parts into `cold`.

@@ -7,9 +7,23 @@
 use super::count::Added;
 use super::{Builder, End, Item, gs, record};
 use crate::syscall_table::{self as nr, Answer};
-use crate::xlate::decode::{Kind, prefix};
+use crate::xlate::decode::{Insn, Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
 use crate::xlate::entry::{TABLE_BYTES, Via};
+
+impl Config {
+    /// Whether the runtime answers an instruction of a kind that it can answer.
+    pub(super) fn answers(&self, insn: &Insn) -> bool {
+        match insn.kind {
+            // The number of the CPU comes with `rdtscp`.
+            Kind::Rdtsc => self.own_clock || self.own_machine && insn.opcode == 0x01,
+            Kind::Asks if insn.opcode != 0xc7 || insn.has(prefix::REP) => self.own_machine,
+            Kind::Asks => self.own_machine || self.own_random,
+            Kind::Xsave => self.own_machine && self.components != 0,
+            _ => true,
+        }
+    }
+}
 
 impl Builder<'_, '_> {
     /// The instruction that ends the block.
