@@ -8,7 +8,7 @@
 //! points at its context.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Where the runtime is linked and mapped in every target.
 pub const RUNTIME_BASE: u64 = 0x7000_0000;
@@ -127,6 +127,12 @@ pub struct Header {
     pub saved_by_forks: AtomicU32,
     /// Not 0 once a process blocked signals of the faults' kind natively: a fault may have ended it unseen.
     pub faults_left: AtomicU32,
+    /// Threads whose slots were taken again and that had been killed in translated code.
+    pub retired_cut: AtomicU32,
+    /// Not 0 once [`Header::left_out`] is, or is being, written.
+    pub left_out_claimed: AtomicU32,
+    /// The first program that ran without being counted, and why; zero-terminated.
+    pub left_out: [AtomicU8; 256],
 }
 
 impl Header {
@@ -147,6 +153,24 @@ impl Header {
     pub fn has_slot(&self) -> bool {
         self.next_slot.load(Relaxed) < self.slot_limit.min(MAX_SLOTS)
             || self.reusable.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
+    /// Notes the first program that ran without being counted, and why.
+    pub fn name_left_out(&self, name: &[u8], why: &str) {
+        let claim = self
+            .left_out_claimed
+            .compare_exchange(0, 1, Acquire, Relaxed);
+        if claim.is_err() {
+            return;
+        }
+        let text = name.iter().chain(b": ").chain(why.as_bytes());
+        let room = self
+            .left_out
+            .split_last()
+            .map_or(&[][..], |(_zero, room)| room);
+        for (to, &from) in room.iter().zip(text) {
+            to.store(from, Relaxed);
+        }
     }
 
     /// Gives a slot back whose context is zero.
@@ -364,6 +388,9 @@ pub struct Context {
     pub user_dispatch: [u64; 4],
     /// What had been retired of translated code when the thread went on in it the last time.
     pub epoch: AtomicU64,
+    /// Not 0: the thread is in a system call or in the runtime, and its count is whole. 0: it is in translated
+    /// code; killed there, up to a block's instructions are counted too many or too few.
+    pub whole: AtomicU32,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

@@ -12,7 +12,9 @@ use crate::layout::{exec, save};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -309,8 +311,10 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     loop {
         match ptrace::wait() {
             Ok(Event::Exec(tid)) => {
-                if inject(shared, tid, slot).is_err() {
-                    shared.header().uncounted.fetch_add(1, Ordering::Relaxed);
+                match inject(shared, tid, slot) {
+                    // Killed before its first instruction, it has executed none.
+                    Ok(()) | Err(InjectError::Gone) => {}
+                    Err(error) => left_out(shared, tid, &error),
                 }
                 return;
             }
@@ -334,6 +338,25 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
             Err(_) => return,
         }
     }
+}
+
+/// Notes that the program runs on without being counted.
+fn left_out(shared: &Shared, tid: i32, error: &InjectError) {
+    let path = match std::fs::read_link(format!("/proc/{tid}/exe")) {
+        Ok(path) => path,
+        // Killed meanwhile, too: it has no memory any more.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => return,
+        Err(_) => Path::new("a program").to_owned(),
+    };
+    let header = shared.header();
+    header.uncounted.fetch_add(1, Ordering::Relaxed);
+    let why = match error {
+        InjectError::NotX86_64 => "no 64-bit program".to_owned(),
+        InjectError::Gone => "ended".to_owned(),
+        InjectError::Start(why) => why.clone(),
+        InjectError::Step(what, error) => format!("{what}: {error}"),
+    };
+    header.name_left_out(path.as_os_str().as_bytes(), &why);
 }
 
 fn futex_wait(word: &AtomicU32, value: u32) {

@@ -28,6 +28,8 @@ pub struct Offsets {
     pub vector_syscall: u32,
     /// Other instructions.
     pub vector_special: u32,
+    /// Not 0 during system calls.
+    pub whole: u32,
 }
 
 /// Bytes of one table: 65,536 addresses.
