@@ -48,6 +48,7 @@ pub const OFFSETS: Offsets = Offsets {
 const CONFIG: Config = Config {
     offsets: OFFSETS,
     tables: TABLES as u32,
+    program_gs: offset_of!(Context, program_gs) as u32,
     watched: 0,
     events_word: crate::layout::TOTALS_BASE + offset_of!(crate::layout::Header, events_open) as u64,
     force_far: false,
