@@ -28,6 +28,7 @@ use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
 use kept::Kept;
+use links::rotates;
 use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
 pub use threads::CALL;
 use threads::Threads;
@@ -263,7 +264,7 @@ impl Cache {
         if let Some(via) = via {
             hot.put(&links::NUMBER);
             let at = hot.here();
-            let patch = emit_entry(&mut hot, &OFFSETS, via, pc, miss);
+            let patch = emit_entry(&mut hot, &OFFSETS, rotates(), via, pc, miss);
             entry = Some((via, at, patch));
         }
         let correction = hot.here();

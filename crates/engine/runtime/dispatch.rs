@@ -234,5 +234,5 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context
 }
 
-const _: () = assert!(BOOT_STACK < RUNTIME_END && TABLES > RUNTIME_END);
+const _: () = assert!(BOOT_STACK < RUNTIME_END && TABLES >= RUNTIME_END);
 const _: () = assert!(core::mem::offset_of!(Context, xmm) % 16 == 0);

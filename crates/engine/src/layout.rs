@@ -15,11 +15,13 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
-/// Where the runtime is linked and mapped in every target.
-pub const RUNTIME_BASE: u64 = 0x7000_0000;
+/// Where the runtime is linked and mapped in every target. Below 2 GiB, which the tables need to be, and below the
+/// address sanitizer's shadow (0x7fff_8000) and what Wine keeps for itself (0x7f00_0000); not where programs like to
+/// map, or are linked to, by hand (round addresses).
+pub const RUNTIME_BASE: u64 = 0x7e40_0000;
 /// Tables of translated targets of indirect branches, 65,536 code addresses
 /// each: for returns, for branches through memory, and through RAX, RCX, RDX.
-pub const TABLES: u64 = 0x7100_0000;
+pub const TABLES: u64 = RUNTIME_BASE + 0x40_0000;
 /// Bytes of each table.
 pub const TABLE_BYTES: u64 = 65_536 * 8;
 /// End of the last table.
@@ -223,6 +225,8 @@ pub mod option {
     pub const TRACE: u32 = 2;
     /// Clocks and the time stamp counter are the engine's own.
     pub const CLOCK: u32 = 4;
+    /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
+    pub const ROTATES: u32 = 1 << 16;
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.

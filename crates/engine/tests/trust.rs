@@ -381,3 +381,43 @@ fn the_program_that_is_not_counted_is_named() {
 fn programs_that_use_gs_run() {
     good("gs", include_str!("trust/gs.c"), &["-w"], 1);
 }
+
+/// The engine is nowhere where programs want to be.
+#[test]
+fn programs_map_memory_at_addresses_of_their_choice() {
+    good(
+        "fixed",
+        include_str!("trust/fixed.c"),
+        &["-fpie", "-pie"],
+        1,
+    );
+    good(
+        "fixed-low",
+        include_str!("trust/fixed.c"),
+        &["-no-pie", "-static"],
+        1,
+    );
+}
+
+/// Sanitizers map and forbid most of the address space at places of their own (GCC's here; where a compiler has others,
+/// they keep to the same ones).
+#[test]
+fn programs_with_sanitizers_run() {
+    let source = include_str!("trust/threads.c");
+    for sanitizer in ["thread", "address", "undefined"] {
+        let flag = format!("-fsanitize={sanitizer}");
+        let arguments = [flag.as_str(), "-g"];
+        let name = format!("trust-{sanitizer}.c");
+        // (Not every compiler has every run-time library.)
+        if built(
+            &name,
+            source,
+            &[&["-pthread", "-O1"][..], &arguments].concat(),
+        )
+        .is_none()
+        {
+            continue;
+        }
+        good(sanitizer, source, &arguments, 1);
+    }
+}
