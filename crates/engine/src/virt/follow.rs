@@ -311,10 +311,11 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     loop {
         match ptrace::wait() {
             Ok(Event::Exec(tid)) => {
+                let path = std::fs::read_link(format!("/proc/{tid}/exe"));
                 match inject(shared, tid, slot) {
                     // Killed before its first instruction, it has executed none.
                     Ok(()) | Err(InjectError::Gone) => {}
-                    Err(error) => left_out(shared, tid, &error),
+                    Err(error) => left_out(shared, &path.unwrap_or_default(), &error),
                 }
                 return;
             }
@@ -341,13 +342,7 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
 }
 
 /// Notes that the program runs on without being counted.
-fn left_out(shared: &Shared, tid: i32, error: &InjectError) {
-    let path = match std::fs::read_link(format!("/proc/{tid}/exe")) {
-        Ok(path) => path,
-        // Killed meanwhile, too: it has no memory any more.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => return,
-        Err(_) => Path::new("a program").to_owned(),
-    };
+fn left_out(shared: &Shared, path: &Path, error: &InjectError) {
     let header = shared.header();
     header.uncounted.fetch_add(1, Ordering::Relaxed);
     let why = match error {
