@@ -159,6 +159,7 @@ mod tests {
             vector_exit: 0,
             vector_syscall: 0,
             vector_special: 0,
+            whole: 0,
         };
         let mut bytes = [0; 64];
         let mut code = Buffer::new(&mut bytes, 0x1000);
