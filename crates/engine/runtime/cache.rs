@@ -43,6 +43,7 @@ pub const OFFSETS: Offsets = Offsets {
     vector_exit: offset_of!(Context, vector_exit) as u32,
     vector_syscall: offset_of!(Context, vector_syscall) as u32,
     vector_special: offset_of!(Context, vector_special) as u32,
+    whole: offset_of!(Context, whole) as u32,
 };
 
 const CONFIG: Config = Config {

@@ -5,7 +5,7 @@
 //! need no care is decided in [`crate::xlate::entry`].
 
 use super::count::Added;
-use super::{Builder, End, Item, gs, record};
+use super::{Builder, Config, End, Item, gs, record};
 use crate::syscall_table::{self as nr, Answer};
 use crate::xlate::decode::{Insn, Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
@@ -109,6 +109,7 @@ impl Builder<'_, '_> {
                 self.hot.jump_gs(offsets.vector_syscall);
                 if let Some(displacement) = skip {
                     self.hot.land(displacement);
+                    self.hot.set_gs32(offsets.whole, 1);
                 }
                 self.record(here, item.insn.len);
                 let here = self.hot.here();
@@ -116,6 +117,7 @@ impl Builder<'_, '_> {
                 self.hot.put(&[0xb9, 0, 0, 0, 0]);
                 self.block.syscall = self.hot.here();
                 self.hot.put(&[0x0f, 0x05]);
+                self.hot.set_gs32(offsets.whole, 0);
                 self.hot.mov_imm(RCX, item.next());
                 self.exit_jmp(item.next());
                 self.record(here, 0);
