@@ -28,6 +28,7 @@ use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
 use kept::Kept;
+use links::rotates;
 use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
 pub use threads::CALL;
 use threads::Threads;
@@ -42,6 +43,7 @@ pub const OFFSETS: Offsets = Offsets {
     vector_exit: offset_of!(Context, vector_exit) as u32,
     vector_syscall: offset_of!(Context, vector_syscall) as u32,
     vector_special: offset_of!(Context, vector_special) as u32,
+    whole: offset_of!(Context, whole) as u32,
 };
 
 const CONFIG: Config = Config {
@@ -262,7 +264,7 @@ impl Cache {
         if let Some(via) = via {
             hot.put(&links::NUMBER);
             let at = hot.here();
-            let patch = emit_entry(&mut hot, &OFFSETS, via, pc, miss);
+            let patch = emit_entry(&mut hot, &OFFSETS, rotates(), via, pc, miss);
             entry = Some((via, at, patch));
         }
         let correction = hot.here();

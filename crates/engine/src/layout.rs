@@ -13,13 +13,15 @@
 //! programs that can be loaded anywhere.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
-/// Where the runtime is linked and mapped in every target.
-pub const RUNTIME_BASE: u64 = 0x7000_0000;
+/// Where the runtime is linked and mapped in every target. Below 2 GiB, which the tables need to be, and below the
+/// address sanitizer's shadow (0x7fff_8000) and what Wine keeps for itself (0x7f00_0000); not where programs like to
+/// map, or are linked to, by hand (round addresses).
+pub const RUNTIME_BASE: u64 = 0x7e40_0000;
 /// Tables of translated targets of indirect branches, 65,536 code addresses
 /// each: for returns, for branches through memory, and through RAX, RCX, RDX.
-pub const TABLES: u64 = 0x7100_0000;
+pub const TABLES: u64 = RUNTIME_BASE + 0x40_0000;
 /// Bytes of each table.
 pub const TABLE_BYTES: u64 = 65_536 * 8;
 /// End of the last table.
@@ -149,6 +151,12 @@ pub struct Header {
     pub saved_by_forks: AtomicU32,
     /// Not 0 once a process blocked signals of the faults' kind natively: a fault may have ended it unseen.
     pub faults_left: AtomicU32,
+    /// Threads whose slots were taken again and that had been killed in translated code.
+    pub retired_cut: AtomicU32,
+    /// Not 0 once [`Header::left_out`] is, or is being, written.
+    pub left_out_claimed: AtomicU32,
+    /// The first program that ran without being counted, and why; zero-terminated.
+    pub left_out: [AtomicU8; 256],
 }
 
 impl Header {
@@ -169,6 +177,24 @@ impl Header {
     pub fn has_slot(&self) -> bool {
         self.next_slot.load(Relaxed) < self.slot_limit.min(MAX_SLOTS)
             || self.reusable.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
+    /// Notes the first program that ran without being counted, and why.
+    pub fn name_left_out(&self, name: &[u8], why: &str) {
+        let claim = self
+            .left_out_claimed
+            .compare_exchange(0, 1, Acquire, Relaxed);
+        if claim.is_err() {
+            return;
+        }
+        let text = name.iter().chain(b": ").chain(why.as_bytes());
+        let room = self
+            .left_out
+            .split_last()
+            .map_or(&[][..], |(_zero, room)| room);
+        for (to, &from) in room.iter().zip(text) {
+            to.store(from, Relaxed);
+        }
     }
 
     /// Gives a slot back whose context is zero.
@@ -199,6 +225,8 @@ pub mod option {
     pub const TRACE: u32 = 2;
     /// Clocks and the time stamp counter are the engine's own.
     pub const CLOCK: u32 = 4;
+    /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
+    pub const ROTATES: u32 = 1 << 16;
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.
@@ -386,6 +414,9 @@ pub struct Context {
     pub user_dispatch: [u64; 4],
     /// What had been retired of translated code when the thread went on in it the last time.
     pub epoch: AtomicU64,
+    /// Not 0: the thread is in a system call or in the runtime, and its count is whole. 0: it is in translated
+    /// code; killed there, up to a block's instructions are counted too many or too few.
+    pub whole: AtomicU32,
     /// The program's GS base: the segment itself is the engine's.
     pub program_gs: u64,
 }

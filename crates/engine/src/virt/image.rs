@@ -11,6 +11,10 @@ pub(super) static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runti
 /// Bytes of the flat image: the runtime with its zeroed memory and first stack.
 pub(super) const FLAT: u64 = BOOT_STACK + 0x1_0000 - RUNTIME_BASE;
 
+/// Bytes of a table written at once.
+const PART: usize = 32 << 10;
+const _: () = assert!(TABLE_BYTES.is_multiple_of(PART as u64));
+
 fn damaged() -> io::Error {
     io::Error::other("the virtual PMU's image is damaged")
 }
@@ -35,14 +39,17 @@ pub(super) fn write_image(file: &File) -> io::Result<u64> {
             text = at + segment.memory;
         }
     }
-    // Every slot of a table leads to its jump at the start of the image.
-    let mut tables = Vec::with_capacity((TABLES_END - TABLES) as usize);
-    for table in 1..=(TABLES_END - TABLES) / TABLE_BYTES {
-        let entry = (RUNTIME_BASE + 8 * table).to_le_bytes();
-        for _ in 0..TABLE_BYTES / 8 {
-            tables.extend_from_slice(&entry);
+    // Every slot of a table leads to its jump at the start of the image. In parts: memory that the launcher never
+    // touches costs it no page.
+    let mut part = [0; PART];
+    for table in 0..(TABLES_END - TABLES) / TABLE_BYTES {
+        let entry = (RUNTIME_BASE + 8 * (table + 1)).to_le_bytes();
+        for place in part.chunks_exact_mut(entry.len()) {
+            place.copy_from_slice(&entry);
+        }
+        for at in (0..TABLE_BYTES).step_by(PART) {
+            file.write_all_at(&part, FLAT + table * TABLE_BYTES + at)?;
         }
     }
-    file.write_all_at(&tables, FLAT)?;
     Ok(text.next_multiple_of(4096))
 }

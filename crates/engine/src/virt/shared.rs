@@ -114,7 +114,12 @@ impl Shared {
             };
             (*h).reuse = u32::from(plain && !blocks);
             (*h).options = if blocks { option::BLOCKS } else { 0 }
-                | if options.own_clock { option::CLOCK } else { 0 };
+                | if options.own_clock { option::CLOCK } else { 0 }
+                | if is_x86_feature_detected!("bmi2") {
+                    option::ROTATES
+                } else {
+                    0
+                };
             (*h).started = monotonic();
             (*h).clock_behind = match options.clock_behind {
                 0 => 30_000_000_000,

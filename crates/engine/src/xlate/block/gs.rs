@@ -77,10 +77,11 @@ pub(super) fn can_be_reached(item: &Item) -> bool {
     // The address is one with RSP after the `pop`.
     let pops = insn.space == 0 && insn.opcode == 0x8f;
     let operand = Operand::of(insn, item.code());
+    let known = !insn.is_rip_relative() || small(item.operand());
     insn.has_memory_operand()
+        && known
         && !special
-        && !(pops && operand.base == Some(4))
-        && !(insn.is_rip_relative() && !small(item.operand()))
+        && (!pops || operand.base != Some(4))
         && free_of(far_register(insn, item.code()), insn, operand)
 }
 
