@@ -35,7 +35,7 @@ pub fn pages_to_leave(a: [u64; 6]) -> Option<[u64; 2]> {
     }
     SIGNATURE.store(a[3] as u32, Relaxed);
     let pages = [a[0] >> 12, a[0].wrapping_add(63) >> 12];
-    pages.map(note);
+    pages.iter().copied().for_each(note);
     Some(pages)
 }
 

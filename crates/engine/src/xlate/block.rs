@@ -15,13 +15,13 @@ mod rdpmc;
 mod terminate;
 mod xsave;
 
+use gs::unsupported;
 use item::{Item, surely_invalid};
 pub use operand::far_register;
-use operand::uses_gs;
 
 pub use count::{Added, Part, count_keeping};
 
-use super::decode::{Kind, MAX_LEN, decode, flag, prefix};
+use super::decode::{Kind, MAX_LEN, decode, flag};
 use super::emit::Buffer;
 use super::entry::{Offsets, Via};
 use super::facts::Facts;
@@ -219,13 +219,6 @@ pub fn build<'b>(
     builder.gather(source, pc);
     builder.emit(source, pc);
     builder.block
-}
-
-/// Operands that cannot be reached from where the copy is.
-fn unsupported(item: &Item) -> bool {
-    let insn = &item.insn;
-    insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0
-        || uses_gs(insn) && !gs::can_be_reached(item)
 }
 
 /// Where a block's count goes: in front of instruction `at`.

@@ -4,13 +4,20 @@
 //! Facts: Intel SDM volume 2, sections 2.1 (`ModRM`, SIB, prefixes), 2.7.5 (EVEX's displacements), `RDGSBASE`,
 //! `WRGSBASE`; volume 1, 3.7.5 (which operands a segment prefix concerns).
 
-use super::operand::{Operand, far_register, is_absolute};
+use super::operand::{Operand, far_register, is_absolute, uses_gs};
 use super::{Builder, Item};
 use crate::xlate::decode::{Insn, MAX_LEN, prefix};
 use crate::xlate::emit::SCRATCH;
 
+/// Operands that cannot be reached from where the copy is.
+pub(super) fn unsupported(item: &Item) -> bool {
+    let insn = &item.insn;
+    insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0
+        || uses_gs(insn) && !can_be_reached(item)
+}
+
 /// Whether [`Builder::copy_gs`] knows how.
-pub(super) fn can_be_reached(item: &Item) -> bool {
+fn can_be_reached(item: &Item) -> bool {
     let insn = &item.insn;
     let small = |address: u64| i32::try_from(address.cast_signed()).is_ok();
     if insn.prefixes & (prefix::ADDRSIZE | prefix::FS) != 0 {
