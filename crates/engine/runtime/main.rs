@@ -23,6 +23,7 @@
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `clock` | clocks of our own, if wanted |
+//! | `schedule` | one thread of the run at a time, if wanted |
 //! | `report` | the end after a failed internal check |
 #![no_std]
 #![no_main]
@@ -36,6 +37,8 @@ mod limits;
 mod log;
 #[path = "../src/pmu/mod.rs"]
 mod pmu;
+#[path = "../src/schedule/mod.rs"]
+mod schedule_state;
 #[path = "../src/snapshot.rs"]
 mod snapshot;
 #[path = "../src/syscall_table/mod.rs"]
@@ -70,6 +73,7 @@ mod perf;
 mod proc_maps;
 mod program_memory;
 mod report;
+mod schedule;
 mod signal_calls;
 mod signals;
 mod slots;

@@ -28,6 +28,8 @@ pub const MAX_SLOTS: u32 = 65_536;
 const _: () = assert!(size_of::<Header>() as u64 <= EVENT_TABLE - TOTALS_BASE);
 /// Table of the events that programs opened (`pmu::table`), in region 0.
 pub const EVENT_TABLE: u64 = TOTALS_BASE + (1 << 20);
+/// Who executes and who waits (`schedule::State`), with [`option::SCHEDULE`].
+pub const SCHEDULE: u64 = TOTALS_BASE + (16 << 20);
 /// Their pages, up to the end of region 0.
 pub const EVENT_PAGES: u64 = TOTALS_BASE + (32 << 20);
 /// With [`option::BLOCKS`]: where a slot's execution counters (8 bytes each) are
@@ -177,6 +179,8 @@ pub mod option {
     pub const TRACE: u32 = 2;
     /// Clocks and the time stamp counter are the engine's own.
     pub const CLOCK: u32 = 4;
+    /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
+    pub const SCHEDULE: u32 = 8;
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.
@@ -364,6 +368,14 @@ pub struct Context {
     pub user_dispatch: [u64; 4],
     /// What had been retired of translated code when the thread went on in it the last time.
     pub epoch: AtomicU64,
+    /// Backward branches until the token moves on, with [`option::SCHEDULE`].
+    pub fuel: i64,
+    /// The thread's number in the schedule; 0: none.
+    pub turn: u32,
+    /// Entry for a thread whose fuel is used up.
+    pub vector_turn: u64,
+    /// Where a zero is to be written when the thread ends (`CLONE_CHILD_CLEARTID`); 0: nowhere.
+    pub clear_tid: u64,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

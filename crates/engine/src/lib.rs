@@ -5,6 +5,7 @@ pub mod layout;
 pub mod limits;
 pub mod log;
 pub mod pmu;
+pub mod schedule;
 pub mod snapshot;
 pub mod step;
 pub mod syscall_table;

@@ -28,6 +28,10 @@ pub struct Offsets {
     pub vector_syscall: u32,
     /// Other instructions.
     pub vector_special: u32,
+    /// A thread whose fuel is used up.
+    pub vector_turn: u32,
+    /// Backward branches until then.
+    pub fuel: u32,
 }
 
 /// Bytes of one table: 65,536 addresses.

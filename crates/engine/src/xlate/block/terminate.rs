@@ -80,7 +80,9 @@ impl Builder<'_, '_> {
             }
             Kind::Syscall => {
                 self.block.end = End::Syscall;
-                let own = |n| self.config.own_clock && nr::answer(n) == Answer::Clock;
+                let own = |n| {
+                    self.config.in_turn || self.config.own_clock && nr::answer(n) == Answer::Clock
+                };
                 let plain = self.known_syscall().filter(|&n| nr::is_plain(n) && !own(n));
                 let skip = plain.map(|n| self.unless_concerned(nr::answer(n) == Answer::Event));
                 let number = self.first_exit + self.block.exit_count as u32;
