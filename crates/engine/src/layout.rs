@@ -180,7 +180,7 @@ pub mod option {
     /// Clocks and the time stamp counter are the engine's own.
     pub const CLOCK: u32 = 4;
     /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
-    pub const SCHEDULE: u32 = 8;
+    pub const SCHEDULE: u32 = 64;
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.
