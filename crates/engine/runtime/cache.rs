@@ -23,7 +23,7 @@ use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-use crate::{check, clock, counts, schedule};
+use crate::{check, clock, counts, turns};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -203,7 +203,7 @@ impl Cache {
         config.counter = counts::next();
         config.watches = self.watches;
         config.own_clock = clock::on();
-        config.in_turn = schedule::on();
+        config.in_turn = turns::on();
         if once {
             config.limit = 1;
         }

@@ -15,7 +15,7 @@ use crate::layout::{Context, option};
 use crate::program_memory::{self, Plain};
 use crate::syscall_table as nr;
 use crate::xlate::facts::Event;
-use crate::{counts, entry, schedule, slots, sys};
+use crate::{counts, entry, slots, sys, turns};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 pub const SECOND: u64 = 1_000_000_000;
@@ -37,7 +37,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 static NOW: AtomicU64 = AtomicU64::new(0);
 
 fn clock() -> &'static AtomicU64 {
-    schedule::clock().unwrap_or(&NOW)
+    turns::clock().unwrap_or(&NOW)
 }
 /// Nanoseconds that the process executed.
 static RAN: AtomicU64 = AtomicU64::new(0);
@@ -74,7 +74,7 @@ pub fn real(clock: u64) -> u64 {
 
 /// Keeps the clock from standing still. (The scheduler sets it on when all wait.)
 fn follow() {
-    if schedule::on() {
+    if turns::on() {
         return;
     }
     let header = slots::header();

@@ -23,7 +23,7 @@
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `clock` | clocks of our own, if wanted |
-//! | `schedule` | one thread of the run at a time, if wanted |
+//! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `report` | the end after a failed internal check |
 #![no_std]
 #![no_main]
@@ -83,6 +83,7 @@ mod syscalls;
 mod table;
 mod thread_context;
 mod threads;
+mod turns;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,10 +1,9 @@
 //! What a descriptor is, and whether a call on it would wait: `poll(2)`, `fstat(2)`, `fcntl(2)`.
 
-use super::{Step, token, waits};
-use crate::layout::Context;
+use super::token;
 use crate::schedule_state::INHERITED;
+use crate::sys;
 use crate::syscall_table as nr;
-use crate::{program_memory, sys};
 
 /// Types of files (`inode(7)`).
 pub const FIFO: u32 = 0o010_000;
@@ -184,31 +183,4 @@ pub fn lines(path: &core::ffi::CStr, mut each: impl FnMut(&[u8]) -> Option<()>) 
         }
         sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
     }
-}
-
-/// open and the like: of a FIFO, which waits for its other end.
-pub fn open(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
-    let (directory, path, flags) = match number {
-        nr::OPEN => (-100i64 as u64, a[0], a[1]),
-        nr::OPENAT => (a[0], a[1], a[2]),
-        nr::OPENAT2 => {
-            let Some(flags) = program_memory::read::<u64>(a[2]) else {
-                return Step::Native;
-            };
-            (a[0], a[1], flags)
-        }
-        _ => return Step::Native,
-    };
-    // O_RDWR of a FIFO does not wait.
-    if flags & NONBLOCK as u64 != 0 || flags & 3 == 2 {
-        return Step::Native;
-    }
-    let mut stat = [0u64; 18];
-    let to = stat.as_mut_ptr() as u64;
-    // SAFETY: newfstatat into a buffer of struct stat's 144 bytes.
-    let result = unsafe { sys::call(nr::NEWFSTATAT, [directory, path, to, 0, 0, 0]) };
-    if result != 0 || stat[3] as u32 & 0o170_000 != FIFO {
-        return Step::Native;
-    }
-    waits::by_the_kernel(context, number, a, true)
 }

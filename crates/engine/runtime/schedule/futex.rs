@@ -96,7 +96,7 @@ fn deadline(context: &mut Context, a: [u64; 6]) -> Result<u64, i64> {
         return Ok(now.saturating_add(limit));
     }
     let clock = u64::from(a[1] & REALTIME == 0);
-    Ok(limit.saturating_sub(clock::base(clock).unwrap_or(0)).max(0))
+    Ok(limit.saturating_sub(clock::base(clock).unwrap_or(0)))
 }
 
 fn wait(context: &mut Context, a: [u64; 6], bits: u32, private: bool) -> Step {

@@ -8,6 +8,7 @@
 //! | `ends` | new threads and processes, their ends, `execve` |
 //! | `futex` | futexes |
 //! | `waits` | sleeps, and calls that wait: tried without waiting each time the token comes round |
+//! | `sets` | `poll`, `select`, `epoll`: waits for one of several descriptors |
 //! | `descriptors` | what is asked of descriptors for that |
 //! | `children` | waiting for children, sending signals |
 //!
@@ -18,43 +19,23 @@ mod children;
 mod descriptors;
 mod ends;
 mod futex;
+mod sets;
 mod token;
 mod waits;
 
+pub use crate::turns::on;
 pub use ends::{announces, becomes, begins, leaves, made, started, stays};
 
-use crate::layout::{Context, option};
-use crate::schedule_state::{MAX_THREADS, State, cause, why};
+use crate::layout::Context;
+use crate::schedule_state::{cause, why};
 use crate::syscall_table::{self as nr, Class};
+use crate::turns::{Run, state};
 use crate::xlate::block::FUEL;
-use crate::{action, clock, counts, signal_calls, slots, sys};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-
-type Run = State<MAX_THREADS>;
+use crate::{action, clock, counts, signal_calls, sys, turns};
+use core::sync::atomic::Ordering::*;
 
 const EAGAIN: i64 = 11;
 const EINTR: i64 = 4;
-
-/// 0: not known, 1: off, 2: on.
-static ON: AtomicU32 = AtomicU32::new(0);
-
-/// The run is scheduled.
-pub fn on() -> bool {
-    match ON.load(Relaxed) {
-        0 => {
-            let on = slots::header().options & option::SCHEDULE != 0;
-            ON.store(1 + u32::from(on), Relaxed);
-            on
-        }
-        known => known == 2,
-    }
-}
-
-/// The run's clock, where there is one.
-pub fn clock() -> Option<&'static AtomicU64> {
-    // SAFETY: mapped for good; a word that is only used as an atomic one while the token's owner looks at it.
-    on().then(|| unsafe { AtomicU64::from_ptr(&raw mut (*token::state()).time) })
-}
 
 /// What becomes of a system call.
 pub enum Step {
@@ -69,7 +50,7 @@ pub enum Step {
 /// The time of what the thread executed.
 fn charge(context: &mut Context) -> u64 {
     if counts::per_block() {
-        clock().map_or(0, |clock| clock.load(Relaxed))
+        turns::clock().map_or(0, |clock| clock.load(Relaxed))
     } else {
         clock::now(context)
     }
@@ -118,9 +99,12 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
     // Calls of others may succeed after it.
     token::lock().epoch += 1;
     if class == Class::File {
-        return descriptors::open(context, number, a);
+        return waits::open(context, number, a);
     }
     if let Some(step) = children::call(context, number, a) {
+        return step;
+    }
+    if let Some(step) = sets::call(context, number, a) {
         return step;
     }
     waits::call(context, number, a)

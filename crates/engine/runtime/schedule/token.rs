@@ -1,19 +1,14 @@
 //! Who has the token: the lock over the run's state, waiting, and what if a thread that has it is gone.
 
-use super::{Run, charge, deliverable};
+use super::{Run, charge, deliverable, state};
 use crate::entry;
-use crate::layout::{Context, SCHEDULE};
+use crate::layout::Context;
 use crate::schedule_state::{Move, NEVER, cause, now, why, word};
 use crate::syscall_table as nr;
 use crate::xlate::block::FUEL;
 use crate::{check, clock, slots, sys};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering::*};
-
-/// Where the state is.
-pub fn state() -> *mut Run {
-    SCHEDULE as *mut Run
-}
 
 /// Who holds it changes the state.
 pub struct Guard(());
