@@ -374,6 +374,23 @@ impl Event {
             .map_err(|errno| self.error(errno, Operation::Map))
     }
 
+    /// The largest ring of at most `pages` pages that the limit of locked memory allows, down to eight.
+    ///
+    /// # Errors
+    /// As [`Event::ring`].
+    pub fn largest_ring(&self, mut pages: usize) -> Result<Ring, Error> {
+        loop {
+            match self.ring(pages) {
+                Err(error)
+                    if matches!(error.errno(), Some(Errno::EPERM | Errno::ENOMEM)) && pages > 8 =>
+                {
+                    pages /= 2;
+                }
+                done => return done,
+            }
+        }
+    }
+
     /// Waits until the ring has something to read; `timeout_ms` < 0 waits for ever.
     ///
     /// # Errors

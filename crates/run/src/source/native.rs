@@ -150,7 +150,11 @@ impl Source for Native {
         };
         let of_command = finished.as_ref().filter(|_| run.target == Target::Command);
         let readings = readings(self, run.groups, open.as_ref(), of_command);
-        let notes = Verdicts::of_this_machine().remarks(&readings, &Machine::this());
+        let known = Verdicts::of_this_machine();
+        let notes = match known.is_empty() {
+            true => Vec::new(),
+            false => known.remarks(&readings, &Machine::this()),
+        };
         Ok(RunResult {
             wall_ns,
             readings,
