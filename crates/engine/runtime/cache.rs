@@ -45,6 +45,7 @@ pub const OFFSETS: Offsets = Offsets {
     vector_special: offset_of!(Context, vector_special) as u32,
     vector_turn: offset_of!(Context, vector_turn) as u32,
     fuel: offset_of!(Context, fuel) as u32,
+    whole: offset_of!(Context, whole) as u32,
 };
 
 const CONFIG: Config = Config {

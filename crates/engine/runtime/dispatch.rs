@@ -25,6 +25,13 @@ extern "C" fn rt_dispatch(context: *mut Context) {
     context.entries += 1;
     context.native_pc = 0;
     context.start[2] = 0;
+    context.whole.store(1, Relaxed);
+    answer(context);
+    // What is left of the crossing changes no count: only a native call is not over here.
+    context.whole.store(context.start[2] as u32, Relaxed);
+}
+
+fn answer(context: &mut Context) {
     match context.exit_kind {
         kind::EXIT => {
             let exit = context.exit_id;
@@ -150,6 +157,7 @@ fn special(context: &mut Context) {
 /// Continues at `Context::target` (a thread that just started).
 pub fn resume_at(context: &mut Context) {
     enter_via(context, None);
+    context.whole.store(0, Relaxed);
 }
 
 fn enter_via(context: &mut Context, via: Option<Via>) {
@@ -247,6 +255,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context.exit_kind = kind::GOTO;
     context.target = args.pc;
     goto(&mut engine, context, args.pc, None, NONE);
+    context.whole.store(0, Relaxed);
     report::started();
     context
 }

@@ -180,11 +180,15 @@ impl Event {
     }
 
     fn end_of_file(&self) -> Error {
+        let situation = self.situation(Operation::Read);
         Error::without_errno(
             Cause::PinnedNotScheduled,
             "the pinned event has no counter: the kernel could not keep it on the PMU".to_owned(),
-            "free a counter (other perf users, the NMI watchdog: sysctl kernel.nmi_watchdog=0) or do not pin it",
-            self.situation(Operation::Read),
+            format!(
+                "free a counter ({}) or do not pin it",
+                situation.facts.other_users()
+            ),
+            situation,
         )
     }
 

@@ -3,9 +3,10 @@
 //! An inheriting event can have a ring only when it is bound to a CPU (`perf_mmap` in `kernel/events/core.c`), so
 //! each event is opened once per CPU (and thread), and all events of a CPU write into one ring.
 
+use truecount_events::Cpus;
 use truecount_perf::probe::Root;
 pub use truecount_perf::scope::Scope;
-use truecount_perf::{Errno, Event as Counter, OpenOptions, Ring, linux};
+use truecount_perf::{Errno, Event as Counter, EventAttr, OpenOptions, Ring, SharedKernel, linux};
 
 use super::choose::Chosen;
 use truecount_run::{Error, ErrorKind};
@@ -18,6 +19,16 @@ pub struct Opened {
     pub rings: Vec<Ring>,
     /// Per event, the ids that its samples carry.
     pub ids: Vec<Vec<u64>>,
+    /// Per event, as it was opened; as it was chosen where none of its CPUs is among those of the scope.
+    pub attrs: Vec<EventAttr>,
+}
+
+/// Whether an event counts on a CPU: those of one kind of core do not on another's.
+fn counts_on(cpus: &Cpus, cpu: u32) -> bool {
+    match cpus {
+        Cpus::Core(own) => own.contains(&cpu),
+        Cpus::Any | Cpus::Package(_) => true,
+    }
 }
 
 pub fn refused(error: &truecount_perf::Error) -> Error {
@@ -27,31 +38,50 @@ pub fn refused(error: &truecount_perf::Error) -> Error {
 impl Opened {
     /// Opens all events on all CPUs of the scope.
     pub fn open(chosen: &Chosen, scope: &Scope, ring_mib: u32) -> Result<Self, Error> {
-        let kernel = linux();
+        Self::open_on(chosen, scope, ring_mib, &linux(), &Root::system())
+    }
+
+    /// As [`Self::open`], on any kernel and machine.
+    ///
+    /// # Errors
+    /// What the kernel refuses, or the process is not there.
+    pub fn open_on(
+        chosen: &Chosen,
+        scope: &Scope,
+        ring_mib: u32,
+        kernel: &SharedKernel,
+        root: &Root,
+    ) -> Result<Self, Error> {
         let pages = (ring_mib as usize * (1 << 20) / 4096).next_power_of_two();
         let targets = scope
-            .targets_by_cpu(&Root::system())
+            .targets_by_cpu(root)
             .map_err(|errno| nothing_there(scope, errno))?;
         let mut this = Self {
             counters: Vec::new(),
             rings: Vec::new(),
             ids: vec![Vec::new(); chosen.events.len()],
+            attrs: chosen.events.iter().map(|event| event.attr).collect(),
         };
-        for (_, targets) in targets {
+        for (cpu, targets) in targets {
             // The event whose ring the others of the CPU write into.
             let mut with_ring: Option<usize> = None;
             for target in targets {
-                for (event, ids) in chosen.events.iter().zip(&mut this.ids) {
+                let places = this.ids.iter_mut().zip(&mut this.attrs);
+                for (event, (ids, opened_as)) in chosen.events.iter().zip(places) {
+                    if !counts_on(&event.cpus, cpu) {
+                        continue;
+                    }
                     let attr = match scope {
                         Scope::NewProcess(_) => event.attr.enable_on_exec(true),
                         Scope::Process(_) => event.attr,
                         Scope::Machine | Scope::Cpus(_) => event.attr.inherit(false),
                     };
                     let options = OpenOptions::default();
-                    let counter = match Counter::open_with(&kernel, &attr, target, options) {
+                    let counter = match Counter::open_with(kernel, &attr, target, options) {
                         Err(error) if scope.is_ended_thread(error.errno()) => continue,
                         opened => opened.map_err(|e| refused(&e))?,
                     };
+                    *opened_as = *counter.attr();
                     ids.push(counter.id().map_err(|e| refused(&e))?);
                     match with_ring.and_then(|i| this.counters.get(i)) {
                         Some(first) => counter.set_output(Some(first)).map_err(|e| refused(&e))?,

@@ -78,8 +78,12 @@ impl Remote {
 /// Injects into the thread `tid`, stopped at its exec event, and detaches.
 /// `previous` is the slot it had before (0: none).
 pub(super) fn inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectError> {
-    let result = try_inject(shared, tid, previous);
+    let mut result = try_inject(shared, tid, previous);
     if result.is_err() {
+        // Whatever failed, it may have been because the process was killed.
+        if ptrace::regs(tid).is_err() {
+            result = Err(InjectError::Gone);
+        }
         if previous == 0 {
             // The run's first program: whoever started it is told, and may start it natively. So
             // nothing of this one may run.

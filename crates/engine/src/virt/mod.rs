@@ -35,6 +35,9 @@ pub use times::{Timed, Times};
 pub use totals::{Outside, ThreadTotals, Totals};
 pub use watched::{Interval, Watched};
 
+/// Instructions of a block at most: by so many the count of a thread is off that was killed while it executed one.
+pub const MOST_IN_A_BLOCK: usize = crate::xlate::block::MAX_INSNS;
+
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 

@@ -90,6 +90,7 @@ impl Builder<'_, '_> {
                 self.hot.jump_gs(offsets.vector_syscall);
                 if let Some(displacement) = skip {
                     self.hot.land(displacement);
+                    self.hot.set_gs32(offsets.whole, 1);
                 }
                 self.record(here, item.insn.len);
                 let here = self.hot.here();
@@ -97,6 +98,7 @@ impl Builder<'_, '_> {
                 self.hot.put(&[0xb9, 0, 0, 0, 0]);
                 self.block.syscall = self.hot.here();
                 self.hot.put(&[0x0f, 0x05]);
+                self.hot.set_gs32(offsets.whole, 0);
                 self.hot.mov_imm(RCX, item.next());
                 self.exit_jmp(item.next());
                 self.record(here, 0);

@@ -95,6 +95,9 @@ pub(super) fn execute(
         .filter(|thread| !thread.ended && is_running(thread.pid))
         .map(|thread| thread.pid)
         .collect();
+    let killed = outcome.totals.threads.iter();
+    let killed = killed.filter(|thread| !thread.whole && !alive.contains(&thread.pid));
+    let cut = killed.count() + outcome.totals.retired_cut as usize;
     Ok(RunResult {
         ended: Some(Ended {
             pid: Some(pid),
@@ -110,6 +113,8 @@ pub(super) fn execute(
         missing,
         executed: Executed {
             uncounted: outcome.totals.uncounted,
+            left_out: outcome.totals.left_out.clone(),
+            cut,
             unseen_writes: outcome.totals.unseen_writes,
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
