@@ -23,7 +23,7 @@ use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-use crate::{check, clock, counts, turns};
+use crate::{check, clock, counts, machine, turns};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -60,6 +60,9 @@ const CONFIG: Config = Config {
     watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
     own_clock: false,
     in_turn: false,
+    own_machine: false,
+    own_random: false,
+    components: 0,
 };
 
 /// A checked entry into a block for one way of indirect branches.
@@ -207,6 +210,9 @@ impl Cache {
         config.watches = self.watches;
         config.own_clock = clock::on();
         config.in_turn = turns::on();
+        config.own_machine = machine::on();
+        config.own_random = machine::own_random();
+        config.components = machine::shown().components;
         if once {
             config.limit = 1;
         }

@@ -24,6 +24,7 @@
 //! | `counts` | running totals or per-block counters, their log |
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
+//! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
 //! | `report` | the end after a failed internal check |
 #![no_std]
 #![no_main]
@@ -39,6 +40,8 @@ mod log;
 mod pmu;
 #[path = "../src/schedule/mod.rs"]
 mod schedule_state;
+#[path = "../src/shown.rs"]
+mod shown;
 #[path = "../src/snapshot.rs"]
 mod snapshot;
 #[path = "../src/syscall_table/mod.rs"]
@@ -48,6 +51,7 @@ mod xlate;
 
 mod action;
 mod altstack;
+mod asked;
 mod block;
 mod cache;
 mod cache_file;
@@ -64,12 +68,14 @@ mod frames;
 mod images;
 mod locate;
 mod lock;
+mod machine;
 mod memory_calls;
 mod memory_limits;
 mod memory_locks;
 mod own_memory;
 mod pages;
 mod perf;
+mod placed;
 mod proc_maps;
 mod program_memory;
 mod report;

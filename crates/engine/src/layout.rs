@@ -159,6 +159,14 @@ pub struct Header {
     pub left_out_claimed: AtomicU32,
     /// The first program that ran without being counted, and why; zero-terminated.
     pub left_out: [AtomicU8; 256],
+    /// With [`option::MACHINE`]: what is shown.
+    pub shown: crate::shown::Shown,
+    /// With [`option::RANDOM`]: path of the file behind the random devices, zero-terminated …
+    pub random_path: [u8; 40],
+    /// … and how often one has been opened, or `rdrand` executed.
+    pub random_uses: AtomicU64,
+    /// Random devices that were the kernel's because that file could not be opened.
+    pub random_missed: AtomicU32,
 }
 
 impl Header {
@@ -227,6 +235,10 @@ pub mod option {
     pub const TRACE: u32 = 2;
     /// Clocks and the time stamp counter are the engine's own.
     pub const CLOCK: u32 = 4;
+    /// Programs are shown another machine ([`crate::shown`]).
+    pub const MACHINE: u32 = 8;
+    /// The random devices and instructions are the engine's own.
+    pub const RANDOM: u32 = 16;
     /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
     pub const SCHEDULE: u32 = 64;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.

@@ -118,6 +118,8 @@ pub struct Totals {
     pub clock_followed: u32,
     /// With [`super::Options::in_turn`]: what decided beside the program, and how often.
     pub outside: Vec<Outside>,
+    /// With [`super::Options::own_random`]: random devices that were the kernel's after all.
+    pub random_missed: u32,
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
     /// run is not what it would be natively, and its count not exact.
     pub unseen_writes: u32,
@@ -158,6 +160,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
         uncounted: header.uncounted.load(Ordering::Acquire),
         retired_cut: header.retired_cut.load(Ordering::Acquire),
         clock_followed: header.clock_followed.load(Ordering::Acquire),
+        random_missed: header.random_missed.load(Ordering::Acquire),
         unseen_writes: header.unseen_writes.load(Ordering::Acquire),
         outside: match header.options & option::SCHEDULE {
             0 => Vec::new(),

@@ -50,6 +50,8 @@ pub(super) fn execute(
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
             .in_turn(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Threads)))
             .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
+            .own_random(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Random)))
+            .machine(launch.fixed.and_then(Fixed::machine))
             .cache(cache::directory())
             .code_cache(cache::code_bound()),
     )
@@ -76,6 +78,13 @@ pub(super) fn execute(
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
+    if outcome.totals.random_missed > 0 {
+        let reason = format!(
+            "{} time(s) a random device was the kernel's: the program could not open truecount's",
+            outcome.totals.random_missed
+        );
+        missing.push(Missing::new(Factor::Random, reason));
+    }
     let followed = outcome.totals.clock_followed;
     if followed > 0 {
         let reason = format!(
@@ -283,6 +292,9 @@ fn failure(error: &LaunchError, program: &Path) -> Refusal {
             Some(errno) => exec_failure(program, errno),
             None => plain(ErrorKind::Setup),
         }),
+        LaunchError::Machine { .. } => Refusal::Command(
+            plain(ErrorKind::Unavailable).hint("name a lower level, such as --machine x86-64-v2"),
+        ),
         LaunchError::Vanished { .. } => Refusal::Command(plain(ErrorKind::Setup)),
         LaunchError::NotX86_64 { .. } => Refusal::Engine(
             plain(ErrorKind::NotExecutable)
