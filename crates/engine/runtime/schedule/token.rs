@@ -133,7 +133,7 @@ pub fn move_on(context: &mut Context, mut state: Guard) {
         check!(false, "schedule: {what}");
         return;
     }
-    match state.next() {
+    match state.move_on() {
         Move::Run(next) => {
             state.idler = 0;
             drop(state);
@@ -239,7 +239,7 @@ fn idle(context: &mut Context) {
             state.idle_since = real;
         }
         let passed = real.saturating_sub(state.idle_since);
-        match state.next() {
+        match state.move_on() {
             Move::Run(next) => {
                 state.idler = 0;
                 drop(state);
@@ -461,7 +461,7 @@ pub fn outside(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
 
 /// The token moves on from a thread that will not sleep here: where all the others wait, one of them has to know.
 pub fn move_on_without(_context: &Context, mut state: Guard) {
-    match state.next() {
+    match state.move_on() {
         Move::Run(next) => {
             state.idler = 0;
             drop(state);

@@ -436,7 +436,7 @@ impl<const N: usize> State<N> {
     }
 
     /// Moves the token on, which nobody has.
-    pub fn next(&mut self) -> Move {
+    pub fn move_on(&mut self) -> Move {
         loop {
             self.expire();
             self.retry();

@@ -13,7 +13,7 @@ fn run(threads: u32) -> Small {
     for slot in 1..=threads {
         assert_eq!(state.add(slot), Some(slot));
     }
-    assert_eq!(state.next(), Move::Run(1));
+    assert_eq!(state.move_on(), Move::Run(1));
     state.check().unwrap();
     state
 }
@@ -26,7 +26,7 @@ fn turns(state: &mut Small, count: usize) -> Vec<u32> {
             if owner != 0 {
                 state.ready(owner, why::TURN);
             }
-            match state.next() {
+            match state.move_on() {
                 Move::Run(number) => number,
                 Move::Idle { .. } => 0,
             }
@@ -45,7 +45,7 @@ fn wakes_are_in_the_order_of_arrival() {
     let mut state = run(4);
     for number in 1..=3 {
         state.wait_futex(number, KEY, if number == 2 { 2 } else { 1 }, NEVER);
-        assert_eq!(state.next(), Move::Run(number + 1));
+        assert_eq!(state.move_on(), Move::Run(number + 1));
     }
     assert_eq!(state.wake(OTHER, u32::MAX, 9), 0);
     assert_eq!(state.wake(KEY, 2, 9), 1);
@@ -60,10 +60,10 @@ fn wakes_are_in_the_order_of_arrival() {
 fn who_is_moved_to_another_key_stands_behind_those_there() {
     let mut state = run(5);
     state.wait_futex(1, OTHER, 1, NEVER);
-    state.next();
+    state.move_on();
     for number in 2..=4 {
         state.wait_futex(number, KEY, 1, NEVER);
-        state.next();
+        state.move_on();
     }
     assert_eq!(state.requeue(KEY, OTHER, 1, 9), (1, 2));
     assert_eq!(state.requeue(OTHER, OTHER, 0, 2), (0, 2));
@@ -75,21 +75,21 @@ fn who_is_moved_to_another_key_stands_behind_those_there() {
 fn the_clock_jumps_to_the_earliest_deadline_only_when_all_wait() {
     let mut state = run(3);
     state.sleep(1, 500);
-    assert_eq!(state.next(), Move::Run(2));
+    assert_eq!(state.move_on(), Move::Run(2));
     state.wait_futex(2, KEY, 1, 300);
-    assert_eq!(state.next(), Move::Run(3));
+    assert_eq!(state.move_on(), Move::Run(3));
     assert_eq!(state.time, 0);
     state.time = 299;
     state.ready(3, why::TURN);
-    assert_eq!(state.next(), Move::Run(3));
+    assert_eq!(state.move_on(), Move::Run(3));
     state.wait_futex(3, KEY, 1, NEVER);
-    assert_eq!(state.next(), Move::Run(2));
+    assert_eq!(state.move_on(), Move::Run(2));
     assert_eq!((state.time, state.thread(2).why), (300, why::TIMEOUT));
     assert_eq!(state.wake(KEY, 1, 9), 1, "the one without a deadline");
     state.wait_futex(2, KEY, 1, NEVER);
-    assert_eq!(state.next(), Move::Run(3));
+    assert_eq!(state.move_on(), Move::Run(3));
     state.wait_futex(3, KEY, 1, NEVER);
-    assert_eq!(state.next(), Move::Run(1));
+    assert_eq!(state.move_on(), Move::Run(1));
     assert_eq!((state.time, state.thread(1).why), (500, why::TIMEOUT));
     // Who is woken at the time of its deadline was woken.
     state.wait_futex(1, KEY, 1, NEVER);
@@ -97,7 +97,7 @@ fn the_clock_jumps_to_the_earliest_deadline_only_when_all_wait() {
         deadline: NEVER,
         outside: false,
     };
-    assert_eq!(state.next(), dead);
+    assert_eq!(state.move_on(), dead);
     state.check().unwrap();
 }
 
@@ -105,22 +105,22 @@ fn the_clock_jumps_to_the_earliest_deadline_only_when_all_wait() {
 fn a_call_is_tried_again_only_after_somebody_did_something() {
     let mut state = run(2);
     state.wait_try(1, NEVER, false);
-    assert_eq!(state.next(), Move::Run(2));
+    assert_eq!(state.move_on(), Move::Run(2));
     assert_eq!(turns(&mut state, 2), [2, 2]);
     state.epoch += 1;
     assert_eq!(turns(&mut state, 2), [2, 1]);
     assert_eq!(state.thread(1).why, why::AGAIN);
     // What only the outside can end is waited for really.
     state.wait_try(1, 900, true);
-    state.next();
+    state.move_on();
     state.wait_try(2, NEVER, false);
     let idle = Move::Idle {
         deadline: 900,
         outside: true,
     };
-    assert_eq!(state.next(), idle);
+    assert_eq!(state.move_on(), idle);
     state.look_outside();
-    assert_eq!(state.next(), Move::Run(1));
+    assert_eq!(state.move_on(), Move::Run(1));
     assert_eq!(state.time, 0, "time has not moved");
 }
 
@@ -130,9 +130,9 @@ fn a_vfork_ends_with_its_child() {
     let child = state.add(9).unwrap();
     state.edit(child).parent = 1;
     state.wait_other(1, now::VFORK);
-    assert_eq!(state.next(), Move::Run(child));
+    assert_eq!(state.move_on(), Move::Run(child));
     state.remove(child);
-    assert_eq!(state.next(), Move::Run(1));
+    assert_eq!(state.move_on(), Move::Run(1));
     assert_eq!(state.add(9), Some(child), "its number is free");
 }
 
@@ -265,7 +265,7 @@ fn random_operations_do_what_a_simple_reference_does() {
                     reference.ready.push(me);
                 }
             }
-            let next = state.next();
+            let next = state.move_on();
             reference.next();
             moved += 1;
             let expected = match reference.owner {

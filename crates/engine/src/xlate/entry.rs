@@ -163,6 +163,8 @@ mod tests {
             vector_exit: 0,
             vector_syscall: 0,
             vector_special: 0,
+            vector_turn: 0,
+            fuel: 0,
             whole: 0,
         };
         let mut bytes = [0; 64];
