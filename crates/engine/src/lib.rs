@@ -7,6 +7,7 @@ pub mod log;
 pub mod machine;
 pub mod pmu;
 mod restartable;
+pub mod schedule;
 pub mod shown;
 pub mod snapshot;
 pub mod step;
