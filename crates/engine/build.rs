@@ -17,6 +17,7 @@ fn main() {
         "src/layout.rs",
         "src/limits.rs",
         "src/log.rs",
+        "src/shown.rs",
         "src/snapshot.rs",
     ] {
         println!("cargo:rerun-if-changed={path}");

@@ -23,7 +23,7 @@ use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-use crate::{check, clock, counts};
+use crate::{check, clock, counts, machine};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -43,6 +43,7 @@ pub const OFFSETS: Offsets = Offsets {
     vector_exit: offset_of!(Context, vector_exit) as u32,
     vector_syscall: offset_of!(Context, vector_syscall) as u32,
     vector_special: offset_of!(Context, vector_special) as u32,
+    whole: offset_of!(Context, whole) as u32,
 };
 
 const CONFIG: Config = Config {
@@ -57,6 +58,9 @@ const CONFIG: Config = Config {
     pending: 0,
     watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
     own_clock: false,
+    own_machine: false,
+    own_random: false,
+    components: 0,
 };
 
 /// A checked entry into a block for one way of indirect branches.
@@ -203,6 +207,9 @@ impl Cache {
         config.counter = counts::next();
         config.watches = self.watches;
         config.own_clock = clock::on();
+        config.own_machine = machine::on();
+        config.own_random = machine::own_random();
+        config.components = machine::shown().components;
         if once {
             config.limit = 1;
         }

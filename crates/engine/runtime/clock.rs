@@ -15,7 +15,7 @@ use crate::layout::{Context, option};
 use crate::program_memory::{self, Plain};
 use crate::syscall_table as nr;
 use crate::xlate::facts::Event;
-use crate::{counts, entry, slots, sys};
+use crate::{counts, entry, machine, slots, sys};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 const SECOND: u64 = 1_000_000_000;
@@ -129,10 +129,17 @@ fn is_executed(clock: u64) -> bool {
 
 /// `rdtsc`, `rdtscp`.
 pub fn stamp(context: &mut Context, with_cpu: bool) {
-    let time = BOOT + now(context);
+    let time = if on() {
+        BOOT + now(context)
+    } else {
+        // SAFETY: reads the time stamp counter.
+        unsafe { core::arch::x86_64::_rdtsc() }
+    };
     context.regs[0] = time & 0xffff_ffff;
     context.regs[2] = time >> 32;
-    if with_cpu {
+    if with_cpu && machine::on() {
+        context.regs[1] = 0;
+    } else if with_cpu {
         let cpu: u32;
         // SAFETY: reads the time stamp counter and the CPU's number.
         unsafe {

@@ -20,6 +20,7 @@ pub fn prepare(context: &mut Context, slot: u32) {
     identify(context);
     set_gs(context);
     signal_calls::set_stack(context);
+    context.whole.store(1, Relaxed);
     context.state.store(slot_state::LIVE, Release);
 }
 

@@ -39,6 +39,9 @@ pub struct ThreadTotals {
     pub cached: u64,
     /// The thread ended by itself (`exit`, `execve`), not by a signal.
     pub ended: bool,
+    /// It ended, or was last seen, where its count is whole. Otherwise it was killed in the middle of a block, whose
+    /// instructions were counted too early or not yet.
+    pub whole: bool,
 }
 
 /// All counts of a run.
@@ -49,9 +52,15 @@ pub struct Totals {
     pub threads: Vec<ThreadTotals>,
     /// Programs that ran without being counted (setuid, 32-bit, not traceable).
     pub uncounted: u32,
+    /// The first of them, and why.
+    pub left_out: Option<String>,
+    /// Threads that were killed in the middle of a block, among those whose slots were taken again.
+    pub retired_cut: u32,
     /// With [`super::Options::own_clock`]: how often the clock of a process had stood still for
     /// so long that it was set on after the real one. Times in such runs differ.
     pub clock_followed: u32,
+    /// With [`super::Options::own_random`]: random devices that were the kernel's after all.
+    pub random_missed: u32,
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
     /// run is not what it would be natively, and its count not exact.
     pub unseen_writes: u32,
@@ -90,10 +99,19 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
     let mut blocks = (header.options & option::BLOCKS != 0).then(|| Reader::new(shared));
     let mut totals = Totals {
         uncounted: header.uncounted.load(Ordering::Acquire),
+        retired_cut: header.retired_cut.load(Ordering::Acquire),
         clock_followed: header.clock_followed.load(Ordering::Acquire),
+        random_missed: header.random_missed.load(Ordering::Acquire),
         unseen_writes: header.unseen_writes.load(Ordering::Acquire),
         ..Totals::default()
     };
+    if totals.uncounted > 0 {
+        let bytes = header
+            .left_out
+            .each_ref()
+            .map(|byte| byte.load(Ordering::Acquire));
+        totals.left_out = Some(text(&bytes)).filter(|text| !text.is_empty());
+    }
     if header.failed.load(Ordering::Acquire) != 0 {
         totals.failure = Some(text(&header.report).trim_end().to_owned());
     }
@@ -140,6 +158,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             translated: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, translated))),
             cached: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, cached))),
             ended: status != state::LIVE,
+            whole: status != state::LIVE || word(offset_of!(Context, whole)) != 0,
         });
     }
     if header.faults_left.load(Ordering::Acquire) != 0 {
@@ -163,6 +182,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             translated: header.retired_blocks[0].load(Ordering::Acquire),
             cached: header.retired_blocks[1].load(Ordering::Acquire),
             ended: true,
+            whole: true,
         });
     }
     (totals, blocks.map(Reader::finish))

@@ -12,6 +12,7 @@ mod gs;
 mod item;
 mod rdpmc;
 mod terminate;
+mod xsave;
 
 pub use copy::far_register;
 use item::{Item, surely_invalid, unsupported};
@@ -99,8 +100,8 @@ pub enum End {
     Branch,
     /// A system call.
     Syscall,
-    /// A read of the time stamp counter, which the runtime answers.
-    Rdtsc,
+    /// An instruction that the runtime answers: it reads the time stamp counter, or asks for the machine.
+    Answered,
     /// An instruction the translator does not know or cannot run.
     Unsupported,
     /// The bytes at the block's start cannot be read.
@@ -166,6 +167,12 @@ pub struct Config {
     pub watches: [Watch; MAX_WATCHES],
     /// The runtime answers what reads a clock.
     pub own_clock: bool,
+    /// The runtime answers what asks for the CPU: it shows another machine.
+    pub own_machine: bool,
+    /// The runtime answers `rdrand` and `rdseed`.
+    pub own_random: bool,
+    /// With `own_machine`: components of the extended state that there are (XCR0).
+    pub components: u32,
 }
 
 /// Translates the block at `pc` into `hot` and its cold parts into `cold`.
@@ -269,7 +276,7 @@ impl Builder<'_, '_> {
                     break;
                 }
             };
-            if insn.kind == Kind::Rdtsc && !self.config.own_clock {
+            if !self.config.answers(&insn) {
                 insn.kind = Kind::Plain;
             }
             let item = Item { insn, bytes, pc };
@@ -284,7 +291,7 @@ impl Builder<'_, '_> {
             self.count += 1;
             pc = item.next();
             match insn.kind {
-                Kind::Plain | Kind::Rdpmc | Kind::GsBase => {}
+                Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => {}
                 // Forward conditional branches are left behind; a backward one is
                 // probably a loop's end and deserves a direct link.
                 Kind::Jcc if insn.rel >= 0 && side_exits < MAX_EXITS - 4 => side_exits += 1,
@@ -312,7 +319,7 @@ impl Builder<'_, '_> {
                 Kind::Jcc | Kind::Loop => {
                     source.live_flags(last.target()) | source.live_flags(last.next())
                 }
-                Kind::Plain | Kind::Rdpmc | Kind::GsBase => source.live_flags(next),
+                Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => source.live_flags(next),
                 _ => flag::ALL,
             },
             None => flag::ALL,
@@ -432,8 +439,10 @@ impl Builder<'_, '_> {
             let last = at + 1 == self.count;
             let here = if mark == 0 { self.hot.here() } else { here };
             match item.insn.kind {
-                Kind::Plain | Kind::Rdpmc | Kind::GsBase => {
-                    if item.insn.kind == Kind::GsBase {
+                Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => {
+                    if item.insn.kind == Kind::Xsave {
+                        self.xsave(&item, here, mark);
+                    } else if item.insn.kind == Kind::GsBase {
                         self.gs_base(&item);
                     } else if item.insn.kind == Kind::Rdpmc {
                         // What is added already, or not yet, for this block.

@@ -91,7 +91,7 @@ impl Source for Step {
             Some(fixed) => Answers::prepare(&mut command, fixed.wanted())?,
             None => None,
         };
-        missing.extend(launch.fixed.and_then(Fixed::no_clock));
+        missing.extend(launch.fixed.into_iter().flat_map(Fixed::only_virtual));
         missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
         let cancel = AtomicBool::new(false);
         let before = self.before;

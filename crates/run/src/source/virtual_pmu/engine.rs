@@ -48,6 +48,8 @@ pub(super) fn execute(
             .at_random(launch.fixed.and_then(Fixed::at_random))
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
             .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
+            .own_random(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Random)))
+            .machine(launch.fixed.and_then(Fixed::machine))
             .cache(cache::directory())
             .code_cache(cache::code_bound()),
     )
@@ -74,6 +76,13 @@ pub(super) fn execute(
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
+    if outcome.totals.random_missed > 0 {
+        let reason = format!(
+            "{} time(s) a random device was the kernel's: the program could not open truecount's",
+            outcome.totals.random_missed
+        );
+        missing.push(Missing::new(Factor::Random, reason));
+    }
     let followed = outcome.totals.clock_followed;
     if followed > 0 {
         let reason = format!(
@@ -90,6 +99,9 @@ pub(super) fn execute(
         .filter(|thread| !thread.ended && is_running(thread.pid))
         .map(|thread| thread.pid)
         .collect();
+    let killed = outcome.totals.threads.iter();
+    let killed = killed.filter(|thread| !thread.whole && !alive.contains(&thread.pid));
+    let cut = killed.count() + outcome.totals.retired_cut as usize;
     Ok(RunResult {
         ended: Some(Ended {
             pid: Some(pid),
@@ -105,6 +117,8 @@ pub(super) fn execute(
         missing,
         executed: Executed {
             uncounted: outcome.totals.uncounted,
+            left_out: outcome.totals.left_out.clone(),
+            cut,
             unseen_writes: outcome.totals.unseen_writes,
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
@@ -264,6 +278,9 @@ fn failure(error: &LaunchError, program: &Path) -> Refusal {
             Some(errno) => exec_failure(program, errno),
             None => plain(ErrorKind::Setup),
         }),
+        LaunchError::Machine { .. } => Refusal::Command(
+            plain(ErrorKind::Unavailable).hint("name a lower level, such as --machine x86-64-v2"),
+        ),
         LaunchError::Vanished { .. } => Refusal::Command(plain(ErrorKind::Setup)),
         LaunchError::NotX86_64 { .. } => Refusal::Engine(
             plain(ErrorKind::NotExecutable)
