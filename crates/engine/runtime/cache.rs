@@ -277,7 +277,11 @@ impl Cache {
         let front = hot.here();
         if let Some(side) = side {
             let mut added = side.added;
-            if config.counter.is_none() && !once {
+            // (A thread that is killed loses what is pending: little.)
+            if config.counter.is_none()
+                && !once
+                && added.value.unsigned_abs() as usize <= block::MAX_INSNS
+            {
                 // Who comes another way takes that back.
                 (config.pending, added.value) = (added.value, -added.value);
             }
