@@ -337,7 +337,11 @@ impl Cache {
         let block = Block {
             pc,
             body: built.body,
-            enter: if config.pending == 0 { built.body } else { front },
+            enter: if config.pending == 0 {
+                built.body
+            } else {
+                front
+            },
             pending: config.pending,
             host_end: section.hot,
             syscall: built.syscall,
@@ -356,7 +360,11 @@ impl Cache {
         };
         self.note_block(number, block, built.exit_count.min(MAX_EXITS));
         if side.is_some() && !compared {
-            let at = if config.pending == 0 { front } else { built.body };
+            let at = if config.pending == 0 {
+                front
+            } else {
+                built.body
+            };
             self.link_directly(exit, number, at);
         }
         if let Some((via, at, patch)) = entry {
