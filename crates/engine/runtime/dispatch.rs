@@ -195,8 +195,10 @@ fn go(context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
 fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
     context.pc = pc;
     let Engine { cache, pages, .. } = engine;
-    let block = match cache.find(pages, pc) {
+    let known = cache.find(pages, pc);
+    let block = match known.filter(|&block| !cache.is_in_the_way(block, via, exit)) {
         Some(block) => Some(block),
+        None if known.is_some() => cache.translate(pages, pc, via, false, NONE),
         None => {
             context.translated += 1;
             cache.translate(pages, pc, via, false, exit)
@@ -213,7 +215,7 @@ fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, e
         cache.publish(block, via);
     }
     cache.enters(context);
-    context.resume = cache.blocks.get(block as usize).body;
+    context.resume = cache.blocks.get(block as usize).enter;
 }
 
 /// Nothing can be executed at `pc`: going there natively raises the very fault

@@ -163,6 +163,8 @@ pub struct Config {
     /// The block's counter (those of its early exits follow); `None` adds the
     /// instructions to the running total at `offsets.count`.
     pub counter: Option<u32>,
+    /// What the running total lacks when the block is entered.
+    pub pending: i32,
     /// Addresses with a time stamp: a block begins there.
     pub watches: [Watch; MAX_WATCHES],
     /// The runtime answers what reads a clock.
@@ -420,6 +422,8 @@ impl Builder<'_, '_> {
             let mut mark = 0;
             match point {
                 Some(place) if place.at != at => {}
+                // What was taken over is just what the block takes away.
+                Some(_) if total.value == 0 => counted = true,
                 Some(Place { through: None, .. }) => {
                     self.fuel(at, &item);
                     let here = self.hot.here();
@@ -449,8 +453,7 @@ impl Builder<'_, '_> {
                         self.gs_base(&item);
                     } else if item.insn.kind == Kind::Rdpmc {
                         // What is added already, or not yet, for this block.
-                        let added = if counted { self.count } else { 0 };
-                        self.rdpmc(&item, at as i32 - added as i32);
+                        self.rdpmc(&item, self.pending(at, counted));
                     } else {
                         self.copy(&item, here, mark);
                     }
