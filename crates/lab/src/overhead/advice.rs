@@ -46,7 +46,12 @@ fn price(cost: &Cost) -> Option<f64> {
 }
 
 /// What follows from the table for a budget in percent of the time.
-pub fn advise(outcome: &Outcome, budget_percent: f64, inputs: &Inputs) -> Advice {
+pub fn advise(
+    outcome: &Outcome,
+    budget_percent: f64,
+    inputs: &Inputs,
+    upper_bound: bool,
+) -> Advice {
     let root = Root::system();
     let facts = Facts::gather(&root);
     let cpu = probe::cpu::describe(&root);
@@ -85,7 +90,7 @@ pub fn advise(outcome: &Outcome, budget_percent: f64, inputs: &Inputs) -> Advice
         frequency: by_frequency(outcome),
         batching: batching(&root, &facts),
         freezing: freezing(version, facts.version(), &command_line),
-        freezing_saves: saving(inputs),
+        freezing_saves: saving(inputs, upper_bound),
     }
 }
 
@@ -164,16 +169,27 @@ fn batching(root: &Root, facts: &Facts) -> String {
     }
 }
 
-fn saving(inputs: &Inputs) -> Option<String> {
+/// `upper_bound`: the costs of the registers are no more than bounds, so what is saved is one, too.
+fn saving(inputs: &Inputs, upper_bound: bool) -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return None;
     }
     let one = |handler| simulate(inputs, handler, Stack::None, 100).ok();
     let (classic, frozen) = (one(Handler::Classic)?, one(Handler::Freezing)?);
+    let most = if upper_bound { "at most " } else { "" };
+    let counts = |o: &crate::model::Outcome| {
+        format!(
+            "{:.1} WRMSR, {:.1} RDMSR, {:.1} RDPMC",
+            o.wrmsr, o.rdmsr, o.rdpmc
+        )
+    };
     Some(format!(
-        "model: {:.0} ns of {:.0} ns an interrupt (5 WRMSR and 2 RDMSR against 1 and 1; {}; {})",
+        "model: {most}{:.0} ns of {:.0} ns an interrupt ({} against {}, {}; {}; {})",
         classic.time_ns - frozen.time_ns,
         classic.time_ns,
+        counts(&classic),
+        counts(&frozen),
+        inputs.classic.origin,
         inputs.wrmsr_ns.origin,
         inputs.rdmsr_ns.origin,
     ))
