@@ -63,6 +63,15 @@ fn the_pmus_interrupt_has_a_price() {
         }
     }
     registers(&document);
+    if cfg!(target_arch = "x86_64") {
+        // 5 cycles for 4 instructions, one a nanosecond: of the time that they were counted in.
+        let hertz = document["cycles_per_second"].as_f64().unwrap();
+        assert!((hertz / 1.25e9 - 1.0).abs() < 0.02, "{hertz}");
+        // Rings that are freed while another cell is visited would be stolen from that one, and from nobody.
+        let stolen = document["background_share"].as_f64().unwrap();
+        println!("without sampling: {stolen}");
+        assert!(stolen < 0.01, "{stolen}");
+    }
     for read in document["reads"].as_array().unwrap() {
         println!("{read}");
     }
@@ -97,9 +106,9 @@ fn registers(document: &Value) {
         let one = all.find(|used| used["payload"] == payload).unwrap();
         one["per_sample"][register].as_f64().unwrap()
     };
-    // Timers' accesses are taken away as a rate: a part of one may remain.
+    // An interrupt at the edge of the watch has its accesses in it and its sample not, or the other way round.
     for (register, plain, stack) in [
-        ("wrmsr", 4.0, 3.0),
+        ("wrmsr", 4.0, 1.0),
         ("rdmsr", 2.0, 98.0),
         ("rdpmc", 1.0, 0.0),
     ] {

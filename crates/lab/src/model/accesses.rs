@@ -2,8 +2,9 @@
 //!
 //! Classic, Linux 6.1 (its tracepoints `msr:write_msr`, `msr:read_msr` and `msr:rdpmc` in an emulated Skylake): counting is
 //! switched off and on (2 WRMSR), the status is acknowledged (1) and the counter gets its next period (1); the status is
-//! read before and after (2 RDMSR), the counter once (1 RDPMC). With a branch stack: IA32_DEBUGCTL is read and written to
-//! stop it, written to start it, and LBR_SELECT is written (1 RDMSR, 3 WRMSR), beside the registers of the stack itself.
+//! read before and after (2 RDMSR), the counter once (1 RDPMC). With a branch stack, which the hardware stops at the
+//! interrupt: IA32_DEBUGCTL is read and written to start it again (1 RDMSR, 1 WRMSR), beside the registers of the stack
+//! itself (`__intel_pmu_lbr_enable`).
 //! Freezing: the status is read once and acknowledged once, and the counter is read.
 
 use super::{Handler, Stack};
@@ -42,7 +43,7 @@ impl Classic {
                 rdpmc: 1.0,
             },
             stack: Accesses {
-                wrmsr: 3.0,
+                wrmsr: 1.0,
                 rdmsr: 1.0 + Stack::Info.reads() as f64,
                 rdpmc: 0.0,
             },

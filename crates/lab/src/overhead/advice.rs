@@ -194,3 +194,61 @@ fn saving(inputs: &Inputs, upper_bound: bool) -> Option<String> {
         inputs.rdmsr_ns.origin,
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampling::{Cell, Estimate};
+
+    fn cost(method: Method, value: f64, interval: Option<(f64, f64)>) -> Cost {
+        Cost {
+            cell: Cell {
+                event: Event::Cycles,
+                method,
+                payload: Payload::None,
+                rate: 1000,
+            },
+            period: None,
+            visits: 3,
+            samples: 30,
+            rate_seen: 1000.0,
+            stolen: None,
+            stolen_typical: Some(Estimate {
+                value,
+                interval,
+                n: 3,
+            }),
+            share: None,
+            handler: None,
+            slowdown: None,
+            throttled: 0,
+            lost: 0,
+            left_out: 0,
+            unmatched: 0,
+            frames: None,
+            branches: None,
+        }
+    }
+
+    fn said(frequency: Option<(f64, f64)>, period: Option<(f64, f64)>) -> String {
+        let outcome = Outcome {
+            cells: vec![
+                cost(Method::Frequency, 2600.0, frequency),
+                cost(Method::Period, 2500.0, period),
+            ],
+            ..Outcome::default()
+        };
+        by_frequency(&outcome).join("; ")
+    }
+
+    /// Three visits have no interval: that is no comparison that found nothing.
+    #[test]
+    fn too_few_visits_tell_nothing() {
+        assert!(said(None, None).contains("3 visits a cell are too few"));
+        assert!(said(Some((2590.0, 2610.0)), None).contains("too few"));
+        let apart = said(Some((2590.0, 2610.0)), Some((2490.0, 2510.0)));
+        assert!(apart.contains("frequency +100 ns"), "{apart}");
+        let touching = said(Some((2400.0, 2700.0)), Some((2490.0, 2510.0)));
+        assert!(touching.contains("no difference"), "{touching}");
+    }
+}

@@ -1,16 +1,51 @@
 //! How often the PMU's interrupt accesses registers, by the kernel's own tracepoints of the group msr
 //! (`include/trace/events/msr.h`, x86): counted on the calling thread, in interrupts too, with what happens without
-//! sampling (timers write registers as well) taken away.
+//! sampling taken away. Registers of the PMU only: timers and switches between threads write others.
 
 use super::cell::Cell;
 use super::trace::{directory, point};
 use crate::model::Accesses;
 use serde::{Deserialize, Serialize};
+use std::ffi::CString;
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{Event, EventAttr, OpenOptions, SharedKernel, Target};
 
 /// Fewer samples say nothing about one.
 const LEAST: u64 = 5;
+
+/// First and last number of registers of the PMU and its branch stack: Intel SDM vol. 4 (tables of architectural and of
+/// Skylake's registers, Architectural LBR); AMD APM vol. 2, "Performance Monitoring" and "Last Branch Stack".
+const PMU: [(u32, u32); 23] = [
+    (0x040, 0x05f),
+    (0x060, 0x07f),
+    (0x0c1, 0x0c8),
+    (0x186, 0x18d),
+    (0x1a6, 0x1a7),
+    (0x1c8, 0x1c9),
+    (0x1d9, 0x1d9),
+    (0x309, 0x30c),
+    (0x329, 0x329),
+    (0x345, 0x345),
+    (0x38d, 0x391),
+    (0x3f1, 0x3f7),
+    (0x4c1, 0x4c8),
+    (0x600, 0x600),
+    (0x680, 0x6df),
+    (0xdc0, 0xddf),
+    (0x1200, 0x171f),
+    (0xc000_0300, 0xc000_0303),
+    (0xc000_010e, 0xc000_010f),
+    (0xc001_0000, 0xc001_0007),
+    (0xc001_0200, 0xc001_020b),
+    (0xc001_0300, 0xc001_031f),
+    (0x14ce, 0x14cf),
+];
+
+/// Those numbers in the language of tracepoints' filters (Documentation/trace/events.rst, "Event filtering").
+fn filter() -> CString {
+    let ranges = PMU.map(|(first, last)| format!("(msr >= {first:#x} && msr <= {last:#x})"));
+    CString::new(ranges.join(" || ")).unwrap_or_default()
+}
 
 /// Register accesses of a cell's interrupt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,11 +86,14 @@ impl Points {
             Event::open_with(kernel, &attr, Target::CallingThread, OpenOptions::default())
                 .map_err(|error| error.to_string())
         };
-        Ok(Self([
-            open("msr/write_msr")?,
-            open("msr/read_msr")?,
-            open("msr/rdpmc")?,
-        ]))
+        let (write, read) = (open("msr/write_msr")?, open("msr/read_msr")?);
+        let filter = filter();
+        for event in [&write, &read] {
+            event
+                .set_filter(&filter)
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(Self([write, read, open("msr/rdpmc")?]))
     }
 
     /// What happens during the work.
