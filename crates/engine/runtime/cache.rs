@@ -23,7 +23,7 @@ use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-use crate::{check, clock, counts};
+use crate::{check, clock, counts, machine, turns};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -43,6 +43,9 @@ pub const OFFSETS: Offsets = Offsets {
     vector_exit: offset_of!(Context, vector_exit) as u32,
     vector_syscall: offset_of!(Context, vector_syscall) as u32,
     vector_special: offset_of!(Context, vector_special) as u32,
+    vector_turn: offset_of!(Context, vector_turn) as u32,
+    fuel: offset_of!(Context, fuel) as u32,
+    whole: offset_of!(Context, whole) as u32,
 };
 
 const CONFIG: Config = Config {
@@ -54,8 +57,13 @@ const CONFIG: Config = Config {
     force_far: false,
     limit: block::MAX_INSNS,
     counter: None,
+    pending: 0,
     watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
     own_clock: false,
+    in_turn: false,
+    own_machine: false,
+    own_random: false,
+    components: 0,
 };
 
 /// A checked entry into a block for one way of indirect branches.
@@ -202,6 +210,10 @@ impl Cache {
         config.counter = counts::next();
         config.watches = self.watches;
         config.own_clock = clock::on();
+        config.in_turn = turns::on();
+        config.own_machine = machine::on();
+        config.own_random = machine::own_random();
+        config.components = machine::shown().components;
         if once {
             config.limit = 1;
         }
@@ -266,15 +278,25 @@ impl Cache {
             let patch = emit_entry(&mut hot, &OFFSETS, rotates(), via, pc, miss);
             entry = Some((via, at, patch));
         }
-        let correction = hot.here();
+        let front = hot.here();
         if let Some(side) = side {
-            block::count_keeping(&mut hot, &OFFSETS, side.added, side.live);
+            let mut added = side.added;
+            // (A thread that is killed loses what is pending: little.)
+            if config.counter.is_none()
+                && !once
+                && added.value.unsigned_abs() as usize <= block::MAX_INSNS
+            {
+                // Who comes another way takes that back.
+                (config.pending, added.value) = (added.value, -added.value);
+            }
+            block::count_keeping(&mut hot, &OFFSETS, added, side.live);
         }
         let mut built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
         let compared = !once && pages.is_compared(pc, u64::from(built.guest_len));
         if compared && let Some(limit) = ahead::first_store(pages, pc, built.insns) {
             // What the store changes may be what comes next.
             config.limit = limit;
+            config.pending = 0;
             (hot, cold) = (code(section.hot, 0x4000), code(section.cold, 0x4000));
             entry = None;
             let mut reader = Reader {
@@ -315,6 +337,12 @@ impl Cache {
         let block = Block {
             pc,
             body: built.body,
+            enter: if config.pending == 0 {
+                built.body
+            } else {
+                front
+            },
+            pending: config.pending,
             host_end: section.hot,
             syscall: built.syscall,
             first_exit,
@@ -332,7 +360,12 @@ impl Cache {
         };
         self.note_block(number, block, built.exit_count.min(MAX_EXITS));
         if side.is_some() && !compared {
-            self.link_directly(exit, number, correction);
+            let at = if config.pending == 0 {
+                front
+            } else {
+                built.body
+            };
+            self.link_directly(exit, number, at);
         }
         if let Some((via, at, patch)) = entry {
             self.add_entry(number, via, at, patch);

@@ -78,6 +78,21 @@ fn an_indirect_call_in_a_loop() {
     );
 }
 
+/// Blocks that are translated for an early exit, which leaves them its count to correct, and that are then entered by
+/// others: by jumps, by early exits of other lengths, in loops, and through tables.
+#[test]
+fn what_an_early_exit_leads_to_is_entered_from_everywhere() {
+    by_hand(
+        "early",
+        "mov $100, %ebx\n1: test $1, %bl\nnop\njne 2f\nnop\nnop\njmp 3f\n\
+         2: nop\nnop\nnop\ntest $2, %bl\nje 3f\nnop\n3: dec %ebx\njnz 1b\n\
+         mov $61, %ecx\nlea 5f(%rip), %rax\n4: test $1, %cl\njne 5f\nnop\njmp *%rax\n\
+         5: nop\ndec %ecx\njnz 4b\n\
+         mov $30, %edx\ntest %edx, %edx\njne 6f\nud2\n6: nop\ndec %edx\njnz 6b",
+        (1 + 100 * 5 + 50 * 3 + 50 * 5 + 25) + (2 + 61 * 5 + 30 * 2) + (3 + 30 * 3) + 3,
+    );
+}
+
 #[test]
 fn flags_survive_the_count() {
     // Carry is alive across a branch: 100 rounds of stc; jmp; adc.
