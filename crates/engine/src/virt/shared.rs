@@ -146,11 +146,7 @@ impl Shared {
                 } else {
                     0
                 }
-                | if is_x86_feature_detected!("bmi2") {
-                    option::ROTATES
-                } else {
-                    0
-                }
+                | if has_bmi2() { option::ROTATES } else { 0 }
                 | if options.in_turn { option::SCHEDULE } else { 0 };
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
@@ -247,5 +243,17 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: our mapping, no longer used.
         unsafe { libc::munmap(self.header.as_ptr().cast(), size_of::<Header>()) };
+    }
+}
+
+/// Whether RORX is there; other architectures have no virtual PMU, and compile all the same.
+fn has_bmi2() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        is_x86_feature_detected!("bmi2")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
     }
 }
