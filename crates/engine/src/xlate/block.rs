@@ -10,13 +10,15 @@ mod copy;
 mod count;
 mod gs;
 mod item;
+mod operand;
 mod rdpmc;
 mod terminate;
 mod turn;
 mod xsave;
 
-pub use copy::far_register;
-use item::{Item, surely_invalid, unsupported};
+use gs::unsupported;
+use item::{Item, surely_invalid};
+pub use operand::far_register;
 pub use turn::FUEL;
 
 pub use count::{Added, Part, count_keeping};
@@ -43,6 +45,10 @@ pub trait Source {
     fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize;
     /// Flags that may be read before they are written from `pc` on.
     fn live_flags(&mut self, pc: u64) -> u8;
+    /// Whether a restartable sequence is described there: who loads its address is about to begin it.
+    fn is_sequence(&mut self, _address: u64) -> bool {
+        false
+    }
 }
 
 /// One copied instruction or one insertion of the translator's.
@@ -284,6 +290,10 @@ impl Builder<'_, '_> {
                 insn.kind = Kind::Plain;
             }
             let item = Item { insn, bytes, pc };
+            if insn.loads_address() && source.is_sequence(item.operand()) {
+                self.end = End::Unsupported;
+                break;
+            }
             if let Some(place) = self.items.get_mut(self.count) {
                 *place = Some(item);
             }
