@@ -146,7 +146,7 @@ impl Shared {
                 } else {
                     0
                 }
-                | if has_bmi2() { option::ROTATES } else { 0 }
+                | if rotates() { option::ROTATES } else { 0 }
                 | if options.in_turn { option::SCHEDULE } else { 0 };
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
@@ -245,15 +245,10 @@ impl Drop for Shared {
         unsafe { libc::munmap(self.header.as_ptr().cast(), size_of::<Header>()) };
     }
 }
-
-/// Whether RORX is there; other architectures have no virtual PMU, and compile all the same.
-fn has_bmi2() -> bool {
+/// Whether this CPU has `rorx` (BMI2).
+fn rotates() -> bool {
     #[cfg(target_arch = "x86_64")]
-    {
-        is_x86_feature_detected!("bmi2")
-    }
+    return is_x86_feature_detected!("bmi2");
     #[cfg(not(target_arch = "x86_64"))]
-    {
-        false
-    }
+    return false;
 }
