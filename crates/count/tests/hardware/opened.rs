@@ -129,6 +129,10 @@ fn opening_with_verification_takes_at_most_2_ms() {
             "{event}: opened in {with:.0} µs, {without:.0} µs without verification ({:.2} times)",
             with / without
         );
-        assert!(with < 2000.0, "{event}: {with} µs");
+        assert!(with - without < 500.0, "{event}: {with} µs, {without} µs");
+        // The emulated Arm takes 6 ms for an event without verification, too: only the difference says something there.
+        if cfg!(target_arch = "x86_64") {
+            assert!(with < 2000.0, "{event}: {with} µs");
+        }
     }
 }
