@@ -40,6 +40,8 @@ mod stat;
 mod stopped;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/switches.rs"]
+mod switches;
 #[path = "cli/system.rs"]
 mod system;
 #[path = "cli/threads.rs"]

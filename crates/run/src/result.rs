@@ -127,6 +127,8 @@ pub struct RunResult {
     pub usage: Option<Usage>,
     /// One reading for each metric, in the order asked.
     pub readings: Vec<Reading>,
+    /// The same for each part of the run that was asked for.
+    pub parts: Vec<Vec<Reading>>,
     /// Times and memory that come with every run, unless they were asked for as metrics.
     pub resources: Vec<Reading>,
     /// The signal by which the user stopped it.
