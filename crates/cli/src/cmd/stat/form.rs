@@ -8,13 +8,14 @@ use serde::Serialize;
 
 use super::document::{Apart, Document};
 use super::perf;
+use super::places::{Label, Labels};
 use super::repeat::Repeats;
 use crate::output::Output;
 use crate::render::{csv, json};
 use truecount_model::{Measured, Reading};
 use truecount_run::metrics::{Asked, MetricRow, Values};
 use truecount_run::request::RequestGroup;
-use truecount_run::source::{Part, Taken};
+use truecount_run::source::Taken;
 
 /// The form.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,37 +36,6 @@ pub(super) struct Form<'o> {
     headed: bool,
     before: Taken,
     since: Duration,
-}
-
-/// What stands beside counts: where they are from.
-pub(super) struct Labels<'a> {
-    parts: &'a [Part],
-    /// The control group of each reading; no entries without -G.
-    pub(super) cgroups: Vec<String>,
-}
-
-impl<'a> Labels<'a> {
-    pub(super) fn new(parts: &'a [Part], groups: &[RequestGroup]) -> Self {
-        let members = || groups.iter().flat_map(|group| &group.members);
-        let of = members().map(|wanted| match &wanted.cgroup {
-            Some(cgroup) => cgroup.name.clone(),
-            None => String::new(),
-        });
-        let used = members().any(|wanted| wanted.cgroup.is_some());
-        Self {
-            parts,
-            cgroups: if used { of.collect() } else { Vec::new() },
-        }
-    }
-}
-
-/// Of a row: the time, the part and the control group, where these are asked for.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Label<'a> {
-    pub(super) since: Option<Duration>,
-    /// The name, and of how many CPUs.
-    pub(super) part: Option<(&'a str, usize)>,
-    pub(super) cgroup: Option<&'a str>,
 }
 
 /// The metrics of `-M`, and where the readings of their groups stand among all readings.

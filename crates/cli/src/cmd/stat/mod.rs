@@ -18,7 +18,8 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Output, programs_stdout};
 use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration, parse_online_cpus};
 use document::Document;
-use form::{Form, Kind, Labels, Metrics};
+use form::{Form, Kind, Metrics};
+use places::Labels;
 use repeat::Runs;
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
@@ -181,11 +182,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let parts = args.places.parts(target)?;
     let begin = args.switches.begin()?;
     let control = args.switches.control()?;
-    let program = match args.command.first() {
-        Some(program) => Some(resolve(program)?),
-        None => None,
-    };
-    // Opened before the run: a wrong path must not cost a run.
+    let program = args.command.first().map(|name| resolve(name)).transpose()?;
+    // Before the run: a wrong path must not cost one.
     let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), !args.csv)?;
     let moved = programs_stdout(args.json.as_deref(), args.output.as_deref())?;
     let stdin = match &args.input {
@@ -195,14 +193,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut environment = Environment::gather(args.aslr, &cpus);
     environment.add_command(&args.command, program.as_deref());
     let metrics = Metrics::new(&asked, &groups);
-    let separator = args.field_separator.as_deref();
-    let kind = match (args.json.is_some(), args.csv, separator) {
-        (true, ..) => Kind::Json,
-        (_, true, _) => Kind::Csv,
-        (_, _, Some(separator)) => Kind::Perf(separator),
-        _ => Kind::Text,
-    };
-    let mut form = Form::new(kind, &mut output, &metrics, Labels::new(&parts, &groups));
+    let mut form = Form::new(
+        kind(args),
+        &mut output,
+        &metrics,
+        Labels::new(&parts, &groups),
+    );
     let run = Run {
         launch: program.as_deref().map(|program| {
             (
@@ -253,6 +249,17 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let written = form.finish(&document, args.interval.is_some());
     Failure::of_all([trouble.map_or(Ok(()), Err), written.map_err(Failure::from)])?;
     Ok(Outcome(document.exit_code()))
+}
+
+/// In which form the result is written.
+fn kind(args: &Args) -> Kind<'_> {
+    let separator = args.field_separator.as_deref();
+    match (args.json.is_some(), args.csv, separator) {
+        (true, ..) => Kind::Json,
+        (_, true, _) => Kind::Csv,
+        (_, _, Some(separator)) => Kind::Perf(separator),
+        _ => Kind::Text,
+    }
 }
 
 /// What is counted.

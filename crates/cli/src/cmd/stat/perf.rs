@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::form::Label;
+use super::places::Label;
 use truecount_model::Reading;
 
 /// The mean of several runs, and its standard error in percent of it.

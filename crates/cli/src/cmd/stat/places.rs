@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::failure::Failure;
 use truecount_perf::probe::Root;
@@ -30,6 +31,37 @@ pub(super) struct PlacesArgs {
     /// commas, the first is of the first event, the second of the second, an empty one of none
     #[arg(short = 'G', long, value_name = "GROUPS")]
     cgroup: Option<String>,
+}
+
+/// What stands beside counts: where they are from.
+pub(super) struct Labels<'a> {
+    pub(super) parts: &'a [Part],
+    /// The control group of each reading; no entries without -G.
+    pub(super) cgroups: Vec<String>,
+}
+
+impl<'a> Labels<'a> {
+    pub(super) fn new(parts: &'a [Part], groups: &[RequestGroup]) -> Self {
+        let members = || groups.iter().flat_map(|group| &group.members);
+        let of = members().map(|wanted| match &wanted.cgroup {
+            Some(cgroup) => cgroup.name.clone(),
+            None => String::new(),
+        });
+        let used = members().any(|wanted| wanted.cgroup.is_some());
+        Self {
+            parts,
+            cgroups: if used { of.collect() } else { Vec::new() },
+        }
+    }
+}
+
+/// Of a row: the time, the part and the control group, where these are asked for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Label<'a> {
+    pub(super) since: Option<Duration>,
+    /// The name, and of how many CPUs.
+    pub(super) part: Option<(&'a str, usize)>,
+    pub(super) cgroup: Option<&'a str>,
 }
 
 /// What the rows are.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::derived;
 use super::document::Document;
-use super::form::Label;
+use super::places::Label;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 use truecount_model::number::{exact, significant, time};
