@@ -74,6 +74,13 @@ impl Cgroup {
                 Reason::new("this kernel does not count by control group (CONFIG_CGROUP_PERF)")
                     .hint("leave -G out; -p counts a process with its threads"),
             )),
+            Err(error) if error.errno() == Some(Errno::ENOENT) => Err(Error::unavailable(
+                Reason::new(format!(
+                    "control group `{}` is not in the hierarchy by which the kernel counts (controller perf_event)",
+                    self.name
+                ))
+                .hint("/proc/cgroups tells whether there is one, and /proc/mounts where"),
+            )),
             Err(error) => Err(Error::unavailable(
                 Reason::new(format!("control group `{}`: {}", self.name, error.reason()))
                     .hint(error.hint()),
