@@ -168,7 +168,7 @@ const COMMANDS: &[Long] = &[
     long(
         "latency main -- TRUECOUNT system -I 300",
         130,
-        &["interrupted"],
+        &["TIMED", "interrupted"],
         "virtual",
     ),
     // Until it has a PMU it says that it needs one, at once.
