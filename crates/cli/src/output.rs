@@ -13,8 +13,9 @@ use truecount_run::runner::while_stoppable;
 pub(crate) enum Output {
     /// A terminal, a pipe or a redirected stream.
     Stdout(Patient<anstream::AutoStream<io::Stdout>>),
-    /// The same, for results that must not mix with the program's output.
-    Stderr(Patient<anstream::AutoStream<io::Stderr>>),
+    /// The same, for results that must not mix with the program's output. Line by line: stderr keeps nothing back
+    /// itself, so that each piece of a line would be a call.
+    Stderr(io::LineWriter<Patient<anstream::AutoStream<io::Stderr>>>),
     /// What was measured, and would be lost with a full disk.
     Buffered(Buffered),
 }
@@ -31,7 +32,7 @@ impl Output {
                 let file = Patient::new(anstream::StripStream::new(file), fd);
                 (Box::new(file), path.display().to_string())
             }
-            None if stderr => return Ok(Self::Stderr(to_stderr())),
+            None if stderr => return Ok(Self::Stderr(io::LineWriter::new(to_stderr()))),
             None => (Box::new(to_stdout()), "standard output".to_owned()),
         };
         let bytes = Vec::new();

@@ -134,9 +134,10 @@ impl Error {
                     .into()
             }
             Self::Moved { .. } => "open the counter with Mode::Safe".into(),
-            Self::Descheduled { .. } => {
-                "count fewer events at once, or free a counter (kernel.nmi_watchdog=0)".into()
-            }
+            Self::Descheduled { .. } => format!(
+                "count fewer events at once, or free a counter ({})",
+                truecount_perf::linux().facts().other_users()
+            ),
             Self::Unsupported { .. } => "see the documentation of the kind".into(),
             Self::ThreadEnds => "read before the thread's destructors run".into(),
         }

@@ -9,27 +9,9 @@ use truecount::perf::{Errno, Event, EventAttr, Facts, OpenOptions, Target};
 use truecount::{Counter, Options};
 use truecount_events::{Cpus, Machine, resolve};
 
-/// Writes a machine's files into a directory of their own.
+/// A machine's files, in a directory of their own.
 fn unpack(name: &str) -> PathBuf {
-    let text = std::fs::read_to_string(
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/machines"))
-            .join(format!("{name}.tree")),
-    )
-    .unwrap();
-    let thread = format!("{:?}", std::thread::current().id());
-    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{thread}"));
-    let _ = std::fs::remove_dir_all(&root);
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let (path, content) = line.split_once(':').unwrap();
-        let path = root.join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let content = content
-            .trim_start()
-            .replace("\\n", "\n")
-            .replace("\\t", "\t");
-        std::fs::write(path, content).unwrap();
-    }
-    root
+    truecount_testing::machine(name, Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 
 /// The machine's kernel: its facts, and `refuse` for what it does not take.
@@ -206,7 +188,13 @@ fn big_little_before_6_6_takes_the_pmus_own_events() {
 /// Without a PMU the error names the machine's own way to one.
 #[test]
 fn machines_without_a_pmu_say_how_to_get_one() {
-    let table = [("xen-guest", "vpmu=on"), ("wsl2", "WSL"), ("nitro", "EC2")];
+    let table = [
+        ("xen-guest", "vpmu=on"),
+        ("wsl2", "WSL"),
+        ("nitro", "EC2"),
+        ("vmware", "vpmc.enable"),
+        ("hosted-ci", "self-hosted runner"),
+    ];
     for (name, says) in table {
         let root = unpack(name);
         let fake = kernel(&root, no_pmu);

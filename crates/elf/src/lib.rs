@@ -13,10 +13,11 @@
 
 pub mod plt;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::ops::Range;
 
-use object::elf::{self, FileHeader64, ProgramHeader64};
+use object::elf::{self, CompressionHeader64, FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::read::{ReadCache, ReadRef};
 use object::{LittleEndian, elf::PT_LOAD};
@@ -29,6 +30,10 @@ const LE: LittleEndian = LittleEndian;
 const MAX_NOTES: u64 = 1 << 20;
 const MAX_BUILD_ID: usize = 64;
 const MAX_PATH: u64 = 4096;
+/// Deflate makes at most 1032 bytes of one (zlib's technical details).
+const MAX_RATIO: usize = 1032;
+/// Longer contents of compressed sections are not looked at.
+const MAX_CONTENTS: usize = 1 << 29;
 
 /// A loadable segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +44,8 @@ pub struct Segment {
     pub address: u64,
     /// Bytes in the file.
     pub size: u64,
+    /// Bytes in memory.
+    pub memory: u64,
     /// Mapped for execution.
     pub executable: bool,
 }
@@ -52,6 +59,8 @@ pub struct Section {
     pub address: u64,
     /// Where its bytes are; they may lie outside a damaged file.
     pub range: Range<usize>,
+    /// Its bytes are compressed (`SHF_COMPRESSED`): see [`Elf::contents`].
+    pub compressed: bool,
 }
 
 /// What an ELF file says about itself.
@@ -93,6 +102,7 @@ impl Elf {
                 offset: p.p_offset(LE),
                 address: p.p_vaddr(LE),
                 size: p.p_filesz(LE),
+                memory: p.p_memsz(LE),
                 executable: p.p_flags(LE).0 & elf::PF_X.0 != 0,
             })
             .collect();
@@ -112,6 +122,28 @@ impl Elf {
         self.sections.iter().find(|section| section.name == name)
     }
 
+    /// The contents of a section of the file with these bytes; what is compressed by zlib (debug information, as the
+    /// linkers of Go and C do it) is inflated. `None` where they are damaged or compressed in another way.
+    #[must_use]
+    pub fn contents<'a>(&self, name: &str, bytes: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let section = self.section(name)?;
+        let stored = bytes.get(section.range.clone())?;
+        if !section.compressed {
+            return Some(Cow::Borrowed(stored));
+        }
+        let (header, packed): (&CompressionHeader64<LittleEndian>, _) =
+            object::pod::from_bytes(stored).ok()?;
+        if header.ch_type.get(LE) != elf::ELFCOMPRESS_ZLIB {
+            return None;
+        }
+        // No more than zlib can make of so many bytes, whatever the header claims.
+        let most = packed.len().saturating_mul(MAX_RATIO).min(MAX_CONTENTS);
+        let size = usize::try_from(header.ch_size.get(LE)).ok()?;
+        let inflated =
+            miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed, size.min(most));
+        inflated.ok().map(Cow::Owned)
+    }
+
     /// The virtual address of an offset in the file.
     #[must_use]
     pub fn address_of(&self, offset: u64) -> Option<u64> {
@@ -119,6 +151,18 @@ impl Elf {
         let segment = self.segments.iter().find(inside)?;
         segment.address.checked_add(offset - segment.offset)
     }
+}
+
+/// Whether a file that begins with these bytes is an ELF file, of whatever class and machine.
+#[must_use]
+pub fn is_elf(start: &[u8]) -> bool {
+    start.starts_with(&elf::ELFMAG)
+}
+
+/// Whether a file that begins with these bytes is a 64-bit ELF file.
+#[must_use]
+pub fn is_64_bit(start: &[u8]) -> bool {
+    is_elf(start) && start.get(elf::ELFMAG.len()) == Some(&elf::ELFCLASS64.0)
 }
 
 /// The GNU build id of an open file, read from its program headers' notes: a few kilobytes.
@@ -167,6 +211,7 @@ fn sections<'d, R: ReadRef<'d>>(header: &Header, data: R) -> Option<Vec<Section>
             name: String::from_utf8_lossy(name).into_owned(),
             address: section.sh_addr(LE),
             range: start..start.checked_add(size)?,
+            compressed: section.sh_flags(LE).contains(elf::SHF_COMPRESSED),
         })
     });
     Some(named.collect())
@@ -217,7 +262,46 @@ mod tests {
         assert_eq!(interpreter(&file), elf.interpreter);
         assert_eq!(build_id(&file).unwrap_or_default(), elf.build_id);
         assert_eq!(entry(&file), Some(elf.entry));
+        assert!(is_elf(&program()) && is_64_bit(&program()[..5]));
+        assert!(!is_64_bit(b"\x7fELF") && !is_64_bit(b"\x7fELF\x01") && !is_elf(b"#!"));
         assert!(elf.interpreter.is_none_or(|path| path.starts_with('/')));
+    }
+
+    #[test]
+    fn compressed_sections_are_inflated_and_bombs_are_not() {
+        let text = b"unwind table ".repeat(1000);
+        let packed = |claimed: u64, text: &[u8]| {
+            let mut bytes = Vec::new();
+            for word in [1_u64, claimed, 1] {
+                bytes.extend(word.to_le_bytes());
+            }
+            bytes.extend(miniz_oxide::deflate::compress_to_vec_zlib(text, 6));
+            bytes
+        };
+        let elf = |bytes: &[u8]| {
+            let section = Section {
+                name: ".debug_frame".to_owned(),
+                address: 0,
+                range: 0..bytes.len(),
+                compressed: true,
+            };
+            Elf {
+                sections: vec![section],
+                ..Elf::parse(&program()).unwrap()
+            }
+        };
+        let whole = packed(text.len() as u64, &text);
+        let found = elf(&whole).contents(".debug_frame", &whole);
+        assert_eq!(found.as_deref(), Some(&text[..]));
+        // More than was said, cut off, and not zlib.
+        let more = packed(10, &text);
+        assert_eq!(elf(&more).contents(".debug_frame", &more), None);
+        for cut in 0..whole.len() {
+            assert_eq!(elf(&whole[..cut]).contents(".debug_frame", &whole), None);
+        }
+        let mut other = whole.clone();
+        other[0] = 2;
+        assert_eq!(elf(&other).contents(".debug_frame", &other), None);
     }
 
     #[test]

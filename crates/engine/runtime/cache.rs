@@ -28,6 +28,7 @@ use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
 use kept::Kept;
+use links::rotates;
 use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
 pub use threads::CALL;
 use threads::Threads;
@@ -47,6 +48,7 @@ pub const OFFSETS: Offsets = Offsets {
 const CONFIG: Config = Config {
     offsets: OFFSETS,
     tables: TABLES as u32,
+    program_gs: offset_of!(Context, program_gs) as u32,
     watched: 0,
     events_word: crate::layout::TOTALS_BASE + offset_of!(crate::layout::Header, events_open) as u64,
     force_far: false,
@@ -261,7 +263,7 @@ impl Cache {
         if let Some(via) = via {
             hot.put(&links::NUMBER);
             let at = hot.here();
-            let patch = emit_entry(&mut hot, &OFFSETS, via, pc, miss);
+            let patch = emit_entry(&mut hot, &OFFSETS, rotates(), via, pc, miss);
             entry = Some((via, at, patch));
         }
         let correction = hot.here();

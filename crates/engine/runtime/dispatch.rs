@@ -3,15 +3,15 @@
 use crate::block::NONE;
 use crate::engine::{self, Engine};
 use crate::entry::kind;
-use crate::layout::{BOOT_STACK, Context, MAX_SLOTS, REGION, StartArgs, TABLES, TOTALS_BASE};
-use crate::own_memory::RUNTIME_END;
+use crate::layout::{BOOT_STACK, Context, StartArgs, TABLES};
+use crate::own_memory::{self, RUNTIME_END};
 use crate::pages::WATCHED;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
 use crate::xlate::entry::Via;
 use crate::{
     cache_file, check, clock, code_writes, confine, counts, perf, proc_maps, program_memory,
-    report, signal_calls, slots, sys, syscalls,
+    report, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -190,7 +190,10 @@ fn native(context: &mut Context, pc: u64) {
 extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: the launcher wrote it before it let us run.
     let args = unsafe { *args };
-    map_totals(args.totals_fd);
+    totals::start(args.totals_fd, args.slot as u32);
+    perf::know_file(args.totals_fd);
+    // SAFETY: the launcher opened it for us.
+    unsafe { sys::call(nr::CLOSE, [args.totals_fd, 0, 0, 0, 0, 0]) };
     check!(
         slots::header().magic == crate::layout::MAGIC,
         "the totals file is not one of ours"
@@ -203,6 +206,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context.leader = args.slot as u32;
     perf::started(context);
     clock::init();
+    own_memory::probe();
     let mut engine = engine::lock();
     engine.cache.init();
     engine.pages.init();
@@ -221,24 +225,5 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context
 }
 
-/// Maps the totals file as a whole (it is sparse) and closes its descriptor.
-fn map_totals(fd: u64) {
-    let len = u64::from(MAX_SLOTS) * REGION;
-    // PROT_READ|WRITE; MAP_SHARED|NORESERVE|FIXED_NOREPLACE
-    let flags = 1 | 0x4000 | 0x10_0000;
-    // SAFETY: shared mapping at an address reserved for it; then our descriptor.
-    unsafe {
-        let got = sys::call(nr::MMAP, [TOTALS_BASE, len, 3, flags, fd, 0]);
-        check!(
-            got == TOTALS_BASE as i64,
-            "the totals file cannot be mapped (errno {})",
-            -got
-        );
-        sys::call(nr::MADVISE, [TOTALS_BASE, len, 16, 0, 0, 0]); // MADV_DONTDUMP
-        perf::know_file(fd);
-        sys::call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]);
-    }
-}
-
-const _: () = assert!(BOOT_STACK < RUNTIME_END && TABLES > RUNTIME_END);
+const _: () = assert!(BOOT_STACK < RUNTIME_END && TABLES >= RUNTIME_END);
 const _: () = assert!(core::mem::offset_of!(Context, xmm) % 16 == 0);

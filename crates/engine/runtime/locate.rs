@@ -99,7 +99,8 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
                 let mut bytes = [0u8; 15];
                 pages.fetch(pc, &mut bytes);
                 if let Ok(insn) = decode(&bytes) {
-                    frame.set_register(crate::xlate::block::far_register(&insn), context.spill_2);
+                    let register = crate::xlate::block::far_register(&insn, &bytes);
+                    frame.set_register(register, context.spill_2);
                 }
             }
             frame.rip = pc;

@@ -8,7 +8,7 @@
 //! | `sys`, `program_memory` | raw system calls, fault-safe access to program memory |
 //! | `lock`, `engine` | the lock, and what the threads of a process share under it |
 //! | `slots`, `thread_context`, `stacks` | what belongs to one thread |
-//! | `own_memory`, `table` | the engine's memory in the program's address space |
+//! | `own_memory`, `table`, `totals` | the engine's memory in the program's address space |
 //! | `cache`, `block` | code areas, blocks, linking, indirect-branch tables |
 //! | `cache_file` | translations on disk: taken over, followed, offered |
 //! | `pages` | what is mapped where, watched code pages |
@@ -79,6 +79,7 @@ mod syscalls;
 mod table;
 mod thread_context;
 mod threads;
+mod totals;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

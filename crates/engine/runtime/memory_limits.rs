@@ -2,6 +2,7 @@
 
 use crate::limits as both;
 use crate::program_memory;
+use crate::slots;
 use crate::sys;
 use crate::syscall_table as nr;
 
@@ -18,6 +19,7 @@ pub fn call(number: u64, a: [u64; 6]) -> i64 {
         // SAFETY: passed through as the program made it.
         return unsafe { sys::call(number, a) };
     }
+    let apart = slots::header().apart;
     let own = process & 0xffff_ffff == 0 || process as u32 == sys::getpid();
     let mut limit = [0u64; 2];
     if new != 0 {
@@ -26,7 +28,7 @@ pub fn call(number: u64, a: [u64; 6]) -> i64 {
         };
         // Another process may not be one of the engine's.
         limit = match own {
-            true => wanted.map(|limit| both::enlarged(resource, limit)),
+            true => wanted.map(|limit| both::enlarged(resource, limit, apart)),
             false => wanted,
         };
     }
@@ -36,7 +38,7 @@ pub fn call(number: u64, a: [u64; 6]) -> i64 {
     // SAFETY: both point to locals, or are null.
     let result = unsafe { sys::call(nr::PRLIMIT64, [process, resource, given, told, 0, 0]) };
     if result == 0 && old != 0 {
-        let before = before.map(|limit| both::own_limit(resource, limit));
+        let before = before.map(|limit| both::own_limit(resource, limit, apart));
         if !program_memory::write(old, &before) {
             return -sys::EFAULT;
         }

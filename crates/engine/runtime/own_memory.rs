@@ -4,12 +4,13 @@ use crate::check;
 use crate::layout::{ARENA_BASE, RUNTIME_BASE, TABLES_END, TOTALS_BASE};
 use crate::sys;
 use crate::syscall_table as nr;
+use crate::totals;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// End of what belongs to the runtime's image.
 pub const RUNTIME_END: u64 = RUNTIME_BASE + 0x40_0000;
 /// Bytes of a code area.
-pub const AREA: u64 = 256 << 20;
+pub const AREA: u64 = 64 << 20;
 /// Code areas there can be.
 pub const MAX_AREAS: usize = 64;
 
@@ -23,21 +24,56 @@ static AREA_COUNT: AtomicU32 = AtomicU32::new(0);
 pub fn reserve(bytes: u64) -> u64 {
     let bytes = (bytes + 0xfff) & !0xfff;
     for _ in 0..64 {
-        let at = ARENA_NEXT.fetch_add(bytes + 0x1000, Relaxed);
-        // PROT_READ|PROT_WRITE; MAP_PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE
-        let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
-        // SAFETY: a fresh mapping at an address nobody has, or an error.
-        let got = unsafe { sys::call(nr::MMAP, [at, bytes, 3, flags, u64::MAX, 0]) };
-        if got == at as i64 {
+        let at = addresses(bytes);
+        if map(at, bytes) {
             return at;
         }
-        check!(
-            got == -17 || got >= 0,
-            "no memory for the virtual PMU ({bytes} bytes: errno {})",
-            -got
-        );
     }
     crate::report::fail(format_args!("no address space for the virtual PMU"))
+}
+
+/// Addresses that nobody else is given; nothing is mapped there.
+pub fn addresses(bytes: u64) -> u64 {
+    let bytes = (bytes + 0xfff) & !0xfff;
+    let at = ARENA_NEXT.fetch_add(bytes + 0x1000, Relaxed);
+    check!(
+        at + bytes < TOTALS_BASE,
+        "no address space for the virtual PMU"
+    );
+    at
+}
+
+/// Maps zeroed private memory at addresses of ours; false where somebody else is there.
+pub fn map(at: u64, bytes: u64) -> bool {
+    // PROT_READ|PROT_WRITE; MAP_PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE
+    let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
+    // SAFETY: a fresh mapping at an address nobody has, or an error.
+    let got = unsafe { sys::call(nr::MMAP, [at, bytes, 3, flags, u64::MAX, 0]) };
+    check!(
+        got == at as i64 || got == -17 || got >= 0,
+        "no memory for the virtual PMU ({bytes} bytes: errno {})",
+        -got
+    );
+    got == at as i64
+}
+
+/// Whether there is memory for the code and tables that most programs need. Where limits do not leave that much, it
+/// is said before anything of the program has been executed.
+pub fn probe() {
+    const BYTES: u64 = 256 << 20;
+    // PROT_READ|WRITE; PRIVATE|ANONYMOUS|NORESERVE|FIXED_NOREPLACE
+    let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
+    let at = TOTALS_BASE - BYTES;
+    // SAFETY: fresh memory that is given back at once.
+    unsafe {
+        let got = sys::call(nr::MMAP, [at, BYTES, 3, flags, u64::MAX, 0]);
+        check!(
+            got == at as i64,
+            "no memory for the virtual PMU ({BYTES} bytes: errno {})",
+            -got
+        );
+        sys::call(nr::MUNMAP, [at, BYTES, 0, 0, 0, 0]);
+    }
 }
 
 /// Takes memory back that [`reserve`] gave, and that nothing refers to any more. (Its addresses are not used again.)
@@ -73,6 +109,7 @@ pub fn in_code(address: u64) -> bool {
 pub fn overlaps_engine(start: u64, end: u64) -> bool {
     let touches = |low: u64, high: u64| start < high && low < end;
     touches(RUNTIME_BASE, TABLES_END)
-        || touches(TOTALS_BASE, ARENA_NEXT.load(Relaxed))
+        || touches(ARENA_BASE, ARENA_NEXT.load(Relaxed))
+        || totals::overlaps(start, end)
         || area_bases().any(|base| touches(base, base + AREA))
 }

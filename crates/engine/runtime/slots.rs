@@ -2,9 +2,10 @@
 //! others see what is atomic or was written before they learned of it.
 
 use crate::check;
-use crate::layout::{Context, Header, MAX_SLOTS, REGION, TOTALS_BASE, state as slot_state};
+use crate::layout::{Context, Header, MAX_SLOTS, TOTALS_BASE, state as slot_state};
 use crate::sys;
 use crate::syscall_table as nr;
+use crate::totals;
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -110,12 +111,12 @@ fn retire_the_gone() {
 
 /// Address of a slot's context.
 pub fn context_at(slot: u32) -> u64 {
-    TOTALS_BASE + u64::from(slot % MAX_SLOTS) * REGION
+    totals::region(slot % MAX_SLOTS)
 }
 
 /// The slot of a context.
 pub fn slot_of(context: &Context) -> u32 {
-    ((context.this - TOTALS_BASE) / REGION) as u32
+    totals::slot_at(context.this)
 }
 
 /// The calling thread's context. Every thread of ours has GS there (signals are blocked where it has

@@ -4,6 +4,7 @@
 use crate::syscall_table as nr;
 use core::arch::asm;
 
+pub const EPERM: i64 = 1;
 pub const EFAULT: i64 = 14;
 pub const ENOSYS: i64 = 38;
 

@@ -78,22 +78,22 @@ fn end(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     unsafe { sys::call(number, a) }
 }
 
-/// GS is the engine's; the program's wish is remembered, and an instruction
-/// that would use it ends the run (see `unsupported`).
+/// GS is the engine's; the program's base is a word that translated code adds.
 fn arch_prctl(context: &mut Context, a: [u64; 6]) -> i64 {
     match a[0] {
-        0x1001 => {
-            context.start[3] = a[1];
+        // ARCH_SET_GS
+        0x1001 if a[1] < ADDRESSES_END => {
+            context.program_gs = a[1];
             0
         }
-        0x1004 => {
-            if program_memory::write(a[1], &context.start[3]) {
-                0
-            } else {
-                -sys::EFAULT
-            }
-        }
+        0x1001 => -sys::EPERM,
+        // ARCH_GET_GS
+        0x1004 if program_memory::write(a[1], &context.program_gs) => 0,
+        0x1004 => -sys::EFAULT,
         // SAFETY: FS and features are the program's own.
         _ => unsafe { sys::call(nr::ARCH_PRCTL, a) },
     }
 }
+
+/// `TASK_SIZE_MAX` with four levels of pages.
+const ADDRESSES_END: u64 = (1 << 47) - 0x1000;

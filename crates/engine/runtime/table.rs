@@ -8,6 +8,8 @@ pub struct Table<T> {
     base: *mut T,
     len: usize,
     capacity: usize,
+    /// Bytes that are mapped so far.
+    mapped: u64,
 }
 
 impl<T: Copy> Table<T> {
@@ -16,15 +18,42 @@ impl<T: Copy> Table<T> {
             base: core::ptr::null_mut(),
             len: 0,
             capacity: 0,
+            mapped: 0,
         }
     }
     pub fn init(&mut self, capacity: usize) {
-        self.base = own_memory::reserve((capacity * core::mem::size_of::<T>()) as u64) as *mut T;
+        self.base = own_memory::addresses((capacity * core::mem::size_of::<T>()) as u64) as *mut T;
         self.capacity = capacity;
+    }
+    /// Maps memory for the first `n` elements. In steps that grow with the table: what is mapped counts
+    /// for limits of memory.
+    fn provide(&mut self, n: usize) {
+        let needed = (n * core::mem::size_of::<T>()) as u64;
+        if needed <= self.mapped {
+            return;
+        }
+        let whole = ((self.capacity * core::mem::size_of::<T>()) as u64).next_multiple_of(0x1000);
+        let step = (self.mapped / 4).clamp(0x1_0000, 16 << 20);
+        let end = needed
+            .max(self.mapped + step)
+            .next_multiple_of(0x1000)
+            .min(whole);
+        check!(
+            own_memory::map(self.base as u64 + self.mapped, end - self.mapped),
+            "no address space for the virtual PMU"
+        );
+        self.mapped = end;
+    }
+    /// Others have mapped the first elements at [`Table::address`].
+    pub fn placed(&mut self, n: usize) {
+        let bytes = ((n * core::mem::size_of::<T>()) as u64).next_multiple_of(0x1000);
+        self.mapped = self.mapped.max(bytes);
+        self.claim(n);
     }
     /// Counts the first `n` elements (zero bytes) as written.
     pub fn claim(&mut self, n: usize) {
         self.len = n.min(self.capacity);
+        self.provide(self.len);
     }
     pub fn capacity(&self) -> usize {
         self.capacity
@@ -46,7 +75,8 @@ impl<T: Copy> Table<T> {
             "a table of the virtual PMU is full ({})",
             self.len
         );
-        // SAFETY: inside the reservation.
+        self.provide(self.len + 1);
+        // SAFETY: just mapped.
         unsafe { self.base.add(self.len).write(value) };
         self.len += 1;
         self.len - 1
@@ -60,7 +90,8 @@ impl<T: Copy> Table<T> {
             "a table of the virtual PMU is full ({})",
             self.len
         );
-        // SAFETY: inside the reservation.
+        self.provide(len);
+        // SAFETY: just mapped.
         unsafe {
             let rest = self.base.add(to);
             let place = self.base.add(from + count);

@@ -229,8 +229,9 @@ fn describe(context: &Context, child: &mut Context, slot: u32, call: &Call, mask
         u64::from(!shares_memory),
         u64::from(call.has(CLONE_CLEAR_SIGHAND)),
         0,
-        context.start[3],
+        0,
     ];
+    child.program_gs = context.program_gs;
     child.pending_mask = mask;
     child.name = context.name;
     child.leader = if call.has(CLONE_THREAD) {

@@ -2,27 +2,48 @@
 //! totals file, one context page a thread. `core` only; both sides compile this
 //! same source, so a field has one offset.
 //!
-//! The totals file is a sparse memfd. Region 0 holds [`Header`]; region *k*
-//! holds the [`Context`] of slot *k* in its first page. Every process maps the
-//! regions it uses at `TOTALS_BASE + k * REGION`. `GS` of a translated thread
-//! points at its context.
+//! The totals file is a sparse memfd. Region 0 holds [`Header`]; behind it the slots' regions follow each
+//! other, the [`Context`] of slot *k* in the first page of region *k* ([`region_offset`]). Every process
+//! maps the file at `TOTALS_BASE` as far as slots are in use (`runtime/totals.rs`). `GS` of a translated
+//! thread points at its context.
+//!
+//! What needs no low address lies between the places of sanitizers' shadow memory and of programs loaded
+//! anywhere: from 0x5510_0000_0000 to 0x5554_0000_0000 is memory of the program's own for the address,
+//! thread and memory sanitizers of GCC and LLVM, and below 0x5555_5555_4000, where the kernel puts
+//! programs that can be loaded anywhere.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Where the runtime is linked and mapped in every target.
-pub const RUNTIME_BASE: u64 = 0x7000_0000;
+/// Where the runtime is linked and mapped in every target. Below 2 GiB, which the tables need to be, and below the
+/// address sanitizer's shadow (0x7fff_8000) and what Wine keeps for itself (0x7f00_0000); not where programs like to
+/// map, or are linked to, by hand (round addresses).
+pub const RUNTIME_BASE: u64 = 0x7e40_0000;
 /// Tables of translated targets of indirect branches, 65,536 code addresses
 /// each: for returns, for branches through memory, and through RAX, RCX, RDX.
-pub const TABLES: u64 = 0x7100_0000;
+pub const TABLES: u64 = RUNTIME_BASE + 0x40_0000;
 /// Bytes of each table.
 pub const TABLE_BYTES: u64 = 65_536 * 8;
 /// End of the last table.
 pub const TABLES_END: u64 = TABLES + 5 * TABLE_BYTES;
-/// Where regions of the totals file are mapped.
-pub const TOTALS_BASE: u64 = 0x4000_0000_0000;
-/// Address and file distance of two regions.
+/// Where the totals file is mapped …
+pub const TOTALS_BASE: u64 = 0x5520_0000_0000;
+/// … up to this offset; what is behind it …
+pub const TOTALS_NEAR: u64 = 0x5554_0000_0000 - TOTALS_BASE;
+/// … lies at its offset from here (with counters for each block, from the 3,328th slot on).
+pub const TOTALS_FAR: u64 = 0x4000_0000_0000;
+/// Bytes of region 0, and of the others where more than a context is in them.
 pub const REGION: u64 = 64 << 20;
+/// Bytes of a region that is only a context.
+pub const CONTEXT_BYTES: u64 = (size_of::<Context>() as u64).next_multiple_of(4096);
+
+/// Where the region of a slot is in the totals file, if regions are [`Header::apart`].
+pub const fn region_offset(slot: u32, apart: u64) -> u64 {
+    match slot {
+        0 => 0,
+        _ => REGION + (slot as u64 - 1) * apart,
+    }
+}
 /// Slots a run can use at the same time (threads and processes together).
 pub const MAX_SLOTS: u32 = 65_536;
 const _: () = assert!(size_of::<Header>() as u64 <= EVENT_TABLE - TOTALS_BASE);
@@ -53,7 +74,8 @@ pub const TIME_HISTOGRAM_BYTES: u32 = TIME_BINS * 8;
 const _: () =
     assert!(TIME_HISTOGRAMS as u64 + TIME_HISTOGRAM_BYTES as u64 * (MAX_WATCHES as u64 + 1) <= LOG);
 /// The runtime's own memory (block descriptions, stacks).
-pub const ARENA_BASE: u64 = 0x4500_0000_0000;
+pub const ARENA_BASE: u64 = 0x5510_0000_0000;
+const _: () = assert!(TOTALS_NEAR.is_multiple_of(REGION));
 /// Stack of the first thread until it has its own; the start arguments above.
 pub const BOOT_STACK: u64 = RUNTIME_BASE + 0x3f_0000;
 /// The first word of [`Header`].
@@ -111,6 +133,8 @@ pub struct Header {
     pub events_open: AtomicU32,
     /// Device and inode of the totals file: by these an event's descriptor is known.
     pub events_file: [AtomicU64; 2],
+    /// From one slot's region to the next: [`REGION`], or [`CONTEXT_BYTES`] where a context is all there is.
+    pub apart: u64,
     /// Bytes that translated code may take in a process; 0: as many as by default.
     pub code_cache: u64,
     /// The launcher is about to end and follows nobody any more.
@@ -177,6 +201,8 @@ pub mod option {
     pub const TRACE: u32 = 2;
     /// Clocks and the time stamp counter are the engine's own.
     pub const CLOCK: u32 = 4;
+    /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
+    pub const ROTATES: u32 = 1 << 16;
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.
@@ -364,6 +390,8 @@ pub struct Context {
     pub user_dispatch: [u64; 4],
     /// What had been retired of translated code when the thread went on in it the last time.
     pub epoch: AtomicU64,
+    /// The program's GS base: the segment itself is the engine's.
+    pub program_gs: u64,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

@@ -5,6 +5,8 @@
 //! A limit that has been enlarged carries a mark in its low bits, which the kernel ignores (it compares
 //! pages), so that it is known after `fork`, after `execve`, and by the launcher.
 
+use crate::layout::{MAX_SLOTS, region_offset};
+
 /// `RLIMIT_DATA` of getrlimit(2).
 pub const DATA: u64 = 2;
 /// `RLIMIT_AS` of getrlimit(2).
@@ -15,22 +17,20 @@ pub const INFINITY: u64 = u64::MAX;
 const MARK_BITS: u64 = 0x3ff;
 const MARK: u64 = 0x2a7;
 
-/// What the engine takes at most: the totals file, which is not memory, and 5 GiB of reserved address
-/// space (tables and code areas, 3.9 GiB at first; what is not used of it the program may use).
-fn own(resource: u64) -> Option<u64> {
-    let reserved = 5 << 30;
+/// What the engine takes at most: 2 GiB of code and tables (some 200 MB at first; what is not used of it
+/// the program may use), and the totals file, which is not memory, and whose regions are `apart` bytes apart.
+fn own(resource: u64, apart: u64) -> Option<u64> {
+    let reserved = 2 << 30;
     match resource {
         DATA => Some(reserved),
-        ADDRESS_SPACE => {
-            Some(u64::from(crate::layout::MAX_SLOTS) * crate::layout::REGION + reserved)
-        }
+        ADDRESS_SPACE => Some(region_offset(MAX_SLOTS, apart) + reserved),
         _ => None,
     }
 }
 
 /// What the kernel is given for a limit of the program's.
-pub fn enlarged(resource: u64, limit: u64) -> u64 {
-    match own(resource) {
+pub fn enlarged(resource: u64, limit: u64, apart: u64) -> u64 {
+    match own(resource, apart) {
         Some(own) if limit != INFINITY && !is_enlarged(limit) => {
             (limit & !MARK_BITS).saturating_add(own).min(1 << 62) | MARK
         }
@@ -39,8 +39,8 @@ pub fn enlarged(resource: u64, limit: u64) -> u64 {
 }
 
 /// The program's limit behind what the kernel says.
-pub fn own_limit(resource: u64, limit: u64) -> u64 {
-    match own(resource) {
+pub fn own_limit(resource: u64, limit: u64, apart: u64) -> u64 {
+    match own(resource, apart) {
         Some(own) if is_enlarged(limit) => (limit & !MARK_BITS).saturating_sub(own),
         _ => limit,
     }
@@ -53,23 +53,28 @@ pub fn is_enlarged(limit: u64) -> bool {
 
 /// Whether limits of this resource are exchanged.
 pub fn concerns(resource: u64) -> bool {
-    own(resource).is_some()
+    own(resource, 0).is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::{ADDRESS_SPACE, DATA, INFINITY, enlarged, own_limit};
+    use crate::layout::{CONTEXT_BYTES, REGION};
 
     #[test]
     fn a_limit_comes_back() {
-        for resource in [DATA, ADDRESS_SPACE] {
+        for (resource, apart) in [
+            (DATA, 0),
+            (ADDRESS_SPACE, CONTEXT_BYTES),
+            (ADDRESS_SPACE, REGION),
+        ] {
             for limit in [0, 1 << 10, 4_000_000 << 10, 3 << 40, INFINITY] {
-                let kernel = enlarged(resource, limit);
-                assert_eq!(own_limit(resource, kernel), limit);
-                assert_eq!(enlarged(resource, kernel), kernel, "once only");
-                assert_eq!(own_limit(resource, limit), limit, "not enlarged");
+                let kernel = enlarged(resource, limit, apart);
+                assert_eq!(own_limit(resource, kernel, apart), limit);
+                assert_eq!(enlarged(resource, kernel, apart), kernel, "once only");
+                assert_eq!(own_limit(resource, limit, apart), limit, "not enlarged");
             }
         }
-        assert_eq!(enlarged(7, 20), 20); // descriptors
+        assert_eq!(enlarged(7, 20, REGION), 20); // descriptors
     }
 }

@@ -200,32 +200,56 @@ fn limits_that_a_program_sets_are_its_own_and_all_its_memory_can_be_locked() {
     good("limits", include_str!("trust/limits.c"), &[], 1);
 }
 
+/// Sets a limit for a program, the hard one, too.
+fn limit(command: &mut Command, resource: libc::__rlimit_resource_t, bytes: u64) {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: one async-signal-safe call on a local.
+    unsafe {
+        command.pre_exec(move || {
+            let limit = libc::rlimit {
+                rlim_cur: bytes,
+                rlim_max: bytes,
+            };
+            match libc::setrlimit(resource, &raw const limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+}
+
+/// `ulimit -v` of a few gigabytes leaves room for the engine, also where nobody may raise it.
+#[test]
+fn programs_with_little_address_space_are_counted() {
+    for per_block in [false, true] {
+        let options = Options::default().per_block(per_block);
+        let Some((_, free)) = under_virtual_pmu(Command::new("true"), &options) else {
+            return;
+        };
+        for bytes in [4_000_000 << 10, 1_000_000 << 10, 600_000 << 10] {
+            let mut command = Command::new("true");
+            limit(&mut command, libc::RLIMIT_AS, bytes);
+            let (did, outcome) = under_virtual_pmu(command, &options).expect("it ran before");
+            assert_eq!(did.code, Some(0), "{bytes} bytes");
+            let [limited, free] = [&outcome, &free].map(|outcome| outcome.totals.instructions());
+            assert_eq!(limited, free, "{bytes} bytes, per block: {per_block}");
+        }
+    }
+}
+
 /// Where the engine finds no memory the program does not run under it, and nothing of it has been executed.
 #[test]
 fn without_memory_for_the_engine_nothing_of_the_program_runs() {
-    use std::os::unix::process::CommandExt as _;
     use truecount_engine::virt::{LaunchError, launch};
     for (resource, bytes) in [
-        (libc::RLIMIT_AS, 4_000_000 << 10),
+        (libc::RLIMIT_AS, 300 << 20),
         (libc::RLIMIT_AS, 100 << 20),
         (libc::RLIMIT_DATA, 100 << 20),
     ] {
         let mark = std::env::temp_dir().join(format!("truecount-limit-{}", std::process::id()));
         let mut command = Command::new("touch");
         command.arg(&mark);
-        // SAFETY: one async-signal-safe call on a local.
-        unsafe {
-            command.pre_exec(move || {
-                let limit = libc::rlimit {
-                    rlim_cur: bytes,
-                    rlim_max: bytes,
-                };
-                match libc::setrlimit(resource, &raw const limit) {
-                    0 => Ok(()),
-                    _ => Err(std::io::Error::last_os_error()),
-                }
-            });
-        }
+        limit(&mut command, resource, bytes);
         match launch(&mut command, &Options::default()) {
             // Who may raise limits (root) finds memory.
             Ok(running) => {
@@ -283,4 +307,49 @@ fn programs_that_restrict_their_system_calls_run() {
 #[test]
 fn code_is_mapped_many_times_and_where_proc_cannot_be_opened() {
     good_code("mappings", include_str!("trust/mappings.c"), 1);
+}
+
+#[test]
+fn programs_that_use_gs_run() {
+    good("gs", include_str!("trust/gs.c"), &["-w"], 1);
+}
+
+/// The engine is nowhere where programs want to be.
+#[test]
+fn programs_map_memory_at_addresses_of_their_choice() {
+    good(
+        "fixed",
+        include_str!("trust/fixed.c"),
+        &["-fpie", "-pie"],
+        1,
+    );
+    good(
+        "fixed-low",
+        include_str!("trust/fixed.c"),
+        &["-no-pie", "-static"],
+        1,
+    );
+}
+
+/// Sanitizers map and forbid most of the address space at places of their own (GCC's here; where a compiler has others,
+/// they keep to the same ones).
+#[test]
+fn programs_with_sanitizers_run() {
+    let source = include_str!("trust/threads.c");
+    for sanitizer in ["thread", "address", "undefined"] {
+        let flag = format!("-fsanitize={sanitizer}");
+        let arguments = [flag.as_str(), "-g"];
+        let name = format!("trust-{sanitizer}.c");
+        // (Not every compiler has every run-time library.)
+        if built(
+            &name,
+            source,
+            &[&["-pthread", "-O1"][..], &arguments].concat(),
+        )
+        .is_none()
+        {
+            continue;
+        }
+        good(sanitizer, source, &arguments, 1);
+    }
 }

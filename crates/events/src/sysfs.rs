@@ -1,11 +1,13 @@
 //! PMUs as the kernel describes them under `/sys/bus/event_source/devices`. Facts: Linux
-//! `Documentation/ABI/testing/sysfs-bus-event_source-devices*`. Nothing is cached: files are read when asked for.
+//! `Documentation/ABI/testing/sysfs-bus-event_source-devices*`. Files are read when asked for; only which PMUs are
+//! those of the cores is remembered, since every event asks.
 
 use crate::error::{Error, ErrorKind, Span};
 use crate::format::{EXPECTED, Format};
 use std::fs::File;
 use std::io::{ErrorKind as IoKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Longest sysfs file read, in bytes (sysfs files are at most a page).
 const LONGEST_FILE: u64 = 16 << 10;
@@ -16,6 +18,7 @@ const MAX_CPUS: u32 = 1 << 16;
 #[derive(Debug, Clone)]
 pub struct Sysfs {
     devices: PathBuf,
+    core: OnceLock<Vec<Pmu>>,
 }
 
 /// One PMU.
@@ -47,6 +50,7 @@ impl Sysfs {
     pub fn new(root: &Path) -> Self {
         Self {
             devices: root.join("bus/event_source/devices"),
+            core: OnceLock::new(),
         }
     }
 
@@ -98,11 +102,14 @@ impl Sysfs {
     /// The PMUs of the CPU cores: `cpu`, or on hybrid and Arm machines those with a `cpus` file.
     #[must_use]
     pub fn core_pmus(&self) -> Vec<Pmu> {
-        self.names()
-            .iter()
-            .filter(|name| *name == "cpu" || self.devices.join(name).join("cpus").exists())
-            .filter_map(|name| self.pmu(name))
-            .collect()
+        let find = || {
+            self.names()
+                .iter()
+                .filter(|name| *name == "cpu" || self.devices.join(name).join("cpus").exists())
+                .filter_map(|name| self.pmu(name))
+                .collect()
+        };
+        self.core.get_or_init(find).clone()
     }
 }
 

@@ -156,14 +156,13 @@ pub(crate) const PROGRAM: &str = "/fuzz/called";
 
 /// Runs with a program of these bytes below a root of its own.
 fn with_program(bytes: &[u8], look: impl FnOnce(&Path, &Path)) {
-    let Ok(root) = tempfile::tempdir() else {
-        return;
-    };
-    let path = root.path().join(PROGRAM.trim_start_matches('/'));
-    let made = path.parent().map(std::fs::create_dir_all);
-    if made.is_some_and(|made| made.is_ok()) && std::fs::write(&path, bytes).is_ok() {
-        look(root.path(), &path);
-    }
+    crate::in_directory(|root| {
+        let path = root.join(PROGRAM.trim_start_matches('/'));
+        let made = path.parent().map(std::fs::create_dir_all);
+        if made.is_some_and(|made| made.is_ok()) && std::fs::write(&path, bytes).is_ok() {
+            look(root, &path);
+        }
+    });
 }
 
 /// A program's symbols, source lines and inlined functions.

@@ -92,3 +92,17 @@ pub(crate) fn verdicts(data: &[u8]) {
         let _ = known.deviation("instructions:u", SourceKind::Hardware, &machine);
     }
 }
+
+/// Blocks for `latency`: addresses, symbols of a program, ends.
+pub(crate) fn block_specs(data: &[u8]) {
+    let Ok(spec) = std::str::from_utf8(data) else {
+        return;
+    };
+    let program = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fuzz/corpus/symbols/called"
+    );
+    if let Ok(at) = truecount_run::latency::parse(spec, std::path::Path::new(program)) {
+        let _ = truecount_run::latency::loads(std::path::Path::new(program), &at);
+    }
+}

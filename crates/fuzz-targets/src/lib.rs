@@ -9,6 +9,7 @@
 
 mod binary;
 mod command;
+mod machine;
 pub mod mutants;
 mod seeds;
 mod text;
@@ -27,7 +28,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 29] = [
     target("event_expr", text::event_expr, seeds::event_expr),
     target("cpu_text", text::cpu_text, seeds::cpu_text),
     target("metric_expr", text::metric_expr, seeds::metric_expr),
@@ -55,6 +56,20 @@ pub const TARGETS: [Target; 23] = [
     target("script_text", text::script_text, seeds::script_text),
     target("symbols", binary::symbols, seeds::none),
     target("unwind", binary::unwind, seeds::unwind),
+    target("facts", machine::facts, seeds::facts),
+    target(
+        "trace_formats",
+        machine::trace_formats,
+        seeds::trace_formats,
+    ),
+    target("dirents", machine::dirents, seeds::dirents),
+    target(
+        "process_start",
+        machine::process_start,
+        seeds::process_start,
+    ),
+    target("requests", machine::requests, seeds::requests),
+    target("block_specs", command::block_specs, seeds::block_specs),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) -> Target {
@@ -71,4 +86,16 @@ pub fn named(name: &str) -> Target {
         .iter()
         .find(|target| target.name == name)
         .expect("a target of this name")
+}
+
+/// Runs with a directory: the thread's own, the same for all of its inputs (making one takes longer than most parsers).
+fn in_directory(look: impl FnOnce(&std::path::Path)) {
+    thread_local! {
+        static DIRECTORY: Option<tempfile::TempDir> = tempfile::tempdir().ok();
+    }
+    DIRECTORY.with(|directory| {
+        if let Some(directory) = directory {
+            look(directory.path());
+        }
+    });
 }

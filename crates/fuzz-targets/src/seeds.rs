@@ -2,6 +2,7 @@
 
 use std::io::Cursor;
 
+use crate::machine::{BETWEEN, FILES};
 use truecount_sample::writer::{PerfDataWriter, SideRecords, WriterEvent, WriterFeatures};
 
 fn texts(all: &[&str]) -> Vec<Vec<u8>> {
@@ -39,13 +40,10 @@ pub(crate) fn metric_expr() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn metrics_file() -> Vec<Vec<u8>> {
-    vec![
-        include_bytes!("../../events/data/metrics.toml")
-            .iter()
-            .copied()
-            .take(6000)
-            .collect(),
-    ]
+    let all = include_str!("../../events/data/metrics.toml");
+    // The first three metrics.
+    let parts: Vec<&str> = all.split("[[pack.metric]]").take(4).collect();
+    vec![parts.join("[[pack.metric]]").into_bytes()]
 }
 
 pub(crate) fn vendor_events() -> Vec<Vec<u8>> {
@@ -162,63 +160,76 @@ pub(crate) fn verdicts() -> Vec<Vec<u8>> {
     )])
 }
 
-/// A recording with a process, a mapping and some samples with a branch stack each.
-pub(crate) fn perf_data() -> Vec<Vec<u8>> {
-    // PERF_SAMPLE_IP | TID | TIME | PERIOD | BRANCH_STACK; PERF_TYPE_HARDWARE, cycles; sample_id_all.
-    let kind: u64 = 1 | 2 | 4 | 1 << 8 | 1 << 11;
+/// A recording of these records; `words` are the attributes' beyond size, period and `sample_id_all`.
+fn recording(
+    kind: u64,
+    words: &[(usize, u64)],
+    name: &str,
+    records: &[u8],
+    branch_stack: bool,
+) -> Vec<u8> {
     let mut attr = vec![0_u8; 112];
-    for (at, word) in [
+    // PERF_TYPE_HARDWARE, cycles.
+    let own = [
         (4, 112_u64),
         (8, 0),
         (16, 100_000),
         (24, kind),
         (40, 1 << 18),
-    ] {
-        let word = word.to_le_bytes();
-        if let Some(place) = attr.get_mut(at..at + 8) {
-            place.copy_from_slice(&word);
+    ];
+    for (at, word) in own.iter().chain(words) {
+        if let Some(place) = attr.get_mut(*at..*at + 8) {
+            place.copy_from_slice(&word.to_le_bytes());
         }
     }
     let event = WriterEvent {
         attr,
-        name: "cycles".to_owned(),
+        name: name.to_owned(),
         ids: vec![1],
     };
+    let features = WriterFeatures {
+        arch: "x86_64".to_owned(),
+        branch_stack,
+        command_line: vec!["prog".to_owned()],
+        ..WriterFeatures::default()
+    };
+    PerfDataWriter::new(Cursor::new(Vec::new()), vec![event])
+        .and_then(|mut writer| {
+            writer.records(records)?;
+            writer.finish(&features)
+        })
+        .expect("memory can be written")
+        .into_inner()
+}
+
+/// A PERF_RECORD_SAMPLE in user mode.
+fn sample(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    let body: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+    let size = (body.len() as u16 + 8).to_le_bytes();
+    [&9_u32.to_le_bytes()[..], &2_u16.to_le_bytes(), &size, &body].concat()
+}
+
+/// A recording with a process, a mapping and some samples with a branch stack each.
+pub(crate) fn perf_data() -> Vec<Vec<u8>> {
+    // PERF_SAMPLE_IP | TID | TIME | PERIOD | BRANCH_STACK.
+    let kind: u64 = 1 | 2 | 4 | 1 << 8 | 1 << 11;
     let side = SideRecords::new(kind);
     let mut records = side.comm(7, 7, b"prog");
     records.extend(side.mmap(7, 0x40_1000..0x40_3000, 0x1000, b"/bin/prog"));
-    for sample in 0..6_u64 {
-        let mut body = Vec::new();
-        for word in [0x40_1110 + sample, 7 | 7 << 32, 1000 + sample, 100_000, 4] {
-            body.extend(word.to_le_bytes());
-        }
-        for entry in 0..4_u64 {
+    for number in 0..6_u64 {
+        let head = [0x40_1110 + number, 7 | 7 << 32, 1000 + number, 100_000, 4];
+        let entries = (0..4).flat_map(|entry| {
             let (from, to) = if entry % 2 == 0 {
                 (0x40_1130_u64, 0x40_1110_u64)
             } else {
                 (0x40_1118, 0x40_1120)
             };
             // Predicted, and the cycles in bits 4 to 19.
-            for word in [from, to, 2 | (12 + sample) << 4] {
-                body.extend(word.to_le_bytes());
-            }
-        }
-        records.extend(9_u32.to_le_bytes());
-        records.extend(2_u16.to_le_bytes());
-        records.extend((body.len() as u16 + 8).to_le_bytes());
-        records.extend(body);
-    }
-    let written =
-        PerfDataWriter::new(Cursor::new(Vec::new()), vec![event]).and_then(|mut writer| {
-            writer.records(&records)?;
-            writer.finish(&WriterFeatures {
-                arch: "x86_64".to_owned(),
-                branch_stack: true,
-                command_line: vec!["prog".to_owned()],
-                ..WriterFeatures::default()
-            })
+            [from, to, 2 | (12 + number) << 4]
         });
-    vec![written.expect("memory can be written").into_inner()]
+        records.extend(sample(head.into_iter().chain(entries)));
+    }
+    vec![recording(kind, &[], "cycles", &records, true)]
 }
 
 /// A 64-bit file with a segment, an interpreter, a build id and three sections.
@@ -325,26 +336,8 @@ const CALLED: &[u8] = include_bytes!("../../../fuzz/corpus/symbols/called");
 pub(crate) fn unwind() -> Vec<Vec<u8>> {
     // PERF_SAMPLE_IP | TID | TIME | REGS_USER | STACK_USER.
     let kind: u64 = 1 | 2 | 4 | 1 << 12 | 1 << 13;
-    let mut attr = vec![0_u8; 112];
     // BP, SP and IP (arch/x86/include/uapi/asm/perf_regs.h); 128 bytes of stack.
-    for (at, word) in [
-        (4, 112_u64),
-        (8, 0),
-        (16, 100_000),
-        (24, kind),
-        (40, 1 << 18),
-        (80, 1 << 6 | 1 << 7 | 1 << 8),
-        (88, 128),
-    ] {
-        if let Some(place) = attr.get_mut(at..at + 8) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-    }
-    let event = WriterEvent {
-        attr,
-        name: "cycles:u".to_owned(),
-        ids: vec![1],
-    };
+    let words = [(80, 1 << 6 | 1 << 7 | 1 << 8), (88, 128)];
     let side = SideRecords::new(kind);
     let mut records = side.comm(7, 7, b"called");
     let path = crate::binary::PROGRAM.as_bytes();
@@ -359,23 +352,94 @@ pub(crate) fn unwind() -> Vec<Vec<u8>> {
             .for_each(|(place, caller)| *place = *caller);
         let (sp, abi) = (0x7ffc_0000_1000_u64, 2);
         let head = [ip, 7 | 7 << 32, 1000, abi, 0, sp, ip, 128];
-        let words = head.iter().chain(&stack).chain(&[128]);
-        let body: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
-        records.extend(9_u32.to_le_bytes());
-        records.extend(2_u16.to_le_bytes());
-        records.extend((body.len() as u16 + 8).to_le_bytes());
-        records.extend(body);
+        records.extend(sample(head.into_iter().chain(stack).chain([128])));
     }
-    let written = PerfDataWriter::new(Cursor::new(Vec::new()), vec![event])
-        .and_then(|mut writer| {
-            writer.records(&records)?;
-            writer.finish(&WriterFeatures {
-                arch: "x86_64".to_owned(),
-                ..WriterFeatures::default()
-            })
-        })
-        .expect("memory can be written")
-        .into_inner();
+    let written = recording(kind, &words, "cycles:u", &records, false);
     let length = (written.len() as u32).to_le_bytes();
     vec![[&length[..], &written, CALLED].concat()]
+}
+
+/// Parts in the order of [`FILES`].
+pub(crate) fn facts() -> Vec<Vec<u8>> {
+    let virtual_machine = [
+        "2",
+        "6.12.9-amd64",
+        "Name:\tx\nCapEff:\t0000004000000000\nSeccomp:\t2\n",
+        "         0       1000          1\n",
+        "Limit  Soft  Hard Units\nMax open files            1024                 4096 files\n",
+        "0::/kubepods/pod1",
+        "00040000",
+        "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 94\nstepping\t: 3\nflags\t: hypervisor\n",
+        "none [integrity] confidentiality",
+        "0-1",
+        "0-1",
+        "4",
+        "32",
+        "config:0-7",
+        "config:8-15",
+        "event=0x3c,umask=0x0",
+        "0-1",
+        "0",
+    ];
+    assert_eq!(virtual_machine.len(), FILES.len());
+    let between = String::from_utf8_lossy(BETWEEN);
+    texts(&[&virtual_machine.join(&between)])
+}
+
+pub(crate) fn trace_formats() -> Vec<Vec<u8>> {
+    let format = "name: nmi_handler\nID: 170\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+        \tfield:s64 delta_ns;\toffset:16;\tsize:8;\tsigned:1;\n\
+        \tfield:int irq;\toffset:8;\tsize:4;\tsigned:1;\n";
+    let sized = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let number = |number: u32| number.to_le_bytes().to_vec();
+    let data = [
+        b"\x17\x08\x44tracing0.6\0\0\x08\0\x10\0\0header_page\0".to_vec(),
+        sized("x"),
+        b"header_event\0".to_vec(),
+        sized(""),
+        number(1),
+        sized("name: function\nID: 1\n"),
+        number(1),
+        b"nmi\0".to_vec(),
+        number(1),
+        sized(format),
+    ];
+    vec![format.as_bytes().to_vec(), data.concat()]
+}
+
+pub(crate) fn dirents() -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    for (place, name) in [(7_u64, "beta"), (3, ".."), (12, "."), (90, "a-longer-name")] {
+        let length = (19 + name.len() + 2).next_multiple_of(8);
+        let mut entry = vec![0; length];
+        let fields = [77_u64.to_le_bytes(), place.to_le_bytes()].concat();
+        let name = [&(length as u16).to_le_bytes()[..], &[8], name.as_bytes()].concat();
+        entry
+            .iter_mut()
+            .zip(fields.into_iter().chain(name))
+            .for_each(|(place, byte)| *place = byte);
+        out.extend(entry);
+    }
+    vec![out]
+}
+
+pub(crate) fn process_start() -> Vec<Vec<u8>> {
+    let words: [u64; 13] = [2, 11, 12, 0, 21, 22, 0, 33, 7, 25, 8, 0, 0];
+    let fields: Vec<String> = (3..40).map(|n| n.to_string()).collect();
+    vec![
+        words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        format!("17 (a) b) {}", fields.join(" ")).into_bytes(),
+    ]
+}
+
+pub(crate) fn requests() -> Vec<Vec<u8>> {
+    texts(&[
+        "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST /metrics?x=1 HTTP/1.0\n\n",
+    ])
+}
+
+pub(crate) fn block_specs() -> Vec<Vec<u8>> {
+    texts(&["middle", "leaf+4..middle+0x3", "0x400140..+0x20", "16"])
 }

@@ -123,22 +123,25 @@ pub(crate) fn metrics_file(data: &[u8]) {
 
 /// Vendors' event files, as a file of events and as the mapfile of a directory.
 pub(crate) fn vendor_events(data: &[u8]) {
-    let Ok(directory) = tempfile::tempdir() else {
-        return;
-    };
-    let file = directory.path().join("events.json");
-    if std::fs::write(&file, data).is_err() {
-        return;
-    }
-    let _ = Tables::from_dir(&file);
-    if std::fs::write(directory.path().join("mapfile.csv"), data).is_ok() {
-        let _ = Tables::from_dir(directory.path());
-    }
+    crate::in_directory(|directory| {
+        let file = directory.join("events.json");
+        if std::fs::write(&file, data).is_err() {
+            return;
+        }
+        let _ = Tables::from_dir(&file);
+        if std::fs::write(directory.join("mapfile.csv"), data).is_ok() {
+            let _ = Tables::from_dir(directory);
+        }
+    });
 }
 
-/// `/proc/stat` and `/proc/interrupts`.
+/// `/proc/stat` and `/proc/interrupts`, as `system` and as the laboratory read them.
 pub(crate) fn proc_text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
+    for cpu in [0, 2, usize::MAX] {
+        let _ = truecount_lab::machine::sum_column(&text, cpu);
+    }
+    let _ = truecount_lab::machine::lines_with(&text, &["timer", "pmu"]);
     let _ = truecount_system::proc::Stat::parse(&text);
     let _ = truecount_system::proc::Interrupts::parse(&text);
 }

@@ -77,7 +77,7 @@ macro_rules! mutated {
 mutated! {
     event_expr cpu_text metric_expr metrics_file vendor_events proc_text branch_text perf_data profile_reader elf code
     cpuid kept_translations kallsyms shell_words arguments command_line documents scan_state verdicts script_text
-    symbols unwind
+    symbols unwind facts trace_formats dirents process_start requests block_specs
 }
 
 /// The seeds must reach behind the first check of their parser, or mutating them is idle.
@@ -118,6 +118,29 @@ fn seeds_are_accepted() {
             };
             assert!(taken, "{name}: {text}");
         }
+    }
+    let text = String::from_utf8((named("metrics_file").seeds)().remove(0)).unwrap();
+    let metrics = truecount_events::metrics::Metrics::parse(&text, "seed.toml").unwrap();
+    let names = ["general"];
+    assert!(!metrics.packs_for(&names).is_empty(), "{text}");
+    let trace = (named("trace_formats").seeds)();
+    assert_eq!(
+        truecount_sample::tracepoint_names(&trace[1]),
+        [(170, "nmi:nmi_handler".to_owned())]
+    );
+    let format = std::str::from_utf8(&trace[0]).unwrap();
+    let place = truecount_lab::sampling::place_in_format(format, "irq");
+    assert_eq!(place, Some((8, 4)));
+    let entries = (named("dirents").seeds)().remove(0);
+    let (sorted, calls) = truecount_run::determinism::reordered(&entries, false, None, 64).unwrap();
+    assert_eq!((sorted.len(), calls), (entries.len(), 3));
+    let stat = String::from_utf8((named("process_start").seeds)().remove(1)).unwrap();
+    assert_eq!(truecount_run::determinism::start_of_stack(&stat), Some(28));
+    for spec in (named("block_specs").seeds)() {
+        let called = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/symbols/called");
+        let spec = String::from_utf8(spec).unwrap();
+        let at = truecount_run::latency::parse(&spec, &called);
+        assert!(at.is_ok(), "{spec}: {at:?}");
     }
     for seed in (named("metric_expr").seeds)().iter().take(2) {
         let text = std::str::from_utf8(seed).unwrap();

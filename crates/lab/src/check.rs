@@ -1,18 +1,18 @@
 //! What works on this machine, and what it means. Everything that can be tried is tried.
 
+mod kept;
+
+pub use kept::exactness;
+
 use serde::Serialize;
 use truecount_events::{Machine, irq};
 use truecount_perf::probe::{self, BranchTrial, Root};
 use truecount_perf::sys::bindings as abi;
-use truecount_perf::{Event, EventAttr, Facts, OpenOptions, Target, linux};
+use truecount_perf::{Event, EventAttr, Facts, OpenOptions, SharedKernel, Target, linux};
 
-use crate::exact::Status as LockStatus;
-
-use crate::exact::profile::Profile;
 use truecount_model::{Reason, SourceKind};
-use truecount_run::env_record::{Environment, aslr_is_on};
 use truecount_run::exactness::Verdicts;
-use truecount_run::source::{hardware_available, step_available, virtual_available};
+use truecount_run::source::{hardware_available_on, step_available, virtual_available};
 
 /// How it stands with one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -89,10 +89,38 @@ impl Finding {
 /// Everything, in the order shown.
 #[must_use]
 pub fn all() -> Vec<Finding> {
-    let root = Root::system();
-    let facts = Facts::gather(&root);
-    let cpu = probe::cpu::describe(&root);
-    let hardware = hardware_available();
+    let kernel = linux();
+    let hardware = hardware_available_on(&kernel);
+    let mut all = of_machine(&Root::system(), &kernel);
+    let counters = all
+        .iter()
+        .position(|finding| finding.name == "paranoid")
+        .unwrap_or(all.len());
+    all.insert(counters, irq_event(&hardware));
+    all.extend([
+        aslr(&Facts::gather(&Root::system())),
+        software(),
+        Finding::of(
+            "step",
+            step_available(),
+            "single-stepping works: exact instructions:u, slowly (--source step)",
+        ),
+        Finding::of(
+            "virtual",
+            virtual_available(),
+            "the virtual PMU works: exact instructions:u near native speed \
+             (--source virtual, truecount run)",
+        ),
+    ]);
+    all
+}
+
+/// What a machine's files and its kernel's answers say; what has to be run on it is left out.
+#[must_use]
+pub fn of_machine(root: &Root, kernel: &SharedKernel) -> Vec<Finding> {
+    let facts = kernel.facts();
+    let cpu = probe::cpu::describe(root);
+    let hardware = hardware_available_on(kernel);
     vec![
         processor(&cpu),
         Finding::new(
@@ -110,26 +138,12 @@ pub fn all() -> Vec<Finding> {
             hardware.clone(),
             "the CPU's counters can be opened",
         ),
-        counters(&cpu),
-        user_reads(&hardware),
-        branch_stacks(&hardware),
-        irq_event(&hardware),
+        counters(&cpu, kernel),
+        user_reads(&hardware, kernel),
+        branch_stacks(&hardware, kernel),
         paranoid(&facts),
-        kernel_counts(&hardware),
+        kernel_counts(&hardware, kernel),
         watchdog(&facts),
-        aslr(&facts),
-        software(),
-        Finding::of(
-            "step",
-            step_available(),
-            "single-stepping works: exact instructions:u, slowly (--source step)",
-        ),
-        Finding::of(
-            "virtual",
-            virtual_available(),
-            "the virtual PMU works: exact instructions:u near native speed \
-             (--source virtual, truecount run)",
-        ),
     ]
 }
 
@@ -178,8 +192,8 @@ fn pmu(cpu: &probe::cpu::Cpu, facts: &Facts) -> Finding {
     Finding::new("pmu", Status::Info, text)
 }
 
-fn counters(cpu: &probe::cpu::Cpu) -> Finding {
-    match probe::counters_at_once(&linux()) {
+fn counters(cpu: &probe::cpu::Cpu, kernel: &SharedKernel) -> Finding {
+    match probe::counters_at_once(kernel) {
         Ok(found) => {
             let text = format!(
                 "{} events at once, {} of them general (found by trying)",
@@ -189,8 +203,15 @@ fn counters(cpu: &probe::cpu::Cpu) -> Finding {
                 .general_counters
                 .is_some_and(|announced| (found.general.ran as u64) < u64::from(announced));
             if fewer {
-                Finding::new("counters", Status::Limited, format!("{text}: fewer than announced"))
-                    .hint("see who holds counters: the NMI watchdog (sysctl kernel.nmi_watchdog=0), other perf users")
+                Finding::new(
+                    "counters",
+                    Status::Limited,
+                    format!("{text}: fewer than announced"),
+                )
+                .hint(format!(
+                    "see who holds counters: {}",
+                    kernel.facts().other_users()
+                ))
             } else {
                 Finding::new("counters", Status::Ok, text)
             }
@@ -219,7 +240,7 @@ fn without_hardware(name: &'static str, hardware: &Result<(), Reason>) -> Option
     ))
 }
 
-fn user_reads(hardware: &Result<(), Reason>) -> Finding {
+fn user_reads(hardware: &Result<(), Reason>, kernel: &SharedKernel) -> Finding {
     if let Some(finding) = without_hardware("rdpmc", hardware) {
         return finding;
     }
@@ -229,7 +250,7 @@ fn user_reads(hardware: &Result<(), Reason>) -> Finding {
     } else {
         instructions()
     };
-    match probe::user_read(&linux(), &attr) {
+    match probe::user_read(kernel, &attr) {
         Ok(read) if read.works() => Finding::new(
             "rdpmc",
             Status::Ok,
@@ -252,11 +273,11 @@ fn user_reads(hardware: &Result<(), Reason>) -> Finding {
     }
 }
 
-fn branch_stacks(hardware: &Result<(), Reason>) -> Finding {
+fn branch_stacks(hardware: &Result<(), Reason>, kernel: &SharedKernel) -> Finding {
     if let Some(finding) = without_hardware("lbr", hardware) {
         return finding;
     }
-    match probe::branch_stack(&linux()) {
+    match probe::branch_stack(kernel) {
         BranchTrial::Works => Finding::new("lbr", Status::Ok, "branch stacks can be sampled"),
         BranchTrial::Refused(errno) => Finding::new(
             "lbr",
@@ -340,7 +361,7 @@ fn paranoid(facts: &Facts) -> Finding {
     }
 }
 
-fn kernel_counts(hardware: &Result<(), Reason>) -> Finding {
+fn kernel_counts(hardware: &Result<(), Reason>, kernel: &SharedKernel) -> Finding {
     if let Some(finding) = without_hardware("kernel-counts", hardware) {
         return finding;
     }
@@ -348,12 +369,7 @@ fn kernel_counts(hardware: &Result<(), Reason>) -> Finding {
         abi::PERF_TYPE_HARDWARE,
         u64::from(abi::PERF_COUNT_HW_INSTRUCTIONS),
     );
-    match Event::open_with(
-        &linux(),
-        &attr,
-        Target::CallingThread,
-        OpenOptions::default(),
-    ) {
+    match Event::open_with(kernel, &attr, Target::CallingThread, OpenOptions::default()) {
         Ok(_) => Finding::new(
             "kernel-counts",
             Status::Ok,
@@ -367,10 +383,18 @@ fn kernel_counts(hardware: &Result<(), Reason>) -> Finding {
 
 fn watchdog(facts: &Facts) -> Finding {
     match facts.nmi_watchdog {
+        Some(true) if facts.watchdog_counts == Some(false) => Finding::new(
+            "nmi-watchdog",
+            Status::Info,
+            "on, as buddies that watch each other (CONFIG_HARDLOCKUP_DETECTOR_BUDDY): it holds no counter",
+        ),
         Some(true) => Finding::new(
             "nmi-watchdog",
             Status::Limited,
-            "it holds one counter on every CPU",
+            match facts.watchdog_counts {
+                Some(_) => "it holds one counter on every CPU",
+                None => "it may hold one counter on every CPU (since Linux 6.5 that depends on the kernel's configuration)",
+            },
         )
         .hint("sysctl kernel.nmi_watchdog=0"),
         Some(false) => Finding::new("nmi-watchdog", Status::Info, "off: it holds no counter"),
@@ -437,52 +461,5 @@ fn software() -> Finding {
             ),
         )
         .hint(error.hint()),
-    }
-}
-
-/// What `truecount exactness` found on this machine, where it was run.
-#[must_use]
-pub fn exactness() -> Finding {
-    let environment = Environment::gather(aslr_is_on(), &[]);
-    let Some(profile) = Profile::load(&environment) else {
-        return Finding::new(
-            "exactness",
-            Status::Info,
-            "not measured on this machine yet",
-        )
-        .hint("truecount exactness");
-    };
-    let verdicts: Vec<String> = profile
-        .counters
-        .iter()
-        .map(|kept| {
-            format!(
-                "{} ({}) {}, measured {}",
-                kept.event,
-                kept.source,
-                kept.verdict.text,
-                truecount_run::state::ago(kept.measured)
-            )
-        })
-        .collect();
-    let mut detail = verdicts.join("; ");
-    let lock = profile
-        .spec_lock_map
-        .filter(|lock| lock.status == LockStatus::On);
-    if let Some(lock) = &lock {
-        detail = format!("{detail}; {}", lock.detail);
-    }
-    let finding = Finding::new(
-        "exactness",
-        if lock.is_some() {
-            Status::Limited
-        } else {
-            Status::Info
-        },
-        detail,
-    );
-    match lock.and_then(|lock| lock.hint) {
-        Some(hint) => finding.hint(hint),
-        None => finding,
     }
 }

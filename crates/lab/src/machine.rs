@@ -27,7 +27,9 @@ pub fn interrupts_of(cpu: usize) -> Option<u64> {
     sum_column(&std::fs::read_to_string("/proc/interrupts").ok()?, cpu)
 }
 
-fn sum_column(text: &str, cpu: usize) -> Option<u64> {
+/// The column of a CPU in the text of `/proc/interrupts`, summed up.
+#[must_use]
+pub fn sum_column(text: &str, cpu: usize) -> Option<u64> {
     let mut lines = text.lines();
     let name = format!("CPU{cpu}");
     let column = lines
@@ -51,7 +53,15 @@ fn sum_column(text: &str, cpu: usize) -> Option<u64> {
 /// The interrupts whose line in `/proc/interrupts` holds one of these words, by their numbers.
 #[must_use]
 pub fn interrupt_lines(words: &[&str]) -> Vec<u32> {
-    let text = std::fs::read_to_string("/proc/interrupts").unwrap_or_default();
+    lines_with(
+        &std::fs::read_to_string("/proc/interrupts").unwrap_or_default(),
+        words,
+    )
+}
+
+/// [`interrupt_lines`] in this text.
+#[must_use]
+pub fn lines_with(text: &str, words: &[&str]) -> Vec<u32> {
     text.lines()
         .filter(|line| words.iter().any(|word| line.contains(word)))
         .filter_map(|line| line.split_once(':')?.0.trim().parse().ok())

@@ -63,7 +63,7 @@ impl Error {
     pub(crate) fn without_errno(
         cause: Cause,
         reason: String,
-        hint: &str,
+        hint: impl Into<String>,
         situation: Situation,
     ) -> Self {
         Self(Box::new(Inner {
@@ -71,7 +71,7 @@ impl Error {
             situation,
             cause,
             reason,
-            hint: hint.to_owned(),
+            hint: hint.into(),
         }))
     }
 

@@ -180,11 +180,15 @@ impl Event {
     }
 
     fn end_of_file(&self) -> Error {
+        let situation = self.situation(Operation::Read);
         Error::without_errno(
             Cause::PinnedNotScheduled,
             "the pinned event has no counter: the kernel could not keep it on the PMU".to_owned(),
-            "free a counter (other perf users, the NMI watchdog: sysctl kernel.nmi_watchdog=0) or do not pin it",
-            self.situation(Operation::Read),
+            format!(
+                "free a counter ({}) or do not pin it",
+                situation.facts.other_users()
+            ),
+            situation,
         )
     }
 
@@ -372,6 +376,23 @@ impl Event {
         Mapping::new(&self.kernel, self.fd, pages)
             .map(Ring::new)
             .map_err(|errno| self.error(errno, Operation::Map))
+    }
+
+    /// The largest ring of at most `pages` pages that the limit of locked memory allows, down to eight.
+    ///
+    /// # Errors
+    /// As [`Event::ring`].
+    pub fn largest_ring(&self, mut pages: usize) -> Result<Ring, Error> {
+        loop {
+            match self.ring(pages) {
+                Err(error)
+                    if matches!(error.errno(), Some(Errno::EPERM | Errno::ENOMEM)) && pages > 8 =>
+                {
+                    pages /= 2;
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Waits until the ring has something to read; `timeout_ms` < 0 waits for ever.

@@ -31,6 +31,9 @@ pub struct Facts {
     pub max_stack: Option<u64>,
     /// `kernel.nmi_watchdog`
     pub nmi_watchdog: Option<bool>,
+    /// Whether the hard-lockup watchdog holds a counter of every CPU while it is on; `None`: the kernel does not say.
+    /// Since Linux 6.5 it can be the buddy detector, where CPUs watch each other by timers (`kernel/watchdog_buddy.c`).
+    pub watchdog_counts: Option<bool>,
     /// `kernel.perf_user_access` (arm64)
     pub user_access: Option<bool>,
     /// `kernel.randomize_va_space`: 0 no, 1 without heap, 2 with heap.
@@ -80,6 +83,8 @@ pub struct PmuFact {
     pub branches: Option<u32>,
     /// `caps/max_precise`
     pub max_precise: Option<u32>,
+    /// Samples branches as Zen 3 does (BRS): `events/branch-brs`.
+    pub brs: bool,
 }
 
 impl Facts {
@@ -111,6 +116,7 @@ impl Facts {
             max_sample_rate: number("perf_event_max_sample_rate"),
             max_stack: number("perf_event_max_stack"),
             nmi_watchdog: switch("nmi_watchdog"),
+            watchdog_counts: watchdog_counts(root),
             user_access: switch("perf_user_access"),
             randomize_va_space: number("randomize_va_space").and_then(|n| u32::try_from(n).ok()),
             // ADDR_NO_RANDOMIZE, include/uapi/linux/personality.h
@@ -157,6 +163,16 @@ impl Facts {
             .find(|pmu| pmu.type_ == Some(type_))
     }
 
+    /// Who may hold counters beside the caller, for hints: the watchdog only where it is on and may use one.
+    #[must_use]
+    pub fn other_users(&self) -> &'static str {
+        match (self.nmi_watchdog, self.watchdog_counts) {
+            (Some(false), _) => "perf, other profilers",
+            (_, Some(false)) => "perf, other profilers; this kernel's watchdog holds none",
+            _ => "perf, the NMI watchdog: sysctl kernel.nmi_watchdog=0",
+        }
+    }
+
     /// Major and minor number of the kernel.
     #[must_use]
     pub fn version(&self) -> Option<(u32, u32)> {
@@ -188,11 +204,41 @@ impl PmuFact {
                 } else {
                     None
                 },
+                brs: core
+                    && root
+                        .path(&format!("{}/{name}/events/branch-brs", Pmu::DIRECTORY))
+                        .exists(),
                 name,
             }
         };
         Some(names.into_iter().map(fact).collect())
     }
+}
+
+/// By the kernel's configuration beside its image, where that can be read; before 6.5 there was only the one that counts.
+fn watchdog_counts(root: &Root) -> Option<bool> {
+    let release = root.text("proc/sys/kernel/osrelease")?;
+    let places = [
+        format!("boot/config-{release}"),
+        format!("lib/modules/{release}/config"),
+    ];
+    let config = places.iter().find_map(|place| root.text(place));
+    if let Some(config) = config {
+        let set = |name: &str| {
+            config
+                .lines()
+                .any(|line| line.strip_prefix(name) == Some("=y"))
+        };
+        if set("CONFIG_HARDLOCKUP_DETECTOR_BUDDY") {
+            return Some(false);
+        }
+        if set("CONFIG_HARDLOCKUP_DETECTOR_PERF") {
+            return Some(true);
+        }
+    }
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    let version: (u32, u32) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    (version < (6, 5)).then_some(true)
 }
 
 /// The word in brackets: `none [integrity] confidentiality`; `none` is nothing.
@@ -243,6 +289,37 @@ fn container(root: &Root) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fake::Tree;
+
+    /// Hints name the watchdog only where it may hold a counter.
+    #[test]
+    fn a_watchdog_of_buddies_holds_no_counter() {
+        let other_users = |release: &str, on: &str, config: Option<&str>| {
+            let tree = Tree::new().expect("a temporary directory");
+            tree.sysctl("osrelease", release);
+            tree.sysctl("nmi_watchdog", on);
+            if let Some(config) = config {
+                tree.file(&format!("boot/config-{release}"), config);
+            }
+            Facts::gather(&tree.root()).other_users()
+        };
+        let buddy = "CONFIG_HARDLOCKUP_DETECTOR=y\nCONFIG_HARDLOCKUP_DETECTOR_BUDDY=y\n";
+        let counting =
+            "# CONFIG_HARDLOCKUP_DETECTOR_BUDDY is not set\nCONFIG_HARDLOCKUP_DETECTOR_PERF=y\n";
+        for (release, on, config, named) in [
+            ("6.5.0", "1", Some(buddy), false),
+            ("6.5.0", "1", Some(counting), true),
+            ("6.12.9-amd64", "1", None, true),
+            ("6.1.0-18-amd64", "1", None, true),
+            ("6.1.0-18-amd64", "0", None, false),
+        ] {
+            let text = other_users(release, on, config);
+            assert_eq!(
+                text.contains("sysctl"),
+                named,
+                "{release} {on} {config:?}: {text}"
+            );
+        }
+    }
 
     #[test]
     fn a_made_up_machine() {

@@ -1,6 +1,6 @@
 //! Which events are sampled, how often, and with which fields: from the command line and from what this kernel takes.
 
-use truecount_events::Encoding;
+use truecount_events::{Cpus, Encoding, Machine};
 use truecount_perf::sys::bindings as abi;
 use truecount_perf::{
     Cause, Errno, Event as Counter, EventAttr, OpenOptions, SharedKernel, Target, linux,
@@ -14,6 +14,11 @@ use truecount_run::{Error, ErrorKind};
 const CYCLES: u64 = 2_000_003;
 /// Branch stacks: each sample brings 32 blocks.
 const CYCLES_BRANCHES: u64 = 1_000_003;
+/// Zen 3's branch sampling: 500 to 1,000 samples a second, of 16 branches each.
+const TAKEN_BRANCHES: u64 = 1_000_003;
+/// Its event in sysfs (Linux `arch/x86/events/amd/core.c`, `branch-brs`): with it, and with it alone, samples bring
+/// branches, at a fixed period of more than 16 (`arch/x86/events/amd/brs.c`, `amd_brs_hw_config`).
+const BRS: &str = "branch-brs";
 /// One millisecond of cpu-clock.
 const CLOCK_NS: u64 = 1_000_000;
 /// For events of unknown frequency.
@@ -60,6 +65,8 @@ pub struct ChosenEvent {
     pub name: String,
     /// As this kernel takes it.
     pub attr: EventAttr,
+    /// Where it counts: where cores differ, each kind has an event of its own.
+    pub cpus: Cpus,
 }
 
 /// What will be recorded, and what the user should know of it.
@@ -81,53 +88,51 @@ fn failure(error: &truecount_perf::Error) -> Error {
 /// # Errors
 /// A name that is no event, an event that cannot be sampled, or what the kernel refuses.
 pub fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
-    let kernel = linux();
+    let machine = truecount_run::machine::this(request.event_dir)?;
+    choose_on(request, &linux(), &machine)
+}
+
+/// As [`choose`], on any kernel and machine.
+///
+/// # Errors
+/// As there.
+pub fn choose_on(
+    request: &Request<'_>,
+    kernel: &SharedKernel,
+    machine: &Machine,
+) -> Result<Chosen, Error> {
     let mut notes = Vec::new();
-    let mut events = Vec::new();
-    match request.event {
-        Some(expression) => {
-            let machine = truecount_run::machine::this(request.event_dir)?;
-            let resolved = truecount_events::resolve(expression, &machine)
-                .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
-            for event in resolved.events() {
-                let Some(encoding) = event.encoding() else {
-                    return Err(Error::new(
-                        ErrorKind::Usage,
-                        format!(
-                            "{} cannot be sampled: it is made of several counters",
-                            event.name
-                        ),
-                    )
-                    .hint("sample one of its parts"));
-                };
-                let attr = with_rate(
-                    request,
-                    EventAttr::from(encoding),
-                    Some(encoding),
-                    &mut notes,
-                    &event.name,
-                );
-                let attr = tried(&kernel, fields(request, attr), encoding.max_precise)
-                    .map_err(|e| failure(&e))?;
-                events.push(ChosenEvent {
-                    name: event.name.clone(),
-                    attr,
-                });
+    let brs = request.branches && has_brs(machine);
+    let mut events = match (request.event, brs) {
+        (None, false) => default_events(request, kernel, machine, &mut notes)?,
+        (None, true) => {
+            if !request.brief {
+                notes.push(format!(
+                    "sampling {BRS}: this CPU's branch sampling (BRS) takes no other event"
+                ));
             }
+            named(request, BRS, true, kernel, machine, &mut notes)?
         }
-        None => events.push(default_event(request, &kernel, &mut notes)?),
-    }
-    // Only the first event writes what happens to processes; and all write the same fields, or records could
-    // not be told apart.
-    for event in events.iter_mut().skip(1) {
-        event.attr = event
-            .attr
-            .mmap(false)
-            .mmap2(false)
-            .comm(false)
-            .comm_exec(false)
-            .task(false)
-            .build_id(false);
+        (Some(expression), _) => named(request, expression, brs, kernel, machine, &mut notes)?,
+    };
+    // Of the events of a CPU only the first writes what happens to processes; and all write the same fields, or
+    // records could not be told apart.
+    let places: Vec<Cpus> = events.iter().map(|event| event.cpus.clone()).collect();
+    for (index, event) in events.iter_mut().enumerate() {
+        let before = places.iter().take(index);
+        let written = before
+            .clone()
+            .any(|place| !matches!(place, Cpus::Core(_)) || *place == event.cpus);
+        if written {
+            event.attr = event
+                .attr
+                .mmap(false)
+                .mmap2(false)
+                .comm(false)
+                .comm_exec(false)
+                .task(false)
+                .build_id(false);
+        }
     }
     Ok(Chosen {
         events,
@@ -136,48 +141,152 @@ pub fn choose(request: &Request<'_>) -> Result<Chosen, Error> {
     })
 }
 
-/// cycles; of user mode where the kernel is not to be seen; cpu-clock where there is no PMU.
-fn default_event(
+/// Whether branches are sampled as Zen 3 does.
+fn has_brs(machine: &Machine) -> bool {
+    machine
+        .core_pmus()
+        .iter()
+        .any(|pmu| matches!(pmu.event(BRS), Ok(Some(_))))
+}
+
+/// What the expression means here.
+fn named(
+    request: &Request<'_>,
+    expression: &str,
+    brs: bool,
+    kernel: &SharedKernel,
+    machine: &Machine,
+    notes: &mut Vec<String>,
+) -> Result<Vec<ChosenEvent>, Error> {
+    let resolved = truecount_events::resolve(expression, machine)
+        .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
+    let mut events = Vec::new();
+    for event in resolved.events() {
+        let Some(encoding) = event.encoding() else {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!(
+                    "{} cannot be sampled: it is made of several counters",
+                    event.name
+                ),
+            )
+            .hint("sample one of its parts"));
+        };
+        let attr = EventAttr::from(encoding);
+        let attr = if brs {
+            attr.sample_every(brs_period(request, encoding, &event.name)?)
+        } else {
+            with_rate(request, attr, Some(encoding), notes, &event.name)
+        };
+        let attr =
+            tried(kernel, fields(request, attr), encoding.max_precise).map_err(|e| failure(&e))?;
+        events.push(ChosenEvent {
+            name: event.name.clone(),
+            attr,
+            cpus: event.cpus.clone(),
+        });
+    }
+    Ok(events)
+}
+
+/// What Zen 3 samples branches with: nothing but its own event, every so many of them.
+fn brs_period(request: &Request<'_>, encoding: &Encoding, name: &str) -> Result<u64, Error> {
+    let wrong = |what: String| {
+        Error::new(ErrorKind::Usage, what).hint(format!(
+            "truecount record -b -e {BRS} -c {TAKEN_BRANCHES}, or leave -b out"
+        ))
+    };
+    if encoding.config & 0xf_0000_ffff != 0xc4 {
+        return Err(wrong(format!(
+            "{name} cannot bring branch stacks: this CPU's branch sampling (BRS) takes the event {BRS} only"
+        )));
+    }
+    if request.frequency.or(encoding.frequency).is_some() {
+        return Err(wrong(
+            "this CPU's branch sampling (BRS) takes a fixed period only, no frequency".to_owned(),
+        ));
+    }
+    let period = request.period.or(encoding.period).unwrap_or(TAKEN_BRANCHES);
+    if period <= 16 {
+        return Err(wrong(format!(
+            "a period of {period} is too short: this CPU's branch sampling (BRS) needs more than its 16 entries"
+        )));
+    }
+    Ok(period)
+}
+
+/// cycles, of every kind of core; of user mode where the kernel is not to be seen; cpu-clock where there is no PMU.
+fn default_events(
     request: &Request<'_>,
     kernel: &SharedKernel,
+    machine: &Machine,
     notes: &mut Vec<String>,
-) -> Result<ChosenEvent, Error> {
-    let cycles = EventAttr::new(
-        abi::PERF_TYPE_HARDWARE,
-        u64::from(abi::PERF_COUNT_HW_CPU_CYCLES),
-    );
+) -> Result<Vec<ChosenEvent>, Error> {
     let mut own = Vec::new();
-    let attr = fields(
-        request,
-        with_rate(request, cycles, None, &mut own, "cycles"),
-    );
-    let first = match tried(kernel, attr, !request.branches) {
-        Ok(attr) => {
-            notes.append(&mut own);
-            return Ok(ChosenEvent {
-                name: "cycles".to_owned(),
+    let mut wanted: Vec<(String, EventAttr, Cpus)> = Vec::new();
+    if let Ok(resolved) = truecount_events::resolve("cycles", machine) {
+        wanted.extend(resolved.events().filter_map(|event| {
+            let attr = EventAttr::from(event.encoding()?);
+            Some((event.name.clone(), attr, event.cpus.clone()))
+        }));
+    }
+    if wanted.is_empty() {
+        let cycles = EventAttr::new(
+            abi::PERF_TYPE_HARDWARE,
+            u64::from(abi::PERF_COUNT_HW_CPU_CYCLES),
+        );
+        wanted.push(("cycles".to_owned(), cycles, Cpus::Any));
+    }
+    for (_, attr, _) in &mut wanted {
+        own.clear();
+        *attr = fields(request, with_rate(request, *attr, None, &mut own, "cycles"));
+    }
+    let all = |user_only: bool| -> Result<Vec<ChosenEvent>, truecount_perf::Error> {
+        let one = |(name, attr, cpus): &(String, EventAttr, Cpus)| {
+            let filtered = attr.exclude_kernel(user_only).exclude_hv(user_only);
+            let asked = if user_only { filtered } else { *attr };
+            let attr = tried(kernel, asked, !request.branches)?;
+            // `cpu_core/cycles/` has its place for modifiers behind the slash.
+            let separator = if name.ends_with('/') { "" } else { ":" };
+            let name = match user_only {
+                true => format!("{name}{separator}u"),
+                false => name.clone(),
+            };
+            Ok(ChosenEvent {
+                name,
                 attr,
-            });
+                cpus: cpus.clone(),
+            })
+        };
+        wanted.iter().map(one).collect()
+    };
+    let first = match all(false) {
+        Ok(events) => {
+            notes.append(&mut own);
+            return Ok(events);
         }
         Err(error) => error,
     };
     if matches!(first.errno(), Some(Errno::EACCES | Errno::EPERM))
-        && let Ok(attr) = tried(
-            kernel,
-            attr.exclude_kernel(true).exclude_hv(true),
-            !request.branches,
-        )
+        && let Ok(events) = all(true)
     {
         notes.append(&mut own);
         notes.push(format!("user mode only: {}", first.reason()));
-        return Ok(ChosenEvent {
-            name: "cycles:u".to_owned(),
-            attr,
-        });
+        return Ok(events);
     }
     if request.branches || request.chains == Some(Chains::Lbr) {
         return Err(failure(&first));
     }
+    clock(request, kernel, notes, &first).map(|event| vec![event])
+}
+
+/// The timer that every kernel has.
+fn clock(
+    request: &Request<'_>,
+    kernel: &SharedKernel,
+    notes: &mut Vec<String>,
+    instead_of: &truecount_perf::Error,
+) -> Result<ChosenEvent, Error> {
     let clock = EventAttr::new(
         abi::PERF_TYPE_SOFTWARE,
         u64::from(abi::PERF_COUNT_SW_CPU_CLOCK),
@@ -193,14 +302,15 @@ fn default_event(
     };
     notes.push(format!(
         "sampling {name}, a timer, instead of cycles: {}",
-        first.reason()
+        instead_of.reason()
     ));
-    if !request.brief && first.cause() != Cause::Unknown && !first.hint().is_empty() {
-        notes.push(first.hint().to_owned());
+    if !request.brief && instead_of.cause() != Cause::Unknown && !instead_of.hint().is_empty() {
+        notes.push(instead_of.hint().to_owned());
     }
     Ok(ChosenEvent {
         name: name.to_owned(),
         attr,
+        cpus: Cpus::Any,
     })
 }
 
@@ -218,13 +328,12 @@ fn with_rate(
     if let Some(hertz) = request.frequency.or(encoding.and_then(|e| e.frequency)) {
         return attr.sample_frequency(hertz);
     }
-    let (kind, config) = (attr.get_type(), attr.get_config());
-    let is = |k: u32, c: u32| kind == k && config == u64::from(c);
-    let clock = is(abi::PERF_TYPE_SOFTWARE, abi::PERF_COUNT_SW_CPU_CLOCK)
-        || is(abi::PERF_TYPE_SOFTWARE, abi::PERF_COUNT_SW_TASK_CLOCK);
-    let steady = is(abi::PERF_TYPE_HARDWARE, abi::PERF_COUNT_HW_CPU_CYCLES)
-        || is(abi::PERF_TYPE_HARDWARE, abi::PERF_COUNT_HW_INSTRUCTIONS)
-        || is(abi::PERF_TYPE_HARDWARE, abi::PERF_COUNT_HW_REF_CPU_CYCLES);
+    let generic = generic_name(name);
+    let clock = matches!(generic, "cpu-clock" | "task-clock");
+    let steady = matches!(
+        generic,
+        "cycles" | "cpu-cycles" | "instructions" | "ref-cycles"
+    );
     if clock {
         return attr.sample_every(CLOCK_NS);
     }
@@ -246,6 +355,14 @@ fn with_rate(
         notes.push(format!("{HERTZ} samples of {name} a second (how often it occurs is not known; -c gives a fixed period)"));
     }
     attr.sample_frequency(HERTZ)
+}
+
+/// The event's own name: without the PMU of a kind of core, and without modifiers.
+fn generic_name(name: &str) -> &str {
+    let mut parts = name.split('/');
+    let (first, second) = (parts.next().unwrap_or(name), parts.next());
+    let name = second.unwrap_or(first);
+    name.split(':').next().unwrap_or(name)
 }
 
 /// What each sample holds.

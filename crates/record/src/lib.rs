@@ -14,7 +14,7 @@ pub mod procfs;
 mod recorder;
 mod rings;
 
-pub use choose::{Chains, Chosen, ChosenEvent, Request, choose};
+pub use choose::{Chains, Chosen, ChosenEvent, Request, choose, choose_on};
 pub use description::describe;
 pub use recorder::{Recorder, Summary};
 pub use rings::{Opened, Scope};

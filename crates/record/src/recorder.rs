@@ -50,9 +50,9 @@ impl Recorder {
             .events
             .iter()
             .zip(&opened.ids)
-            .zip(&opened.counters)
-            .map(|((event, ids), counter)| WriterEvent {
-                attr: counter.attr().raw().as_bytes().to_vec(),
+            .zip(&opened.attrs)
+            .map(|((event, ids), attr)| WriterEvent {
+                attr: attr.raw().as_bytes().to_vec(),
                 name: event.name.clone(),
                 ids: ids.clone(),
             })

@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -275,55 +274,33 @@ pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     })
 }
 
+/// As [`fnv1a`], eight bytes at a time (the last ones filled up with zeros): for whole files.
+fn fnv1a_words(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        for (to, from) in word.iter_mut().zip(chunk) {
+            *to = *from;
+        }
+        u64::from_le_bytes(word)
+    });
+    words.fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
+        (hash ^ word)
+            .rotate_left(23)
+            .wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 /// `path (hash of the file)` of the loader that the ELF file asks for.
 fn loader(program: &Path) -> Option<String> {
-    let interpreter = interpreter(program)?;
+    let interpreter = truecount_elf::interpreter(&fs::File::open(program).ok()?)?;
     // The name is the program's: it may be anything.
     let regular = fs::metadata(&interpreter).is_ok_and(|file| file.is_file());
     let bytes = regular.then(|| fs::read(&interpreter).ok()).flatten();
     let hash = bytes.map_or_else(
         || "unreadable".to_owned(),
-        |bytes| format!("{:016x}", fnv1a(bytes)),
+        |bytes| format!("{:016x}", fnv1a_words(&bytes)),
     );
     Some(format!("{interpreter} ({hash})"))
-}
-
-/// The string of `PT_INTERP` of a 64-bit little-endian ELF file (System V gABI, chapter 5).
-fn interpreter(program: &Path) -> Option<String> {
-    let mut head = vec![0; 4096];
-    let mut file = fs::File::open(program).ok()?;
-    let mut filled = 0;
-    loop {
-        match file.read(head.get_mut(filled..)?) {
-            Ok(0) | Err(_) => break,
-            Ok(got) => filled += got,
-        }
-    }
-    head.truncate(filled);
-    let u16_at = |at: usize| -> Option<usize> {
-        Some(usize::from(u16::from_le_bytes(
-            head.get(at..at + 2)?.try_into().ok()?,
-        )))
-    };
-    let u64_at = |at: usize| -> Option<usize> {
-        usize::try_from(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?)).ok()
-    };
-    if head.get(..6)? != b"\x7fELF\x02\x01" {
-        return None;
-    }
-    let (offset, size, count) = (u64_at(0x20)?, u16_at(0x36)?, u16_at(0x38)?);
-    for index in 0..count {
-        let at = offset.checked_add(index.checked_mul(size)?)?;
-        let kind = head.get(at..at.checked_add(4)?)?;
-        if kind == [3, 0, 0, 0] {
-            let start = u64_at(at.checked_add(8)?)?;
-            let length = u64_at(at.checked_add(32)?)?;
-            let name = head.get(start..start.checked_add(length)?)?;
-            let name = name.split(|&byte| byte == 0).next()?;
-            return String::from_utf8(name.to_vec()).ok();
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -350,9 +327,8 @@ mod tests {
 
     #[test]
     fn the_loader_of_this_test_is_found() {
-        let me = std::env::current_exe().unwrap();
-        let found = interpreter(&me);
-        assert!(found.is_none_or(|path| path.starts_with('/')));
-        assert_eq!(interpreter(Path::new("/proc/cpuinfo")), None);
+        let found = loader(&std::env::current_exe().unwrap());
+        assert!(found.is_none_or(|path| path.starts_with('/') && path.ends_with(')')));
+        assert_eq!(loader(Path::new("/proc/cpuinfo")), None);
     }
 }

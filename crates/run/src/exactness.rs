@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use truecount_events::{Encoding, Kind as EventKind, Machine, generic, resolve};
 use truecount_model::{Reading, SourceKind};
 
-use crate::env_record::{Environment, aslr_is_on};
+use crate::env_record::Environment;
 use crate::state;
 
 /// The version of the file.
@@ -82,12 +82,18 @@ impl Verdicts {
     pub fn of_this_machine() -> &'static Self {
         static KNOWN: OnceLock<Verdicts> = OnceLock::new();
         KNOWN.get_or_init(|| {
-            let environment = Environment::gather(aslr_is_on(), &[]);
+            // Whether addresses are randomised is no part of the file's name.
+            let environment = Environment::gather(false, &[]);
             state::path(FILE, &environment)
                 .and_then(|path| state::read(&path))
                 .and_then(|text| Self::parse(&text))
                 .unwrap_or_default()
         })
+    }
+
+    /// Nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.counters.is_empty()
     }
 
     /// From the file's text; `None` where it is not such a file.

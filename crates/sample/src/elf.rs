@@ -1,5 +1,6 @@
 //! A program's file, mapped, with what [`truecount_elf`] reads of it.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use truecount_elf::Segment;
@@ -56,6 +57,12 @@ impl Elf {
     pub fn section(&self, name: &str) -> Option<(u64, &[u8])> {
         let section = self.parsed.section(name)?;
         Some((section.address, self.bytes().get(section.range.clone())?))
+    }
+
+    /// A section's contents, inflated where they are compressed.
+    #[must_use]
+    pub fn contents(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        self.parsed.contents(name, self.bytes())
     }
 
     /// The virtual address of an offset in the file.

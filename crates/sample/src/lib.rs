@@ -49,6 +49,7 @@ pub use branch::{BranchEntry, BranchStack, SATURATED};
 pub use bytes::U64s;
 pub use error::{Error, Result};
 pub use file::features::{BuildId, Features};
+pub use file::tracing::names as tracepoint_names;
 pub use file::{EventDesc, Losses, Record, RecordRange, Recording, Records};
-pub use record::{Body, FrameError, Mmap, RawRecord, split_record};
+pub use record::{Body, Comm, FrameError, Mmap, RawRecord, Task, split_record};
 pub use sample::{ReadValues, Registers, Sample, SampleId, SampleLayout};

@@ -67,40 +67,29 @@ impl LiveSpaces {
                     spaces::insert(Arc::make_mut(maps), new);
                 }
             }
-            Body::Comm {
-                pid,
-                tid,
-                exec,
-                name,
-            } => {
-                if exec {
-                    self.processes.insert(pid, Maps::default());
+            Body::Comm(comm) => {
+                if comm.exec {
+                    self.processes.insert(comm.pid, Maps::default());
                 }
-                self.set_name(tid, &String::from_utf8_lossy(name));
+                self.set_name(comm.tid, &String::from_utf8_lossy(comm.name));
             }
-            Body::Fork {
-                pid,
-                ppid,
-                tid,
-                ptid,
-                ..
-            } => {
+            Body::Fork(task) => {
                 for ended in &mut self.ended {
-                    ended.retain(|t| *t != tid);
+                    ended.retain(|t| *t != task.tid);
                 }
-                if let Some(name) = self.names.get(&ptid).cloned() {
-                    self.names.insert(tid, name);
+                if let Some(name) = self.names.get(&task.ptid).cloned() {
+                    self.names.insert(task.tid, name);
                 }
-                if pid != ppid {
-                    match self.processes.get(&ppid).cloned() {
-                        Some(maps) => self.processes.insert(pid, maps),
-                        None => self.processes.remove(&pid),
+                if task.pid != task.ppid {
+                    match self.processes.get(&task.ppid).cloned() {
+                        Some(maps) => self.processes.insert(task.pid, maps),
+                        None => self.processes.remove(&task.pid),
                     };
                 }
             }
-            Body::Exit { tid, .. } => {
+            Body::Exit(task) => {
                 let [now, _] = &mut self.ended;
-                now.push(tid);
+                now.push(task.tid);
             }
             _ => {}
         }
@@ -192,7 +181,7 @@ impl LiveSpaces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Mmap;
+    use crate::record::{Comm, Mmap, Task};
 
     fn map(pid: u32, addr: u64, len: u64, path: &'static str) -> Body<'static> {
         Body::Mmap(Mmap {
@@ -207,8 +196,8 @@ mod tests {
         })
     }
 
-    fn fork(pid: u32, ppid: u32, tid: u32) -> Body<'static> {
-        Body::Fork {
+    fn task(pid: u32, ppid: u32, tid: u32) -> Task {
+        Task {
             pid,
             ppid,
             tid,
@@ -217,13 +206,17 @@ mod tests {
         }
     }
 
+    fn fork(pid: u32, ppid: u32, tid: u32) -> Body<'static> {
+        Body::Fork(task(pid, ppid, tid))
+    }
+
     fn exec(pid: u32, name: &'static str) -> Body<'static> {
-        Body::Comm {
+        Body::Comm(Comm {
             pid,
             tid: pid,
             exec: true,
             name: name.as_bytes(),
-        }
+        })
     }
 
     fn at(spaces: &LiveSpaces, pid: u32, address: u64) -> Option<(String, u64)> {
@@ -251,16 +244,7 @@ mod tests {
             "the parent is as it was"
         );
         assert_eq!(s.name(2).map(|n| &**n), Some("prog"));
-        s.apply(
-            0,
-            &Body::Exit {
-                pid: 2,
-                ppid: 1,
-                tid: 2,
-                ptid: 1,
-                time: 0,
-            },
-        );
+        s.apply(0, &Body::Exit(task(2, 1, 2)));
         s.forget_ended();
         assert!(s.knows(2), "late samples are still named");
         s.forget_ended();
@@ -276,12 +260,12 @@ mod tests {
         assert_eq!(s.name(6).map(|n| &**n), Some("main"));
         s.apply(
             0,
-            &Body::Comm {
+            &Body::Comm(Comm {
                 pid: 5,
                 tid: 6,
                 exec: false,
                 name: b"worker",
-            },
+            }),
         );
         assert_eq!(s.name(6).map(|n| &**n), Some("worker"));
         assert_eq!(s.name(5).map(|n| &**n), Some("main"));
@@ -327,16 +311,7 @@ mod tests {
                 ..Mmap::default()
             };
             s.apply(0, &Body::Mmap(mmap));
-            s.apply(
-                0,
-                &Body::Exit {
-                    pid,
-                    ppid: 1,
-                    tid: pid,
-                    ptid: 1,
-                    time: 0,
-                },
-            );
+            s.apply(0, &Body::Exit(task(pid, 1, pid)));
             if i % 100 == 0 {
                 s.forget_ended();
             }

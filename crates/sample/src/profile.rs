@@ -9,7 +9,8 @@ use crate::record::Body;
 use crate::sample::Sample;
 use crate::spaces::{AddressSpaces, KERNEL_SPACE, MappedFile, SpaceId, is_kernel_address};
 use crate::symbols::Symbols;
-use crate::unwind::{ChainEnd, StackUnwinder};
+pub use crate::unwind::ChainEnd;
+use crate::unwind::StackUnwinder;
 
 /// A place in code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +38,8 @@ pub struct Context {
     pub comm: u32,
     /// The call chain, innermost first; only the sampled place when none was recorded.
     pub frames: Box<[CodePlace]>,
+    /// Why a recorded stack was not unwound to its beginning.
+    pub early_end: Option<ChainEnd>,
 }
 
 /// How much fell there.
@@ -58,16 +61,20 @@ impl Profile {
         early
             .map(|(end, n)| {
                 let share = *n as f64 * 100.0 / all.max(1) as f64;
-                let path = end
-                    .file()
-                    .and_then(|file| self.files.get(file as usize))
-                    .map_or("", |file| file.path.as_str());
+                let path = self.path_of(*end);
                 format!(
                     "{share:.1} % of the recorded stacks end early {}",
                     end.explain(path)
                 )
             })
             .collect()
+    }
+
+    /// The path of the file in which a chain ended; empty where it is unknown.
+    #[must_use]
+    pub fn path_of(&self, end: ChainEnd) -> &str {
+        let file = end.file().and_then(|file| self.files.get(file as usize));
+        file.map_or("", |file| file.path.as_str())
     }
 }
 
@@ -134,10 +141,12 @@ pub fn collect(recording: &Recording, symbols: &mut Symbols) -> Result<Profile> 
             space,
         };
         place.chain(&sample, ip, call_stack, &mut chain);
+        let mut early_end = None;
         if sample.regs_user.is_some() {
             let user = unwinder.unwind(&spaces, symbols, space, &sample);
             place.append_user(&user.frames, &mut chain);
             *ends.entry(user.end).or_insert(0) += 1;
+            early_end = Some(user.end).filter(|end| !end.is_whole());
         }
         out.with_chain += u64::from(chain.len() > 1);
         let name = match spaces.comm(pid, id.time) {
@@ -158,6 +167,7 @@ pub fn collect(recording: &Recording, symbols: &mut Symbols) -> Result<Profile> 
             cpu: id.cpu,
             comm,
             frames: chain.as_slice().into(),
+            early_end,
         };
         let fixed = recording.events().get(event).map_or(1, |e| {
             if e.attr.is_freq() {

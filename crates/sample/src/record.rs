@@ -79,6 +79,34 @@ pub struct Mmap<'a> {
     pub path: &'a [u8],
 }
 
+/// A thread that began or ended (`PERF_RECORD_FORK`, `PERF_RECORD_EXIT`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Its process.
+    pub pid: u32,
+    /// The process that it comes from: the same one for a thread of it.
+    pub ppid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The thread that it comes from.
+    pub ptid: u32,
+    /// When.
+    pub time: u64,
+}
+
+/// A thread's name, from its `execve` or by its own choice (`PERF_RECORD_COMM`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Comm<'a> {
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// By an `execve`.
+    pub exec: bool,
+    /// The name.
+    pub name: &'a [u8],
+}
+
 /// What a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -86,26 +114,9 @@ pub struct Mmap<'a> {
 pub enum Body<'a> {
     Sample(Sample<'a>),
     Mmap(Mmap<'a>),
-    Comm {
-        pid: u32,
-        tid: u32,
-        exec: bool,
-        name: &'a [u8],
-    },
-    Fork {
-        pid: u32,
-        ppid: u32,
-        tid: u32,
-        ptid: u32,
-        time: u64,
-    },
-    Exit {
-        pid: u32,
-        ppid: u32,
-        tid: u32,
-        ptid: u32,
-        time: u64,
-    },
+    Comm(Comm<'a>),
+    Fork(Task),
+    Exit(Task),
     /// The ring was full: `lost` records were dropped.
     Lost {
         id: u64,
@@ -215,31 +226,24 @@ fn decode_kernel(kind: u32, bits: u16, own: &[u8]) -> Option<Body<'_>> {
             path: c.c_string(),
         }),
         rt::MMAP2 => Body::Mmap(mmap2(bits, &mut c)?),
-        rt::COMM => Body::Comm {
+        rt::COMM => Body::Comm(Comm {
             pid: c.u32()?,
             tid: c.u32()?,
             exec: bits & misc::COMM_EXEC != 0,
             name: c.c_string(),
-        },
+        }),
         rt::FORK | rt::EXIT => {
-            let (pid, ppid, tid, ptid) = (c.u32()?, c.u32()?, c.u32()?, c.u32()?);
-            let time = c.u64()?;
+            let task = Task {
+                pid: c.u32()?,
+                ppid: c.u32()?,
+                tid: c.u32()?,
+                ptid: c.u32()?,
+                time: c.u64()?,
+            };
             if kind == rt::FORK {
-                Body::Fork {
-                    pid,
-                    ppid,
-                    tid,
-                    ptid,
-                    time,
-                }
+                Body::Fork(task)
             } else {
-                Body::Exit {
-                    pid,
-                    ppid,
-                    tid,
-                    ptid,
-                    time,
-                }
+                Body::Exit(task)
             }
         }
         rt::LOST => Body::Lost {

@@ -225,6 +225,7 @@ impl<'a> Reader<'a> {
             cpu: head.cpu,
             comm,
             frames: chain.into(),
+            early_end: None,
         };
         let entries = &mut profile.entries;
         let at = *self.entries.entry(key).or_insert_with_key(|key| {

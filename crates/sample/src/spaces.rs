@@ -115,23 +115,19 @@ impl AddressSpaces {
         for (time, misc, body) in events {
             match body {
                 Body::Mmap(map) => builder.mmap(time, misc, &map),
-                Body::Comm {
-                    pid,
-                    tid,
-                    exec,
-                    name,
-                } => {
-                    if exec {
-                        builder.switch_to(pid, time, Arc::default());
+                Body::Comm(comm) => {
+                    if comm.exec {
+                        builder.switch_to(comm.pid, time, Arc::default());
                     }
-                    if pid == tid {
-                        let name = String::from_utf8_lossy(name).into_owned();
-                        builder.out.comms.entry(pid).or_default().push((time, name));
+                    if comm.pid == comm.tid {
+                        let name = String::from_utf8_lossy(comm.name).into_owned();
+                        let names = builder.out.comms.entry(comm.pid).or_default();
+                        names.push((time, name));
                     }
                 }
-                Body::Fork {
-                    pid, ppid, time, ..
-                } if pid != ppid => builder.fork(pid, ppid, time),
+                Body::Fork(task) if task.pid != task.ppid => {
+                    builder.fork(task.pid, task.ppid, task.time);
+                }
                 _ => {}
             }
         }

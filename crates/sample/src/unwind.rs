@@ -1,5 +1,5 @@
 //! Call chains from recorded user stacks (`record -g dwarf`), unwound by framehop with the unwind tables
-//! (`.eh_frame`) of the mapped files.
+//! (`.eh_frame`, else `.debug_frame`) of the mapped files.
 //!
 //! Register numbers: `arch/x86/include/uapi/asm/perf_regs.h`, `arch/arm64/include/uapi/asm/perf_regs.h`.
 
@@ -65,7 +65,7 @@ pub enum ChainEnd {
         /// The file.
         file: u32,
     },
-    /// The file has no unwind table (`.eh_frame`).
+    /// The file has no unwind table (`.eh_frame`, `.debug_frame`).
     NoUnwindTable {
         /// The file.
         file: u32,
@@ -129,6 +129,20 @@ impl ChainEnd {
             Self::Deep => format!("after {MAX_FRAMES} frames"),
         }
     }
+
+    /// Why it ended, in some words, for the place in a tree of calls.
+    #[must_use]
+    pub fn brief(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::NoRegisters => "no registers",
+            Self::NoFile { .. } => "the file is not here or has changed",
+            Self::NoUnwindTable { .. } => "no unwind table",
+            Self::StackCut { .. } => "more stack than was recorded",
+            Self::Lost { .. } => "no return address",
+            Self::Deep => "too many frames",
+        }
+    }
 }
 
 /// Collects the frames that an unwinder gives.
@@ -179,6 +193,8 @@ struct Sections {
     text: Placed,
     eh_frame: Placed,
     eh_frame_hdr: Placed,
+    /// For what has no `.eh_frame`: Go's functions, and C compiled without asynchronous unwind tables but with `-g`.
+    debug_frame: Option<Bytes>,
     segments: Vec<truecount_elf::Segment>,
 }
 
@@ -191,10 +207,19 @@ impl Sections {
                 Bytes::from(bytes),
             ))
         };
+        // Of a Go program only the C functions in it are in `.eh_frame`, of a C program without asynchronous unwind
+        // tables only what starts it: the larger one has the program's own functions.
+        let eh_frame = get(".eh_frame");
+        let debug_frame = found.elf.contents(".debug_frame");
+        let debug_frame = debug_frame
+            .filter(|bytes| bytes.len() > eh_frame.as_ref().map_or(0, |(_, eh)| eh.len()))
+            .map(Bytes::from);
+        let eh_frame = eh_frame.filter(|_| debug_frame.is_none());
         Self {
             text: get(".text"),
-            eh_frame: get(".eh_frame"),
-            eh_frame_hdr: get(".eh_frame_hdr"),
+            eh_frame_hdr: get(".eh_frame_hdr").filter(|_| eh_frame.is_some()),
+            eh_frame,
+            debug_frame,
             segments: found.elf.segments().to_vec(),
         }
     }
@@ -223,6 +248,7 @@ impl Sections {
                 eh_frame,
                 eh_frame_hdr_svma,
                 eh_frame_hdr,
+                debug_frame: self.debug_frame.clone(),
                 ..ExplicitModuleSectionInfo::default()
             },
         )
@@ -270,11 +296,18 @@ impl StackUnwinder {
         space: SpaceId,
         sample: &Sample<'_>,
     ) -> Unwound {
+        const ABI_NONE: u64 = 0;
         const ABI_64: u64 = 2;
         let Some(regs) = sample.regs_user.filter(|r| r.abi == ABI_64) else {
+            // A thread of the kernel has no user stack: nothing is missing.
+            let kernel = sample.regs_user.is_some_and(|r| r.abi == ABI_NONE);
             return Unwound {
                 frames: Vec::new(),
-                end: ChainEnd::NoRegisters,
+                end: if kernel {
+                    ChainEnd::Whole
+                } else {
+                    ChainEnd::NoRegisters
+                },
             };
         };
         if !self.spaces.contains_key(&space) {
@@ -319,7 +352,9 @@ impl StackUnwinder {
             return end;
         };
         match self.sections.get(&file) {
-            Some(Some(sections)) if sections.eh_frame.is_none() => ChainEnd::NoUnwindTable { file },
+            Some(Some(s)) if s.eh_frame.is_none() && s.debug_frame.is_none() => {
+                ChainEnd::NoUnwindTable { file }
+            }
             Some(Some(_)) => end,
             _ => match spaces.files().get(file as usize) {
                 Some(mapped) if symbols.find(mapped).is_err() => ChainEnd::NoFile { file },
@@ -374,6 +409,7 @@ mod tests {
             offset,
             address,
             size,
+            memory: size,
             executable,
         }
     }

@@ -348,15 +348,8 @@ mod tests {
             .records()
             .map(|x| r.decode(&x.unwrap()).unwrap().0)
             .collect();
-        assert!(matches!(
-            bodies[0],
-            Body::Comm {
-                pid: 5,
-                name: b"name",
-                ..
-            }
-        ));
-        assert!(matches!(bodies[1], Body::Fork { pid: 5, tid: 6, .. }));
+        assert!(matches!(bodies[0], Body::Comm(c) if c.pid == 5 && c.name == b"name"));
+        assert!(matches!(bodies[1], Body::Fork(t) if t.pid == 5 && t.tid == 6));
         assert!(
             matches!(bodies[2], Body::Mmap(m) if m.addr == 0x1000 && m.len == 0x2000 && m.path == b"/bin/x")
         );

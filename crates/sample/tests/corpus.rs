@@ -59,9 +59,9 @@ fn count(recording: &Recording) -> Counts {
                 }
             }
             Body::Mmap(_) => n.mmaps += 1,
-            Body::Comm { .. } => n.comms += 1,
-            Body::Fork { .. } => n.forks += 1,
-            Body::Exit { .. } => n.exits += 1,
+            Body::Comm(_) => n.comms += 1,
+            Body::Fork(_) => n.forks += 1,
+            Body::Exit(_) => n.exits += 1,
             Body::Throttle { .. } => n.throttles += 1,
             Body::Unthrottle { .. } => n.unthrottles += 1,
             Body::LostSamples { .. } => n.lost_samples += 1,

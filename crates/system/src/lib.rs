@@ -47,7 +47,7 @@ pub mod view;
 pub use columns::Column;
 pub use monitor::Monitor;
 pub use rates::{Amount, Interval};
-pub use server::Server;
+pub use server::{Server, status_of};
 pub use snapshot::Snapshot;
 pub use topology::Topology;
 pub use view::{Row, Scope, View};

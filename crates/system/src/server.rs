@@ -127,6 +127,12 @@ fn head(stream: &mut TcpStream) -> Option<Vec<u8>> {
     }
 }
 
+/// The status that a request with this head gets while there is no document yet.
+#[must_use]
+pub fn status_of(head: &[u8]) -> &'static str {
+    respond(head, &Mutex::new(None)).0
+}
+
 fn respond(head: &[u8], page: &Mutex<Option<Arc<String>>>) -> (&'static str, Arc<String>) {
     let text = |text: &str| Arc::new(text.to_owned());
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(&[]);

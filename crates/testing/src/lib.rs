@@ -12,6 +12,7 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names of what a machine may lack, and what each is.
@@ -219,6 +220,40 @@ pub fn compiler(made: Result<std::process::Output, std::io::Error>) -> bool {
             false
         }
     }
+}
+
+/// A machine that is not at hand: its `sys/` and `proc/` from `tests/machines/NAME.tree` (a path and its content a
+/// line), written into a directory of their own below `scratch`.
+///
+/// # Panics
+/// There is no such machine, or it cannot be written.
+#[must_use]
+pub fn machine(name: &str, scratch: &Path) -> PathBuf {
+    let trees = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/machines"));
+    let file = trees.join(format!("{name}.tree"));
+    let text = std::fs::read_to_string(&file)
+        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let thread = format!("{:?}", std::thread::current().id());
+    let root = scratch.join(format!("{name}-{thread}"));
+    let _ = std::fs::remove_dir_all(&root);
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((path, content)) = line.split_once(':') else {
+            panic!("{}: `{line}` is not PATH: CONTENT", file.display());
+        };
+        let path = root.join(path);
+        let content = content
+            .trim_start()
+            .replace("\\n", "\n")
+            .replace("\\t", "\t");
+        let written = path
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(&path, content));
+        if let Err(error) = written {
+            panic!("{}: {error}", path.display());
+        }
+    }
+    root
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Code areas: 256 MiB of code within reach of the program code it translates,
+//! Code areas: 64 MiB of code within reach of the program code it translates,
 //! hot code from the bottom, cold stubs and literals from the middle.
 
 use super::Cache;
@@ -11,7 +11,7 @@ use crate::syscall_table as nr;
 use crate::xlate::emit::Buffer;
 use crate::xlate::entry::Via;
 
-pub(super) const HOT: u64 = 160 << 20;
+pub(super) const HOT: u64 = 40 << 20;
 
 /// One code area.
 #[derive(Clone, Copy)]
@@ -38,8 +38,11 @@ impl Cache {
     /// Maps an area within reach of code at `pc`.
     pub(super) fn new_area(&mut self, pc: u64) -> usize {
         let around = pc & !0xfff_ffff;
-        let low = if pc < 0x6000_0000 { 0x6000_0000 } else { 0 };
-        let near = [-4i64, -5, -3, -6, -2, 4, 5, 3, 6, 2]
+        // Not where a low program's heap grows to, nor where programs like to map at fixed addresses.
+        let low = if pc < 0x5c00_0000 { 0x5c00_0000 } else { 0 };
+        let near = [-16i64, -20, -12, -24, -8, 16, 20, 12, 24, 8]
+            .into_iter()
+            .flat_map(|steps| steps..steps + 4)
             .map(|steps| around.wrapping_add_signed(steps * AREA as i64));
         for at in core::iter::once(low).chain(near) {
             if at == 0 || at >> 47 != 0 || at < 0x1000_0000 {
@@ -76,6 +79,10 @@ impl Cache {
         let flags = 0x2 | 0x20 | 0x4000 | 0x10_0000;
         // SAFETY: a fresh mapping or an error.
         let got = unsafe { sys::call(nr::MMAP, [at, AREA, 7, flags, u64::MAX, 0]) };
+        check!(
+            got != -12,
+            "no memory for the virtual PMU's code ({AREA} bytes: errno 12)"
+        );
         if got < 0 {
             return false;
         }

@@ -4,7 +4,8 @@
 use super::areas::{code, default_entry};
 use super::{Cache, Entry, OFFSETS};
 use crate::block::NONE;
-use crate::layout::{TABLE_BYTES, TABLES, TABLES_END};
+use crate::layout::{TABLE_BYTES, TABLES, TABLES_END, option};
+use crate::slots;
 use crate::xlate::block::Side;
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Via, emit_entry};
@@ -124,7 +125,7 @@ impl Cache {
             let mut cold = code(section.cold, 256);
             cold.put(&NUMBER);
             let start = cold.here();
-            let patch = emit_entry(&mut cold, &OFFSETS, via, info.pc, miss);
+            let patch = emit_entry(&mut cold, &OFFSETS, rotates(), via, info.pc, miss);
             cold.jmp(info.body);
             section.cold = cold.here();
             number = self.add_entry(block, via, start, patch);
@@ -257,6 +258,11 @@ impl Cache {
             at = before.chain;
         }
     }
+}
+
+/// Entries may use `rorx`.
+pub(super) fn rotates() -> bool {
+    slots::header().options & option::ROTATES != 0
 }
 
 /// Redirects a branch: one aligned-enough store of its displacement.

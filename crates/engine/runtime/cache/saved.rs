@@ -22,7 +22,7 @@ fn adopt_table<T: Copy>(table: &mut Table<T>, fd: u64, piece: Piece) -> bool {
     if !unsafe { place(fd, piece, table.address(), 3) } {
         return false;
     }
-    table.claim(bytes / size);
+    table.placed(bytes / size);
     true
 }
 

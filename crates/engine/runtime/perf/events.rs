@@ -68,7 +68,7 @@ impl World for Threads {
 fn own() -> Slot {
     // SAFETY: the calling thread's own context; `this` never changes.
     let this = unsafe { (&raw const (*slots::current()).this).read() };
-    slots::slot(((this - TOTALS_BASE) / crate::layout::REGION) as u32)
+    slots::slot(crate::totals::slot_at(this))
 }
 
 fn read_clock(clock: u64) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! A thread's context as the launcher sees it.
 
-use crate::layout::{Context, REGION};
+use crate::layout::Context;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -13,8 +13,8 @@ pub(super) struct MappedContext {
 }
 
 impl MappedContext {
-    /// Maps the context of a slot of the totals file.
-    pub(super) fn new(totals: &File, slot: u32) -> io::Result<Self> {
+    /// Maps the context at an offset of the totals file.
+    pub(super) fn new(totals: &File, offset: u64) -> io::Result<Self> {
         let len = size_of::<Context>().next_multiple_of(4096);
         // SAFETY: maps a file of ours; the result is checked.
         let at = unsafe {
@@ -24,7 +24,7 @@ impl MappedContext {
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 totals.as_raw_fd(),
-                libc::off_t::try_from(u64::from(slot) * REGION).map_err(io::Error::other)?,
+                libc::off_t::try_from(offset).map_err(io::Error::other)?,
             )
         };
         match NonNull::new(at.cast::<Context>()) {

@@ -50,7 +50,7 @@ pub enum LaunchError {
     /// The runtime cannot set itself up in the program, of which nothing has been executed.
     #[error(
         "the virtual PMU cannot start in the program: {reason} (limits of memory, ulimit -v and -d, \
-         must leave 5 GB beside what the program uses, or be such that they can be raised)"
+         must leave 0.5 GB beside what the program uses, or be such that they can be raised)"
     )]
     Start {
         /// What it needs and does not get.

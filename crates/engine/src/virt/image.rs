@@ -1,6 +1,5 @@
 //! The runtime's image, as the build leaves it, and as it lies in memory.
 
-use super::elf;
 use crate::layout::{BOOT_STACK, RUNTIME_BASE, TABLE_BYTES, TABLES, TABLES_END};
 use std::fs::File;
 use std::io;
@@ -12,14 +11,12 @@ pub(super) static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runti
 /// Bytes of the flat image: the runtime with its zeroed memory and first stack.
 pub(super) const FLAT: u64 = BOOT_STACK + 0x1_0000 - RUNTIME_BASE;
 
+/// Bytes of a table written at once.
+const PART: usize = 32 << 10;
+const _: () = assert!(TABLE_BYTES.is_multiple_of(PART as u64));
+
 fn damaged() -> io::Error {
     io::Error::other("the virtual PMU's image is damaged")
-}
-
-fn read_image(at: u64, to: &mut [u8]) -> Option<()> {
-    let at = usize::try_from(at).ok()?;
-    to.copy_from_slice(IMAGE.get(at..at.checked_add(to.len())?)?);
-    Some(())
 }
 
 /// Lays the ELF's segments out as they will be in memory, the tables behind;
@@ -27,30 +24,32 @@ fn read_image(at: u64, to: &mut [u8]) -> Option<()> {
 pub(super) fn write_image(file: &File) -> io::Result<u64> {
     file.set_len(FLAT + (TABLES_END - TABLES))?;
     let mut text = 0;
-    let image = elf::header(IMAGE).ok_or_else(damaged)?;
-    for segment in image.segments(read_image) {
-        if segment.kind != elf::PT_LOAD {
-            continue;
-        }
-        let mut bytes = vec![0; usize::try_from(segment.file_bytes).map_err(io::Error::other)?];
-        read_image(segment.offset, &mut bytes).ok_or_else(damaged)?;
+    let image = truecount_elf::Elf::parse(IMAGE).ok_or_else(damaged)?;
+    for segment in image.segments {
+        let range = usize::try_from(segment.offset)
+            .ok()
+            .zip(usize::try_from(segment.size).ok());
+        let bytes = range.and_then(|(from, size)| IMAGE.get(from..from.checked_add(size)?));
         let at = segment
             .address
             .checked_sub(RUNTIME_BASE)
             .ok_or_else(damaged)?;
-        file.write_all_at(&bytes, at)?;
-        if segment.is_executable() {
-            text = at + segment.memory_bytes;
+        file.write_all_at(bytes.ok_or_else(damaged)?, at)?;
+        if segment.executable {
+            text = at + segment.memory;
         }
     }
-    // Every slot of a table leads to its jump at the start of the image.
-    let mut tables = Vec::with_capacity((TABLES_END - TABLES) as usize);
-    for table in 1..=(TABLES_END - TABLES) / TABLE_BYTES {
-        let entry = (RUNTIME_BASE + 8 * table).to_le_bytes();
-        for _ in 0..TABLE_BYTES / 8 {
-            tables.extend_from_slice(&entry);
+    // Every slot of a table leads to its jump at the start of the image. In parts: memory that the launcher never
+    // touches costs it no page.
+    let mut part = [0; PART];
+    for table in 0..(TABLES_END - TABLES) / TABLE_BYTES {
+        let entry = (RUNTIME_BASE + 8 * (table + 1)).to_le_bytes();
+        for place in part.chunks_exact_mut(entry.len()) {
+            place.copy_from_slice(&entry);
+        }
+        for at in (0..TABLE_BYTES).step_by(PART) {
+            file.write_all_at(&part, FLAT + table * TABLE_BYTES + at)?;
         }
     }
-    file.write_all_at(&tables, FLAT)?;
     Ok(text.next_multiple_of(4096))
 }

@@ -7,8 +7,8 @@ use super::ptrace::{self, Event, Regs};
 use super::shared::Shared;
 use super::store::Plan;
 use crate::layout::{
-    ARENA_BASE, BOOT_STACK, CANNOT_START, Context, RUNTIME_BASE, StartArgs, TABLES, TABLES_END,
-    TOTALS_BASE,
+    ARENA_BASE, BOOT_STACK, CANNOT_START, Context, REGION, RUNTIME_BASE, StartArgs, TABLES,
+    TABLES_END, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR,
 };
 use crate::limits;
 use std::io;
@@ -112,13 +112,14 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     leave.rip = regs.rip + 2;
     for resource in [limits::DATA, limits::ADDRESS_SPACE] {
         // Where that is not allowed, the runtime finds out whether it can do with what there is.
-        let _ = ptrace::change_limit(tid, resource, |l| limits::enlarged(resource, l));
+        let apart = shared.header().apart;
+        let _ = ptrace::change_limit(tid, resource, |l| limits::enlarged(resource, l, apart));
     }
     let plan = shared.store.plan(tid, shared.header().options);
     let outcome = remote
         .run("leaving execve", &leave)
         .and_then(|()| map_all(shared, &remote, &plan))
-        .inspect_err(|_| remove(&remote, None));
+        .inspect_err(|_| remove(shared, &remote, None));
     step("restoring code", ptrace::poke(tid, regs.rip, original))?;
     let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
     let (totals_fd, cache_fd) = match outcome {
@@ -195,7 +196,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         // Nothing of the program has been executed: it can run natively.
         step("writing code", ptrace::poke(tid, regs.rip, patched))?;
         step("setting the signal mask", ptrace::set_mask(tid, !(1 << 4)))?;
-        remove(&remote, Some(totals_fd));
+        remove(shared, &remote, Some(totals_fd));
         step("restoring code", ptrace::poke(tid, regs.rip, original))?;
         step("restoring registers", ptrace::set_regs(tid, &regs))?;
         step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
@@ -257,13 +258,14 @@ fn start_runtime(tid: i32) -> Result<Result<(), String>, InjectError> {
 
 /// Takes the runtime out of a program that it could not start in. What cannot be undone is the
 /// engine's, not the program's.
-fn remove(remote: &Remote, totals_fd: Option<u64>) {
+fn remove(shared: &Shared, remote: &Remote, totals_fd: Option<u64>) {
     let call =
         |number: i64, a: [u64; 6]| drop(remote.call("removing the engine", number as u64, a));
     for (at, bytes) in [
         (RUNTIME_BASE, FLAT),
         (TABLES, TABLES_END - TABLES),
-        (TOTALS_BASE, ARENA_BASE - TOTALS_BASE + (1 << 40)),
+        (ARENA_BASE, TOTALS_BASE + TOTALS_NEAR - ARENA_BASE),
+        (TOTALS_FAR + TOTALS_NEAR, REGION),
     ] {
         call(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]);
     }
@@ -292,7 +294,9 @@ fn remove(remote: &Remote, totals_fd: Option<u64>) {
     }
     // Its limits are its own again.
     for resource in [limits::DATA, limits::ADDRESS_SPACE] {
-        let _ = ptrace::change_limit(remote.tid, resource, |l| limits::own_limit(resource, l));
+        let apart = shared.header().apart;
+        let change = |limit| limits::own_limit(resource, limit, apart);
+        let _ = ptrace::change_limit(remote.tid, resource, change);
     }
 }
 

@@ -10,7 +10,6 @@
 mod blocks;
 mod bytes;
 mod context;
-mod elf;
 mod error;
 mod file_size;
 #[cfg_attr(not(target_arch = "x86_64"), path = "elsewhere.rs")]

@@ -5,7 +5,9 @@ use super::context::MappedContext;
 use super::image::write_image;
 use super::store::Store;
 use super::watched::Watched;
-use crate::layout::{Context, Header, MAGIC, MAX_SLOTS, REGION, option};
+use crate::layout::{
+    CONTEXT_BYTES, Context, Header, MAGIC, MAX_SLOTS, REGION, option, region_offset,
+};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -102,13 +104,22 @@ impl Shared {
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).code_cache = options.code_cache;
             let blocks = options.per_block && plain;
+            (*h).apart = match plain && !blocks {
+                true => CONTEXT_BYTES,
+                false => REGION,
+            };
             (*h).slot_limit = match options.slot_limit {
                 0 => MAX_SLOTS,
                 some => some,
             };
             (*h).reuse = u32::from(plain && !blocks);
             (*h).options = if blocks { option::BLOCKS } else { 0 }
-                | if options.own_clock { option::CLOCK } else { 0 };
+                | if options.own_clock { option::CLOCK } else { 0 }
+                | if is_x86_feature_detected!("bmi2") {
+                    option::ROTATES
+                } else {
+                    0
+                };
             (*h).started = monotonic();
             (*h).clock_behind = match options.clock_behind {
                 0 => 30_000_000_000,
@@ -138,11 +149,16 @@ impl Shared {
         [&self.totals, &self.image].map(|f| format!("/proc/{pid}/fd/{}\0", f.as_raw_fd()))
     }
 
+    /// Where a slot's region is in the totals file.
+    fn offset(&self, slot: u32) -> u64 {
+        region_offset(slot, self.header().apart)
+    }
+
     /// A copy of a slot's context as it is now.
     pub(super) fn context(&self, slot: u32) -> io::Result<Box<[u8; size_of::<Context>()]>> {
         let mut bytes = Box::new([0u8; size_of::<Context>()]);
         self.totals
-            .read_exact_at(bytes.as_mut_slice(), u64::from(slot) * REGION)?;
+            .read_exact_at(bytes.as_mut_slice(), self.offset(slot))?;
         Ok(bytes)
     }
 
@@ -150,7 +166,7 @@ impl Shared {
     pub(super) fn words(&self, slot: u32, offset: u64, count: usize) -> io::Result<Vec<u64>> {
         let mut bytes = vec![0u8; count * 8];
         self.totals
-            .read_exact_at(&mut bytes, u64::from(slot) * REGION + offset)?;
+            .read_exact_at(&mut bytes, self.offset(slot) + offset)?;
         Ok(bytes
             .chunks_exact(8)
             .map(|word| word.iter().rev().fold(0, |all, &b| all << 8 | u64::from(b)))
@@ -172,7 +188,7 @@ impl Shared {
 
     /// Maps a slot's context page for futex calls.
     pub(super) fn map(&self, slot: u32) -> io::Result<MappedContext> {
-        MappedContext::new(&self.totals, slot)
+        MappedContext::new(&self.totals, self.offset(slot))
     }
 }
 

@@ -6,7 +6,6 @@ mod directory;
 mod file;
 
 use super::context::MappedContext;
-use super::elf;
 use super::image::IMAGE;
 use crate::layout::save;
 use crate::snapshot::hash;
@@ -334,7 +333,7 @@ fn key(pid: i32, options: u32) -> Option<Key> {
     }
     let program = File::open(format!("/proc/{pid}/exe")).ok()?;
     let found = program.metadata().ok()?;
-    let build_id = elf::build_id(&program).unwrap_or_default();
+    let build_id = truecount_elf::build_id(&program).unwrap_or_default();
     let mut text = Vec::new();
     for value in [
         found.dev(),

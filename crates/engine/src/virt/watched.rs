@@ -4,7 +4,6 @@
 //! vector (`AT_ENTRY`, `getauxval(3)`), the file in its header (ELF, `e_entry`).
 
 use super::bytes::field;
-use super::elf;
 use crate::layout::{MAX_WATCHES, Watch};
 use std::fs::File;
 use std::io;
@@ -46,13 +45,12 @@ impl Watched {
             return Err(io::Error::other(text));
         }
         let file = File::open(file)?;
-        let header =
-            elf::header_of(&file).ok_or_else(|| io::Error::other("no 64-bit ELF program"))?;
+        let entry = truecount_elf::entry(&file);
         let data = file.metadata()?;
         Ok(Self {
             device: data.dev(),
             inode: data.ino(),
-            entry: header.entry,
+            entry: entry.ok_or_else(|| io::Error::other("no 64-bit ELF program"))?,
             intervals: intervals.to_vec(),
         })
     }

@@ -8,6 +8,7 @@
 
 mod copy;
 mod count;
+mod gs;
 mod item;
 mod rdpmc;
 mod terminate;
@@ -145,6 +146,8 @@ pub struct Config {
     pub offsets: Offsets,
     /// Tables of entries, one a [`Via`] (an address below 2 GiB).
     pub tables: u32,
+    /// Where the program's GS base is in the context.
+    pub program_gs: u32,
     /// Where the number of watched pages is kept (an address below 2 GiB).
     pub watched: u32,
     /// Address of the word that is not 0 once a program has opened an event of
@@ -236,7 +239,12 @@ impl Builder<'_, '_> {
             let mut bytes = [0u8; MAX_LEN];
             let readable = source.fetch(pc, &mut bytes);
             let mut insn = match decode(bytes.get(..readable).unwrap_or(&[])) {
-                Ok(insn) if !unsupported(&insn) && insn.kind != Kind::Unsupported => insn,
+                Ok(insn)
+                    if !unsupported(&Item { insn, bytes, pc })
+                        && insn.kind != Kind::Unsupported =>
+                {
+                    insn
+                }
                 Ok(_) => {
                     self.end = End::Unsupported;
                     break;
@@ -274,7 +282,7 @@ impl Builder<'_, '_> {
             self.count += 1;
             pc = item.next();
             match insn.kind {
-                Kind::Plain | Kind::Rdpmc => {}
+                Kind::Plain | Kind::Rdpmc | Kind::GsBase => {}
                 // Forward conditional branches are left behind; a backward one is
                 // probably a loop's end and deserves a direct link.
                 Kind::Jcc if insn.rel >= 0 && side_exits < MAX_EXITS - 4 => side_exits += 1,
@@ -302,7 +310,7 @@ impl Builder<'_, '_> {
                 Kind::Jcc | Kind::Loop => {
                     source.live_flags(last.target()) | source.live_flags(last.next())
                 }
-                Kind::Plain | Kind::Rdpmc => source.live_flags(next),
+                Kind::Plain | Kind::Rdpmc | Kind::GsBase => source.live_flags(next),
                 _ => flag::ALL,
             },
             None => flag::ALL,
@@ -420,8 +428,10 @@ impl Builder<'_, '_> {
             let last = at + 1 == self.count;
             let here = if mark == 0 { self.hot.here() } else { here };
             match item.insn.kind {
-                Kind::Plain | Kind::Rdpmc => {
-                    if item.insn.kind == Kind::Rdpmc {
+                Kind::Plain | Kind::Rdpmc | Kind::GsBase => {
+                    if item.insn.kind == Kind::GsBase {
+                        self.gs_base(&item);
+                    } else if item.insn.kind == Kind::Rdpmc {
                         // What is added already, or not yet, for this block.
                         let added = if counted { self.count } else { 0 };
                         self.rdpmc(&item, at as i32 - added as i32);

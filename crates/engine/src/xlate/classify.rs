@@ -69,9 +69,9 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
             0xa9 | 0xb5 => insn.kind = Kind::Unsupported,
             // rdgsbase, wrgsbase
             0xae if insn.modrm >= 0xc0 && insn.has(prefix::REP) && (reg == 1 || reg == 3) => {
-                insn.kind = Kind::Unsupported;
+                insn.kind = Kind::GsBase;
             }
-            0x01 if insn.modrm == 0xf8 => insn.kind = Kind::Unsupported, // swapgs
+            0x01 if insn.modrm == 0xf8 => insn.kind = Kind::Trap, // swapgs: the kernel's
             // The table knows ModRM.reg only; here ModRM.rm chooses too.
             0x01 if insn.modrm >= 0xc0 => {
                 if insn.modrm == 0xf9 {

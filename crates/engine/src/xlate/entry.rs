@@ -86,7 +86,18 @@ impl Via {
 /// Flags stay as they are: after a miss they are those of a block that may want
 /// them. The table's index was the low word of the target, so the 32 bits above
 /// it decide; what is above bit 48 is zero in any address that can be executed.
-pub fn emit_entry(code: &mut Buffer<'_>, offsets: &Offsets, via: Via, pc: u64, miss: u64) -> u64 {
+///
+/// The load begins where the whole address was stored: some CPUs (Zen 4) forward a store to a load inside of it that
+/// begins elsewhere only after it has left for the cache, and every return then waits. `rotates`: the CPU has `rorx`
+/// (BMI2), which takes the word out of such a load and leaves the flags.
+pub fn emit_entry(
+    code: &mut Buffer<'_>,
+    offsets: &Offsets,
+    rotates: bool,
+    via: Via,
+    pc: u64,
+    miss: u64,
+) -> u64 {
     // Where RCX is not the register that was spoilt on the way, that one keeps it.
     let keeper = match via {
         Via::Register(reg) if reg != RCX => Some(reg),
@@ -95,9 +106,17 @@ pub fn emit_entry(code: &mut Buffer<'_>, offsets: &Offsets, via: Via, pc: u64, m
     if let Some(keeper) = keeper {
         code.move_register(keeper, RCX);
     }
-    match via {
-        Via::Ret => code.put(&[0x8b, 0x4c, 0x24, 0xfa]), // mov ecx, [rsp-6]
-        _ => code.load_gs32(offsets.target + 2, RCX),
+    match (via, rotates) {
+        // rorx rcx, [rsp-8], 16
+        (Via::Ret, true) => code.put(&[0xc4, 0xe3, 0xfb, 0xf0, 0x4c, 0x24, 0xf8, 16]),
+        (Via::Ret, false) => code.put(&[0x8b, 0x4c, 0x24, 0xfa]), // mov ecx, [rsp-6]
+        (_, true) => {
+            // rorx rcx, gs:[target], 16
+            code.put(&[0x65, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x25]);
+            code.put(&offsets.target.to_le_bytes());
+            code.put(&[16]);
+        }
+        (_, false) => code.load_gs32(offsets.target + 2, RCX),
     }
     code.put(&[0x8d, 0x89]); // lea ecx, [rcx+displacement]
     code.put(&((pc >> 16) as u32).wrapping_neg().to_le_bytes());
@@ -120,4 +139,62 @@ pub fn emit_entry(code: &mut Buffer<'_>, offsets: &Offsets, via: Via, pc: u64, m
         }
     }
     patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The code of an entry, and its length.
+    fn entry(via: Via, rotates: bool) -> ([u8; 64], usize) {
+        let offsets = Offsets {
+            count: 0,
+            lanes: 0,
+            spill: 0x40,
+            target: 0x48,
+            spill_2: 0x50,
+            exit_id: 0,
+            vector_exit: 0,
+            vector_syscall: 0,
+            vector_special: 0,
+        };
+        let mut bytes = [0; 64];
+        let mut code = Buffer::new(&mut bytes, 0x1000);
+        emit_entry(&mut code, &offsets, rotates, via, 0x7fff_f7d1_2345, 0x2000);
+        assert!(!code.overflowed());
+        let len = code.len();
+        (bytes, len)
+    }
+
+    #[test]
+    fn an_address_is_loaded_from_where_it_was_stored() {
+        // rorx rcx, [rsp-8], 16 and rorx rcx, gs:[0x48], 16
+        let (bytes, _) = entry(Via::Ret, true);
+        assert_eq!(bytes[..8], [0xc4, 0xe3, 0xfb, 0xf0, 0x4c, 0x24, 0xf8, 0x10]);
+        let (bytes, _) = entry(Via::Memory, true);
+        assert_eq!(
+            bytes[..12],
+            [
+                0x65, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x25, 0x48, 0, 0, 0, 0x10
+            ]
+        );
+        // mov ecx, [rsp-6]
+        let (bytes, _) = entry(Via::Ret, false);
+        assert_eq!(bytes[..4], [0x8b, 0x4c, 0x24, 0xfa]);
+    }
+
+    #[test]
+    fn an_entry_goes_on_behind_its_way_to_the_next() {
+        for rotates in [false, true] {
+            for via in [Via::Ret, Via::Memory, Via::Register(0), Via::Register(1)] {
+                let (bytes, len) = entry(via, rotates);
+                let branch = bytes.iter().position(|&byte| byte == 0xe9).unwrap();
+                // (0xe3 is in the encoding of `rorx`, too.)
+                let jump = bytes[..branch].iter().rposition(|&byte| byte == 0xe3);
+                let jump = jump.unwrap();
+                let target = jump + 2 + usize::from(bytes[jump + 1]);
+                assert!(target == branch + 5 && target < len, "{via:?} {bytes:02x?}");
+            }
+        }
+    }
 }

@@ -52,11 +52,13 @@ pub enum Kind {
     Trap,
     /// `rdpmc`.
     Rdpmc,
+    /// `rdgsbase`, `wrgsbase`.
+    GsBase,
     /// `rdtsc`, `rdtscp`.
     Rdtsc,
     /// `xbegin`: treated as a transaction that aborts at once.
     Xbegin,
-    /// Cannot be run by copying (far transfers, writes to GS, …).
+    /// Cannot be run by copying (far transfers, loads of the GS selector, …).
     Unsupported,
 }
 

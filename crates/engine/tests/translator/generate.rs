@@ -139,9 +139,9 @@ impl Generator {
         let value = self.any_value();
         // A pointer that becomes such a value must not reach the engine's memory.
         let engine = [
-            0x7000_0000..0x8000_0000,
+            0x5c00_0000..0x8000_0000,
             1 << 32..0x1_4000_0000,
-            0x3000_0000_0000..0x5000_0000_0000_u64,
+            0x3000_0000_0000..0x5600_0000_0000_u64,
         ];
         if engine.iter().any(|area| area.contains(&value)) {
             return 1;

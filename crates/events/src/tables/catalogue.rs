@@ -1,7 +1,7 @@
 //! A model's events as a [`Catalogue`] of the resolver.
 
 use super::{Model, Precise, TableEvent, Tables};
-use crate::{Catalogue, Cpu, Definition, Machine};
+use crate::{Catalogue, Cpu, Definition, Machine, Sysfs};
 use std::sync::Arc;
 
 /// Whose tables.
@@ -118,23 +118,87 @@ impl Catalogue for ModelCatalogue {
 }
 
 /// The built-in events of a CPU. The tables are decoded only when a name is asked for, which the resolver does only
-/// for names that nothing else knows: a program that counts `instructions:u` does not pay for them.
-#[derive(Debug, Clone, Copy)]
-struct OfCpu(Option<Cpu>);
+/// for names that nothing else knows: a program that counts `instructions:u` does not pay for them. Where cores differ
+/// and each kind has a PMU of its own, that PMU's name says which table is its (`armv8_cortex_a72`).
+#[derive(Debug, Clone)]
+struct OfCpu {
+    cpu: Option<Cpu>,
+    sysfs: Option<Sysfs>,
+}
+
+/// The table of a core PMU by its name in sysfs (`drivers/perf/arm_pmuv3.c`, `apple_m1_cpu_pmu.c`).
+fn model_of_pmu(pmu: &str) -> Option<Model<'static>> {
+    let core = match pmu.strip_suffix("_pmu") {
+        Some(apple) => apple,
+        None => pmu.strip_prefix("armv")?.split_once('_')?.1,
+    };
+    Tables::embedded().model(&core.replace('_', "-"))
+}
 
 impl OfCpu {
-    fn model(self) -> Option<Model<'static>> {
-        Tables::embedded().model_of(self.0?)
+    fn model(&self) -> Option<Model<'static>> {
+        Tables::embedded().model_of(self.cpu?)
+    }
+
+    /// Core PMUs with a table each, where there are several.
+    fn kinds(&self) -> Vec<(String, Model<'static>)> {
+        let cores = self
+            .sysfs
+            .as_ref()
+            .map(Sysfs::core_pmus)
+            .unwrap_or_default();
+        if cores.len() < 2 {
+            return Vec::new();
+        }
+        cores
+            .into_iter()
+            .filter_map(|pmu| model_of_pmu(&pmu.name).map(|model| (pmu.name, model)))
+            .collect()
+    }
+
+    /// What each of these PMUs has under the name.
+    fn by_kind(&self, name: &str, asked: Option<&str>) -> Vec<Definition> {
+        let kinds = self.kinds();
+        let wanted = kinds
+            .iter()
+            .filter(|(pmu, _)| asked.is_none_or(|asked| asked == pmu));
+        wanted
+            .flat_map(|(pmu, model)| {
+                let own = find(Some(*model), name, Some("cpu")).into_iter();
+                own.map(move |definition| Definition {
+                    pmu: pmu.clone(),
+                    ..definition
+                })
+            })
+            .collect()
     }
 }
 
 impl Catalogue for OfCpu {
     fn find(&self, name: &str, pmu: Option<&str>) -> Vec<Definition> {
+        let by_kind = self.by_kind(name, pmu);
+        // A kind that lacks the event is asked again as `cpu`: another kind's number would count something else.
+        let core = pmu == Some("cpu") && !self.kinds().is_empty();
+        if core || !by_kind.is_empty() {
+            return by_kind;
+        }
         find(self.model(), name, pmu)
     }
 
     fn names(&self, pmu: Option<&str>) -> Vec<String> {
-        names(self.model(), pmu)
+        let kinds = self.kinds();
+        let own = kinds
+            .iter()
+            .filter(|(own, _)| pmu.is_none_or(|pmu| pmu == own));
+        let mut all: Vec<String> = own
+            .flat_map(|(_, model)| names(Some(*model), Some("cpu")))
+            .collect();
+        if all.is_empty() {
+            return names(self.model(), pmu);
+        }
+        all.sort();
+        all.dedup();
+        all
     }
 
     fn elsewhere(&self, name: &str) -> Vec<String> {
@@ -146,6 +210,9 @@ impl Catalogue for OfCpu {
 /// is then still told which CPUs have it.
 #[must_use]
 pub fn with_tables(machine: Machine) -> Machine {
-    let catalogue = OfCpu(machine.cpu());
+    let catalogue = OfCpu {
+        cpu: machine.cpu(),
+        sysfs: machine.sysfs().cloned(),
+    };
     machine.with_catalogue(catalogue)
 }

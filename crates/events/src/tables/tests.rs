@@ -37,6 +37,40 @@ fn the_table_is_whole() {
     assert!(all > 19_000, "{all}");
 }
 
+/// What Linux 6.12 does not have: from Intel's perfmon, Arm's data, and the driver of Apple's PMU.
+#[test]
+fn newer_cpus_are_known() {
+    let name = |vendor, family, model| {
+        let cpu = Cpu {
+            vendor,
+            family,
+            model,
+            stepping: 1,
+        };
+        Tables::embedded().model_of(cpu).map(|m| m.name())
+    };
+    assert_eq!(name(Vendor::Intel, 6, 0xc6), Some("arrowlake"));
+    assert_eq!(name(Vendor::Intel, 6, 0xcc), Some("pantherlake"));
+    assert_eq!(name(Vendor::Arm(0x41), 8, 0xd84), Some("neoverse-v3"));
+    assert_eq!(name(Vendor::Arm(0x41), 8, 0xd8e), Some("neoverse-n3"));
+    assert_eq!(name(Vendor::Arm(0x61), 8, 0x023), Some("apple-firestorm"));
+    assert_eq!(name(Vendor::Arm(0x61), 8, 0x022), Some("apple-icestorm"));
+    assert_eq!(name(Vendor::Arm(0x61), 8, 0x033), Some("apple-avalanche"));
+    assert_eq!(raw("apple-m1", "INST_ALL"), [0x8c]);
+    assert_eq!(raw("neoverse-v3", "L1I_LFB_HIT_RD"), [0x8240]);
+    assert_eq!(raw("neoverse-n3", "INST_RETIRED"), [0x08]);
+    // Both kinds of core; a mask of 16 bits; load latency, which means nothing without PEBS.
+    assert_eq!(raw("arl", "INST_RETIRED.ANY").len(), 2);
+    assert!(raw("ptl", "DTLB_LOAD_MISSES.STLB_HIT").contains(&0x0300_0000_2012));
+    let latency = Tables::embedded().model("arl").unwrap();
+    let latency = latency.find("MEM_TRANS_RETIRED.LOAD_LATENCY_GT_128");
+    assert!(
+        latency
+            .iter()
+            .all(|e| e.precise == Precise::Must && e.config1() == 0x80)
+    );
+}
+
 #[test]
 fn encodings() {
     let one = |model: &str, name: &str| {

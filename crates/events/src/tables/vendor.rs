@@ -380,8 +380,10 @@ impl Reader {
             key,
             umask,
             extra: extra.join(","),
-            precise: match number("PEBS")? {
+            // Newer lists of perfmon say `Precise`, which is 1 for load latencies too; without PEBS those count nothing.
+            precise: match number("PEBS")?.or(number("Precise")?) {
                 None | Some(0) => Precise::No,
+                Some(1) if number("MSRIndex")? == Some(MSR_PEBS_LD_LAT) => Precise::Must,
                 Some(1) => Precise::Can,
                 Some(_) => Precise::Must,
             },
@@ -415,10 +417,13 @@ const TERMS: &[(&str, &str)] = &[
     ("ThreadMask", "threadmask"),
 ];
 
+/// The threshold of load latencies (Intel SDM vol. 4).
+const MSR_PEBS_LD_LAT: u64 = 0x3f6;
+
 /// MSR_PEBS_LD_LAT, MSR_OFFCORE_RSP_0 and _1, MSR_PEBS_FRONTEND (Intel SDM vol. 4).
 fn msr_term(register: u64) -> Option<&'static str> {
     match register {
-        0x3f6 => Some("ldlat"),
+        MSR_PEBS_LD_LAT => Some("ldlat"),
         0x1a6 | 0x1a7 => Some("offcore_rsp"),
         0x3f7 => Some("frontend"),
         _ => None,

@@ -285,8 +285,10 @@ impl Scan<'_> {
                 }
                 Ok(_) => Why {
                     reason: "it was not on a counter all the time: others use the PMU".to_owned(),
-                    hint: "stop other users of perf, and the NMI watchdog (sysctl kernel.nmi_watchdog=0), and try again"
-                        .to_owned(),
+                    hint: format!(
+                        "stop other users of the PMU ({}), and try again",
+                        truecount_perf::linux().facts().other_users()
+                    ),
                 },
                 Err(Problem::Counters(error)) => Why::from(&error),
                 Err(Problem::Stopped) => return Ok(Measured::Stopped),

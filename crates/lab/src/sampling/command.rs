@@ -200,6 +200,7 @@ fn once(
             events: vec![ChosenEvent {
                 name: cell.event.name().to_owned(),
                 attr,
+                cpus: truecount_events::Cpus::Any,
             }],
             notes: Vec::new(),
             branches: false,

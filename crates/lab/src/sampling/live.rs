@@ -59,14 +59,7 @@ impl Live {
     ) -> Result<Self, Error> {
         let attr = cell.attr(per_second, sees_kernel);
         let event = Event::open_with(kernel, &attr, Target::CallingThread, OpenOptions::default())?;
-        let mut pages = pages(cell);
-        let ring = loop {
-            match event.ring(pages) {
-                Ok(ring) => break ring,
-                Err(error) if pages <= 8 => return Err(error),
-                Err(_) => pages /= 2,
-            }
-        };
+        let ring = event.largest_ring(pages(cell))?;
         let layout = SampleLayout {
             sample_type: attr.get_sample_type(),
             read_format: attr.get_read_format(),

@@ -28,7 +28,7 @@ pub use command::{Trouble, with_command};
 pub use cost::{Cost, Estimate, Handler, NotHere, Outcome, estimate, slowdown};
 pub use gaps::{Gap, Matched, Spread, match_up, now, step, threshold, watch};
 pub use live::Taken;
-pub use trace::{Run, with_samples};
+pub use trace::{Run, place as place_in_format, with_samples};
 
 /// How long a visit watches.
 const WATCH: Duration = Duration::from_millis(25);

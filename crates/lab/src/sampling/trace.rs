@@ -86,8 +86,9 @@ fn point(directory: &Path, name: &str, field: Option<&str>) -> Result<Point, Str
     Ok(Point { id, field })
 }
 
-/// Offset and size of a field in a `format` file.
-fn place(format: &str, field: &str) -> Option<(usize, usize)> {
+/// Offset and size of a field in a `format` file of tracefs.
+#[must_use]
+pub fn place(format: &str, field: &str) -> Option<(usize, usize)> {
     format.lines().find_map(|line| {
         let mut parts = line.trim().split(';').map(str::trim);
         let declaration = parts.next()?.strip_prefix("field:")?;

@@ -124,13 +124,14 @@ fn of_hypervisor(facts: &Facts, name: &str) -> &'static str {
                 bare-metal type";
     }
     match name {
-        "Microsoft Hv" if vendor.starts_with("Microsoft") => {
+        // Where the CPU's own word is not available the vendor of the machine tells.
+        "Microsoft Hv" | "unknown" if vendor.starts_with("Microsoft") => {
             "on your own Hyper-V host: Set-VMProcessor NAME -Perfmon @(\"pmu\",\"lbr\",\"pebs\"); Azure and hosted CI \
              runners on it do not offer it (a self-hosted runner can)"
         }
         "Microsoft Hv" => "on the host: Set-VMProcessor NAME -Perfmon @(\"pmu\",\"lbr\",\"pebs\")",
         "XenVMMXenVMM" | "xen" => "boot the Xen host with vpmu=on",
-        "VMwareVMware" => {
+        _ if name == "VMwareVMware" || vendor.starts_with("VMware") => {
             "switch on \"Virtualize CPU performance counters\" for this machine (vpmc.enable = TRUE)"
         }
         "VBoxVBoxVBox" => "VirtualBox has no virtual PMU: use another hypervisor",

@@ -281,6 +281,7 @@ fn good_facts() -> Facts {
         core,
         branches: core.then_some(32),
         max_precise: core.then_some(3),
+        brs: false,
     };
     Facts {
         paranoid: Some(2),
@@ -288,7 +289,8 @@ fn good_facts() -> Facts {
         mlock_kb: Some(516),
         max_sample_rate: Some(100_000),
         max_stack: Some(127),
-        nmi_watchdog: Some(false),
+        nmi_watchdog: Some(true),
+        watchdog_counts: Some(true),
         randomize_va_space: Some(2),
         release: Some("6.12.0".to_owned()),
         cap_perfmon: true,

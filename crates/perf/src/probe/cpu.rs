@@ -268,6 +268,16 @@ fn describe_by_files(root: &Root) -> Cpu {
             .find(|(key, _)| key.trim() == name)
             .map(|(_, value)| value.trim().to_owned())
     };
+    let hex = |name: &str| {
+        let text = entry(name)?;
+        u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+    };
+    if cpu.vendor.is_empty()
+        && let (Some(implementer), Some(part)) = (hex("CPU implementer"), hex("CPU part"))
+    {
+        cpu.vendor = format!("{implementer:#04x}");
+        cpu.model = part;
+    }
     if cpu.vendor.is_empty() {
         cpu.vendor = entry("vendor_id").unwrap_or_default();
         let number = |name| {

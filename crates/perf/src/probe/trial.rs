@@ -232,10 +232,25 @@ pub fn branch_stack(kernel: &SharedKernel) -> BranchTrial {
         .branch_sample_type(u64::from(
             abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_ANY,
         ));
-    match Event::try_open(kernel, &attr, Target::CallingThread, OpenOptions::default()) {
+    let open = |attr| Event::try_open(kernel, attr, Target::CallingThread, OpenOptions::default());
+    match open(&attr) {
         Ok(_) => BranchTrial::Works,
+        Err(errno) if brs(kernel) => {
+            // Zen 3 takes its own event only.
+            let own = attr.type_(abi::PERF_TYPE_RAW).config(0xc4);
+            match open(&own) {
+                Ok(_) => BranchTrial::Works,
+                Err(_) => BranchTrial::Refused(errno),
+            }
+        }
         Err(errno) => BranchTrial::Refused(errno),
     }
+}
+
+/// Whether the PMU samples branches as Zen 3 does.
+fn brs(kernel: &SharedKernel) -> bool {
+    let facts = kernel.facts();
+    facts.pmus.iter().flatten().any(|pmu| pmu.brs)
 }
 
 #[cfg(test)]

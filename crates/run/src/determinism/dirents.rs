@@ -148,6 +148,30 @@ impl Listing {
     }
 }
 
+/// What a program gets that lists a directory with these entries (of `getdents64`, or of the old `getdents`) and room
+/// for so many bytes a call, and how many calls it makes; `None` where that is not what a kernel gives.
+#[must_use]
+pub fn reordered(
+    entries: &[u8],
+    old: bool,
+    shuffled: Option<u64>,
+    room: usize,
+) -> Option<(Vec<u8>, usize)> {
+    let form = if old { Form::Old } else { Form::New };
+    let order = shuffled.map_or(Order::Sorted, Order::Shuffled);
+    let listing = Listing::new(entries.to_vec(), form, order)?;
+    let (mut out, mut at, mut calls) = (Vec::new(), 0, 0);
+    while let Some(part) = listing.part(at, room) {
+        let leads_back = listing.behind(part.place);
+        if listing.has_places() && leads_back.is_none() {
+            return None;
+        }
+        out.extend(part.bytes);
+        (at, calls) = (part.next, calls + 1);
+    }
+    Some((out, calls))
+}
+
 /// The name of an entry, without the zero that ends it.
 fn name(entry: &[u8], form: Form) -> Option<&[u8]> {
     let rest = entry.get(form.name()..)?;

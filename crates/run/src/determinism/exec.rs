@@ -117,10 +117,10 @@ fn stopped(child: i32) -> io::Result<Option<(i32, i32)>> {
 
 /// Changes the stack of a program that has not yet executed an instruction.
 fn apply(pid: i32, change: AtExec) -> io::Result<()> {
-    let mut class = [0u8; 5];
+    let mut start = [0u8; 5];
     let exe = format!("/proc/{pid}/exe");
-    io::Read::read_exact(&mut std::fs::File::open(exe)?, &mut class)?;
-    if class != *b"\x7fELF\x02" {
+    io::Read::read_exact(&mut std::fs::File::open(exe)?, &mut start)?;
+    if !truecount_elf::is_64_bit(&start) {
         return Err(io::Error::other("a program is not 64-bit"));
     }
     let [random, vdso] = find(pid, [AT_RANDOM, AT_SYSINFO_EHDR])?;
@@ -151,7 +151,8 @@ fn find<const N: usize>(pid: i32, keys: [u64; N]) -> io::Result<[Option<(u64, u6
 }
 
 /// Field 28 of `/proc/pid/stat`, counted behind the name, which may hold anything.
-fn start_of_stack(stat: &str) -> Option<u64> {
+#[must_use]
+pub fn start_of_stack(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let start = fields.split(' ').nth(25)?.parse().ok()?;
     (start != 0).then_some(start)

@@ -87,7 +87,7 @@ pub fn known_format(file: &Path) -> bool {
     }
     let mut start = Vec::with_capacity(4);
     match std::fs::File::open(file).and_then(|file| file.take(4).read_to_end(&mut start)) {
-        Ok(_) => start.starts_with(b"\x7fELF") || start.starts_with(b"#!"),
+        Ok(_) => truecount_elf::is_elf(&start) || start.starts_with(b"#!"),
         Err(_) => true,
     }
 }

@@ -41,14 +41,21 @@ fn is_software(encoding: &Encoding) -> bool {
 
 /// Whether the CPU's counters can be used: by opening one.
 pub fn hardware_available() -> Result<(), Reason> {
-    let kernel = linux();
+    hardware_available_on(&linux())
+}
+
+/// As [`hardware_available`], on any kernel.
+///
+/// # Errors
+/// Why not.
+pub fn hardware_available_on(kernel: &SharedKernel) -> Result<(), Reason> {
     let mut first = None;
     // Instructions, cycles: a PMU without either is of no use here.
     for config in [1, 0] {
         let attr = EventAttr::new(generic::TYPE_HARDWARE, config)
             .exclude_kernel(true)
             .exclude_hv(true);
-        match Counter::open_with(&kernel, &attr, Where::CallingThread, OpenOptions::default()) {
+        match Counter::open_with(kernel, &attr, Where::CallingThread, OpenOptions::default()) {
             Ok(_) => return Ok(()),
             Err(error) => first = first.or(Some(error)),
         }
@@ -315,6 +322,26 @@ fn open_one(
         }
         opened => opened,
     }
+}
+
+/// With which attributes a new process is counted on this kernel, in the order in which the counters are opened.
+///
+/// # Errors
+/// Why the event cannot be counted.
+pub fn attributes_on(kernel: &SharedKernel, event: &Event) -> Result<Vec<EventAttr>, Reason> {
+    let (plus, minus) = parts(event)?;
+    let open = |encoding: &Encoding| {
+        open_one(
+            kernel,
+            encoding,
+            (Place::NewProcess(0), true),
+            Where::CallingThread,
+            None,
+        )
+        .map(|counter| *counter.attr())
+        .map_err(|error| reason(&error))
+    };
+    std::iter::once(&plus).chain(&minus).map(open).collect()
 }
 
 /// Whether these events can be on the PMU at the same time: by trying on this thread.

@@ -27,7 +27,9 @@ use truecount_model::{Reading, Reason, SourceKind};
 
 #[cfg(test)]
 pub use counters::fits_on;
-pub use counters::{hardware_available, kernel_mode_allowed, needs_hardware};
+pub use counters::{
+    attributes_on, hardware_available, hardware_available_on, kernel_mode_allowed, needs_hardware,
+};
 pub use native::Native;
 pub use step::Meter;
 pub use switch::{Begin, Control, Switching};

@@ -114,14 +114,15 @@ impl Source for Native {
         });
         let setup =
             |error: std::io::Error| Error::new(ErrorKind::Setup, format!("cannot wait: {error}"));
-        let (end, ended) = std::io::pipe().map_err(setup)?;
-        let end = &end;
+        let pipe = switched.then(std::io::pipe).transpose().map_err(setup)?;
+        let (end, ended) = pipe.unzip();
+        let end = end.as_ref();
         let (started, finished, interrupted) = std::thread::scope(|scope| {
             // The end of the run closes it, and with it ends who switches.
             let _until_here = ended;
             // Signals are blocked by now, in that thread too.
             let watched = |counters| {
-                if switched {
+                if let Some(end) = end {
                     scope.spawn(move || switch::watch(switching, counters, clock, end));
                 }
             };
@@ -173,7 +174,10 @@ impl Source for Native {
             .map(|finished| resources(run.groups, finished))
             .unwrap_or_default();
         let Taken { readings, parts } = taken(self, run, open.get(), of_command);
-        notes.extend(Verdicts::of_this_machine().remarks(&readings, &Machine::this()));
+        let known = Verdicts::of_this_machine();
+        if !known.is_empty() {
+            notes.extend(known.remarks(&readings, &Machine::this()));
+        }
         Ok(RunResult {
             wall_ns,
             readings,

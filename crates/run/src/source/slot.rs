@@ -1,7 +1,7 @@
 //! What the counters of one event said: their sum, over all threads and CPUs or over some, and why there is none.
 
 use truecount_model::{Measured, Precision, Reading, SourceKind};
-use truecount_perf::{Count, Event as Counter, Target as Where};
+use truecount_perf::{Count, Event as Counter, Target as Where, linux};
 
 use super::Reason;
 
@@ -89,8 +89,10 @@ fn has_run(reading: &Result<truecount_perf::Reading, Reason>) -> bool {
 }
 
 fn never_ran() -> Reason {
-    Reason::new("the event never got onto a counter: others hold them all")
-        .hint("ask for fewer events at once, or free one (sysctl kernel.nmi_watchdog=0)")
+    Reason::new("the event never got onto a counter: others hold them all").hint(format!(
+        "ask for fewer events at once, or free one ({})",
+        linux().facts().other_users()
+    ))
 }
 
 /// An event that was opened and that its PMU does not have.

@@ -7,7 +7,7 @@ mod header;
 #[allow(unsafe_code)]
 mod map;
 mod stream;
-mod tracing;
+pub(crate) mod tracing;
 
 use std::ops::Range;
 use std::path::Path;

@@ -7,8 +7,9 @@ use crate::bytes::Cursor;
 
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// `(number, system:name)` of all events; none where the data are damaged.
-pub(crate) fn names(bytes: &[u8]) -> Vec<(u64, String)> {
+/// `(number, system:name)` of all events in a recording's trace data, as far as they are whole.
+#[must_use]
+pub fn names(bytes: &[u8]) -> Vec<(u64, String)> {
     let mut out = Vec::new();
     // What was read until the damage is right.
     let _ = read(bytes, &mut out);

@@ -49,30 +49,12 @@ fn body(body: &Body<'_>) -> String {
             map.pgoff,
             text(map.path)
         ),
-        Body::Comm {
-            pid,
-            tid,
-            exec,
-            name,
-        } => {
-            let exec = if *exec { " exec" } else { "" };
-            format!("{pid}/{tid} {}{exec}", text(name))
+        Body::Comm(comm) => {
+            let exec = if comm.exec { " exec" } else { "" };
+            format!("{}/{} {}{exec}", comm.pid, comm.tid, text(comm.name))
         }
-        Body::Fork {
-            pid,
-            ppid,
-            tid,
-            ptid,
-            ..
-        }
-        | Body::Exit {
-            pid,
-            ppid,
-            tid,
-            ptid,
-            ..
-        } => {
-            format!("{pid}/{tid} parent {ppid}/{ptid}")
+        Body::Fork(t) | Body::Exit(t) => {
+            format!("{}/{} parent {}/{}", t.pid, t.tid, t.ppid, t.ptid)
         }
         Body::Lost { lost, .. } | Body::LostSamples { lost } => format!("{lost} lost"),
         Body::Switch { out, other } => {

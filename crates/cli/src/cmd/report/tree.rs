@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde_json::json;
 use truecount_sample::profile::Weight;
 
-use super::view::{Named, View, add, short, symbol};
+use super::view::{Named, View, add, base_name, short, symbol};
 use crate::render::style::{DIM, paint};
 
 /// Deeper chains are cut there: nobody reads them.
@@ -65,6 +65,11 @@ impl Tree {
                 continue;
             }
             let mut chain = view.chain(context);
+            if let Some(end) = context.early_end {
+                let file = base_name(view.profile.path_of(end));
+                let dso = if file.is_empty() { "unknown" } else { file };
+                chain.push(Named::plain(format!("(ends early: {})", end.brief()), dso));
+            }
             if order == Order::Caller {
                 chain.reverse();
             }

@@ -4,7 +4,7 @@
 //! Facts: Intel SDM volume 2, sections 2.1 to 2.7 (`ModRM`, REX, VEX, EVEX); AMD
 //! APM volume 3 (XOP).
 
-use super::{Builder, Item, record};
+use super::{Builder, Item, gs, record};
 use crate::xlate::decode::{Insn, MAX_LEN};
 use crate::xlate::emit::reaches;
 
@@ -14,7 +14,10 @@ impl Builder<'_, '_> {
     pub(super) fn copy(&mut self, item: &Item, start: u64, mark: u8) {
         let here = self.hot.here();
         let mut mark = mark | item.insn.len;
-        if item.insn.is_rip_relative() {
+        if gs::is_operand(&item.insn) {
+            mark |= record::FAR;
+            self.copy_gs(item);
+        } else if item.insn.is_rip_relative() {
             let operand = item.operand();
             let end = here.wrapping_add(u64::from(item.insn.len));
             if reaches(end, operand) && !self.config.force_far {
@@ -40,53 +43,63 @@ impl Builder<'_, '_> {
     /// RDI or RBX where the instruction itself names RSI).
     fn copy_far(&mut self, item: &Item, operand: u64) {
         let offsets = self.config.offsets;
-        let reg = far_register(&item.insn);
+        let code = item.code();
+        let reg = far_register(&item.insn, code);
         self.hot.store_gs(offsets.spill_2, reg);
         self.hot.mov_imm(reg, operand);
         let modrm_at = usize::from(item.insn.modrm_at);
-        let code = item.code();
+        self.put_head(&item.insn, code, 0);
+        self.hot.put(&[item.insn.modrm & 0x38 | reg]);
+        self.hot.put(code.get(modrm_at + 5..).unwrap_or(&[]));
+        self.hot.load_gs(offsets.spill_2, reg);
+    }
+
+    /// What is in front of an instruction's `ModRM` byte, for a base among the low eight registers. `taken_out` bytes
+    /// of prefixes are not in `code` any more.
+    pub(super) fn put_head(&mut self, insn: &Insn, code: &[u8], taken_out: usize) {
+        let modrm_at = usize::from(insn.modrm_at) - taken_out;
+        let opcode_at = usize::from(insn.opcode_at) - taken_out;
         let mut head = [0u8; MAX_LEN];
         let length = modrm_at.min(MAX_LEN - 1);
         for (to, from) in head.iter_mut().zip(code.iter().take(length)) {
             *to = *from;
         }
         // The base is one of the low eight: clear REX.B (inverted in VEX, EVEX).
-        match item.insn.space {
-            0..=3 if item.insn.rex & 1 != 0 => {
-                let at = match item.insn.space {
+        match insn.space {
+            0..=3 if insn.rex & 1 != 0 => {
+                let at = match insn.space {
                     0 => 1,
                     1 => 2,
                     _ => 3,
                 };
-                if let Some(rex) = head.get_mut(usize::from(item.insn.opcode_at).wrapping_sub(at)) {
+                if let Some(rex) = head.get_mut(opcode_at.wrapping_sub(at)) {
                     *rex &= !1;
                 }
             }
-            4..=14 if item.insn.rex & 1 != 0 => {
+            4..=14 if insn.rex & 1 != 0 => {
                 // Three-byte VEX, XOP or EVEX: B̄ is bit 5 of the first payload.
-                let back = if (7..=11).contains(&item.insn.space) {
-                    3
-                } else {
-                    2
-                };
-                if let Some(p0) = head.get_mut(usize::from(item.insn.opcode_at).wrapping_sub(back))
-                {
+                let back = if (7..=11).contains(&insn.space) { 3 } else { 2 };
+                if let Some(p0) = head.get_mut(opcode_at.wrapping_sub(back)) {
                     *p0 |= 0x20;
                 }
             }
             _ => {}
         }
         self.hot.put(head.get(..length).unwrap_or(&[]));
-        self.hot.put(&[item.insn.modrm & 0x38 | reg]);
-        self.hot.put(code.get(modrm_at + 5..).unwrap_or(&[]));
-        self.hot.load_gs(offsets.spill_2, reg);
     }
 }
 
-/// A register among RSI, RDI, RBX that `insn` does not name.
-pub fn far_register(insn: &Insn) -> u8 {
-    [6u8, 7, 3]
+/// A register among RSI, RDI, RBX and RBP that an instruction does not name.
+pub fn far_register(insn: &Insn, code: &[u8]) -> u8 {
+    let operand = gs::Operand::of(insn, code);
+    let named = [
+        Some(insn.reg()),
+        Some(insn.vvvv),
+        operand.base,
+        operand.index.map(|(index, _)| index),
+    ];
+    [6u8, 7, 3, 5]
         .into_iter()
-        .find(|&r| insn.reg() != r && insn.vvvv != r)
+        .find(|&register| !named.contains(&Some(register)))
         .unwrap_or(3)
 }

@@ -1,5 +1,6 @@
 //! An instruction of a block, at its place in the program.
 
+use super::gs;
 use crate::xlate::decode::{Insn, MAX_LEN, prefix};
 
 #[derive(Clone, Copy)]
@@ -41,9 +42,8 @@ pub(super) fn surely_invalid(byte: u8) -> bool {
     )
 }
 
-pub(super) fn unsupported(insn: &Insn) -> bool {
-    let memory = insn.has_memory_operand()
-        || insn.space == 0 && matches!(insn.opcode, 0xa0..=0xa7 | 0xaa..=0xaf | 0x6c..=0x6f | 0xd7);
-    (insn.prefixes & prefix::GS != 0 && memory)
-        || (insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0)
+pub(super) fn unsupported(item: &Item) -> bool {
+    let insn = &item.insn;
+    insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0
+        || gs::is_operand(insn) && !gs::can_be_reached(item)
 }

@@ -5,7 +5,7 @@
 //! need no care is decided in [`crate::xlate::entry`].
 
 use super::count::Added;
-use super::{Builder, End, Item, record};
+use super::{Builder, End, Item, gs, record};
 use crate::syscall_table::{self as nr, Answer};
 use crate::xlate::decode::{Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
@@ -115,7 +115,12 @@ impl Builder<'_, '_> {
                 return;
             }
         }
-        self.record(here, item.insn.len);
+        let far = if gs::is_operand(&item.insn) {
+            record::FAR
+        } else {
+            0
+        };
+        self.record(here, far | item.insn.len);
     }
 
     /// Jumps, to where the caller says, while no page is watched (the kernel could
@@ -207,6 +212,11 @@ impl Builder<'_, '_> {
     /// Loads the target into the scratch register and notes it.
     fn load_target(&mut self, item: &Item) {
         let insn = &item.insn;
+        if gs::is_operand(insn) {
+            self.load_target_gs(item);
+            self.hot.store_gs(self.config.offsets.target, SCRATCH);
+            return;
+        }
         if insn.prefixes & prefix::FS != 0 {
             self.hot.put(&[0x64]);
         }

@@ -7,6 +7,23 @@ use crate::errno::Errno;
 
 pub(super) static ROWS: &[Row] = &[
     Row {
+        errnos: &[Errno::EINVAL, Errno::EOPNOTSUPP],
+        applies: |s| {
+            opening(s) && has_branch_stack(s) && s.facts.pmus.iter().flatten().any(|pmu| pmu.brs)
+        },
+        cause: Cause::NoBranchStack,
+        reason: |_| {
+            text(
+                "this CPU samples branches (BRS) with one event only, branch-brs, with a fixed period, and with no filter of branches",
+            )
+        },
+        hint: |_| {
+            text(
+                "sample branch-brs with a period above 16 (-e branch-brs -c 1000003), or without branch stacks",
+            )
+        },
+    },
+    Row {
         errnos: &[Errno::EINVAL],
         applies: |s| opening(s) && s.attr.get_precise_ip() > 0 && !s.attr.is_sampling(),
         cause: Cause::NotPrecise,

@@ -32,9 +32,10 @@ pub(super) static ROWS: &[Row] = &[
         },
         cause: Cause::NoCounterLeft,
         reason: |_| text("all counters for this event are taken"),
-        hint: |_| {
-            text(
-                "stop other users of the PMU (perf, the NMI watchdog: sysctl kernel.nmi_watchdog=0), or ask for fewer events",
+        hint: |s| {
+            format!(
+                "stop other users of the PMU ({}), or ask for fewer events",
+                s.facts.other_users()
             )
         },
     },

@@ -1,0 +1,235 @@
+//! The program's GS. The segment is the engine's (a thread's context); the program's base is a word in there. An
+//! operand relative to it becomes one relative to a spilled register that holds the sum; flags stay.
+//!
+//! Facts: Intel SDM volume 2, sections 2.1 (`ModRM`, SIB, prefixes), 2.7.5 (EVEX's displacements), `RDGSBASE`,
+//! `WRGSBASE`; volume 1, 3.7.5 (which operands a segment prefix concerns).
+
+use super::{Builder, Item, far_register};
+use crate::xlate::decode::{Insn, MAX_LEN, prefix};
+use crate::xlate::emit::SCRATCH;
+
+/// The registers of a memory operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operand {
+    /// The base.
+    pub base: Option<u8>,
+    /// The index, and the binary logarithm of its factor.
+    pub index: Option<(u8, u8)>,
+}
+
+impl Operand {
+    /// Of an instruction with these bytes; without registers where it has no such operand.
+    pub fn of(insn: &Insn, code: &[u8]) -> Self {
+        if !insn.has_memory_operand() || insn.is_rip_relative() {
+            return Self::default();
+        }
+        let low = insn.modrm & 7;
+        if low != 4 {
+            return Self {
+                base: Some(low | (insn.rex & 1) << 3),
+                index: None,
+            };
+        }
+        let sib = code
+            .get(usize::from(insn.modrm_at) + 1)
+            .copied()
+            .unwrap_or(0);
+        let no_base = sib & 7 == 5 && insn.modrm < 0x40;
+        let index = (sib >> 3 & 7) | (insn.rex & 2) << 2;
+        Self {
+            base: (!no_base).then_some((sib & 7) | (insn.rex & 1) << 3),
+            index: (index != 4).then_some((index, sib >> 6)),
+        }
+    }
+}
+
+/// `mov` between the accumulator and an address in the instruction.
+fn is_absolute(insn: &Insn) -> bool {
+    insn.space == 0 && matches!(insn.opcode, 0xa0..=0xa3)
+}
+
+/// Whether GS takes part in what the instruction does.
+pub(super) fn is_operand(insn: &Insn) -> bool {
+    let implied =
+        insn.space == 0 && matches!(insn.opcode, 0xa4..=0xa7 | 0xac | 0xad | 0x6e | 0x6f | 0xd7);
+    let address_only = match insn.space {
+        0 => insn.opcode == 0x8d,
+        1 => matches!(insn.opcode, 0x18..=0x1f),
+        _ => false,
+    };
+    insn.prefixes & prefix::GS != 0
+        && (insn.has_memory_operand() && !address_only || implied || is_absolute(insn))
+}
+
+/// Whether [`Builder::copy_gs`] knows how.
+pub(super) fn can_be_reached(item: &Item) -> bool {
+    let insn = &item.insn;
+    let small = |address: u64| i32::try_from(address.cast_signed()).is_ok();
+    if insn.prefixes & (prefix::ADDRSIZE | prefix::FS) != 0 {
+        return false;
+    }
+    if is_absolute(insn) {
+        return small(absolute(item));
+    }
+    // Vectors of indexes, tiles.
+    let special = matches!(insn.space, 5 | 8)
+        && matches!(insn.opcode, 0x49 | 0x4b | 0x90..=0x93 | 0xa0..=0xa3 | 0xc6 | 0xc7);
+    // The address is one with RSP after the `pop`.
+    let pops = insn.space == 0 && insn.opcode == 0x8f;
+    let operand = Operand::of(insn, item.code());
+    let known = !insn.is_rip_relative() || small(item.operand());
+    insn.has_memory_operand()
+        && known
+        && !special
+        && (!pops || operand.base != Some(4))
+        && free_of(far_register(insn, item.code()), insn, operand)
+}
+
+fn free_of(register: u8, insn: &Insn, operand: Operand) -> bool {
+    insn.reg() != register
+        && insn.vvvv != register
+        && operand.base != Some(register)
+        && operand.index.is_none_or(|(index, _)| index != register)
+}
+
+/// The address in a `mov` of that kind.
+fn absolute(item: &Item) -> u64 {
+    let mut address = [0u8; 8];
+    let bytes = item.code().iter().skip(usize::from(item.insn.imm_at));
+    for (to, from) in address.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    u64::from_le_bytes(address)
+}
+
+/// An instruction's bytes without the prefixes that name GS, and how many those are.
+fn without_prefix(item: &Item) -> ([u8; MAX_LEN], usize, usize) {
+    let mut code = [0u8; MAX_LEN];
+    let (mut len, mut taken_out, mut in_front) = (0, 0, true);
+    for &byte in item.code() {
+        in_front &= matches!(
+            byte,
+            0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3
+        );
+        if in_front && byte == 0x65 {
+            taken_out += 1;
+        } else if let Some(place) = code.get_mut(len) {
+            *place = byte;
+            len += 1;
+        }
+    }
+    (code, len, taken_out)
+}
+
+impl Builder<'_, '_> {
+    /// `lea to, [base+index*factor]`, `to` among the low eight registers.
+    fn lea(&mut self, to: u8, base: u8, index: u8, factor: u8) {
+        self.hot.put(&[
+            0x48 | base >> 3 | (index >> 3) << 1,
+            0x8d,
+            0x44 | to << 3,
+            factor << 6 | (index & 7) << 3 | base & 7,
+            0,
+        ]);
+    }
+
+    /// Adds the operand's registers to what `register` holds.
+    fn add_registers(&mut self, register: u8, operand: Operand) {
+        if let Some(base) = operand.base {
+            self.lea(register, base, register, 0);
+        }
+        if let Some((index, factor)) = operand.index {
+            self.lea(register, register, index, factor);
+        }
+    }
+
+    /// Copies an instruction with an operand in GS.
+    pub(super) fn copy_gs(&mut self, item: &Item) {
+        let offsets = self.config.offsets;
+        let insn = &item.insn;
+        let (code, len, taken_out) = without_prefix(item);
+        let code = code.get(..len).unwrap_or(&[]);
+        let register = far_register(insn, item.code());
+        self.hot.store_gs(offsets.spill_2, register);
+        self.hot.load_gs(self.config.program_gs, register);
+        if is_absolute(insn) {
+            let opcode_at = usize::from(insn.opcode_at) - taken_out;
+            self.hot.put(code.get(..opcode_at).unwrap_or(&[]));
+            // A0 to A3: AL or EAX from memory, to memory.
+            let opcode = 0x88 | insn.opcode & 1 | (!insn.opcode & 2);
+            self.hot.put(&[opcode, 0x80 | register]);
+            self.hot.put(&(absolute(item) as u32).to_le_bytes());
+        } else {
+            let operand = Operand::of(insn, item.code());
+            self.add_registers(register, operand);
+            self.put_head(insn, code, taken_out);
+            self.put_operand(item, code, taken_out, register);
+        }
+        self.hot.load_gs(offsets.spill_2, register);
+    }
+
+    /// `ModRM` and what follows it: the displacement stays (EVEX's may mean a multiple), the registers' sum is in one.
+    fn put_operand(&mut self, item: &Item, code: &[u8], taken_out: usize, register: u8) {
+        let insn = &item.insn;
+        let modrm_at = usize::from(insn.modrm_at) - taken_out;
+        let has_sib = insn.modrm & 7 == 4;
+        let displacement_at = modrm_at + 1 + usize::from(has_sib);
+        let no_base = has_sib && Operand::of(insn, item.code()).base.is_none();
+        let form = insn.modrm & 0xc0;
+        let reg = insn.modrm & 0x38;
+        if insn.is_rip_relative() {
+            self.hot.put(&[0x80 | reg | register]);
+            self.hot.put(&(item.operand() as u32).to_le_bytes());
+            self.hot.put(code.get(displacement_at + 4..).unwrap_or(&[]));
+            return;
+        }
+        match form {
+            0 if no_base => self.hot.put(&[0x80 | reg | register]),
+            0 if register == 5 => self.hot.put(&[0x40 | reg | register, 0]),
+            _ => self.hot.put(&[form | reg | register]),
+        }
+        self.hot.put(code.get(displacement_at..).unwrap_or(&[]));
+    }
+
+    /// Loads the target of a branch through memory in GS into the scratch register, which has been spilled.
+    pub(super) fn load_target_gs(&mut self, item: &Item) {
+        let offsets = self.config.offsets;
+        let insn = &item.insn;
+        let register = far_register(insn, item.code());
+        self.hot.store_gs(offsets.spill_2, register);
+        self.hot.load_gs(self.config.program_gs, register);
+        self.add_registers(register, Operand::of(insn, item.code()));
+        // mov rcx, [register+displacement]
+        self.hot.put(&[0x48, 0x8b]);
+        let with_scratch = Item {
+            insn: Insn {
+                modrm: insn.modrm & 0xc7 | SCRATCH << 3,
+                ..*insn
+            },
+            ..*item
+        };
+        self.put_operand(&with_scratch, item.code(), 0, register);
+        self.hot.load_gs(offsets.spill_2, register);
+    }
+
+    /// `rdgsbase`, `wrgsbase`.
+    pub(super) fn gs_base(&mut self, item: &Item) {
+        let here = self.hot.here();
+        let insn = &item.insn;
+        let register = (insn.modrm & 7) | (insn.rex & 1) << 3;
+        let base = self.config.program_gs;
+        let whole = insn.rex & 8 != 0;
+        let (opcode, writes) = match insn.modrm >> 3 & 7 {
+            1 => (0x8b, false),
+            _ => (0x89, true),
+        };
+        let rex = 0x40 | (register >> 3) << 2 | u8::from(whole) << 3;
+        self.hot
+            .put(&[0x65, rex, opcode, 0x04 | (register & 7) << 3, 0x25]);
+        self.hot.put(&base.to_le_bytes());
+        if writes && !whole {
+            self.hot.set_gs32(base + 4, 0);
+        }
+        self.record(here, insn.len);
+    }
+}
