@@ -38,6 +38,10 @@ mod schemas;
 mod stat;
 #[path = "cli/stopped.rs"]
 mod stopped;
+#[path = "cli/story.rs"]
+mod story;
+#[path = "cli/streams.rs"]
+mod streams;
 #[path = "cli/support.rs"]
 mod support;
 #[path = "cli/switches.rs"]

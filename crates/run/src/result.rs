@@ -237,7 +237,10 @@ impl RunResult {
             outlived,
             ..
         } = self.executed;
-        if cut || uncounted > 0 || unseen_writes > 0 || unseen_faults > 0 || outlived > 0 {
+        // Every program executes something: it was ended before its first block told of itself.
+        let nothing = self.instructions() == 0;
+        if cut || nothing || uncounted > 0 || unseen_writes > 0 || unseen_faults > 0 || outlived > 0
+        {
             Precision::Counted
         } else {
             Precision::Exact
@@ -315,7 +318,8 @@ mod tests {
             (whole.event(StaticEvent::Instructions), whole.precision()),
             (Some(10), Precision::Exact)
         );
-        let spoilers: [fn(&mut RunResult); 7] = [
+        let spoilers: [fn(&mut RunResult); 8] = [
+            |ran| ran.executed.threads.clear(),
             |ran| ran.interrupted = Some(2),
             |ran| ran.ended.as_mut().unwrap().timed_out = true,
             |ran| ran.ended.as_mut().unwrap().exit = Exit::from_wait(9),
