@@ -13,10 +13,12 @@ fn main() {
         "runtime",
         "src/xlate",
         "src/pmu",
+        "src/schedule",
         "src/syscall_table",
         "src/layout.rs",
         "src/limits.rs",
         "src/log.rs",
+        "src/shown.rs",
         "src/snapshot.rs",
     ] {
         println!("cargo:rerun-if-changed={path}");

@@ -72,7 +72,13 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
     (
         "bench",
         "Determinism",
-        &["aslr", "deterministic", "clean-env"],
+        &[
+            "reproducible",
+            "machine",
+            "deterministic",
+            "aslr",
+            "clean-env",
+        ],
     ),
     ("bench", "The virtual PMU", &["no-cache", "code-cache"]),
     (
@@ -81,7 +87,11 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
         &["event", "functions", "per-thread", "per-process"],
     ),
     ("run", "Output", &["json", "output", "flamegraph"]),
-    ("run", "Determinism", &["aslr", "deterministic"]),
+    (
+        "run",
+        "Determinism",
+        &["reproducible", "machine", "deterministic", "aslr"],
+    ),
     (
         "run",
         "Translations",

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use truecount_engine::step;
 use truecount_model::number::grouped;
-use truecount_run::determinism::Fixed;
+use truecount_run::determinism::{Fixed, Machine};
 use truecount_run::factor::{List, parse_remedies};
 use truecount_run::source::{self, Choice, Source};
 
@@ -51,7 +51,7 @@ impl SourceArg {
 /// The flag of the commands that run programs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct FixedArgs {
-    /// Hold constant what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads: time (virtual PMU only: clocks go on with the instructions) and threads (real-time scheduling on one CPU). Random numbers become predictable with at-random and getrandom: for measurements only
+    /// Hold constant what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads,random: time (virtual PMU only: clocks go on with the instructions), threads (in turn: by the virtual PMU's own scheduler; natively by real-time scheduling on one CPU) and random (virtual PMU only: /dev/urandom, /dev/random, rdrand, rdseed). Random numbers become predictable with at-random and getrandom: for measurements only
     #[arg(
         long,
         value_name = "FACTORS",
@@ -62,13 +62,78 @@ pub(crate) struct FixedArgs {
         conflicts_with = "aslr"
     )]
     deterministic: Option<List>,
+    /// Virtual PMU: show the program this machine instead of the one it runs on, so that it counts the same everywhere: x86-64-v1, x86-64-v2, x86-64-v3, x86-64-v4, valgrind, or host (default); with ,cpus=N behind it for more than one CPU
+    #[arg(long, value_name = "NAME", value_parser = parse_machine)]
+    machine: Option<Shown>,
+    /// The same count in every run and on every machine: --machine x86-64-v3 --deterministic=all,time,threads,random. What could not be held constant is named in the result. bench counts so and times natively
+    #[arg(long, conflicts_with_all = ["deterministic", "aslr"])]
+    reproducible: bool,
 }
+
+/// What `--machine` names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown(Option<Machine>);
+
+/// Parses the name of a machine; `host` is none.
+fn parse_machine(text: &str) -> Result<Shown, String> {
+    if text == "host" {
+        return Ok(Shown(None));
+    }
+    Machine::named(text).map(|machine| Shown(Some(machine)))
+}
+
+/// What `--reproducible` is.
+const REPRODUCIBLE: (&str, &str) = ("x86-64-v3", "all,time,threads,random");
 
 impl FixedArgs {
     /// What was asked for.
-    pub(crate) fn fixed(&self) -> Option<Fixed> {
-        let list = self.deterministic.as_ref()?;
-        Some(Fixed::new(&list.factors))
+    pub(crate) fn fixed(&self) -> Result<Option<Fixed>, Failure> {
+        let usage = |error: String| Failure::new(2, error);
+        let (machine, factors) = REPRODUCIBLE;
+        let list = match (&self.deterministic, self.reproducible) {
+            (_, true) => Some(parse_remedies(factors).map_err(usage)?),
+            (list, _) => list.clone(),
+        };
+        let shown = match (self.machine, self.reproducible) {
+            (Some(Shown(machine)), _) => machine,
+            (None, true) => Some(Machine::named(machine).map_err(usage)?),
+            (None, false) => None,
+        };
+        if let Some((machine, feature)) =
+            shown.and_then(|machine| Some((machine, machine.lacking()?)))
+        {
+            return Err(Failure::new(
+                1,
+                format!(
+                    "this CPU lacks {feature}, which the reference machine {} has: features can only be hidden",
+                    machine.name()
+                ),
+            )
+            .hint("name a lower level, such as --machine x86-64-v2"));
+        }
+        if list.is_none() && shown.is_none() {
+            return Ok(None);
+        }
+        let factors = list.map(|list| list.factors).unwrap_or_default();
+        Ok(Some(Fixed::new(&factors).with_machine(shown)))
+    }
+
+    /// Who counts then: only the virtual PMU shows another machine.
+    pub(crate) fn source(&self, asked: SourceArg) -> Result<SourceArg, Failure> {
+        let shows = match self.machine {
+            Some(Shown(machine)) => machine.is_some(),
+            None => self.reproducible,
+        };
+        match asked {
+            SourceArg::Auto if shows => Ok(SourceArg::Virtual),
+            SourceArg::Auto | SourceArg::Virtual => Ok(asked),
+            _ if shows => Err(Failure::new(
+                2,
+                "--machine and --reproducible are the virtual PMU's: no other source can show a program another machine",
+            )
+            .hint("leave --source out, or write --source virtual")),
+            _ => Ok(asked),
+        }
     }
 }
 

@@ -24,6 +24,8 @@ mod identities;
 mod interrupts;
 #[path = "cli/latency.rs"]
 mod latency;
+#[path = "cli/machine.rs"]
+mod machine;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/overhead.rs"]

@@ -6,12 +6,15 @@ use crate::entry::kind;
 use crate::layout::{BOOT_STACK, Context, StartArgs, TABLES};
 use crate::own_memory::{self, RUNTIME_END};
 use crate::pages::WATCHED;
+use crate::schedule::Step;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
+use crate::xlate::block::record;
+use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    cache_file, check, clock, code_writes, confine, counts, perf, proc_maps, program_memory,
-    report, signal_calls, slots, sys, syscalls, totals,
+    asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
+    program_memory, report, schedule, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -24,6 +27,13 @@ extern "C" fn rt_dispatch(context: *mut Context) {
     context.entries += 1;
     context.native_pc = 0;
     context.start[2] = 0;
+    context.whole.store(1, Relaxed);
+    answer(context);
+    // What is left of the crossing changes no count: only a native call is not over here.
+    context.whole.store(context.start[2] as u32, Relaxed);
+}
+
+fn answer(context: &mut Context) {
     match context.exit_kind {
         kind::EXIT => {
             let exit = context.exit_id;
@@ -38,6 +48,15 @@ extern "C" fn rt_dispatch(context: *mut Context) {
             enter_via(context, Some(Via::Register(miss as u8 & 3)));
         }
         kind::GOTO => enter_via(context, None),
+        kind::TURN => {
+            context.pc = engine::lock()
+                .cache
+                .exits
+                .get(context.exit_id as usize)
+                .target;
+            schedule::turn(context);
+            go(context, context.pc, None, NONE);
+        }
         kind::ONCE => {
             let mut engine = engine::lock();
             let Engine { cache, pages, .. } = &mut *engine;
@@ -69,6 +88,21 @@ fn system_call(context: &mut Context) {
         go(context, next, None, NONE);
         return;
     }
+    if schedule::on() {
+        let target = match schedule::call(context, number, arguments) {
+            Step::Native => None,
+            Step::Again => Some(context.pc),
+            Step::Done(result) => {
+                (context.regs[0], context.regs[1]) = (result as u64, next);
+                context.regs[11] = context.rflags;
+                Some(next)
+            }
+        };
+        if let Some(target) = target {
+            go(context, target, None, NONE);
+            return;
+        }
+    }
     if WATCHED.load(Relaxed) != 0 {
         let mut engine = engine::lock();
         let Engine { cache, pages, .. } = &mut *engine;
@@ -78,7 +112,8 @@ fn system_call(context: &mut Context) {
     let opens = nr::answer(number) == Answer::Open && code_writes::opens_memory(number, arguments);
     let writes = nr::answer(number) == Answer::Write && code_writes::concerns(number, arguments);
     let plain = nr::is_plain(number) || !proc_maps::concerns(number, arguments);
-    if plain && !for_event && !opens && !writes && !clock::answers(number, &arguments) {
+    let own = clock::answers(number, &arguments) || machine::answers(number, &arguments);
+    if plain && !for_event && !opens && !writes && !own {
         proc_maps::before(number, arguments);
         context.resume = resume;
         context.start[2] = 1;
@@ -96,35 +131,42 @@ fn system_call(context: &mut Context) {
     go(context, target, None, exit);
 }
 
-/// An instruction that the runtime answers (the time stamp counter), or cannot.
+/// An instruction that the runtime answers (the time stamp counter, what asks the machine), or cannot.
 fn special(context: &mut Context) {
     let mut code = [0u8; 15];
-    let (target, unknown) = {
+    let (target, at, unknown) = {
         let mut engine = engine::lock();
         let Engine { cache, pages, .. } = &mut *engine;
         let exit = *cache.exits.get(context.exit_id as usize);
-        let unknown = cache.blocks.get(exit.block as usize).unsupported;
-        let at = if unknown {
-            exit.target
-        } else {
-            exit.target.wrapping_sub(2)
-        };
+        let block = *cache.blocks.get(exit.block as usize);
+        let unknown = block.unsupported;
+        // The instruction is the block's last.
+        let last = cache.records(&block).last().filter(|_| !unknown);
+        let length = last.map_or(0, |record| u64::from(record.guest & record::LEN));
+        let at = exit.target.wrapping_sub(length);
         pages.fetch(at, &mut code);
-        (exit.target, unknown)
+        (exit.target, at, unknown)
     };
     check!(
         !unknown,
         "instruction not supported by the virtual PMU at {target:#x}: {code:02x?}"
     );
     context.pc = target;
-    // RDTSC is 0F 31, RDTSCP 0F 01 F9.
-    clock::stamp(context, code.starts_with(&[0x01, 0xf9]));
+    match decode(&code) {
+        // RDTSC is 0F 31, RDTSCP 0F 01 F9.
+        Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
+        Ok(insn) if insn.kind == Kind::Asks => asked::answer(context, &insn),
+        _ => report::fail(format_args!(
+            "the instruction at {at:#x} has changed: {code:02x?}"
+        )),
+    }
     go(context, target, None, NONE);
 }
 
 /// Continues at `Context::target` (a thread that just started).
 pub fn resume_at(context: &mut Context) {
     enter_via(context, None);
+    context.whole.store(0, Relaxed);
 }
 
 fn enter_via(context: &mut Context, via: Option<Via>) {
@@ -205,6 +247,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     perf::started(context);
+    schedule::started(context);
     clock::init();
     own_memory::probe();
     let mut engine = engine::lock();
@@ -221,6 +264,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context.exit_kind = kind::GOTO;
     context.target = args.pc;
     goto(&mut engine, context, args.pc, None, NONE);
+    context.whole.store(0, Relaxed);
     report::started();
     context
 }

@@ -5,8 +5,9 @@ use crate::action::{self, Action, OPEN, SA_NODEFER, SA_ONSTACK, SIGSEGV};
 use crate::entry::{self, address};
 use crate::layout::Context;
 use crate::program_memory::{self, Plain};
+use crate::shown::STATE_ROOM;
 use crate::syscall_table as nr;
-use crate::{altstack, report, sys};
+use crate::{altstack, machine, report, sys};
 
 /// `siginfo_t`.
 #[repr(C)]
@@ -146,7 +147,9 @@ pub fn deliver(
     let mut ok = true;
     if frame.fpstate != 0 {
         let size = state_size(frame.fpstate);
-        top = top.wrapping_sub(size) & !63;
+        // A machine that is shown has frames of one size, wherever it is shown.
+        let room = if machine::on() { STATE_ROOM } else { 0 };
+        top = top.wrapping_sub(size.max(room)) & !63;
         ok &= program_memory::copy(top, frame.fpstate, size);
         copy.context.fpstate = top;
     }

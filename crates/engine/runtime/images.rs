@@ -1,8 +1,9 @@
 //! `execve`: the launcher is asked to follow, then the call is made natively.
 
 use crate::layout::{Context, exec, state as slot_state};
+use crate::program_memory::read;
 use crate::syscall_table as nr;
-use crate::{cache_file, check, signal_calls, slots, sys};
+use crate::{cache_file, check, schedule, signal_calls, slots, sys};
 use core::sync::atomic::Ordering::*;
 
 /// execve and execveat.
@@ -14,7 +15,7 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     // A call that is going to fail (a search along PATH) need not bother anyone.
     // SAFETY: faccessat2(directory, path, X_OK, flags): reads the path only.
     let access = unsafe { sys::call(nr::FACCESSAT2, [directory, path, 1, flags & 0x1100, 0, 0]) };
-    let followed = access >= 0 && !is_privileged(directory, path, flags) && ask(context);
+    let followed = access >= 0 && !is_privileged(directory, path, flags) && ask(context, path);
     if followed {
         cache_file::save(context);
     }
@@ -24,6 +25,7 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if followed {
         context.state.store(slot_state::REPLACED, Release);
     }
+    schedule::becomes(context, access >= 0, followed);
     // SAFETY: as the program made it.
     let result = unsafe { sys::call(number, a) };
     context.state.store(slot_state::LIVE, Release);
@@ -32,6 +34,7 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if followed {
         withdraw(context);
     }
+    schedule::stays(context);
     result
 }
 
@@ -60,11 +63,29 @@ fn is_privileged(directory: u64, path: u64, flags: u64) -> bool {
     // SAFETY: geteuid; root loses nothing.
     let root = unsafe { sys::call(nr::GETEUID, [0; 6]) } == 0;
     let same = mode & 0o4000 == 0 || root;
-    if !same || (mode & 0o2000 != 0 && !root) {
-        slots::header().uncounted.fetch_add(1, Relaxed);
-        return true;
+    let privileged = !same || (mode & 0o2000 != 0 && !root);
+    if privileged {
+        leave_out(
+            path,
+            "set-user-ID or set-group-ID, which tracing would take away",
+        );
     }
-    false
+    privileged
+}
+
+/// Notes that a program runs without being counted; of the first one its path and why.
+fn leave_out(path: u64, why: &str) {
+    let header = slots::header();
+    header.uncounted.fetch_add(1, Relaxed);
+    let mut name = [0u8; 160];
+    let bytes = name.iter_mut().enumerate();
+    let len = bytes
+        .map_while(|(at, byte)| {
+            *byte = read::<u8>(path + at as u64).filter(|&byte| byte != 0)?;
+            Some(())
+        })
+        .count();
+    header.name_left_out(name.get(..len).unwrap_or(&[]), why);
 }
 
 /// Whether the launcher is there to follow anybody.
@@ -98,7 +119,7 @@ fn launcher_was_killed() -> bool {
 const PATIENCE: u32 = 3000;
 
 /// Asks the launcher to watch this thread; true once it does.
-fn ask(context: &mut Context) -> bool {
+fn ask(context: &mut Context, path: u64) -> bool {
     let header = slots::header();
     if launcher_listens() {
         slots::provide();
@@ -131,7 +152,7 @@ fn ask(context: &mut Context) -> bool {
         }
         context.exec.store(exec::NONE, Release);
     }
-    header.uncounted.fetch_add(1, Relaxed);
+    leave_out(path, "cannot be traced");
     false
 }
 

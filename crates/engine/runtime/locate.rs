@@ -5,10 +5,11 @@ use crate::engine::{self, Engine};
 use crate::entry::{self, address};
 use crate::frames::Ucontext;
 use crate::layout::Context;
+use crate::machine;
 use crate::own_memory::in_code;
 use crate::xlate::block::record;
-use crate::xlate::decode::decode;
-use crate::xlate::emit::SCRATCH;
+use crate::xlate::decode::{Kind, decode};
+use crate::xlate::emit::{RAX, SCRATCH};
 
 /// Where a signal found a thread.
 pub enum Found {
@@ -98,7 +99,13 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
             if rip != at && record.guest & record::FAR != 0 && length != 0 {
                 let mut bytes = [0u8; 15];
                 pages.fetch(pc, &mut bytes);
-                if let Ok(insn) = decode(&bytes) {
+                if let Ok(insn) = decode(&bytes)
+                    && insn.kind == Kind::Xsave
+                    && machine::on()
+                {
+                    frame.set_register(RAX, context.spill_2);
+                    frame.set_register(SCRATCH, context.spill);
+                } else if let Ok(insn) = decode(&bytes) {
                     let register = crate::xlate::block::far_register(&insn, &bytes);
                     frame.set_register(register, context.spill_2);
                 }

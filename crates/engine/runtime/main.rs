@@ -23,6 +23,8 @@
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `clock` | clocks of our own, if wanted |
+//! | `schedule`, `turns` | one thread of the run at a time, if wanted |
+//! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
 //! | `report` | the end after a failed internal check |
 #![no_std]
 #![no_main]
@@ -36,6 +38,10 @@ mod limits;
 mod log;
 #[path = "../src/pmu/mod.rs"]
 mod pmu;
+#[path = "../src/schedule/mod.rs"]
+mod schedule_state;
+#[path = "../src/shown.rs"]
+mod shown;
 #[path = "../src/snapshot.rs"]
 mod snapshot;
 #[path = "../src/syscall_table/mod.rs"]
@@ -45,6 +51,7 @@ mod xlate;
 
 mod action;
 mod altstack;
+mod asked;
 mod block;
 mod cache;
 mod cache_file;
@@ -61,15 +68,18 @@ mod frames;
 mod images;
 mod locate;
 mod lock;
+mod machine;
 mod memory_calls;
 mod memory_limits;
 mod memory_locks;
 mod own_memory;
 mod pages;
 mod perf;
+mod placed;
 mod proc_maps;
 mod program_memory;
 mod report;
+mod schedule;
 mod signal_calls;
 mod signals;
 mod slots;
@@ -80,6 +90,7 @@ mod table;
 mod thread_context;
 mod threads;
 mod totals;
+mod turns;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

@@ -6,7 +6,7 @@ use crate::layout::Context;
 use crate::own_memory::overlaps_engine;
 use crate::pages::{EXEC, WRITE};
 use crate::syscall_table as nr;
-use crate::{cache_file, memory_locks, perf, sys};
+use crate::{cache_file, memory_locks, perf, placed};
 
 const EINVAL: i64 = 22;
 const ENOMEM: i64 = 12;
@@ -43,7 +43,7 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let result = match number {
         nr::MPROTECT | nr::PKEY_MPROTECT => pages.protected(cache, number, a),
         // SAFETY: passed through as the program made it; checked against our memory.
-        _ => of_event.unwrap_or_else(|| unsafe { sys::call(number, a) }),
+        _ => of_event.unwrap_or_else(|| unsafe { placed::call(number, a) }),
     };
     let failed = (-4095..0).contains(&result);
     match number {

@@ -9,6 +9,7 @@
 //! its start: a program may map its buffer after the `open`. While a copy is open, every
 //! call comes to the runtime, as with watched pages (`pages::WATCHED`).
 
+use crate::machine;
 use crate::own_memory::overlaps_engine;
 use crate::pages::WATCHED;
 use crate::program_memory;
@@ -191,11 +192,44 @@ fn filter(from: u64, to: u64) {
             }
             if byte == b'\n' {
                 let text = line.get(..len).unwrap_or(&[]);
-                if !is_engine(text) {
+                if machine::on() && !is_engine(text) {
+                    same_everywhere(to, text);
+                } else if !is_engine(text) {
                     sys::write(to, text);
                 }
                 len = 0;
             }
+        }
+    }
+}
+
+/// Writes a line without what differs between machines: device and inode, and the page of vsyscalls.
+fn same_everywhere(to: u64, line: &[u8]) {
+    if line.ends_with(b"[vsyscall]\n") {
+        return;
+    }
+    // Addresses, permissions, offset; device; inode; the name, from column 73 on.
+    let mut spaces = line.iter().enumerate().filter(|(_, byte)| **byte == b' ');
+    let Some((end, _)) = spaces.nth(2) else {
+        return;
+    };
+    let name = line
+        .iter()
+        .skip(end)
+        .position(|&byte| byte == b'/' || byte == b'[');
+    let mut short = [b' '; 80];
+    let Some(head) = line.get(..end) else { return };
+    for (place, byte) in short.iter_mut().zip(head.iter().chain(b" 00:00 0 ")) {
+        *place = *byte;
+    }
+    match name.and_then(|at| line.get(end + at..)) {
+        Some(name) => {
+            sys::write(to, short.get(..73).unwrap_or(&[]));
+            sys::write(to, name);
+        }
+        None => {
+            sys::write(to, short.get(..end + 9).unwrap_or(&[]));
+            sys::write(to, b"\n");
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::own_memory::in_code;
 use crate::pages::{Fault, Pages};
 use crate::syscall_table as nr;
 use crate::{check, code_writes, fault_signals, slots, sys};
+use core::sync::atomic::Ordering::Relaxed;
 
 const TF: u64 = 0x100;
 const SIGSYS: u32 = 31;
@@ -149,7 +150,8 @@ fn to_program(
             frame.rip = address(entry::rt_goto);
             return;
         }
-        // The default action, natively: meet the same fault again (or queue again).
+        // The default action, natively: meet the same fault again (or queue again). The count has been corrected.
+        context.whole.store(1, Relaxed);
         action::native(signal, Some(&Action::default()), None);
         match fault {
             // (A breakpoint is behind itself already.)
@@ -181,6 +183,8 @@ fn to_program(
         info.address = frame.rip;
     }
     frames::deliver(context, signal, &action, info, frame);
+    // It may have come during a system call; the handler is translated code.
+    context.whole.store(0, Relaxed);
 }
 
 /// A signal that was queued again must not arrive before its time, not even one

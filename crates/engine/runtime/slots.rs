@@ -99,6 +99,8 @@ fn retire_the_gone() {
             let lanes = slot.lanes().iter().map(|lane| lane.load(Relaxed));
             let sum = lanes.fold(slot.count().load(Relaxed), u64::wrapping_add);
             header.retired_instructions.fetch_add(sum, AcqRel);
+            let cut = state == slot_state::LIVE && slot.whole().load(Relaxed) == 0;
+            header.retired_cut.fetch_add(u32::from(cut), AcqRel);
             header.retired_blocks[0].fetch_add(slot.translated(), AcqRel);
             header.retired_blocks[1].fetch_add(slot.cached(), AcqRel);
             header
@@ -167,6 +169,7 @@ fields! {
     atomic told: AtomicU32;
     atomic epoch: AtomicU64;
     atomic unborn: AtomicU32;
+    atomic whole: AtomicU32;
     plain tid: u32;
     plain pid: u32;
     plain space: u32;

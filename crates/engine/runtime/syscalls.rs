@@ -3,8 +3,9 @@
 use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
-    cache_file, clock, code_writes, confine, fault_signals, images, memory_calls, memory_limits,
-    memory_locks, perf, proc_maps, program_memory, signal_calls, slots, sys, threads,
+    cache_file, clock, code_writes, confine, fault_signals, images, machine, memory_calls,
+    memory_limits, memory_locks, perf, proc_maps, program_memory, schedule, signal_calls, slots,
+    sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -27,6 +28,7 @@ pub fn special(context: &mut Context, next: u64) {
         Answer::Exit => end(context, number, a),
         Answer::Event => perf::call(context.event, number, a),
         Answer::Counter => perf::open(context, a),
+        _ if machine::answers(number, &a) => machine::call(number, a),
         Answer::Clock if clock::answers(number, &a) => clock::call(context, number, a),
         // The kernel cannot see that a thread is inside a critical section of translated code, and
         // would not send it to the abort handler: so there are none (see DESIGN.md).
@@ -54,7 +56,9 @@ pub fn special(context: &mut Context, next: u64) {
         Answer::Write => code_writes::write(context, number, a),
         Answer::Remote => code_writes::remote(context, number, a),
         // SAFETY: passed through as the program made it.
-        Answer::Forward | Answer::Kernel | Answer::Clock => unsafe { sys::call(number, a) },
+        Answer::Forward | Answer::Kernel | Answer::Clock | Answer::Machine => unsafe {
+            sys::call(number, a)
+        },
     };
     context.regs[0] = result as u64;
 }
@@ -74,6 +78,7 @@ fn end(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if number == nr::EXIT {
         threads::leave(context);
     }
+    schedule::leaves(context, number);
     // SAFETY: does not return.
     unsafe { sys::call(number, a) }
 }

@@ -13,6 +13,7 @@ pub fn prepare(context: &mut Context, slot: u32) {
     context.vector_exit = address(entry::rt_exit);
     context.vector_syscall = address(entry::rt_syscall);
     context.vector_special = address(entry::rt_special);
+    context.vector_turn = address(entry::rt_turn);
     if context.stack == 0 {
         context.stack = own_memory::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
     }
@@ -20,6 +21,7 @@ pub fn prepare(context: &mut Context, slot: u32) {
     identify(context);
     set_gs(context);
     signal_calls::set_stack(context);
+    context.whole.store(1, Relaxed);
     context.state.store(slot_state::LIVE, Release);
 }
 

@@ -13,7 +13,7 @@
 //! programs that can be loaded anywhere.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Where the runtime is linked and mapped in every target. Below 2 GiB, which the tables need to be, and below the
 /// address sanitizer's shadow (0x7fff_8000) and what Wine keeps for itself (0x7f00_0000); not where programs like to
@@ -51,6 +51,8 @@ const _: () = assert!(size_of::<Header>() as u64 <= EVENT_TABLE - TOTALS_BASE);
 pub const EVENT_TABLE: u64 = TOTALS_BASE + (1 << 20);
 /// Their pages, up to the end of region 0.
 pub const EVENT_PAGES: u64 = TOTALS_BASE + (32 << 20);
+/// Who executes and who waits (`schedule::State`), with [`option::SCHEDULE`].
+pub const SCHEDULE: u64 = TOTALS_BASE + (16 << 20);
 /// With [`option::BLOCKS`]: where a slot's execution counters (8 bytes each) are
 /// in its region.
 pub const COUNTERS: u32 = 0x1_0000;
@@ -151,6 +153,20 @@ pub struct Header {
     pub saved_by_forks: AtomicU32,
     /// Not 0 once a process blocked signals of the faults' kind natively: a fault may have ended it unseen.
     pub faults_left: AtomicU32,
+    /// Threads whose slots were taken again and that had been killed in translated code.
+    pub retired_cut: AtomicU32,
+    /// Not 0 once [`Header::left_out`] is, or is being, written.
+    pub left_out_claimed: AtomicU32,
+    /// The first program that ran without being counted, and why; zero-terminated.
+    pub left_out: [AtomicU8; 256],
+    /// With [`option::MACHINE`]: what is shown.
+    pub shown: crate::shown::Shown,
+    /// With [`option::RANDOM`]: path of the file behind the random devices, zero-terminated …
+    pub random_path: [u8; 40],
+    /// … and how often one has been opened, or `rdrand` executed.
+    pub random_uses: AtomicU64,
+    /// Random devices that were the kernel's because that file could not be opened.
+    pub random_missed: AtomicU32,
 }
 
 impl Header {
@@ -171,6 +187,24 @@ impl Header {
     pub fn has_slot(&self) -> bool {
         self.next_slot.load(Relaxed) < self.slot_limit.min(MAX_SLOTS)
             || self.reusable.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
+    /// Notes the first program that ran without being counted, and why.
+    pub fn name_left_out(&self, name: &[u8], why: &str) {
+        let claim = self
+            .left_out_claimed
+            .compare_exchange(0, 1, Acquire, Relaxed);
+        if claim.is_err() {
+            return;
+        }
+        let text = name.iter().chain(b": ").chain(why.as_bytes());
+        let room = self
+            .left_out
+            .split_last()
+            .map_or(&[][..], |(_zero, room)| room);
+        for (to, &from) in room.iter().zip(text) {
+            to.store(from, Relaxed);
+        }
     }
 
     /// Gives a slot back whose context is zero.
@@ -201,6 +235,12 @@ pub mod option {
     pub const TRACE: u32 = 2;
     /// Clocks and the time stamp counter are the engine's own.
     pub const CLOCK: u32 = 4;
+    /// Programs are shown another machine ([`crate::shown`]).
+    pub const MACHINE: u32 = 8;
+    /// The random devices and instructions are the engine's own.
+    pub const RANDOM: u32 = 16;
+    /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
+    pub const SCHEDULE: u32 = 64;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
     pub const ROTATES: u32 = 1 << 16;
 }
@@ -390,6 +430,17 @@ pub struct Context {
     pub user_dispatch: [u64; 4],
     /// What had been retired of translated code when the thread went on in it the last time.
     pub epoch: AtomicU64,
+    /// Backward branches until the token moves on, with [`option::SCHEDULE`].
+    pub fuel: i64,
+    /// The thread's number in the schedule; 0: none.
+    pub turn: u32,
+    /// Entry for a thread whose fuel is used up.
+    pub vector_turn: u64,
+    /// Where a zero is to be written when the thread ends (`CLONE_CHILD_CLEARTID`); 0: nowhere.
+    pub clear_tid: u64,
+    /// Not 0: the thread is in a system call or in the runtime, and its count is whole. 0: it is in translated
+    /// code; killed there, up to a block's instructions are counted too many or too few.
+    pub whole: AtomicU32,
     /// The program's GS base: the segment itself is the engine's.
     pub program_gs: u64,
 }

@@ -57,7 +57,14 @@ fn differs(factory: &mut InstructionInfoFactory, bytes: &[u8]) -> Option<String>
     let flow_ok = match theirs.flow_control() {
         FlowControl::Next => matches!(
             ours.kind,
-            Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Rdtsc | Kind::Unsupported | Kind::Trap
+            Kind::Plain
+                | Kind::Rdpmc
+                | Kind::GsBase
+                | Kind::Rdtsc
+                | Kind::Asks
+                | Kind::Xsave
+                | Kind::Unsupported
+                | Kind::Trap
         ),
         FlowControl::ConditionalBranch => matches!(ours.kind, Kind::Jcc | Kind::Loop),
         FlowControl::UnconditionalBranch => matches!(ours.kind, Kind::Jmp | Kind::Unsupported),

@@ -310,6 +310,74 @@ fn code_is_mapped_many_times_and_where_proc_cannot_be_opened() {
 }
 
 #[test]
+fn what_was_killed_in_the_middle_of_a_block_is_known() {
+    let source = include_str!("trust/killed.c");
+    let killed = |how: &str| {
+        let program = built("trust-killed.c", source, &["-O1", "-pthread"])?;
+        let mut command = Command::new(program);
+        command.arg(how);
+        let (_, outcome) = under_virtual_pmu(command, &Options::default())?;
+        assert_eq!(outcome.totals.left_out, None, "{how}");
+        assert_eq!(outcome.totals.uncounted, 0, "{how}");
+        let threads = outcome.totals.threads.iter();
+        Some(threads.filter(|thread| !thread.whole).count())
+    };
+    for (how, cut) in [("0", 2), ("7", 1)] {
+        let Some(found) = killed(how) else { return };
+        assert_eq!(found, cut, "{how}");
+    }
+    // In a system call, by a fault, by their own signals, before their first instruction, the count is whole.
+    for how in ["1", "2", "3", "4", "5", "8"] {
+        assert_eq!(killed(how), Some(0), "{how}");
+    }
+    // (Some of these got as far as the program's own start.)
+    assert!(killed("6").is_some());
+}
+
+/// A program of 32 bits: `mov eax, 1; xor ebx, ebx; int 0x80`.
+fn exit_of_32_bits() -> Vec<u8> {
+    let base = 0x0804_8000u32;
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0\x01\0\0\0".to_vec();
+    let code = [0xb8, 1, 0, 0, 0, 0x31, 0xdb, 0xcd, 0x80];
+    let length = 84 + code.len() as u32;
+    for word in [base + 84, 52, 0, 0] {
+        file.extend(u32::to_le_bytes(word));
+    }
+    for half in [52u16, 32, 1, 0, 0, 0] {
+        file.extend(half.to_le_bytes());
+    }
+    for word in [1, 0, base, base, length, length, 5, 0x1000] {
+        file.extend(u32::to_le_bytes(word));
+    }
+    file.extend(code);
+    file
+}
+
+#[test]
+fn the_program_that_is_not_counted_is_named() {
+    let path = std::env::temp_dir().join(format!("truecount-32-bits-{}", std::process::id()));
+    std::fs::write(&path, exit_of_32_bits()).expect("a temporary file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).expect("its own file");
+    if Command::new(&path).status().is_err() {
+        truecount_testing::skip("ia32", "this kernel runs no programs of 32 bits");
+        let _ = std::fs::remove_file(&path);
+        return;
+    }
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(format!("{}; :", path.display()));
+    let outcome = under_virtual_pmu(command, &Options::default());
+    let _ = std::fs::remove_file(&path);
+    let Some((_, outcome)) = outcome else { return };
+    assert_eq!(outcome.totals.uncounted, 1);
+    let first = outcome.totals.left_out.expect("it is named");
+    assert!(
+        first.contains("truecount-32-bits") && first.ends_with("no 64-bit program"),
+        "{first}"
+    );
+}
+
+#[test]
 fn programs_that_use_gs_run() {
     good("gs", include_str!("trust/gs.c"), &["-w"], 1);
 }

@@ -26,6 +26,38 @@ pub(crate) fn perf_data(data: &[u8]) {
     }
 }
 
+/// A directory of `perf record --threads`, as a path and its first file as a stream, with a program by `--binary`: the
+/// first file's length (4 bytes), that, and the next file.
+pub(crate) fn recording_directory(data: &[u8]) {
+    let Some((length, rest)) = data.split_first_chunk::<4>() else {
+        return;
+    };
+    let length = u32::from_le_bytes(*length) as usize;
+    let (first, second) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+    let _ = Recording::from_stream(&mut &*first, "-");
+    crate::in_directory(|root| {
+        let directory = root.join("recording");
+        let written = std::fs::create_dir_all(&directory)
+            .and_then(|()| std::fs::write(directory.join("data"), first))
+            .and_then(|()| std::fs::write(directory.join("data.0"), second));
+        let (Ok(()), Ok(recording)) = (written, Recording::open(&directory)) else {
+            return;
+        };
+        let program = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../fuzz/corpus/symbols/called"
+        );
+        let mut symbols = Symbols::new(SearchPath {
+            symfs: None,
+            binary: Some(program.into()),
+        });
+        if let Ok(profile) = collect(&recording, &mut symbols) {
+            let samples = profile.entries.iter().map(|(_, weight)| weight.samples);
+            assert!(samples.sum::<u64>() as usize <= data.len().saturating_mul(300_000));
+        }
+    });
+}
+
 /// What `blocks` shows of an analysis.
 pub(crate) fn look_at(analysis: &blocks::Analysis) {
     for block in &analysis.blocks {

@@ -11,6 +11,7 @@ mod binary;
 mod command;
 mod machine;
 pub mod mutants;
+mod recordings;
 mod seeds;
 mod text;
 
@@ -28,7 +29,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 29] = [
+pub const TARGETS: [Target; 30] = [
     target("event_expr", text::event_expr, seeds::event_expr),
     target("cpu_text", text::cpu_text, seeds::cpu_text),
     target("metric_expr", text::metric_expr, seeds::metric_expr),
@@ -43,7 +44,7 @@ pub const TARGETS: [Target; 29] = [
     target("documents", command::documents, seeds::documents),
     target("scan_state", command::scan_state, seeds::scan_state),
     target("verdicts", command::verdicts, seeds::verdicts),
-    target("perf_data", binary::perf_data, seeds::perf_data),
+    target("perf_data", binary::perf_data, recordings::perf_data),
     target("profile_reader", binary::profile_reader, seeds::none),
     target("elf", binary::elf, seeds::elf),
     target("code", binary::code, seeds::code),
@@ -55,7 +56,12 @@ pub const TARGETS: [Target; 29] = [
     ),
     target("script_text", text::script_text, seeds::script_text),
     target("symbols", binary::symbols, seeds::none),
-    target("unwind", binary::unwind, seeds::unwind),
+    target("unwind", binary::unwind, recordings::unwind),
+    target(
+        "recording_directory",
+        binary::recording_directory,
+        recordings::recording_directory,
+    ),
     target("facts", machine::facts, seeds::facts),
     target(
         "trace_formats",
@@ -91,7 +97,9 @@ pub fn named(name: &str) -> Target {
 /// Runs with a directory: the thread's own, the same for all of its inputs (making one takes longer than most parsers).
 fn in_directory(look: impl FnOnce(&std::path::Path)) {
     thread_local! {
-        static DIRECTORY: Option<tempfile::TempDir> = tempfile::tempdir().ok();
+        static DIRECTORY: Option<tempfile::TempDir> = tempfile::tempdir_in("/dev/shm")
+            .or_else(|_| tempfile::tempdir())
+            .ok();
     }
     DIRECTORY.with(|directory| {
         if let Some(directory) = directory {

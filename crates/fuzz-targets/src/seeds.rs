@@ -1,9 +1,6 @@
 //! Inputs that the parsers take, to begin with.
 
-use std::io::Cursor;
-
 use crate::machine::{BETWEEN, FILES};
-use truecount_sample::writer::{PerfDataWriter, SideRecords, WriterEvent, WriterFeatures};
 
 fn texts(all: &[&str]) -> Vec<Vec<u8>> {
     all.iter().map(|text| text.as_bytes().to_vec()).collect()
@@ -160,78 +157,6 @@ pub(crate) fn verdicts() -> Vec<Vec<u8>> {
     )])
 }
 
-/// A recording of these records; `words` are the attributes' beyond size, period and `sample_id_all`.
-fn recording(
-    kind: u64,
-    words: &[(usize, u64)],
-    name: &str,
-    records: &[u8],
-    branch_stack: bool,
-) -> Vec<u8> {
-    let mut attr = vec![0_u8; 112];
-    // PERF_TYPE_HARDWARE, cycles.
-    let own = [
-        (4, 112_u64),
-        (8, 0),
-        (16, 100_000),
-        (24, kind),
-        (40, 1 << 18),
-    ];
-    for (at, word) in own.iter().chain(words) {
-        if let Some(place) = attr.get_mut(*at..*at + 8) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-    }
-    let event = WriterEvent {
-        attr,
-        name: name.to_owned(),
-        ids: vec![1],
-    };
-    let features = WriterFeatures {
-        arch: "x86_64".to_owned(),
-        branch_stack,
-        command_line: vec!["prog".to_owned()],
-        ..WriterFeatures::default()
-    };
-    PerfDataWriter::new(Cursor::new(Vec::new()), vec![event])
-        .and_then(|mut writer| {
-            writer.records(records)?;
-            writer.finish(&features)
-        })
-        .expect("memory can be written")
-        .into_inner()
-}
-
-/// A PERF_RECORD_SAMPLE in user mode.
-fn sample(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
-    let body: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
-    let size = (body.len() as u16 + 8).to_le_bytes();
-    [&9_u32.to_le_bytes()[..], &2_u16.to_le_bytes(), &size, &body].concat()
-}
-
-/// A recording with a process, a mapping and some samples with a branch stack each.
-pub(crate) fn perf_data() -> Vec<Vec<u8>> {
-    // PERF_SAMPLE_IP | TID | TIME | PERIOD | BRANCH_STACK.
-    let kind: u64 = 1 | 2 | 4 | 1 << 8 | 1 << 11;
-    let side = SideRecords::new(kind);
-    let mut records = side.comm(7, 7, b"prog");
-    records.extend(side.mmap(7, 0x40_1000..0x40_3000, 0x1000, b"/bin/prog"));
-    for number in 0..6_u64 {
-        let head = [0x40_1110 + number, 7 | 7 << 32, 1000 + number, 100_000, 4];
-        let entries = (0..4).flat_map(|entry| {
-            let (from, to) = if entry % 2 == 0 {
-                (0x40_1130_u64, 0x40_1110_u64)
-            } else {
-                (0x40_1118, 0x40_1120)
-            };
-            // Predicted, and the cycles in bits 4 to 19.
-            [from, to, 2 | (12 + number) << 4]
-        });
-        records.extend(sample(head.into_iter().chain(entries)));
-    }
-    vec![recording(kind, &[], "cycles", &records, true)]
-}
-
 /// A 64-bit file with a segment, an interpreter, a build id and three sections.
 pub(crate) fn elf() -> Vec<Vec<u8>> {
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -326,37 +251,6 @@ pub(crate) fn script_text() -> Vec<Vec<u8>> {
 sh 77 12.7: 1 cycles:ppp:  ffffffff81000010 do_syscall_64+0x5 ([kernel.kallsyms])\n\
 Web Content 9/9 13.5: 1 cycles: 7f00 [unknown] ([unknown])\n",
     ])
-}
-
-/// What `fuzz/corpus/symbols/called` was made of: `_start` calls `outer`, that `middle`, that `leaf`, in which `spin` is
-/// inlined (`cc -O1 -g -fomit-frame-pointer -nostdlib -static -no-pie`).
-const CALLED: &[u8] = include_bytes!("../../../fuzz/corpus/symbols/called");
-
-/// A recording of samples in [`CALLED`] with registers and stack, and the program.
-pub(crate) fn unwind() -> Vec<Vec<u8>> {
-    // PERF_SAMPLE_IP | TID | TIME | REGS_USER | STACK_USER.
-    let kind: u64 = 1 | 2 | 4 | 1 << 12 | 1 << 13;
-    // BP, SP and IP (arch/x86/include/uapi/asm/perf_regs.h); 128 bytes of stack.
-    let words = [(80, 1 << 6 | 1 << 7 | 1 << 8), (88, 128)];
-    let side = SideRecords::new(kind);
-    let mut records = side.comm(7, 7, b"called");
-    let path = crate::binary::PROGRAM.as_bytes();
-    records.extend(side.mmap(7, 0x40_0000..0x40_1000, 0, path));
-    let callers = [0x40_016e_u64, 0x40_0186, 0x40_01a3];
-    for (ip, calls) in [(0x40_014d_u64, 3), (0x40_0180, 2), (0x40_0199, 0)] {
-        let mut stack = vec![0_u64; 16];
-        let inner = callers.iter().skip(3 - calls);
-        stack
-            .iter_mut()
-            .zip(inner)
-            .for_each(|(place, caller)| *place = *caller);
-        let (sp, abi) = (0x7ffc_0000_1000_u64, 2);
-        let head = [ip, 7 | 7 << 32, 1000, abi, 0, sp, ip, 128];
-        records.extend(sample(head.into_iter().chain(stack).chain([128])));
-    }
-    let written = recording(kind, &words, "cycles:u", &records, false);
-    let length = (written.len() as u32).to_le_bytes();
-    vec![[&length[..], &written, CALLED].concat()]
 }
 
 /// Parts in the order of [`FILES`].

@@ -77,18 +77,19 @@ macro_rules! mutated {
 mutated! {
     event_expr cpu_text metric_expr metrics_file vendor_events proc_text branch_text perf_data profile_reader elf code
     cpuid kept_translations kallsyms shell_words arguments command_line documents scan_state verdicts script_text
-    symbols unwind facts trace_formats dirents process_start requests block_specs
+    symbols unwind recording_directory facts trace_formats dirents process_start requests block_specs
 }
 
 /// The seeds must reach behind the first check of their parser, or mutating them is idle.
 #[test]
 fn seeds_are_accepted() {
-    let recording =
-        truecount_sample::Recording::from_bytes((named("perf_data").seeds)().remove(0)).unwrap();
-    let analysis = truecount_sample::blocks::analyze(&recording)
-        .unwrap()
-        .unwrap();
-    assert!(!analysis.blocks.is_empty());
+    let seeds = (named("perf_data").seeds)();
+    assert_eq!(seeds.len(), 3);
+    for seed in seeds {
+        let recording = truecount_sample::Recording::from_bytes(seed).unwrap();
+        let analysis = truecount_sample::blocks::analyze(&recording);
+        assert_eq!(analysis.unwrap().unwrap().blocks.len(), 2);
+    }
     let bytes = (named("elf").seeds)().remove(0);
     let elf = truecount_elf::Elf::parse(&bytes).unwrap();
     assert!(

@@ -385,7 +385,7 @@ fn fields(request: &Request<'_>, attr: EventAttr) -> EventAttr {
             attr = attr
                 .exclude_callchain_user(true)
                 .exclude_callchain_kernel(user_only)
-                .sample_regs_user(user_registers())
+                .sample_regs_user(truecount_sample::abi::user_registers())
                 .sample_stack_user(STACK);
         }
         Some(Chains::Lbr) => {
@@ -407,16 +407,6 @@ fn fields(request: &Request<'_>, attr: EventAttr) -> EventAttr {
         .task(true)
         .build_id(true)
         .read_lost()
-}
-
-/// General registers, `PERF_REG_*` of `arch/*/include/uapi/asm/perf_regs.h`.
-fn user_registers() -> u64 {
-    if cfg!(target_arch = "aarch64") {
-        (1 << 33) - 1
-    } else {
-        // All but ds, es, fs, gs (12 to 15), which 64-bit kernels refuse.
-        0x00ff_0fff
-    }
 }
 
 /// Opens the event on this thread, with less where the kernel is older: gives the attribute that it takes.

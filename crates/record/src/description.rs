@@ -1,6 +1,7 @@
 //! What the file says about the machine and the recording.
 
 use truecount_perf::probe::{Root, cpu};
+use truecount_sample::abi::branch as br;
 use truecount_sample::writer::WriterFeatures;
 
 use crate::Chosen;
@@ -16,6 +17,10 @@ pub fn describe(chosen: &Chosen, command_line: Vec<String>) -> WriterFeatures {
         .lines()
         .find_map(|l| l.strip_prefix("MemTotal:"))
         .and_then(|l| l.split_ascii_whitespace().next()?.parse().ok());
+    let calls = chosen
+        .events
+        .iter()
+        .any(|event| event.attr.get_branch_sample_type() & br::CALL_STACK != 0);
     WriterFeatures {
         hostname: root.text("proc/sys/kernel/hostname").unwrap_or_default(),
         os_release: root.text("proc/sys/kernel/osrelease").unwrap_or_default(),
@@ -34,6 +39,7 @@ pub fn describe(chosen: &Chosen, command_line: Vec<String>) -> WriterFeatures {
         cpus_online: online,
         total_memory_kib: memory.unwrap_or(0),
         command_line,
-        branch_stack: chosen.branches,
+        // As perf: a stack of calls is a chain, not branches to be looked at one by one.
+        branch_stack: chosen.branches && !calls,
     }
 }

@@ -51,6 +51,9 @@ pub struct Environment {
     pub nmi_watchdog: Option<i64>,
     /// The PMU that counted, by its name in sysfs; `None` without one.
     pub pmu: Option<String>,
+    /// The reference machine that programs were shown, with the version of its table: `x86-64-v3/1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// Factors held constant by `--deterministic`.
     pub deterministic: Vec<String>,
     /// Factors that were to be held constant and were not, with the reason.
@@ -136,6 +139,7 @@ impl Environment {
             perf_event_paranoid: read_number("/proc/sys/kernel/perf_event_paranoid"),
             nmi_watchdog: read_number("/proc/sys/kernel/nmi_watchdog"),
             pmu: core_pmu(),
+            reference: None,
             deterministic: Vec::new(),
             not_deterministic: Vec::new(),
             pinned: (!cpus.is_empty()).then(|| {

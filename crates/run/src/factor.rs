@@ -30,13 +30,17 @@ pub enum Factor {
     Pid,
     /// The order in which the files of a directory are listed
     Files,
-    /// Thread scheduling; held constant, round robin on one CPU
+    /// Thread scheduling; held constant, threads run in turn on one CPU
     Threads,
+    /// What /dev/urandom, /dev/random, rdrand and rdseed give (virtual PMU only)
+    Random,
+    /// The machine: its CPU, kernel, memory, addresses; held constant, a reference machine is shown (virtual PMU only)
+    Machine,
 }
 
 impl Factor {
     /// Every factor, in the order of reports.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Aslr,
         Self::AtRandom,
         Self::Getrandom,
@@ -50,6 +54,8 @@ impl Factor {
         Self::Pid,
         Self::Files,
         Self::Threads,
+        Self::Random,
+        Self::Machine,
     ];
 
     /// As on the command line and in documents.
@@ -68,6 +74,8 @@ impl Factor {
             Self::Pid => "pid",
             Self::Files => "files",
             Self::Threads => "threads",
+            Self::Random => "random",
+            Self::Machine => "machine",
         }
     }
 
@@ -87,13 +95,15 @@ impl Factor {
             Self::Pid => "PID length",
             Self::Files => "directory order",
             Self::Threads => "thread scheduling",
+            Self::Random => "random devices and instructions",
+            Self::Machine => "machine (CPU, kernel, memory, addresses)",
         }
     }
 
     /// Whether `--deterministic` can do something about it. A working directory cannot be another without being
-    /// another; its runs are the same as long as they are in the same one.
+    /// another; its runs are the same as long as they are in the same one. The machine is `--machine`'s.
     pub fn has_remedy(self) -> bool {
-        self != Self::Cwd
+        !matches!(self, Self::Cwd | Self::Machine)
     }
 
     /// Those for which `--deterministic` has a remedy.
@@ -106,7 +116,7 @@ impl Factor {
 
     /// Whether `--deterministic` holds it constant only where it is named: what a program may notification, or other programs.
     pub fn on_request(self) -> bool {
-        matches!(self, Self::Threads | Self::Time)
+        matches!(self, Self::Threads | Self::Time | Self::Random)
     }
 
     /// What `--deterministic` holds constant by itself.
@@ -116,12 +126,18 @@ impl Factor {
         usual
     }
 
+    /// Whether only the virtual PMU can hold it constant.
+    pub fn is_virtual(self) -> bool {
+        matches!(self, Self::Time | Self::Random | Self::Machine)
+    }
+
     /// What is held constant with it, where it is named: in turn is one after the other on one CPU only, and the vDSO
     /// reads the real clock.
     fn brings(self) -> Option<Self> {
         match self {
             Self::Threads => Some(Self::Cpu),
             Self::Time => Some(Self::Clock),
+            Self::Random => Some(Self::Getrandom),
             _ => None,
         }
     }
@@ -199,9 +215,13 @@ pub struct List {
     pub all: bool,
 }
 
-/// Factors of `noise`, as they are written on a command line.
+/// Factors of `noise` (the machine only where it is named: what is counted is then another program's path), as they are written on a command line.
 pub fn parse_list(text: &str) -> Result<List, String> {
-    parse(text, &Factor::ALL, &Factor::ALL)
+    let usual: Vec<Factor> = Factor::ALL
+        .into_iter()
+        .filter(|&factor| factor != Factor::Machine)
+        .collect();
+    parse(text, &Factor::ALL, &usual)
 }
 
 /// Factors of `--deterministic`, as they are written on a command line.
@@ -224,7 +244,9 @@ mod tests {
 
     #[test]
     fn factors_are_named_once_and_none_means_all() {
-        assert_eq!(parse_list("").unwrap().factors, Factor::ALL);
+        let usual = parse_list("").unwrap().factors;
+        assert_eq!(usual, Factor::ALL[..Factor::ALL.len() - 1]);
+        assert_eq!(parse_list("all,machine").unwrap().factors, Factor::ALL);
         assert_eq!(
             parse_list("env, aslr,env").unwrap(),
             List {
@@ -233,7 +255,7 @@ mod tests {
             }
         );
         assert!(parse_list("alsr").unwrap_err().contains("at-random"));
-        assert_eq!(parse_list("all").unwrap().factors, Factor::ALL);
+        assert_eq!(parse_list("all").unwrap().factors, usual);
         assert!(parse_remedies("cwd").is_err());
     }
 
@@ -242,14 +264,14 @@ mod tests {
         let of = |text| parse_remedies(text).unwrap().factors;
         assert_eq!(of(""), Factor::usual());
         assert_eq!(of("all"), of(""));
-        assert_eq!(of("").len() + 3, Factor::ALL.len());
+        assert_eq!(of("").len() + 5, Factor::ALL.len());
         assert!(!of("all").contains(&Factor::Threads) && !of("all").contains(&Factor::Time));
-        assert_eq!(of("all, threads,time"), Factor::remedies());
+        assert_eq!(of("all, threads,time,random"), Factor::remedies());
         assert_eq!(of("time"), [Factor::Clock, Factor::Time]);
         assert_eq!(of("threads"), [Factor::Cpu, Factor::Threads]);
         let error = parse_remedies("moon").unwrap_err();
         assert!(
-            error.ends_with("and all for all but time, threads"),
+            error.ends_with("and all for all but time, threads, random"),
             "{error}"
         );
     }

@@ -172,6 +172,10 @@ pub struct Executed {
     pub threads: Vec<Thread>,
     /// Programs that ran without being counted.
     pub uncounted: u32,
+    /// The first of them, and why.
+    pub left_out: Option<String>,
+    /// Threads that were killed in the middle of a block.
+    pub cut: usize,
     /// Writes of code that a process of the run may not have learned of.
     pub unseen_writes: u32,
     /// Processes that may have ended by a fault that the virtual PMU did not see.
@@ -235,11 +239,18 @@ impl RunResult {
             unseen_writes,
             unseen_faults,
             outlived,
+            cut: threads_cut,
             ..
         } = self.executed;
         // Every program executes something: it was ended before its first block told of itself.
         let nothing = self.instructions() == 0;
-        if cut || nothing || uncounted > 0 || unseen_writes > 0 || unseen_faults > 0 || outlived > 0
+        if cut
+            || nothing
+            || threads_cut > 0
+            || uncounted > 0
+            || unseen_writes > 0
+            || unseen_faults > 0
+            || outlived > 0
         {
             Precision::Counted
         } else {
@@ -251,10 +262,20 @@ impl RunResult {
     pub fn virtual_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.executed.uncounted > 0 {
+            let first = match &self.executed.left_out {
+                Some(first) => format!("first {first}"),
+                None => "set-user-ID, 32-bit, or not traceable".to_owned(),
+            };
             notes.push(format!(
-                "{} program(s) ran without being counted (setuid, 32-bit, or not traceable): the \
-                 count is not the whole.",
+                "{} program(s) ran without being counted ({first}): the count is not the whole.",
                 self.executed.uncounted
+            ));
+        }
+        if self.executed.cut > 0 {
+            notes.push(format!(
+                "{} thread(s) were killed while they executed: each count may be up to {} instructions off.",
+                self.executed.cut,
+                truecount_engine::virt::MOST_IN_A_BLOCK
             ));
         }
         if self.executed.unseen_writes > 0 {
@@ -318,7 +339,7 @@ mod tests {
             (whole.event(StaticEvent::Instructions), whole.precision()),
             (Some(10), Precision::Exact)
         );
-        let spoilers: [fn(&mut RunResult); 8] = [
+        let spoilers: [fn(&mut RunResult); 9] = [
             |ran| ran.executed.threads.clear(),
             |ran| ran.interrupted = Some(2),
             |ran| ran.ended.as_mut().unwrap().timed_out = true,
@@ -327,6 +348,7 @@ mod tests {
             |ran| ran.executed.unseen_writes = 1,
             |ran| ran.executed.unseen_faults = 1,
             |ran| ran.executed.outlived = 1,
+            |ran| ran.executed.cut = 1,
         ];
         for spoil in spoilers {
             let mut part = ran();

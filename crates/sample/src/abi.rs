@@ -30,20 +30,13 @@ pub mod record {
     /// First type that the `perf` tool writes itself; such records carry no sample id.
     pub const USER_TYPE_START: u32 = 64;
     pub const HEADER_ATTR: u32 = 64;
-    pub const HEADER_EVENT_TYPE: u32 = 65;
     pub const HEADER_TRACING_DATA: u32 = 66;
     pub const HEADER_BUILD_ID: u32 = 67;
     pub const FINISHED_ROUND: u32 = 68;
-    pub const ID_INDEX: u32 = 69;
-    pub const AUXTRACE_INFO: u32 = 70;
     pub const AUXTRACE: u32 = 71;
-    pub const THREAD_MAP: u32 = 73;
-    pub const CPU_MAP: u32 = 74;
     pub const EVENT_UPDATE: u32 = 78;
-    pub const TIME_CONV: u32 = 79;
     pub const HEADER_FEATURE: u32 = 80;
     pub const COMPRESSED: u32 = 81;
-    pub const FINISHED_INIT: u32 = 82;
     pub const COMPRESSED2: u32 = 83;
 }
 
@@ -108,9 +101,7 @@ pub mod branch {
     pub const CALL: u64 = 1 << 13;
     pub const NO_FLAGS: u64 = 1 << 14;
     pub const NO_CYCLES: u64 = 1 << 15;
-    pub const TYPE_SAVE: u64 = 1 << 16;
     pub const HW_INDEX: u64 = 1 << 17;
-    pub const PRIV_SAVE: u64 = 1 << 18;
     pub const COUNTERS: u64 = 1 << 19;
 }
 
@@ -138,7 +129,6 @@ pub mod context {
     pub const KERNEL: u64 = -128i64 as u64;
     pub const USER: u64 = -512i64 as u64;
     pub const USER_DEFERRED: u64 = -640i64 as u64;
-    pub const GUEST: u64 = -2048i64 as u64;
     pub const GUEST_KERNEL: u64 = -2176i64 as u64;
     pub const GUEST_USER: u64 = -2560i64 as u64;
     pub const MAX: u64 = -4095i64 as u64;
@@ -162,4 +152,15 @@ pub mod feature {
     pub const BRANCH_STACK: u32 = 15;
     pub const SAMPLE_TIME: u32 = 21;
     pub const COMPRESSED: u32 = 27;
+}
+
+/// General registers of this machine's user mode, `PERF_REG_*` of `arch/*/include/uapi/asm/perf_regs.h`.
+#[must_use]
+pub fn user_registers() -> u64 {
+    if cfg!(target_arch = "aarch64") {
+        (1 << 33) - 1
+    } else {
+        // All but ds, es, fs, gs (12 to 15), which 64-bit kernels refuse.
+        0x00ff_0fff
+    }
 }

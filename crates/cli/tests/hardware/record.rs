@@ -43,16 +43,53 @@ fn loops() -> u64 {
     (0..20_000_000u64).fold(1, |x, i| std::hint::black_box(x.rotate_left(1) ^ i))
 }
 
-/// Not a test of its own: what the recordings below run.
-#[test]
-fn record_workload() {
-    if std::env::var_os(WORKLOAD).is_some() {
-        assert_ne!(loops(), 0);
+/// Three quarters of the cycles in `called_leaf`, one in `called_other`; both are called by `called_middle`, that by
+/// `called_outer`.
+#[cfg(target_arch = "x86_64")]
+mod tree {
+    // Written out twice: a function of its own would take the samples, inlined or not.
+    #[inline(never)]
+    fn called_leaf() {
+        // SAFETY: one register, and flags.
+        unsafe { std::arch::asm!("2: dec {n}", "jnz 2b", n = inout(reg) 30_000u64 => _) };
+    }
+
+    #[inline(never)]
+    fn called_other() {
+        // SAFETY: as above.
+        unsafe { std::arch::asm!("2: dec {n}", "jnz 2b", n = inout(reg) 10_000u64 => _) };
+    }
+
+    #[inline(never)]
+    fn called_middle() -> u64 {
+        called_leaf();
+        called_other();
+        std::hint::black_box(1)
+    }
+
+    #[inline(never)]
+    pub(super) fn called_outer() -> u64 {
+        std::hint::black_box(called_middle()) + 1
     }
 }
 
-/// Records this program; `None` where this machine cannot.
+/// Not a test of its own: what the recordings below run.
+#[test]
+fn record_workload() {
+    match std::env::var(WORKLOAD).as_deref() {
+        #[cfg(target_arch = "x86_64")]
+        Ok("tree") => assert!((0..1000).all(|_| tree::called_outer() == 2)),
+        Ok(_) => assert_ne!(loops(), 0),
+        Err(_) => {}
+    }
+}
+
+/// Records this program's loops; `None` where this machine cannot.
 fn record(name: &str, options: &[&str]) -> Option<(PathBuf, Output)> {
+    record_of("loops", name, options)
+}
+
+fn record_of(workload: &str, name: &str, options: &[&str]) -> Option<(PathBuf, Output)> {
     let file = std::env::temp_dir().join(format!("truecount-{name}-{}.data", std::process::id()));
     let output = truecount()
         .arg("record")
@@ -62,7 +99,7 @@ fn record(name: &str, options: &[&str]) -> Option<(PathBuf, Output)> {
         .arg("--")
         .arg(std::env::current_exe().unwrap())
         .args(["record_workload", "--nocapture", "--test-threads=1"])
-        .env(WORKLOAD, "1")
+        .env(WORKLOAD, workload)
         .output()
         .unwrap();
     if !output.status.success() {
@@ -196,15 +233,47 @@ fn blocks_finds_the_loops_that_were_recorded() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn call_stacks_of_the_branch_unit_are_chains() {
-    let Some((file, _)) = record("lbr", &["-g", "lbr", "-e", "cycles:u", "-c", "50021"]) else {
+    let options = ["-g", "lbr", "-e", "cycles:u", "-c", "50021"];
+    let Some((file, _)) = record_of("tree", "lbr", &options) else {
         return;
     };
-    let report = json(&["report"], &file);
-    let with_chain = report["samples_with_call_chain"].as_u64().unwrap();
-    assert!(
-        with_chain * 2 > report["events"][0]["samples"].as_u64().unwrap(),
-        "{report}"
-    );
+    let report = json(&["report", "--top", "1000"], &file);
+    let samples = report["events"][0]["samples"].as_u64().unwrap() as f64;
+    let rows = report["events"][0]["rows"].as_array().unwrap();
+    let share = |name: &str, part: &str| {
+        let of_it = rows
+            .iter()
+            .find(|row| row["key"].as_str().unwrap().contains(name));
+        let of_it = of_it.unwrap_or_else(|| panic!("{name}: {report}"));
+        100.0 * of_it[part]["samples"].as_u64().unwrap() as f64 / samples
+    };
+    assert!(samples > 500.0, "{report}");
+    // Four times the sampling error, and what starting the program takes.
+    let error = 400.0 * (0.75 * 0.25 / samples).sqrt() + 3.0;
+    let (leaf, other) = (share("called_leaf", "self"), share("called_other", "self"));
+    assert!((leaf - 75.0).abs() < error, "{leaf} % of {samples}");
+    assert!((other - 25.0).abs() < error, "{other} % of {samples}");
+    for caller in ["called_middle", "called_outer"] {
+        assert!(share(caller, "total") > 95.0, "{caller}: {report}");
+    }
+    // perf's own report of the recording takes it for call chains, too, and has the same shares.
+    let options = ["-g", "none", "-F", "overhead,sym", "--stdio", "-i"];
+    match Command::new("perf")
+        .args(["report", "--no-children", "-q"])
+        .args(options)
+        .arg(&file)
+        .output()
+    {
+        Ok(perf) if perf.status.success() => {
+            let said = text(&perf.stdout);
+            let line = said.lines().find(|line| line.contains("called_leaf"));
+            let line = line.unwrap_or_else(|| panic!("{said}"));
+            let percent = line.split('%').next().unwrap().trim().parse::<f64>();
+            assert!((percent.unwrap() - leaf).abs() < 0.1, "{line}, here {leaf}");
+        }
+        Ok(perf) => panic!("perf report: {}", text(&perf.stderr)),
+        Err(error) => truecount_testing::skip!("perf", "perf report ({error})"),
+    }
     let refused = truecount().arg("blocks").arg(&file).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert!(

@@ -40,7 +40,9 @@ pub enum Answer {
     Event,
     /// The runtime where the clock is the engine's own, else the kernel.
     Clock,
-    /// The kernel; the runtime exchanges what is opened if it is the list of mappings.
+    /// The runtime where the program is shown another machine, else the kernel.
+    Machine,
+    /// The kernel; the runtime exchanges what is opened if it is the list of mappings, or tells of the machine.
     Open,
     /// The kernel; the runtime corrects what is said of that list.
     Status,
@@ -99,6 +101,9 @@ pub struct Call {
 /// the runtime looks at them and forwards them.
 pub const END: u64 = 512;
 
+/// Calls from here on came after Linux 6.1: the reference machines do not have them.
+pub const NEWER: u64 = 451;
+
 /// Who answers a call; one that the table does not have is the kernel's.
 pub fn answer(number: u64) -> Answer {
     if number < END {
@@ -108,13 +113,42 @@ pub fn answer(number: u64) -> Answer {
     }
 }
 
+/// What a call is about; one that the table does not have, something else.
+pub fn class(number: u64) -> Class {
+    if number < END {
+        CLASSES[number as usize]
+    } else {
+        Class::Plain
+    }
+}
+
+/// By number.
+static CLASSES: [Class; END as usize] = {
+    let mut classes = [Class::Plain; END as usize];
+    let mut at = 0;
+    while at < TABLE.len() {
+        classes[TABLE[at].number as usize] = TABLE[at].class;
+        at += 1;
+    }
+    classes
+};
+
 /// Whether translated code may make the call itself, where neither an event, nor the clock, nor watched
 /// pages are concerned.
 pub fn is_plain(number: u64) -> bool {
     matches!(
         answer(number),
-        Answer::Kernel | Answer::Event | Answer::Clock | Answer::Write
+        Answer::Kernel | Answer::Event | Answer::Clock | Answer::Write | Answer::Machine
     )
+}
+
+/// Which argument of a call is a path that may tell of the machine; `None`: the call asks for none.
+pub fn path_argument(number: u64) -> Option<usize> {
+    match number {
+        OPEN | ACCESS | STAT | LSTAT | READLINK | STATFS => Some(0),
+        OPENAT | NEWFSTATAT | FACCESSAT | FACCESSAT2 | READLINKAT | STATX => Some(1),
+        _ => None,
+    }
 }
 
 /// By number.
@@ -134,7 +168,10 @@ pub fn in_words(answer: Answer) -> &'static str {
         Answer::Kernel => "kernel, called by translated code",
         Answer::Event => "kernel; the runtime on the descriptor of a counter of the virtual PMU's",
         Answer::Clock => "kernel; the runtime where the clock is the virtual PMU's own",
-        Answer::Open => "kernel; the runtime exchanges `/proc/self/maps`",
+        Answer::Machine => "kernel; the runtime where another machine is shown (`--machine`)",
+        Answer::Open => {
+            "kernel; the runtime exchanges `/proc/self/maps`, and files that tell the machine where another one is shown"
+        }
         Answer::Status => "kernel; the runtime corrects what is said of `/proc/self/maps`",
         Answer::Forward => "kernel, called by the runtime",
         Answer::Mapping => {

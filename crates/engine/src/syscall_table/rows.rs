@@ -66,7 +66,7 @@ calls! {
     EXIT = 60: Process, Exit;
     WAIT4 = 61: Wait, Kernel;
     KILL = 62: Signal, Kernel;
-    UNAME = 63: Plain, Kernel;
+    UNAME = 63: Plain, Machine;
     SEMGET = 64: Wait, Kernel;
     SEMOP = 65: Wait, Kernel;
     SEMCTL = 66: Wait, Kernel;
@@ -102,7 +102,7 @@ calls! {
     GETTIMEOFDAY = 96: Clock, Clock;
     GETRLIMIT = 97: Memory, Limit;
     GETRUSAGE = 98: Clock, Clock;
-    SYSINFO = 99: Plain, Kernel;
+    SYSINFO = 99: Plain, Machine;
     TIMES = 100: Clock, Clock;
     PTRACE = 101: Process, Remote;
     GETUID = 102: Plain, Kernel;
@@ -206,8 +206,8 @@ calls! {
     TKILL = 200: Signal, Kernel;
     TIME = 201: Clock, Clock;
     FUTEX = 202: Wait, Clock;
-    SCHED_SETAFFINITY = 203: Plain, Kernel;
-    SCHED_GETAFFINITY = 204: Plain, Kernel;
+    SCHED_SETAFFINITY = 203: Plain, Machine;
+    SCHED_GETAFFINITY = 204: Plain, Machine;
     SET_THREAD_AREA = 205: Plain, Kernel;
     IO_SETUP = 206: Descriptor, Kernel;
     IO_DESTROY = 207: Descriptor, Kernel;
@@ -312,7 +312,7 @@ calls! {
     SYNCFS = 306: Descriptor, Kernel;
     SENDMMSG = 307: Descriptor, Kernel;
     SETNS = 308: Process, Kernel;
-    GETCPU = 309: Plain, Kernel;
+    GETCPU = 309: Plain, Machine;
     PROCESS_VM_READV = 310: Memory, Kernel;
     PROCESS_VM_WRITEV = 311: Memory, Remote;
     KCMP = 312: Plain, Kernel;

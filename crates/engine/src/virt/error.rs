@@ -6,6 +6,16 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
+    /// A reference machine has what this CPU has not.
+    #[error(
+        "this CPU lacks {feature}, which the reference machine {machine} has: features can only be hidden"
+    )]
+    Machine {
+        /// The machine's name.
+        machine: String,
+        /// The feature.
+        feature: &'static str,
+    },
     /// Not built for this machine.
     #[error("the virtual PMU works on x86-64 Linux only")]
     Unavailable,

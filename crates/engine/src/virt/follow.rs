@@ -12,7 +12,9 @@ use crate::layout::{exec, save};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -309,8 +311,11 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     loop {
         match ptrace::wait() {
             Ok(Event::Exec(tid)) => {
-                if inject(shared, tid, slot).is_err() {
-                    shared.header().uncounted.fetch_add(1, Ordering::Relaxed);
+                let path = std::fs::read_link(format!("/proc/{tid}/exe"));
+                match inject(shared, tid, slot) {
+                    // Killed before its first instruction, it has executed none.
+                    Ok(()) | Err(InjectError::Gone) => {}
+                    Err(error) => left_out(shared, &path.unwrap_or_default(), &error),
                 }
                 return;
             }
@@ -334,6 +339,19 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
             Err(_) => return,
         }
     }
+}
+
+/// Notes that the program runs on without being counted.
+fn left_out(shared: &Shared, path: &Path, error: &InjectError) {
+    let header = shared.header();
+    header.uncounted.fetch_add(1, Ordering::Relaxed);
+    let why = match error {
+        InjectError::NotX86_64 => "no 64-bit program".to_owned(),
+        InjectError::Gone => "ended".to_owned(),
+        InjectError::Start(why) => why.clone(),
+        InjectError::Step(what, error) => format!("{what}: {error}"),
+    };
+    header.name_left_out(path.as_os_str().as_bytes(), &why);
 }
 
 fn futex_wait(word: &AtomicU32, value: u32) {

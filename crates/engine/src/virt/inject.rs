@@ -3,6 +3,7 @@
 //! at the runtime. Nothing of the program has run yet.
 
 use super::image::FLAT;
+use super::initial_stack;
 use super::ptrace::{self, Event, Regs};
 use super::shared::Shared;
 use super::store::Plan;
@@ -78,8 +79,12 @@ impl Remote {
 /// Injects into the thread `tid`, stopped at its exec event, and detaches.
 /// `previous` is the slot it had before (0: none).
 pub(super) fn inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectError> {
-    let result = try_inject(shared, tid, previous);
+    let mut result = try_inject(shared, tid, previous);
     if result.is_err() {
+        // Whatever failed, it may have been because the process was killed.
+        if ptrace::regs(tid).is_err() {
+            result = Err(InjectError::Gone);
+        }
         if previous == 0 {
             // The run's first program: whoever started it is told, and may start it natively. So
             // nothing of this one may run.
@@ -115,10 +120,15 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         let apart = shared.header().apart;
         let _ = ptrace::change_limit(tid, resource, |l| limits::enlarged(resource, l, apart));
     }
-    let plan = shared.store.plan(tid, shared.header().options);
+    let plan = shared.store.plan(tid, shared.emitted());
     let outcome = remote
         .run("leaving execve", &leave)
         .and_then(|()| map_all(shared, &remote, &plan))
+        .inspect(|_| {
+            if shared.machine.is_some() {
+                unmap_vdso(&remote);
+            }
+        })
         .inspect_err(|_| remove(shared, &remote, None));
     step("restoring code", ptrace::poke(tid, regs.rip, original))?;
     let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
@@ -130,6 +140,10 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         }
     };
     restored?;
+    let sp = match &shared.machine {
+        Some(machine) => arrange_stack(shared, tid, regs.rsp, machine.hwcap())?,
+        None => regs.rsp,
+    };
     let slot = shared.header().take_slot().ok_or_else(|| {
         let error = io::Error::other("too many threads and processes");
         InjectError::Step("finding a place to count in", error)
@@ -137,7 +151,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     name_slot(shared, tid, slot, previous)?;
     let args = StartArgs {
         pc: regs.rip,
-        sp: regs.rsp,
+        sp,
         rflags: regs.eflags & !0x100,
         slot: u64::from(slot),
         regs: [
@@ -166,12 +180,38 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         "writing the start arguments",
         ptrace::write(tid, BOOT_STACK, args),
     )?;
+    if shared.machine.is_none() {
+        fix_vector(shared, tid, regs.rsp)?;
+    }
+    let mut start = regs;
+    start.rip = RUNTIME_BASE;
+    start.orig_rax = u64::MAX;
+    step("setting registers", ptrace::set_regs(tid, &start))?;
+    step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
+    if let Err(reason) = start_runtime(tid)? {
+        // Nothing of the program has been executed: it can run natively.
+        step("writing code", ptrace::poke(tid, regs.rip, patched))?;
+        step("setting the signal mask", ptrace::set_mask(tid, !(1 << 4)))?;
+        remove(shared, &remote, Some(totals_fd));
+        step("restoring code", ptrace::poke(tid, regs.rip, original))?;
+        let mut natively = regs;
+        natively.rsp = sp;
+        step("restoring registers", ptrace::set_regs(tid, &natively))?;
+        step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
+        shared.forget(slot);
+        return Err(InjectError::Start(reason));
+    }
+    step("letting go", ptrace::detach(tid, 0))
+}
+
+/// Exchanges the random bytes of the kernel's auxiliary vector and hides the vDSO in it, where that is wanted.
+fn fix_vector(shared: &Shared, tid: i32, sp: u64) -> Result<(), InjectError> {
     let [random, vdso] = if shared.at_random.is_some() || shared.hide_vdso {
         let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
         let keys = [libc::AT_RANDOM, libc::AT_SYSINFO_EHDR];
         step(
             "reading the auxiliary vector",
-            crate::auxv::entries(word, regs.rsp, keys),
+            crate::auxv::entries(word, sp, keys),
         )?
     } else {
         [None; 2]
@@ -187,23 +227,43 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         let ignore = libc::AT_IGNORE.to_le_bytes();
         step("hiding the vDSO", ptrace::write(tid, entry, &ignore))?;
     }
-    let mut start = regs;
-    start.rip = RUNTIME_BASE;
-    start.orig_rax = u64::MAX;
-    step("setting registers", ptrace::set_regs(tid, &start))?;
-    step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
-    if let Err(reason) = start_runtime(tid)? {
-        // Nothing of the program has been executed: it can run natively.
-        step("writing code", ptrace::poke(tid, regs.rip, patched))?;
-        step("setting the signal mask", ptrace::set_mask(tid, !(1 << 4)))?;
-        remove(shared, &remote, Some(totals_fd));
-        step("restoring code", ptrace::poke(tid, regs.rip, original))?;
-        step("restoring registers", ptrace::set_regs(tid, &regs))?;
-        step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
-        shared.forget(slot);
-        return Err(InjectError::Start(reason));
+    Ok(())
+}
+
+/// Gives the program the stack of a reference machine; its stack pointer.
+fn arrange_stack(shared: &Shared, tid: i32, old: u64, hwcap: u64) -> Result<u64, InjectError> {
+    let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
+    let what = "arranging the stack";
+    let arranged = initial_stack::arranged(word, old, hwcap, shared.at_random);
+    let stack = step(what, arranged)?;
+    step(what, ptrace::write(tid, stack.pointer, &stack.bytes))?;
+    // What is left of the old one, and of what the launcher wrote below it.
+    let (low, high) = (stack.old.saturating_sub(2048), stack.pointer);
+    let left = usize::try_from(high.saturating_sub(low)).unwrap_or(0);
+    step(what, ptrace::write(tid, high - left as u64, &vec![0; left]))?;
+    Ok(stack.pointer)
+}
+
+/// Takes the vDSO and its data away: their size differs from kernel to kernel, and so would where the program's mappings
+/// go. Where that is not allowed they stay, unused.
+fn unmap_vdso(remote: &Remote) {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", remote.tid)).unwrap_or_default();
+    for line in maps
+        .lines()
+        .filter(|line| line.contains("[vdso]") || line.contains("[vvar"))
+    {
+        let range = line
+            .split(' ')
+            .next()
+            .and_then(|range| range.split_once('-'));
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        if let Some((Some(start), Some(end))) =
+            range.map(|(start, end)| (number(start), number(end)))
+        {
+            let unmapped = [start, end.saturating_sub(start), 0, 0, 0, 0];
+            let _ = remote.call("removing the vDSO", libc::SYS_munmap as u64, unmapped);
+        }
     }
-    step("letting go", ptrace::detach(tid, 0))
 }
 
 /// Who runs in a slot, and what it was before its `execve`.

@@ -15,6 +15,8 @@ mod file_size;
 #[cfg_attr(not(target_arch = "x86_64"), path = "elsewhere.rs")]
 mod follow;
 mod image;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+mod initial_stack;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 #[cfg(target_arch = "x86_64")]
@@ -25,6 +27,7 @@ mod times;
 mod totals;
 mod watched;
 
+use crate::machine::Machine;
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
 pub use blocks::{Blocks, Executed, Mapping};
 pub use error::LaunchError;
@@ -32,8 +35,11 @@ pub use error::LaunchError;
 pub use store::kept_file_is_valid;
 pub use store::{Cache, CacheError};
 pub use times::{Timed, Times};
-pub use totals::{ThreadTotals, Totals};
+pub use totals::{Outside, ThreadTotals, Totals};
 pub use watched::{Interval, Watched};
+
+/// Instructions of a block at most: by so many the count of a thread is off that was killed while it executed one.
+pub const MOST_IN_A_BLOCK: usize = crate::xlate::block::MAX_INSNS;
 
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
@@ -65,9 +71,17 @@ pub struct Options {
     /// and by what the program waits. Implies `hide_vdso`. [`Totals::clock_followed`] says when it could not be
     /// kept up.
     pub own_clock: bool,
+    /// One thread of the whole run executes at a time, and goes on by rules that depend on nothing but the program
+    /// (`schedule`). Implies `own_clock`, which is one for the run then; translations are not kept.
+    /// [`Totals::outside`] says what decided otherwise.
+    pub in_turn: bool,
     /// For tests: how far that clock may be behind the real one, nanoseconds (0: 30 s).
     #[doc(hidden)]
     pub clock_behind: u64,
+    /// Programs are shown this machine. Implies `hide_vdso`.
+    pub machine: Option<Machine>,
+    /// `/dev/urandom`, `/dev/random`, `rdrand` and `rdseed` give the same bytes in every run.
+    pub own_random: bool,
     /// Bytes that translated code may take in each process (0: 512 MiB, which is plenty for all but compilers that
     /// never stop); at that bound the oldest is taken out, and translated again where it is needed.
     pub code_cache: u64,
@@ -127,6 +141,24 @@ impl Options {
         self.own_clock = on;
         self
     }
+    /// With `in_turn` set.
+    #[must_use]
+    pub fn in_turn(mut self, on: bool) -> Self {
+        self.in_turn = on;
+        self
+    }
+    /// With `machine` set.
+    #[must_use]
+    pub fn machine(mut self, machine: Option<Machine>) -> Self {
+        self.machine = machine;
+        self
+    }
+    /// With `own_random` set.
+    #[must_use]
+    pub fn own_random(mut self, on: bool) -> Self {
+        self.own_random = on;
+        self
+    }
     /// With `hide_vdso` set.
     #[must_use]
     pub fn hide_vdso(mut self, on: bool) -> Self {
@@ -180,8 +212,20 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
             program: command.get_program().to_string_lossy().into_owned(),
         });
     }
+    if let Some(feature) = options.machine.and_then(|machine| machine.lacking()) {
+        return Err(LaunchError::Machine {
+            machine: options
+                .machine
+                .map(|machine| machine.name())
+                .unwrap_or_default(),
+            feature,
+        });
+    }
     let raised = file_size::raise()?;
     raised.lower_in(command);
+    if options.machine.is_some() {
+        fixed_stack_limit(command);
+    }
     let shared = Arc::new(shared::Shared::new(options)?);
     let mut child = follow::first(command, &shared)?;
     let service = match follow::Service::start(&shared, child.id()) {
@@ -197,6 +241,26 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
         shared,
         service,
     })
+}
+
+/// The limit of the stack decides where the kernel's search for free addresses begins (`mmap_base` in arch/x86/mm/mmap.c).
+fn fixed_stack_limit(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    const STACK: libc::rlim_t = 8 << 20;
+    // SAFETY: system calls on a local, async-signal-safe. A hard limit below stays, as does then the soft one.
+    unsafe {
+        command.pre_exec(|| {
+            let mut limit = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            if libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) == 0 && limit.rlim_max >= STACK {
+                limit.rlim_cur = STACK;
+                libc::setrlimit(libc::RLIMIT_STACK, &raw const limit);
+            }
+            Ok(())
+        });
+    }
 }
 
 /// Whether the kernel would give this file's program another user or group, and

@@ -8,6 +8,8 @@ use super::watched::Watched;
 use crate::layout::{
     CONTEXT_BYTES, Context, Header, MAGIC, MAX_SLOTS, REGION, option, region_offset,
 };
+use crate::machine::{self, Machine};
+use crate::shown::{RANDOM_BYTES, mixed};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -29,6 +31,10 @@ pub(super) struct Shared {
     pub at_random: Option<[u8; 16]>,
     /// The vDSO is hidden from every image.
     pub hide_vdso: bool,
+    /// What programs are shown.
+    pub machine: Option<Machine>,
+    /// What is behind the random devices.
+    _random: Option<File>,
 }
 
 // SAFETY: the header is only used through atomics after construction.
@@ -49,6 +55,19 @@ fn memfd(name: &std::ffi::CStr) -> Result<File, LaunchError> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
+/// The file behind the random devices: pseudo-random bytes, then zeros without end.
+fn random_file() -> Result<File, LaunchError> {
+    let file = memfd(c"truecount-random")?;
+    let bytes: Vec<u8> = (0..RANDOM_BYTES / 8)
+        .flat_map(|n| mixed(n).to_ne_bytes())
+        .collect();
+    let written = file
+        .write_all_at(&bytes, 0)
+        .and_then(|()| file.set_len(1 << 40));
+    written.map_err(failed("making random bytes"))?;
+    Ok(file)
+}
+
 /// `CLOCK_MONOTONIC` in nanoseconds, as the runtime reads it.
 fn monotonic() -> u64 {
     let mut time = libc::timespec {
@@ -67,11 +86,13 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
 impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
-        let cache = options.cache.clone().filter(|_| plain);
+        let cache = options.cache.clone().filter(|_| plain && !options.in_turn);
+        let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
         totals
             .set_len(u64::from(MAX_SLOTS) * REGION)
             .map_err(failed("sizing the totals file"))?;
+        let random = options.own_random.then(random_file).transpose()?;
         let image = memfd(c"truecount-engine")?;
         let text = write_image(&image).map_err(failed("writing the engine's image"))?;
         // SAFETY: maps a file of ours; the result is checked.
@@ -114,12 +135,34 @@ impl Shared {
             };
             (*h).reuse = u32::from(plain && !blocks);
             (*h).options = if blocks { option::BLOCKS } else { 0 }
-                | if options.own_clock { option::CLOCK } else { 0 }
+                | if own_clock { option::CLOCK } else { 0 }
+                | if options.machine.is_some() {
+                    option::MACHINE
+                } else {
+                    0
+                }
+                | if options.own_random {
+                    option::RANDOM
+                } else {
+                    0
+                }
                 | if is_x86_feature_detected!("bmi2") {
                     option::ROTATES
                 } else {
                     0
-                };
+                }
+                | if options.in_turn { option::SCHEDULE } else { 0 };
+            if let Some(machine) = &options.machine {
+                machine.show(&mut (*h).shown);
+            }
+            if let Some(file) = &random {
+                machine::show_random(&mut (*h).shown);
+                let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+                let place = &mut (*h).random_path;
+                for (to, from) in place.iter_mut().zip(path.bytes()) {
+                    *to = from;
+                }
+            }
             (*h).started = monotonic();
             (*h).clock_behind = match options.clock_behind {
                 0 => 30_000_000_000,
@@ -134,13 +177,21 @@ impl Shared {
             watched: options.times.clone(),
             text,
             at_random: options.at_random,
-            hide_vdso: options.hide_vdso || options.own_clock,
+            hide_vdso: options.hide_vdso || own_clock,
+            machine: options.machine,
+            _random: random,
         })
     }
 
     pub(super) fn header(&self) -> &Header {
         // SAFETY: mapped as long as self lives; zeroed memory is valid.
         unsafe { self.header.as_ref() }
+    }
+
+    /// What decides which code is emitted.
+    pub(super) fn emitted(&self) -> u64 {
+        let header = self.header();
+        u64::from(header.options) | u64::from(header.shown.components) << 32
     }
 
     /// Path under which a traced process can open a descriptor of ours.

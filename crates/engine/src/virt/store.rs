@@ -168,7 +168,7 @@ impl Store {
 
     /// What the image that has just been loaded into `tid` gets. `options` are the
     /// run's, which decide what code is emitted.
-    pub(super) fn plan(&self, tid: i32, options: u32) -> Plan {
+    pub(super) fn plan(&self, tid: i32, options: u64) -> Plan {
         let Some(cache) = &self.cache else {
             return Plan::default();
         };
@@ -327,7 +327,7 @@ fn engine() -> u64 {
 
 /// The key of the program in `pid`: its file as it is now, and the engine. `None`
 /// where translations are not to be kept.
-fn key(pid: i32, options: u32) -> Option<Key> {
+fn key(pid: i32, options: u64) -> Option<Key> {
     if !is_fixed(pid) || !is_ours(pid) {
         return None;
     }
@@ -347,7 +347,7 @@ fn key(pid: i32, options: u32) -> Option<Key> {
         text.extend(value.to_le_bytes());
     }
     text.extend(&build_id);
-    let engine = hash(u64::from(options), &engine().to_le_bytes());
+    let engine = hash(options, &engine().to_le_bytes());
     let key = hash(engine, &text);
     let mut name = String::from("translation-");
     for byte in build_id.iter().take(20) {

@@ -39,6 +39,66 @@ pub struct ThreadTotals {
     pub cached: u64,
     /// The thread ended by itself (`exit`, `execve`), not by a signal.
     pub ended: bool,
+    /// It ended, or was last seen, where its count is whole. Otherwise it was killed in the middle of a block, whose
+    /// instructions were counted too early or not yet.
+    pub whole: bool,
+}
+
+/// Something that decided in a run whose threads execute in turn, and that another run may not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outside {
+    /// What, in words.
+    pub what: String,
+    /// How often.
+    pub times: u32,
+}
+
+/// What decided beside the program.
+fn outside(shared: &Shared) -> Vec<Outside> {
+    use crate::schedule::{CAUSES, MAX_THREADS, State, cause};
+    type Run = State<MAX_THREADS>;
+    let read = |at: usize| {
+        let offset = crate::layout::SCHEDULE - crate::layout::TOTALS_BASE + at as u64;
+        let words = shared.words(0, offset, CAUSES / 2).unwrap_or_default();
+        words
+            .iter()
+            .flat_map(|word| [*word as u32, (word >> 32) as u32])
+            .collect::<Vec<u32>>()
+    };
+    let counts = read(offset_of!(Run, outside));
+    let calls = read(offset_of!(Run, outside_call));
+    let named = |number: u32| {
+        crate::syscall_table::TABLE
+            .iter()
+            .find(|call| call.number == u64::from(number))
+            .map_or_else(|| format!("call {number}"), |call| call.name.to_lowercase())
+    };
+    let all = counts.into_iter().zip(calls).enumerate();
+    all.filter(|(_, (times, _))| *times > 0)
+        .map(|(at, (times, call))| {
+            let what = match at {
+                cause::CALL => format!(
+                    "calls that are not scheduled waited (the last: {})",
+                    named(call)
+                ),
+                cause::CAME => format!(
+                    "something came while all threads waited (the last: {})",
+                    named(call)
+                ),
+                cause::FORCED => {
+                    "threads executed for too long beside others that were ready".to_owned()
+                }
+                cause::TIMER => {
+                    format!("timers of the kernel were set (the last: {})", named(call))
+                }
+                cause::NATIVE => "programs went on natively".to_owned(),
+                cause::DEADLOCK => "all threads waited for each other (a deadlock)".to_owned(),
+                _ => "something else decided".to_owned(),
+            };
+            Outside { what, times }
+        })
+        .collect()
 }
 
 /// All counts of a run.
@@ -49,9 +109,17 @@ pub struct Totals {
     pub threads: Vec<ThreadTotals>,
     /// Programs that ran without being counted (setuid, 32-bit, not traceable).
     pub uncounted: u32,
+    /// The first of them, and why.
+    pub left_out: Option<String>,
+    /// Threads that were killed in the middle of a block, among those whose slots were taken again.
+    pub retired_cut: u32,
     /// With [`super::Options::own_clock`]: how often the clock of a process had stood still for
     /// so long that it was set on after the real one. Times in such runs differ.
     pub clock_followed: u32,
+    /// With [`super::Options::in_turn`]: what decided beside the program, and how often.
+    pub outside: Vec<Outside>,
+    /// With [`super::Options::own_random`]: random devices that were the kernel's after all.
+    pub random_missed: u32,
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
     /// run is not what it would be natively, and its count not exact.
     pub unseen_writes: u32,
@@ -90,10 +158,23 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
     let mut blocks = (header.options & option::BLOCKS != 0).then(|| Reader::new(shared));
     let mut totals = Totals {
         uncounted: header.uncounted.load(Ordering::Acquire),
+        retired_cut: header.retired_cut.load(Ordering::Acquire),
         clock_followed: header.clock_followed.load(Ordering::Acquire),
+        random_missed: header.random_missed.load(Ordering::Acquire),
         unseen_writes: header.unseen_writes.load(Ordering::Acquire),
+        outside: match header.options & option::SCHEDULE {
+            0 => Vec::new(),
+            _ => outside(shared),
+        },
         ..Totals::default()
     };
+    if totals.uncounted > 0 {
+        let bytes = header
+            .left_out
+            .each_ref()
+            .map(|byte| byte.load(Ordering::Acquire));
+        totals.left_out = Some(text(&bytes)).filter(|text| !text.is_empty());
+    }
     if header.failed.load(Ordering::Acquire) != 0 {
         totals.failure = Some(text(&header.report).trim_end().to_owned());
     }
@@ -140,6 +221,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             translated: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, translated))),
             cached: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, cached))),
             ended: status != state::LIVE,
+            whole: status != state::LIVE || word(offset_of!(Context, whole)) != 0,
         });
     }
     if header.faults_left.load(Ordering::Acquire) != 0 {
@@ -163,6 +245,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             translated: header.retired_blocks[0].load(Ordering::Acquire),
             cached: header.retired_blocks[1].load(Ordering::Acquire),
             ended: true,
+            whole: true,
         });
     }
     (totals, blocks.map(Reader::finish))

@@ -12,9 +12,12 @@ mod gs;
 mod item;
 mod rdpmc;
 mod terminate;
+mod turn;
+mod xsave;
 
 pub use copy::far_register;
 use item::{Item, surely_invalid, unsupported};
+pub use turn::FUEL;
 
 pub use count::{Added, Part, count_keeping};
 
@@ -32,7 +35,7 @@ pub const MAX_EXITS: usize = 20;
 /// Most counters of a block beside its own: one an early exit.
 pub const MAX_PARTS: usize = MAX_EXITS;
 /// Most records of a block.
-pub const MAX_RECORDS: usize = MAX_INSNS + 4 + MAX_WATCHES;
+pub const MAX_RECORDS: usize = MAX_INSNS + 5 + MAX_WATCHES;
 
 /// What the builder asks about the program.
 pub trait Source {
@@ -99,8 +102,8 @@ pub enum End {
     Branch,
     /// A system call.
     Syscall,
-    /// A read of the time stamp counter, which the runtime answers.
-    Rdtsc,
+    /// An instruction that the runtime answers: it reads the time stamp counter, or asks for the machine.
+    Answered,
     /// An instruction the translator does not know or cannot run.
     Unsupported,
     /// The bytes at the block's start cannot be read.
@@ -164,6 +167,14 @@ pub struct Config {
     pub watches: [Watch; MAX_WATCHES],
     /// The runtime answers what reads a clock.
     pub own_clock: bool,
+    /// Threads execute in turn: every system call goes to the runtime, and backward branches are counted.
+    pub in_turn: bool,
+    /// The runtime answers what asks for the CPU: it shows another machine.
+    pub own_machine: bool,
+    /// The runtime answers `rdrand` and `rdseed`.
+    pub own_random: bool,
+    /// With `own_machine`: components of the extended state that there are (XCR0).
+    pub components: u32,
 }
 
 /// Translates the block at `pc` into `hot` and its cold parts into `cold`.
@@ -267,7 +278,7 @@ impl Builder<'_, '_> {
                     break;
                 }
             };
-            if insn.kind == Kind::Rdtsc && !self.config.own_clock {
+            if !self.config.answers(&insn) {
                 insn.kind = Kind::Plain;
             }
             let item = Item { insn, bytes, pc };
@@ -282,7 +293,7 @@ impl Builder<'_, '_> {
             self.count += 1;
             pc = item.next();
             match insn.kind {
-                Kind::Plain | Kind::Rdpmc | Kind::GsBase => {}
+                Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => {}
                 // Forward conditional branches are left behind; a backward one is
                 // probably a loop's end and deserves a direct link.
                 Kind::Jcc if insn.rel >= 0 && side_exits < MAX_EXITS - 4 => side_exits += 1,
@@ -310,7 +321,7 @@ impl Builder<'_, '_> {
                 Kind::Jcc | Kind::Loop => {
                     source.live_flags(last.target()) | source.live_flags(last.next())
                 }
-                Kind::Plain | Kind::Rdpmc | Kind::GsBase => source.live_flags(next),
+                Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => source.live_flags(next),
                 _ => flag::ALL,
             },
             None => flag::ALL,
@@ -410,6 +421,8 @@ impl Builder<'_, '_> {
             match point {
                 Some(place) if place.at != at => {}
                 Some(Place { through: None, .. }) => {
+                    self.fuel(at, &item);
+                    let here = self.hot.here();
                     self.hot.add_gs(total.offset, total.value);
                     self.record(here, record::COUNTS);
                     counted = true;
@@ -427,9 +440,12 @@ impl Builder<'_, '_> {
             }
             let last = at + 1 == self.count;
             let here = if mark == 0 { self.hot.here() } else { here };
+            self.pause(&item);
             match item.insn.kind {
-                Kind::Plain | Kind::Rdpmc | Kind::GsBase => {
-                    if item.insn.kind == Kind::GsBase {
+                Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => {
+                    if item.insn.kind == Kind::Xsave {
+                        self.xsave(&item, here, mark);
+                    } else if item.insn.kind == Kind::GsBase {
                         self.gs_base(&item);
                     } else if item.insn.kind == Kind::Rdpmc {
                         // What is added already, or not yet, for this block.

@@ -61,6 +61,17 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
             0x07 | 0x34 | 0x35 => insn.kind = Kind::Unsupported,
             0x31 => insn.kind = Kind::Rdtsc,
             0x33 => insn.kind = Kind::Rdpmc,
+            0xa2 => insn.kind = Kind::Asks, // cpuid
+            // rdrand, rdseed, rdpid
+            0xc7 if insn.modrm >= 0xc0 && reg >= 6 => insn.kind = Kind::Asks,
+            // xsavec; xsave, xrstor, xsaveopt
+            0xc7 if reg == 4 && insn.modrm < 0xc0 => insn.kind = Kind::Xsave,
+            0xae if (4..=6).contains(&reg)
+                && insn.modrm < 0xc0
+                && !insn.has(prefix::OPSIZE | prefix::REP | prefix::REPNE) =>
+            {
+                insn.kind = Kind::Xsave;
+            }
             0x80..=0x8f => insn.kind = Kind::Jcc,
             // mul-like and double shifts: only what is defined, decided by the table;
             // shld/shrd by a count of 0 write nothing.
@@ -76,6 +87,8 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
             0x01 if insn.modrm >= 0xc0 => {
                 if insn.modrm == 0xf9 {
                     insn.kind = Kind::Rdtsc;
+                } else if insn.modrm == 0xd0 {
+                    insn.kind = Kind::Asks; // xgetbv
                 }
                 insn.properties = written(insn.properties, 0) | u16::from(flag::ALL);
             }

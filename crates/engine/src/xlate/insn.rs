@@ -56,6 +56,10 @@ pub enum Kind {
     GsBase,
     /// `rdtsc`, `rdtscp`.
     Rdtsc,
+    /// Asks the machine: `cpuid`, `xgetbv`, `rdpid`, `rdrand`, `rdseed`.
+    Asks,
+    /// Saves or restores the extended state: `xsave`, `xsavec`, `xsaveopt`, `xrstor`.
+    Xsave,
     /// `xbegin`: treated as a transaction that aborts at once.
     Xbegin,
     /// Cannot be run by copying (far transfers, loads of the GS selector, …).
@@ -164,7 +168,8 @@ impl Insn {
         (to != 4 && from != Some(to)).then_some(to)
     }
     /// Any prefix that hardware would reject or that changes the meaning here.
-    pub(super) fn has(&self, bits: u8) -> bool {
+    /// Any of these prefixes is there.
+    pub fn has(&self, bits: u8) -> bool {
         self.prefixes & bits != 0
     }
 }

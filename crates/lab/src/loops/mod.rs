@@ -6,6 +6,38 @@
 //! repeat count; a system call is one; an instruction that faults retires once, when it completes. Sources: Intel SDM
 //! vol. 3B, "Retired instructions"; Arm ARM, INST_RETIRED.
 
+/// A table of workloads: `name, about, what a turn holds one of x turns: fixed + per turn instructions, the same of
+/// branches, other fields; symbol [code]`. Each is a function in assembly, and a row of `LOOPS`.
+macro_rules! workloads {
+    ($($name:expr, $about:literal, $turn:literal x $times:literal: $fixed:literal + $each:literal instructions,
+        $fixed_branches:literal + $branches:literal branches $(, $field:ident = $value:expr)*;
+        $symbol:ident [$($code:literal),+])*) => {
+        $(std::arch::global_asm!(
+            ".pushsection .text.truecount_lab,\"ax\",@progbits",
+            ".p2align 6",
+            concat!(".globl ", stringify!($symbol)),
+            concat!(".hidden ", stringify!($symbol)),
+            concat!(stringify!($symbol), ":"),
+            $($code,)+
+            ".popsection",
+        );)*
+
+        unsafe extern "C" {
+            $(fn $symbol(times: u64, memory: *mut u8, stride: u64);)*
+        }
+
+        pub(super) const LOOPS: &[Loop] = &[$(Loop {
+            name: $name,
+            about: $about,
+            turn: $turn,
+            times: $times,
+            instructions: Length::new($fixed, $each),
+            $($field: $value,)*
+            ..plain(Length::new($fixed_branches, $branches), $symbol)
+        }),*];
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
@@ -117,22 +149,15 @@ fn always() -> Option<&'static str> {
     None
 }
 
-/// Whether no loop can fault, move or block but those that say so.
-const fn plain(
-    name: &'static str,
-    about: &'static str,
-    turn: &'static str,
-    times: u64,
-    instructions: Length,
-    branches: Length,
-    body: Body,
-) -> Loop {
+/// What most loops have in common: they neither fault nor move nor block.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const fn plain(branches: Length, body: Body) -> Loop {
     Loop {
-        name,
-        about,
-        turn,
-        times,
-        instructions,
+        name: "",
+        about: "",
+        turn: "",
+        times: 0,
+        instructions: Length::new(0, 0),
         branches: Some(branches),
         page_faults: Length::new(0, 0),
         needs: Needs::Nothing,

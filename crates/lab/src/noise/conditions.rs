@@ -14,7 +14,7 @@ use truecount_stats::Rng;
 
 use super::Condition;
 use truecount_run::determinism::mount_ns::Directory;
-use truecount_run::determinism::{Factor, Fixed, Missing, Varied, allowed_cpus, pid};
+use truecount_run::determinism::{Factor, Fixed, Machine, Missing, Varied, allowed_cpus, pid};
 use truecount_run::{Error, ErrorKind};
 
 /// Largest growth of the environment, bytes.
@@ -43,22 +43,6 @@ impl NotTested {
             reason: missing.reason.clone(),
         }
     }
-}
-
-/// What no setting can hold constant. It is in the residual, if it has an effect.
-pub(super) fn never() -> Vec<NotTested> {
-    [(
-        "urandom",
-        "/dev/urandom, rdrand",
-        "read from a file or from the CPU, not by a system call of its own",
-    )]
-    .into_iter()
-    .map(|(name, title, reason)| NotTested {
-        name,
-        title,
-        reason: reason.to_owned(),
-    })
-    .collect()
 }
 
 /// Why a factor cannot be varied on this machine.
@@ -156,6 +140,24 @@ fn longer(path: &OsStr, dots: usize) -> OsString {
     OsString::from_vec([directory, &b"./".repeat(dots), name].concat())
 }
 
+/// The machine that programs are shown: the highest level that this CPU has, up to that of `--reproducible`; varied, any
+/// that it has, with one CPU or more, or this one as it is.
+fn shown(varied: bool, rng: &mut Rng) -> Option<Machine> {
+    const MOST: u64 = 4;
+    let names: Vec<&str> = Machine::names().collect();
+    let all = names.iter().filter_map(|name| Machine::named(name).ok());
+    let mut can: Vec<Machine> = all.filter(|machine| machine.lacking().is_none()).collect();
+    if !varied {
+        can.retain(|machine| {
+            machine.name().starts_with("x86-64-v") && machine.name().as_str() <= "x86-64-v3"
+        });
+        return can.pop();
+    }
+    let at = usize::try_from(rng.below(can.len() as u64 + 1)).ok()?;
+    let name = can.get(at)?.name();
+    Machine::named(&format!("{name},cpus={}", rng.below(MOST) + 1)).ok()
+}
+
 impl Setup {
     /// A run with `released` of `factors` varied; `below` is a directory of truecount's.
     pub(super) fn new(
@@ -215,7 +217,11 @@ impl Setup {
         if free(Factor::Files) {
             loose.files = Some(rng.next_u64());
         }
-        setup.fixed = Fixed::new(&held).varied(loose);
+        let machine = factors
+            .contains(&Factor::Machine)
+            .then(|| shown(free(Factor::Machine), rng))
+            .flatten();
+        setup.fixed = Fixed::new(&held).varied(loose).with_machine(machine);
         Ok(setup)
     }
 }

@@ -298,8 +298,5 @@ fn tried(plan: &Plan<'_>, first: &Sample, directory: &Path) -> (Vec<Factor>, Vec
             }
         }
     }
-    if plan.factors.all {
-        not_tested.extend(conditions::never());
-    }
     (factors, not_tested)
 }

@@ -120,16 +120,6 @@ impl Payload {
     }
 }
 
-/// General registers, `PERF_REG_*` of `arch/*/include/uapi/asm/perf_regs.h`.
-fn user_registers() -> u64 {
-    if cfg!(target_arch = "aarch64") {
-        (1 << 33) - 1
-    } else {
-        // All but ds, es, fs, gs (12 to 15), which 64-bit kernels refuse.
-        0x00ff_0fff
-    }
-}
-
 impl Cell {
     /// The attribute. `per_second` is how often the event happens, for a fixed period; `kernel` whether it may see the
     /// kernel.
@@ -148,7 +138,7 @@ impl Cell {
                 attr = attr
                     .exclude_callchain_user(true)
                     .exclude_callchain_kernel(!kernel)
-                    .sample_regs_user(user_registers())
+                    .sample_regs_user(truecount_sample::abi::user_registers())
                     .sample_stack_user(STACK);
             }
             Payload::Lbr => {

@@ -144,6 +144,9 @@ const MACHINE: [&str; 10] = [
     "pmu",
 ];
 
+/// The reference machine that was shown: counts of different ones are not compared, whatever else is accepted.
+const REFERENCE: &str = "reference";
+
 /// Facts of the program's environment that do.
 const ENVIRONMENT: [&str; 5] = ["aslr", "env_count", "env_bytes", "pinned", "deterministic"];
 
@@ -162,9 +165,15 @@ fn provenance(
         });
         wanted.map(|(n, v)| (n.clone(), v.clone())).collect()
     };
+    // Where a reference machine was shown, the one that it ran on does not matter; which was shown always does.
+    let shown = metric.undisturbed() && all.contains_key(REFERENCE);
+    let mut environment = only(&ENVIRONMENT, accept.environment);
+    if metric.undisturbed() {
+        environment.extend(only(&[REFERENCE], false));
+    }
     Provenance {
-        machine: only(&MACHINE, accept.machine),
-        environment: only(&ENVIRONMENT, accept.environment),
+        machine: only(&MACHINE, accept.machine || shown),
+        environment,
         filter: split_filter(name).1.to_owned(),
         source: metric.source,
         precision: metric.precision,

@@ -34,6 +34,7 @@ pub use exec::start_of_stack;
 pub use filter::{Calls, Filter};
 use mount_ns::Directory;
 pub use seccomp_supervisor::{Answers, Supervised};
+pub use truecount_engine::machine::Machine;
 
 /// What `noise` varies, beyond not holding it constant: what would be the same in runs of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,6 +65,8 @@ pub struct Fixed {
     cpus: Vec<usize>,
     /// What programs get instead of the variables of truecount's own.
     environment: Option<Vec<(OsString, OsString)>>,
+    /// What programs are shown instead of this machine.
+    machine: Option<Machine>,
 }
 
 impl Fixed {
@@ -79,7 +82,20 @@ impl Fixed {
             varied: Varied::default(),
             cpus,
             environment: None,
+            machine: None,
         }
+    }
+
+    /// With a reference machine shown.
+    #[must_use]
+    pub fn with_machine(mut self, machine: Option<Machine>) -> Self {
+        self.machine = machine;
+        self
+    }
+
+    /// The reference machine that is shown.
+    pub fn machine(&self) -> Option<Machine> {
+        self.machine
     }
 
     /// With these variables instead of truecount's own.
@@ -140,10 +156,27 @@ impl Fixed {
     }
 
     /// What only the virtual PMU can hold constant, for the other sources.
-    pub fn no_clock(&self) -> Option<Missing> {
-        let reason = "only the virtual PMU has a clock of its own (--source virtual)";
-        self.has(Factor::Time)
-            .then(|| Missing::new(Factor::Time, reason))
+    pub fn only_virtual(&self) -> impl Iterator<Item = Missing> {
+        [
+            (
+                self.has(Factor::Time),
+                Factor::Time,
+                "only the virtual PMU has a clock of its own (--source virtual)",
+            ),
+            (
+                self.has(Factor::Random),
+                Factor::Random,
+                "only the virtual PMU answers random devices and instructions (--source virtual)",
+            ),
+            (
+                self.machine.is_some(),
+                Factor::Machine,
+                "only the virtual PMU shows another machine (--source virtual)",
+            ),
+        ]
+        .into_iter()
+        .filter(|(wanted, ..)| *wanted)
+        .map(|(_, factor, reason)| Missing::new(factor, reason))
     }
 
     /// To be called just before the program starts, when so many `threads` start first: chooses its number. What could
@@ -221,7 +254,10 @@ impl Fixed {
 
     /// The warning, where random bytes are not random.
     pub fn warning(&self) -> Option<String> {
-        (self.has(Factor::Getrandom) || self.has(Factor::AtRandom)).then(|| WARNING.to_owned())
+        let any = [Factor::Getrandom, Factor::AtRandom, Factor::Random];
+        any.into_iter()
+            .any(|factor| self.has(factor))
+            .then(|| WARNING.to_owned())
     }
 
     /// Writes what was applied and what was not into the record; the notes for the reader.
@@ -234,6 +270,8 @@ impl Fixed {
             .map(|factor| factor.name().to_owned())
             .collect();
         environment.not_deterministic = missing.to_vec();
+        let shown = self.machine.filter(|_| !is_missing(Factor::Machine));
+        environment.reference = shown.map(|machine| machine.id());
         let refused = missing.iter().map(|each| {
             format!(
                 "Not held constant: {}: {}.",

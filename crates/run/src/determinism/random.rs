@@ -1,7 +1,7 @@
 //! `getrandom` with answers that are the same in every run. The same with and without the virtual PMU, as no
 //! instruction of the program changes.
 //!
-//! Not covered: `/dev/urandom`, `rdrand`, and the vDSO's getrandom (Linux 6.11 with glibc 2.41) unless the vDSO is
+//! Not covered here: `/dev/urandom`, `rdrand` (the virtual PMU answers them: `random`), and the vDSO's getrandom (Linux 6.11 with glibc 2.41) unless the vDSO is
 //! hidden, too.
 
 use std::collections::HashMap;

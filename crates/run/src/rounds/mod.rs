@@ -18,7 +18,7 @@ mod stop;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use truecount_model::Reading;
+use truecount_model::{Reading, SourceKind};
 use truecount_stats::{Repeats, Rotation, Schedule};
 
 use crate::determinism::{self, Fixed, Missing};
@@ -295,7 +295,14 @@ impl Measurement<'_> {
             parts: &[],
         };
         let result = source.run(self.session, &run, None)?;
-        determinism::merge(&mut self.outcome.missing, result.missing);
+        let mut missing = result.missing;
+        // Native runs tell times; what only the virtual PMU can hold constant is about its counts.
+        if !self.plan.engine.is_empty()
+            && matches!(source.kind(), SourceKind::Hardware | SourceKind::Software)
+        {
+            missing.retain(|each| !each.factor.is_virtual());
+        }
+        determinism::merge(&mut self.outcome.missing, missing);
         let Some(finished) = result.ended else {
             return Err(Error::new(ErrorKind::Setup, "the run gave no result"));
         };

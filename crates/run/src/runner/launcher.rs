@@ -106,7 +106,8 @@ impl Launcher {
         let calls = launch.fixed.map(|fixed| fixed.wanted().calls());
         let calls = calls.filter(|calls| calls.any());
         self.missing.clear();
-        self.missing.extend(launch.fixed.and_then(Fixed::no_clock));
+        self.missing
+            .extend(launch.fixed.into_iter().flat_map(Fixed::only_virtual));
         let in_turn = launch.fixed.map_or(Ok(false), Fixed::in_turn);
         let in_turn = in_turn.unwrap_or_else(|missing| {
             self.missing.push(missing);

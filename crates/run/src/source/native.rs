@@ -108,10 +108,7 @@ impl Source for Native {
                 (interval.each)(since, taken(self, run, Some(counters), None));
             }
         };
-        let ticker = every.map(|every| Ticker {
-            every,
-            tick: &mut tick,
-        });
+        let ticker = every.map(|every| Ticker::new(every, &mut tick));
         let setup =
             |error: std::io::Error| Error::new(ErrorKind::Setup, format!("cannot wait: {error}"));
         let pipe = switched.then(std::io::pipe).transpose().map_err(setup)?;

@@ -74,7 +74,8 @@ impl Source for Step {
         interval: Option<Interval<'_>>,
     ) -> Result<RunResult, Error> {
         let (program, launch) = super::command::whole(run, interval.as_ref(), "single-stepping")?;
-        let (mut command, mut missing) = super::command::prepare(program, launch)?;
+        let (mut command, mut missing) =
+            super::command::prepare(program, launch, super::command::Turns::Kernel)?;
         let mask = session.signals.original();
         // SAFETY: one async-signal-safe call on a value that the closure owns.
         unsafe {
@@ -91,7 +92,7 @@ impl Source for Step {
             Some(fixed) => Answers::prepare(&mut command, fixed.wanted())?,
             None => None,
         };
-        missing.extend(launch.fixed.and_then(Fixed::no_clock));
+        missing.extend(launch.fixed.into_iter().flat_map(Fixed::only_virtual));
         missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
         let cancel = AtomicBool::new(false);
         let before = self.before;

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         timeout: args.timeout,
     };
     args.cache.apply();
-    let mut source = args.source.select()?;
+    let mut source = args.fixed.source(args.source)?.select()?;
     let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
     let plan = Plan::new(&args.wanted(), &mut *source, &machine)?;
     let planned = plan.metrics();
@@ -161,7 +161,7 @@ type Variables = Vec<(OsString, OsString)>;
 
 /// What is held constant in the programs, and the clean environment that they get.
 fn held(args: &Args, judge: &Judge) -> Result<(Option<Fixed>, Option<Variables>), Failure> {
-    let fixed = args.fixed.fixed();
+    let fixed = args.fixed.fixed()?;
     // Asked for, or because the result is to be compared with others.
     let saved = judge.baseline();
     let before = saved.is_some_and(|baseline| baseline.environment.clean_env);

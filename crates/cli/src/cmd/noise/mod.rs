@@ -53,8 +53,7 @@ WHAT THE NUMBERS MEAN
 FACTORS
   aslr           randomised addresses
   at-random      the 16 random bytes that the kernel gives every program: stack guards, Go's maps
-  getrandom      what the system call getrandom answers: hash seeds of Python, Rust ... (not Perl's,
-                 which reads /dev/urandom: set PERL_HASH_SEED=0)
+  getrandom      what the system call getrandom answers: hash seeds of Python, Rust ...
   clock          clocks read by the vDSO, whose loops depend on the time and on the kernel's
                  updates of it (held constant: they are read by system calls, which costs time);
                  varied, it reads the real time, so time is varied with it
@@ -73,6 +72,10 @@ FACTORS
                  varied: at random, as on another file system)
   threads        thread scheduling (held constant: SCHED_RR, each runs until it waits or has
                  had 100 ms, one after the other where cpu is held constant, too; needs root)
+  random         /dev/urandom, /dev/random, rdrand, rdseed: hash seeds of Perl (virtual PMU only)
+  machine        CPU, kernel, memory, addresses (only where it is named, virtual PMU only; held
+                 constant: the program is shown x86-64-v3, as by --machine; varied: any level that
+                 this CPU has, with one CPU to four)
 
 REGION PROFILES
   When the program writes region profiles (.mm_profdata) of instructions:u, by truecount's Recorder

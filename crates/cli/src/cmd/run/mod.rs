@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     // Opened before the run: a wrong path must not cost a run.
     let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), true)?;
     let moved = programs_stdout(args.json.as_deref(), args.output.as_deref())?;
-    let fixed = args.fixed.fixed();
+    let fixed = args.fixed.fixed()?;
     let launch = Launch {
         argv: &args.command,
         stdio: [None, moved.as_ref(), None],

@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         return Err(Failure::new(2, "no command to run")
             .hint("write it after --, as in: truecount stat -- ls -l"));
     }
-    let fixed = args.fixed.fixed();
+    let fixed = args.fixed.fixed()?;
     if fixed.is_some() && args.command.is_empty() {
         return Err(Failure::new(
             2,
@@ -154,7 +154,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
-    let mut source = args.source.select()?;
+    let mut source = args.fixed.source(args.source)?.select()?;
     let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
     let mut expression = if args.event.is_empty() {
         // What does not count a command from its start to its end is no source of defaults for it.

@@ -5,11 +5,25 @@
 //! need no care is decided in [`crate::xlate::entry`].
 
 use super::count::Added;
-use super::{Builder, End, Item, gs, record};
+use super::{Builder, Config, End, Item, gs, record};
 use crate::syscall_table::{self as nr, Answer};
-use crate::xlate::decode::{Kind, prefix};
+use crate::xlate::decode::{Insn, Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
 use crate::xlate::entry::{TABLE_BYTES, Via};
+
+impl Config {
+    /// Whether the runtime answers an instruction of a kind that it can answer.
+    pub(super) fn answers(&self, insn: &Insn) -> bool {
+        match insn.kind {
+            // The number of the CPU comes with `rdtscp`.
+            Kind::Rdtsc => self.own_clock || self.own_machine && insn.opcode == 0x01,
+            Kind::Asks if insn.opcode != 0xc7 || insn.has(prefix::REP) => self.own_machine,
+            Kind::Asks => self.own_machine || self.own_random,
+            Kind::Xsave => self.own_machine && self.components != 0,
+            _ => true,
+        }
+    }
+}
 
 impl Builder<'_, '_> {
     /// The instruction that ends the block.
@@ -80,7 +94,15 @@ impl Builder<'_, '_> {
             }
             Kind::Syscall => {
                 self.block.end = End::Syscall;
-                let own = |n| self.config.own_clock && nr::answer(n) == Answer::Clock;
+                let own = |n| match nr::answer(n) {
+                    _ if self.config.in_turn => true,
+                    Answer::Clock => self.config.own_clock,
+                    Answer::Machine => self.config.own_machine,
+                    _ => {
+                        self.config.own_machine
+                            && (n >= nr::NEWER || nr::path_argument(n).is_some())
+                    }
+                };
                 let plain = self.known_syscall().filter(|&n| nr::is_plain(n) && !own(n));
                 let skip = plain.map(|n| self.unless_concerned(nr::answer(n) == Answer::Event));
                 let number = self.first_exit + self.block.exit_count as u32;
@@ -88,6 +110,7 @@ impl Builder<'_, '_> {
                 self.hot.jump_gs(offsets.vector_syscall);
                 if let Some(displacement) = skip {
                     self.hot.land(displacement);
+                    self.hot.set_gs32(offsets.whole, 1);
                 }
                 self.record(here, item.insn.len);
                 let here = self.hot.here();
@@ -95,13 +118,14 @@ impl Builder<'_, '_> {
                 self.hot.put(&[0xb9, 0, 0, 0, 0]);
                 self.block.syscall = self.hot.here();
                 self.hot.put(&[0x0f, 0x05]);
+                self.hot.set_gs32(offsets.whole, 0);
                 self.hot.mov_imm(RCX, item.next());
                 self.exit_jmp(item.next());
                 self.record(here, 0);
                 return;
             }
-            Kind::Rdtsc => {
-                self.block.end = End::Rdtsc;
+            Kind::Rdtsc | Kind::Asks => {
+                self.block.end = End::Answered;
                 let number = self.first_exit + self.block.exit_count as u32;
                 self.hot.set_gs32(offsets.exit_id, number);
                 self.hot.jump_gs(offsets.vector_special);

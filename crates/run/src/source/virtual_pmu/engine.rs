@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::result::{Ended, Executed, RunResult, Thread};
 use crate::runner::wait::has_ended;
 use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
-use crate::source::command;
+use crate::source::command::{self, Turns};
 
 /// After a time limit, or when the user stops a program in a group of its own: how long the first signal may take before
 /// SIGKILL.
@@ -30,7 +30,8 @@ pub(super) fn execute(
     per_block: bool,
     watched: Option<virt::Watched>,
 ) -> Result<RunResult, Refusal> {
-    let (mut command, mut missing) = command::prepare(program, launch).map_err(Refusal::Command)?;
+    let (mut command, mut missing) =
+        command::prepare(program, launch, Turns::Scheduler).map_err(Refusal::Command)?;
     die_with_us(&mut command);
     before_exec(&mut command, signals, launch);
     let answers = match launch.fixed {
@@ -47,7 +48,10 @@ pub(super) fn execute(
             .times(watched)
             .at_random(launch.fixed.and_then(Fixed::at_random))
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
+            .in_turn(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Threads)))
             .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
+            .own_random(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Random)))
+            .machine(launch.fixed.and_then(Fixed::machine))
             .cache(cache::directory())
             .code_cache(cache::code_bound()),
     )
@@ -74,6 +78,13 @@ pub(super) fn execute(
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
+    if outcome.totals.random_missed > 0 {
+        let reason = format!(
+            "{} time(s) a random device was the kernel's: the program could not open truecount's",
+            outcome.totals.random_missed
+        );
+        missing.push(Missing::new(Factor::Random, reason));
+    }
     let followed = outcome.totals.clock_followed;
     if followed > 0 {
         let reason = format!(
@@ -81,6 +92,9 @@ pub(super) fn execute(
              {followed} times"
         );
         missing.push(Missing::new(Factor::Time, reason));
+    }
+    if let Some(reason) = not_in_turn(&outcome.totals.outside) {
+        missing.push(Missing::new(Factor::Threads, reason));
     }
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
     let alive: BTreeSet<u32> = outcome
@@ -90,6 +104,9 @@ pub(super) fn execute(
         .filter(|thread| !thread.ended && is_running(thread.pid))
         .map(|thread| thread.pid)
         .collect();
+    let killed = outcome.totals.threads.iter();
+    let killed = killed.filter(|thread| !thread.whole && !alive.contains(&thread.pid));
+    let cut = killed.count() + outcome.totals.retired_cut as usize;
     Ok(RunResult {
         ended: Some(Ended {
             pid: Some(pid),
@@ -105,6 +122,8 @@ pub(super) fn execute(
         missing,
         executed: Executed {
             uncounted: outcome.totals.uncounted,
+            left_out: outcome.totals.left_out.clone(),
+            cut,
             unseen_writes: outcome.totals.unseen_writes,
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
@@ -131,6 +150,15 @@ pub(super) fn execute(
         },
         ..RunResult::default()
     })
+}
+
+/// What the scheduler could not hold constant.
+fn not_in_turn(outside: &[virt::Outside]) -> Option<String> {
+    let causes: Vec<String> = outside
+        .iter()
+        .map(|each| format!("{} ({} times)", each.what, each.times))
+        .collect();
+    (!causes.is_empty()).then(|| format!("outside: {}", causes.join("; ")))
 }
 
 fn sum(totals: &virt::Totals, of: impl Fn(&virt::ThreadTotals) -> u64) -> u64 {
@@ -266,6 +294,9 @@ fn failure(error: &LaunchError, program: &Path) -> Refusal {
             Some(errno) => exec_failure(program, errno),
             None => plain(ErrorKind::Setup),
         }),
+        LaunchError::Machine { .. } => Refusal::Command(
+            plain(ErrorKind::Unavailable).hint("name a lower level, such as --machine x86-64-v2"),
+        ),
         LaunchError::Vanished { .. } => Refusal::Command(plain(ErrorKind::Setup)),
         LaunchError::NotX86_64 { .. } => Refusal::Engine(
             plain(ErrorKind::NotExecutable)

@@ -1,0 +1,170 @@
+//! `--machine`, `--deterministic=random` and `--reproducible`.
+
+use crate::support::{fails, json, run, stderr, virtual_pmu};
+
+/// Whether this machine can show `x86-64-v2` at least (and there is a virtual PMU).
+fn skipped() -> bool {
+    if !virtual_pmu() {
+        return true;
+    }
+    let lacking =
+        truecount_engine::machine::Machine::named("x86-64-v3").is_ok_and(|m| m.lacking().is_some());
+    if lacking {
+        println!("skipped: this CPU has no x86-64-v3");
+    }
+    lacking
+}
+
+/// Instructions and the reference machine of one run.
+fn counted(head: &[&str], command: &[&str]) -> (u64, Option<String>) {
+    let all = [&["run", "--json"][..], head, &["--"], command].concat();
+    let document = json(&all);
+    let count = document["counters"][0]["value"].as_u64().expect("a count");
+    let reference = document["environment"]["reference"].as_str();
+    (count, reference.map(str::to_owned))
+}
+
+#[test]
+fn the_machine_stands_in_the_document_and_decides_the_path() {
+    if skipped() {
+        return;
+    }
+    let command = ["sort", "/etc/passwd"];
+    let (host, none) = counted(&[], &command);
+    assert_eq!(none, None);
+    assert_eq!(counted(&["--machine", "host"], &command), (host, None));
+    let [v1, v3] = ["x86-64-v1", "x86-64-v3"].map(|name| counted(&["--machine", name], &command));
+    assert_eq!(v1.1.as_deref(), Some("x86-64-v1/1"));
+    assert_eq!(v3.1.as_deref(), Some("x86-64-v3/1"));
+    assert_ne!(v1.0, v3.0, "other code is chosen");
+}
+
+#[test]
+fn what_reads_random_devices_counts_the_same_again() {
+    if skipped() {
+        return;
+    }
+    let script = "n=$(od -An -N2 -tu2 /dev/urandom); i=$((n % 500)); while [ $i -gt 0 ]; do i=$((i-1)); done";
+    let command = ["sh", "-c", script];
+    let counts = |head: &[&str]| [(); 3].map(|()| counted(head, &command).0);
+    let [a, b, c] = counts(&["--deterministic=all,random"]);
+    assert!(a == b && b == c, "{a} {b} {c}");
+    let [a, b, c] = counts(&["--reproducible"]);
+    assert!(a == b && b == c, "{a} {b} {c}");
+    let [a, b, c] = counts(&["--deterministic"]);
+    assert!(a != b || b != c, "the device itself is random: {a}");
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused_before_anything_runs() {
+    fails(
+        &["run", "--machine", "x86-64-v9", "--", "true"],
+        2,
+        &["x86-64-v9", "x86-64-v3", "valgrind"],
+    );
+    fails(
+        &["run", "--machine", "x86-64-v3,cpus=0", "--", "true"],
+        2,
+        &["cpus=N"],
+    );
+    for source in ["software", "step"] {
+        let args = [
+            "stat",
+            "--source",
+            source,
+            "--machine",
+            "x86-64-v1",
+            "--",
+            "true",
+        ];
+        fails(&args, 2, &["--machine", "--source virtual"]);
+    }
+    fails(
+        &["run", "--reproducible", "--aslr", "--", "true"],
+        2,
+        &["--aslr"],
+    );
+    let missing =
+        truecount_engine::machine::Machine::named("x86-64-v4").map(|machine| machine.lacking());
+    if let Ok(Some(feature)) = missing {
+        fails(
+            &["run", "--machine", "x86-64-v4", "--", "true"],
+            1,
+            &[feature, "lower level"],
+        );
+    }
+}
+
+#[test]
+fn bench_counts_on_the_machine_and_times_natively() {
+    if skipped() {
+        return;
+    }
+    let head = ["bench", "-n", "2", "--json", "--reproducible", "--", "true"];
+    let document = json(&head);
+    assert_eq!(document["environment"]["reference"], "x86-64-v3/1");
+    let metrics = &document["commands"][0]["metrics"];
+    assert_eq!(metrics["instructions:u"]["source"], "virtual");
+    assert_eq!(metrics["instructions:u"]["distinct"], 1);
+    assert!(
+        metrics["wall-time"]["samples"]
+            .as_array()
+            .is_some_and(|all| all.len() == 2)
+    );
+    let missing = document["environment"]["not_deterministic"].to_string();
+    assert!(
+        !missing.contains("time") && !missing.contains("machine"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn counts_of_different_machines_are_not_compared() {
+    if skipped() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let saved = directory.path().join("base.json");
+    let saved = saved.to_str().unwrap();
+    let made = run(&[
+        "bench",
+        "-n",
+        "2",
+        "--machine",
+        "x86-64-v3",
+        "--save",
+        saved,
+        "--",
+        "true",
+    ]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let gate = |machine: &str| {
+        let args = [
+            "bench",
+            "-n",
+            "2",
+            "--machine",
+            machine,
+            "--baseline",
+            saved,
+            "--ignore-machine",
+            "--fail-above",
+            "instructions:u=1%",
+            "--",
+            "true",
+        ];
+        let output = run(&args);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text)
+    };
+    let (same, text) = gate("x86-64-v3");
+    assert_eq!(same, Some(0), "{text}");
+    for other in ["x86-64-v2", "host"] {
+        let (status, text) = gate(other);
+        assert_ne!(status, Some(0), "{other}: {text}");
+        assert!(
+            text.contains("incomparable") && text.contains("x86-64-v3/1"),
+            "{other}: {text}"
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! The machine that a program is shown ([`crate::shown`]), as system calls and files tell it, and the random devices.
+//!
+//! Facts: `uname(2)`, `sysinfo(2)`, `sched_getaffinity(2)` (the raw call returns bytes), `getcpu(2)`; a file that tells of
+//! the machine is a file in memory with the table's text. Paths are looked at as they are written: absolute, without
+//! `..`; what a relative path or a link leads to is the kernel's.
+
+use crate::layout::option;
+use crate::program_memory;
+use crate::shown::{self, Shown, kind};
+use crate::syscall_table as nr;
+use crate::{slots, sys};
+use core::sync::atomic::Ordering::*;
+
+const EINVAL: i64 = 22;
+const ENOENT: i64 = 2;
+const O_ACCMODE: u64 = 3;
+const O_CLOEXEC: u64 = 0o2_000_000;
+
+/// Another machine is shown.
+pub fn on() -> bool {
+    slots::header().options & option::MACHINE != 0
+}
+
+/// The random devices and instructions are the engine's.
+pub fn own_random() -> bool {
+    slots::header().options & option::RANDOM != 0
+}
+
+/// What is shown.
+pub fn shown() -> &'static Shown {
+    &slots::header().shown
+}
+
+/// Whether a call is answered here.
+pub fn answers(number: u64, a: &[u64; 6]) -> bool {
+    let options = slots::header().options;
+    if options & (option::MACHINE | option::RANDOM) == 0 {
+        return false;
+    }
+    if options & option::MACHINE != 0
+        && (number >= nr::NEWER || nr::answer(number) == nr::Answer::Machine)
+    {
+        return true;
+    }
+    path_of(number, a).is_some()
+}
+
+/// The answer to a call that [`answers`].
+pub fn call(number: u64, a: [u64; 6]) -> i64 {
+    let shown = self::shown();
+    let cpus = (1u64 << shown.cpus.clamp(1, 63)) - 1;
+    match number {
+        nr::UNAME => written(a[0], &shown.names, 0),
+        nr::SYSINFO => {
+            let mut info = [0u64; 14];
+            (info[0], info[4], info[5]) = (1000, shown.memory, shown.memory / 2);
+            (info[10], info[13]) = (1, 1);
+            written(a[0], &info, 0)
+        }
+        nr::SCHED_GETAFFINITY if a[1] < 8 || a[1] & 7 != 0 => -EINVAL,
+        nr::SCHED_GETAFFINITY => written(a[2], &cpus, 8),
+        nr::SCHED_SETAFFINITY => {
+            let mut wanted = [0u8; 8];
+            let length = a[1].min(8) as usize;
+            let place = wanted.get_mut(..length).unwrap_or_default();
+            if !program_memory::read_bytes(place, a[2]) {
+                return -sys::EFAULT;
+            }
+            if u64::from_le_bytes(wanted) & cpus == 0 {
+                -EINVAL
+            } else {
+                0
+            }
+        }
+        nr::GETCPU => {
+            let place = |at: u64| at == 0 || program_memory::write(at, &0u32);
+            if place(a[0]) && place(a[1]) {
+                0
+            } else {
+                -sys::EFAULT
+            }
+        }
+        _ => match path_of(number, &a) {
+            Some((kind::FILE, content)) => file(content, flags(number, &a)),
+            Some((kind::RANDOM, _)) => random_device(number, a),
+            Some(_) => -ENOENT,
+            None => -sys::ENOSYS,
+        },
+    }
+}
+
+fn written<T: program_memory::Plain>(at: u64, value: &T, result: i64) -> i64 {
+    if program_memory::write(at, value) {
+        result
+    } else {
+        -sys::EFAULT
+    }
+}
+
+fn flags(number: u64, a: &[u64; 6]) -> u64 {
+    if number == nr::OPEN { a[1] } else { a[2] }
+}
+
+/// What the path of a call is, where the answer is not the kernel's.
+fn path_of(number: u64, a: &[u64; 6]) -> Option<(u8, &'static [u8])> {
+    let at = *a.get(nr::path_argument(number)?)?;
+    let mut path = [0u8; 128];
+    let length = path_at(at, &mut path)?;
+    let (kind, content) = shown().find(path.get(..length)?)?;
+    let opens = matches!(number, nr::OPEN | nr::OPENAT);
+    let reads = opens && flags(number, a) & O_ACCMODE == 0;
+    let answered = match kind {
+        kind::ABSENT => true,
+        kind::FILE => reads,
+        _ => reads && own_random(),
+    };
+    answered.then_some((kind, content))
+}
+
+/// Reads a path that may be one of ours: its length. Others are left where they differ.
+fn path_at(at: u64, path: &mut [u8; 128]) -> Option<usize> {
+    let mut length = 0;
+    for piece in path.chunks_exact_mut(8) {
+        let word = match program_memory::read::<[u8; 8]>(at.wrapping_add(length as u64)) {
+            Some(word) => word,
+            // The end of a mapping may be near.
+            None => {
+                let mut word = [0u8; 8];
+                for (n, byte) in word.iter_mut().enumerate() {
+                    *byte = program_memory::read(at.wrapping_add((length + n) as u64))?;
+                    if *byte == 0 {
+                        break;
+                    }
+                }
+                word
+            }
+        };
+        if length == 0 && !matches!(&word[..2], b"/p" | b"/s" | b"/d") {
+            return None;
+        }
+        piece.copy_from_slice(&word);
+        if let Some(end) = word.iter().position(|&byte| byte == 0) {
+            return Some(length + end);
+        }
+        length += 8;
+    }
+    None
+}
+
+/// A new file in memory with this content.
+fn file(content: &[u8], flags: u64) -> i64 {
+    let cloexec = u64::from(flags & O_CLOEXEC != 0);
+    let name = c"machine".as_ptr() as u64;
+    // SAFETY: memfd_create(name, flags); write and lseek of what it gives.
+    unsafe {
+        let fd = sys::call(nr::MEMFD_CREATE, [name, cloexec, 0, 0, 0, 0]);
+        if fd >= 0 {
+            sys::write(fd as u64, content);
+            sys::call(nr::LSEEK, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+        fd
+    }
+}
+
+/// The launcher's file of random bytes, every time from another place on.
+fn random_device(number: u64, a: [u64; 6]) -> i64 {
+    let header = slots::header();
+    let flags = flags(number, &a) & O_CLOEXEC;
+    // SAFETY: open of our path; lseek of what it gives; else what the program asked for.
+    unsafe {
+        let fd = sys::call(
+            nr::OPEN,
+            [header.random_path.as_ptr() as u64, flags, 0, 0, 0, 0],
+        );
+        if fd < 0 {
+            header.random_missed.fetch_add(1, Relaxed);
+            return sys::call(number, a);
+        }
+        let uses = header.random_uses.fetch_add(1, Relaxed);
+        let place = shown::mixed(uses) % (shown::RANDOM_BYTES / 2);
+        sys::call(nr::LSEEK, [fd as u64, place, 0, 0, 0, 0]);
+        fd
+    }
+}
