@@ -124,7 +124,11 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
         "Output",
         &["json", "csv", "field-separator", "output"],
     ),
-    ("stat", "Determinism", &["aslr", "deterministic"]),
+    (
+        "stat",
+        "Determinism",
+        &["aslr", "deterministic", "machine", "reproducible"],
+    ),
     ("stat", "The virtual PMU", &["no-cache", "code-cache"]),
     ("run", "Output", &["json", "output", "flamegraph"]),
     (

@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn what_is_no_descriptor_is_said() {
         for bad in [
-            "", "fd", "fd:", "fd:x", "fifo:", "pipe:1", "fd:1,", "fifo:,x",
+            "", "fd", "fd:", "fd:x", "fifo:", "pipe:1", "fd:,1", "fifo:,x",
         ] {
             let error = Control::open(bad).unwrap_err();
             assert!(
