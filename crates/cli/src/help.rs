@@ -86,6 +86,50 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
         "What is counted",
         &["event", "functions", "per-thread", "per-process"],
     ),
+    (
+        "stat",
+        "What is counted",
+        &[
+            "event",
+            "metric",
+            "metrics-file",
+            "event-dir",
+            "detailed",
+            "source",
+        ],
+    ),
+    (
+        "stat",
+        "Where",
+        &[
+            "pid",
+            "tid",
+            "all",
+            "count-cpus",
+            "no-aggr",
+            "per-core",
+            "per-socket",
+            "per-node",
+            "cgroup",
+        ],
+    ),
+    (
+        "stat",
+        "When",
+        &["runs", "interval", "delay", "control", "timeout"],
+    ),
+    ("stat", "The command", &["input", "cpu"]),
+    (
+        "stat",
+        "Output",
+        &["json", "csv", "field-separator", "output"],
+    ),
+    (
+        "stat",
+        "Determinism",
+        &["aslr", "deterministic", "machine", "reproducible"],
+    ),
+    ("stat", "The virtual PMU", &["no-cache", "code-cache"]),
     ("run", "Output", &["json", "output", "flamegraph"]),
     (
         "run",
@@ -138,7 +182,7 @@ mod tests {
 
     #[test]
     fn long_help_stands_below_headings() {
-        for name in ["bench", "run", "noise"] {
+        for name in ["bench", "run", "noise", "stat"] {
             let command = command();
             let found = command.find_subcommand(name).unwrap();
             let headings: std::collections::BTreeSet<&str> = found

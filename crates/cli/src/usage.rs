@@ -122,13 +122,19 @@ fn failure(error: &clap::Error) -> Failure {
 /// What does the same as an option of perf stat that `stat` has not.
 fn of_perf(argument: &str) -> Option<&'static str> {
     Some(match argument {
-        "-A" | "--no-aggr" => "truecount system --per cpu shows every CPU; stat -C N counts one",
-        "--per-core" => "use truecount system --per core",
-        "--per-socket" => "use truecount system --per socket",
-        "--per-node" => "use truecount system --per node",
-        "-G" | "--cgroup" => "control groups are not counted; -p counts a process with its threads",
-        "-D" | "--delay" => "start the program first, then count it: truecount stat -p PID",
-        "--control" => "regions of a program are counted by the library's Counter and Recorder",
+        "--per-die" | "--per-cache" | "--per-cluster" => {
+            "there are -A, --per-core, --per-socket, --per-node"
+        }
+        "--per-thread" => {
+            "truecount run --per-thread counts each thread by the virtual PMU; stat -t TID counts one"
+        }
+        "--for-each-cgroup" => "-G takes a group for each event: -e cycles,cycles -G a,b",
+        "--topdown" => "use -M topdown-1",
+        "--metrics" => "use -M",
+        "-j" | "--json-output" => "use --json",
+        "--append" | "--log-fd" => "use -o FILE",
+        "-i" | "--no-inherit" => "children are always counted; stat -t TID counts one thread",
+        "--pre" | "--post" => "truecount bench has --prepare and --conclude",
         _ => return None,
     })
 }

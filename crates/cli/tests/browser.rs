@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+#[path = "browser/bench.rs"]
+mod bench;
 #[path = "browser/blocks.rs"]
 mod blocks;
 #[path = "browser/noise.rs"]

@@ -40,8 +40,14 @@ mod schemas;
 mod stat;
 #[path = "cli/stopped.rs"]
 mod stopped;
+#[path = "cli/story.rs"]
+mod story;
+#[path = "cli/streams.rs"]
+mod streams;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/switches.rs"]
+mod switches;
 #[path = "cli/system.rs"]
 mod system;
 #[path = "cli/threads.rs"]

@@ -13,6 +13,8 @@ mod exactness;
 mod noise;
 #[path = "hardware/overhead.rs"]
 mod overhead;
+#[path = "hardware/places.rs"]
+mod places;
 #[path = "hardware/record.rs"]
 mod record;
 #[path = "hardware/stat.rs"]

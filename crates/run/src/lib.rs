@@ -7,6 +7,7 @@
 //! - [`result`]: what a run gave;
 //! - [`functions`]: events of every function that ran under the virtual PMU;
 //! - [`latency`]: how long each pass through chosen blocks took;
+//! - [`cgroup`]: control groups to count by;
 //! - [`state`]: what is remembered of a machine between runs; [`exactness`]: its counters' known deviations;
 //! - [`rounds`]: commands measured in interleaved rounds; [`compare`]: their verdicts and gates;
 //! - [`input`]: files that a user names, read with a bound;
@@ -15,6 +16,7 @@
 //! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
 
 pub mod affinity;
+pub mod cgroup;
 pub mod compare;
 pub mod determinism;
 pub mod env_record;

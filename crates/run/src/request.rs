@@ -3,10 +3,13 @@
 //! Event expressions are resolved by `truecount-events`; this module adds the names that only a
 //! run of a program has (`max-rss`) and says which resource stands in for a software event.
 
+use std::sync::Arc;
+
 use truecount_events::{Event, Expression, GroupExpr, Head, Kind, Machine, Modifiers, Special};
 
 use truecount_engine::xlate::facts::Event as StaticEvent;
 
+use crate::cgroup::Cgroup;
 use crate::error::{Error, ErrorKind};
 use crate::result::{RunResult, Usage};
 
@@ -123,6 +126,8 @@ pub struct EventRequest {
     pub scale: f64,
     /// How to get it.
     pub what: What,
+    /// Only of what runs in this control group.
+    pub cgroup: Option<Arc<Cgroup>>,
 }
 
 /// How a metric is obtained.
@@ -144,6 +149,7 @@ impl EventRequest {
             unit: resource.unit().to_owned(),
             scale: 1.0,
             what: What::Resource(resource),
+            cgroup: None,
         }
     }
 
@@ -153,6 +159,7 @@ impl EventRequest {
             unit: "count".to_owned(),
             scale: 1.0,
             what: What::Static(event),
+            cgroup: None,
         }
     }
 
@@ -162,6 +169,7 @@ impl EventRequest {
             unit: event.unit.clone(),
             scale: event.scale,
             what: What::Event(Box::new(event)),
+            cgroup: None,
         }
     }
 

@@ -127,6 +127,8 @@ pub struct RunResult {
     pub usage: Option<Usage>,
     /// One reading for each metric, in the order asked.
     pub readings: Vec<Reading>,
+    /// The same for each part of the run that was asked for.
+    pub parts: Vec<Vec<Reading>>,
     /// Times and memory that come with every run, unless they were asked for as metrics.
     pub resources: Vec<Reading>,
     /// The signal by which the user stopped it.
@@ -240,7 +242,10 @@ impl RunResult {
             cut: threads_cut,
             ..
         } = self.executed;
+        // Every program executes something: it was ended before its first block told of itself.
+        let nothing = self.instructions() == 0;
         if cut
+            || nothing
             || threads_cut > 0
             || uncounted > 0
             || unseen_writes > 0
@@ -334,7 +339,8 @@ mod tests {
             (whole.event(StaticEvent::Instructions), whole.precision()),
             (Some(10), Precision::Exact)
         );
-        let spoilers: [fn(&mut RunResult); 8] = [
+        let spoilers: [fn(&mut RunResult); 9] = [
+            |ran| ran.executed.threads.clear(),
             |ran| ran.interrupted = Some(2),
             |ran| ran.ended.as_mut().unwrap().timed_out = true,
             |ran| ran.ended.as_mut().unwrap().exit = Exit::from_wait(9),

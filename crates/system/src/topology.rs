@@ -13,6 +13,8 @@ use crate::files::number;
 pub struct Place {
     /// `topology/physical_package_id`; unknown on some virtual and Arm machines.
     pub socket: Option<u32>,
+    /// `topology/die_id`; unknown on Arm and before Linux 5.2.
+    pub die: Option<u32>,
     /// `topology/core_id`.
     pub core: Option<u32>,
     /// The memory node.
@@ -41,6 +43,7 @@ impl Topology {
                 cpu,
                 Place {
                     socket: id("physical_package_id"),
+                    die: id("die_id"),
                     core: id("core_id"),
                     node: None,
                 },

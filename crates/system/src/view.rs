@@ -108,7 +108,9 @@ impl View {
 fn groups_of(interval: &Interval, scope: Scope) -> Vec<(u32, Vec<u32>)> {
     let mut groups: BTreeMap<(u32, u32, u32), Vec<u32>> = BTreeMap::new();
     for (&cpu, place) in &interval.topology.cpus {
-        let Place { socket, core, node } = *place;
+        let Place {
+            socket, core, node, ..
+        } = *place;
         let key = match scope {
             Scope::Machine => (0, 0, 0),
             Scope::Socket => (socket.unwrap_or(0), 0, 0),

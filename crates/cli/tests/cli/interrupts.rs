@@ -10,8 +10,36 @@ use crate::support::{has_signal, truecount, until, virtual_pmu};
 /// From the moment that signals are waited for: before the first round, in warm-up, in a measurement, late in it.
 const MOMENTS: [u64; 10] = [0, 5, 10, 20, 50, 100, 200, 400, 800, 1500];
 
-/// A loaded machine and a debug build are slow; without Ctrl-C each command takes minutes.
-const SOON: Duration = Duration::from_secs(15);
+/// What a command may take after Ctrl-C, beside the time in which it would run and others have the CPUs.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Then it is killed; without Ctrl-C each command takes minutes.
+const NEVER: Duration = Duration::from_secs(30);
+
+/// How long a process, its threads and its descendants have waited for a CPU until now (/proc/PID/task/TID/schedstat,
+/// the kernel's Documentation/scheduler/sched-stats.rst): on a loaded machine that is no time of theirs.
+fn waited_for_a_cpu(pid: i32, seen: &mut std::collections::BTreeMap<i32, u64>) {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return;
+    };
+    for thread in threads.flatten() {
+        let Ok(tid) = thread.file_name().to_string_lossy().parse() else {
+            continue;
+        };
+        let read =
+            |name: &str| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+        let waited = read("schedstat")
+            .split(' ')
+            .nth(1)
+            .and_then(|word| word.parse().ok());
+        seen.insert(tid, waited.unwrap_or(0));
+        for child in read("children").split_whitespace() {
+            if let Ok(child) = child.parse() {
+                waited_for_a_cpu(child, seen);
+            }
+        }
+    }
+}
 
 /// A long command.
 struct Long {
@@ -137,6 +165,19 @@ const COMMANDS: &[Long] = &[
         &["truecount top"],
         "software",
     ),
+    long(
+        "latency main -- TRUECOUNT system -I 300",
+        130,
+        &["TIMED", "interrupted"],
+        "virtual",
+    ),
+    // Until it has a PMU it says that it needs one, at once.
+    long(
+        "discover --runs 100000 -- true",
+        130,
+        &["interrupted"],
+        "pmu",
+    ),
     // Ctrl-C is how this one ends.
     long("system -I 300", 0, &[""], ""),
 ];
@@ -144,7 +185,12 @@ const COMMANDS: &[Long] = &[
 fn words(line: &'static str) -> Vec<&'static str> {
     // Words with spaces in them stand between bars.
     let Some((first, rest)) = line.split_once('|') else {
-        return line.split(' ').collect();
+        // A program with symbols, which waits.
+        let itself = |word| match word {
+            "TRUECOUNT" => env!("CARGO_BIN_EXE_truecount"),
+            word => word,
+        };
+        return line.split(' ').map(itself).collect();
     };
     first.split(' ').chain(rest.split('|')).collect()
 }
@@ -152,6 +198,7 @@ fn words(line: &'static str) -> Vec<&'static str> {
 fn available(needs: &str) -> bool {
     match needs {
         "virtual" => virtual_pmu(),
+        "pmu" => crate::support::hardware(),
         "software" => {
             let works = truecount(&["record", "-e", "cpu-clock:u", "-o", "/dev/null", "--"])
                 .arg("true")
@@ -205,19 +252,29 @@ fn interrupted(long: &Long, number: usize, moment: u64) -> (Duration, Option<Str
     // SAFETY: our own child, or its group, not waited for yet.
     unsafe { libc::kill(target, libc::SIGINT) };
     let watch = std::thread::spawn(move || {
-        while begun.elapsed() < SOON {
-            std::thread::sleep(Duration::from_millis(20));
+        let (mut before, mut after) = (
+            std::collections::BTreeMap::new(),
+            std::collections::BTreeMap::new(),
+        );
+        waited_for_a_cpu(pid, &mut before);
+        while begun.elapsed() < NEVER {
+            waited_for_a_cpu(pid, &mut after);
+            std::thread::sleep(Duration::from_millis(5));
             // SAFETY: signal 0 asks whether it is there.
             if unsafe { libc::kill(pid, 0) } != 0 {
-                return;
+                break;
             }
         }
         // SAFETY: our own child, or nobody: it has had its time.
         unsafe { libc::kill(pid, libc::SIGKILL) };
+        let more = |(tid, after): (&i32, &u64)| {
+            after.saturating_sub(before.get(tid).copied().unwrap_or(0))
+        };
+        Duration::from_nanos(after.iter().map(more).sum())
     });
     let output = child.wait_with_output().unwrap();
-    let took = begun.elapsed();
-    watch.join().unwrap();
+    let all = begun.elapsed();
+    let took = all.saturating_sub(watch.join().unwrap());
     let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -225,7 +282,9 @@ fn interrupted(long: &Long, number: usize, moment: u64) -> (Duration, Option<Str
     );
     let shown: String = text.chars().take(400).collect();
     let wrong = if took >= SOON {
-        Some(format!("{what}: goes on for {took:?}"))
+        Some(format!(
+            "{what}: goes on for {took:?} ({all:?} with the waits for a CPU)"
+        ))
     } else if output.status.code() != Some(long.status) {
         Some(format!("{what}: {}: {shown}", output.status))
     } else if text.contains("panicked") || !long.says.iter().any(|part| text.contains(part)) {
@@ -327,14 +386,14 @@ fn ctrl_c_while_writing_ends_it() {
             if let Some(status) = child.try_wait().unwrap() {
                 break Some(status);
             }
-            if begun.elapsed() > SOON {
+            if begun.elapsed() > NEVER {
                 child.kill().unwrap();
                 child.wait().unwrap();
                 break None;
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        assert!(ended.is_some(), "{line}: goes on for {SOON:?}");
+        assert!(ended.is_some(), "{line}: goes on for {NEVER:?}");
         drop(reader);
     }
 }
@@ -376,12 +435,12 @@ fn a_fifo_is_written_once_and_waited_for() {
     unsafe { libc::kill(pid, libc::SIGINT) };
     let begun = Instant::now();
     until("it goes on", || {
-        child.try_wait().unwrap().is_some() || begun.elapsed() > SOON
+        child.try_wait().unwrap().is_some() || begun.elapsed() > NEVER
     });
     let status = child.try_wait().unwrap();
     if status.is_none() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    assert!(status.is_some(), "it goes on for {SOON:?}");
+    assert!(status.is_some(), "it goes on for {NEVER:?}");
 }

@@ -38,7 +38,7 @@ fn code() -> (Vec<u8>, u16, u64) {
 }
 
 /// Writes the program: an ELF header, one program header, the code.
-fn program(directory: &Path) -> (PathBuf, u64) {
+pub(super) fn program(directory: &Path) -> (PathBuf, u64) {
     let (code, machine, instructions) = code();
     let base: u64 = 0x40_0000;
     let size = 120 + code.len() as u64;
@@ -72,7 +72,7 @@ fn program(directory: &Path) -> (PathBuf, u64) {
 }
 
 /// A directory of this test's own: the guest has no `tempfile` but a writable `/tmp`.
-fn directory(name: &str) -> PathBuf {
+pub(super) fn directory(name: &str) -> PathBuf {
     let directory = std::env::temp_dir().join(format!("truecount-{name}-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     directory

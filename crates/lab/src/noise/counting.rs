@@ -14,7 +14,9 @@ use truecount_run::result::{Ended, RunResult};
 use truecount_run::runner::Launch;
 use truecount_run::session::Session;
 use truecount_run::source::virtual_pmu;
-use truecount_run::source::{Choice, Native, Run, Source as _, Target, hardware_available};
+use truecount_run::source::{
+    Choice, Native, Run, Source as _, Switching, Target, hardware_available,
+};
 use truecount_run::{Error, ErrorKind};
 
 /// What one run gave.
@@ -228,6 +230,8 @@ impl Counting {
                     launch: Some((&setup.program, launch)),
                     groups,
                     target: Target::Command,
+                    switching: Switching::default(),
+                    parts: &[],
                 };
                 let measured = Native::hardware().run(session, &run, None)?;
                 let reading = measured.readings.into_iter().next();

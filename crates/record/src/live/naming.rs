@@ -1,6 +1,8 @@
 //! From places to the keys of the table: functions, lines, processes, threads, CPUs.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use truecount_sample::symbols::{SearchPath, Symbols};
@@ -22,6 +24,8 @@ const LOOK: u32 = 256;
 /// Looks names up.
 pub struct Namer {
     symbols: Symbols,
+    /// Another thread that reads files, which may take seconds for one.
+    reader: Option<Reader>,
     kernel: Result<Kallsyms, String>,
     functions: FxHashMap<Place, Key>,
     lines: FxHashMap<Place, Key>,
@@ -37,6 +41,7 @@ impl Namer {
     pub fn new(kernel: Result<Kallsyms, String>) -> Self {
         Self {
             symbols: Symbols::new(SearchPath::default()),
+            reader: None,
             kernel,
             functions: FxHashMap::default(),
             lines: FxHashMap::default(),
@@ -44,6 +49,60 @@ impl Namer {
             enough: MAX_MEMORY,
             looked_up: 0,
         }
+    }
+
+    /// As [`Namer::new`], with a thread of its own that reads files: see [`Namer::prepare`].
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub fn apart(kernel: Result<Kallsyms, String>) -> std::io::Result<Self> {
+        let mut this = Self::new(kernel);
+        this.reader = Some(Reader::start()?);
+        Ok(this)
+    }
+
+    /// Has the names of a sample ready, or is late: `false`. Without a thread of its own they are read when asked for.
+    pub fn prepare(&mut self, by: By, hit: &Hit, until: Option<Instant>) -> bool {
+        if self.reader.is_none() || self.knows(by, hit) {
+            return true;
+        }
+        let lines = by == By::Line;
+        let caller = hit.caller.iter().map(|place| (false, place));
+        let all: Vec<(bool, &Place)> = std::iter::once((lines, &hit.place)).chain(caller).collect();
+        all.into_iter()
+            .all(|(line, place)| self.fetch(line, place, until))
+    }
+
+    fn fetch(&mut self, line: bool, place: &Place, until: Option<Instant>) -> bool {
+        let known = if line { &self.lines } else { &self.functions };
+        let Some(reader) = &mut self.reader else {
+            return true;
+        };
+        if !matches!(place, Place::File(..)) || known.contains_key(place) {
+            return true;
+        }
+        let key = match reader.read(line, place, until) {
+            Ok(Some(key)) => key,
+            Ok(None) => return false,
+            Err(Gone) => {
+                self.reader = None;
+                return true;
+            }
+        };
+        let key = match self.keys.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                self.keys.insert(key.clone());
+                key
+            }
+        };
+        let known = if line {
+            &mut self.lines
+        } else {
+            &mut self.functions
+        };
+        known.insert(place.clone(), key);
+        true
     }
 
     /// Gives up what was read of files when that has become much; names that were found stay.
@@ -187,6 +246,74 @@ impl Namer {
     }
 }
 
+/// A thread that reads the names of files. What it is asked for is answered in order; an answer that nobody waited for
+/// is dropped, and what it says is known to the thread from then on.
+struct Reader {
+    asks: Sender<(bool, Place)>,
+    answers: Receiver<(bool, Place, Key)>,
+    /// Asked for, and not answered yet.
+    open: Option<(bool, Place)>,
+}
+
+/// The thread has ended: what it panicked with was printed.
+struct Gone;
+
+impl Reader {
+    fn start() -> std::io::Result<Self> {
+        let (asks, asked) = channel::<(bool, Place)>();
+        let (answer, answers) = channel();
+        let read = move || {
+            let mut namer = Namer::new(Ok(Kallsyms::default()));
+            for (line, place) in asked {
+                let key = namer.code(line, &place);
+                if answer.send((line, place, key)).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("names".to_owned());
+        thread.spawn(read)?;
+        Ok(Self {
+            asks,
+            answers,
+            open: None,
+        })
+    }
+
+    /// The name; `None`: not until then.
+    fn read(
+        &mut self,
+        line: bool,
+        place: &Place,
+        until: Option<Instant>,
+    ) -> Result<Option<Key>, Gone> {
+        loop {
+            let asked = self.open.take();
+            let this = asked.is_none() || asked == Some((line, place.clone()));
+            if asked.is_none() {
+                let ask = (line, place.clone());
+                self.asks.send(ask).map_err(|_| Gone)?;
+            }
+            self.open = asked.or_else(|| Some((line, place.clone())));
+            let answer = match until {
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    match self.answers.recv_timeout(left) {
+                        Ok(answer) => answer,
+                        Err(RecvTimeoutError::Timeout) => return Ok(None),
+                        Err(RecvTimeoutError::Disconnected) => return Err(Gone),
+                    }
+                }
+                None => self.answers.recv().map_err(|_| Gone)?,
+            };
+            self.open = None;
+            if this {
+                return Ok(Some(answer.2));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,6 +346,34 @@ mod tests {
         };
         assert_eq!(&*row(Some(0)).name, "CPU 0");
         assert_eq!(&*row(None).name, "(CPU not recorded)");
+    }
+
+    #[test]
+    fn names_are_read_by_another_thread_which_may_be_late() {
+        let mut namer = Namer::apart(Ok(Kallsyms::default())).unwrap();
+        let own = std::env::current_exe().unwrap();
+        let file = truecount_sample::spaces::MappedFile {
+            path: own.to_str().unwrap().to_owned(),
+            build_id: Vec::new(),
+        };
+        let hit = Hit {
+            event: 0,
+            pid: 1,
+            tid: 1,
+            cpu: None,
+            place: Place::File(Arc::new(file), 0x1234),
+            caller: Some(Place::Unknown(7)),
+        };
+        // Its time has passed: it is asked for, and not waited for.
+        let begun = Instant::now();
+        assert!(!namer.prepare(By::Symbol, &hit, Some(begun)));
+        assert!(namer.prepare(By::Symbol, &hit, None) && namer.knows(By::Symbol, &hit));
+        let key = namer.function(&hit.place);
+        assert_eq!(
+            key,
+            Namer::new(Ok(Kallsyms::default())).function(&hit.place)
+        );
+        assert!(namer.prepare(By::Line, &hit, None) && namer.lines.len() == 1);
     }
 
     #[test]

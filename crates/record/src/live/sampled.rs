@@ -138,7 +138,8 @@ impl Summed {
         }
     }
 
-    /// Finds names, those with most samples first, until it is that late, but at least one; `true`: some were found.
+    /// Finds names, those with most samples first, until it is that late, but (where the namer has no thread of its own)
+    /// at least one; `true`: some were found.
     pub fn find_names(&mut self, namer: &mut Namer, until: Option<Instant>) -> bool {
         if self.waiting.is_empty() {
             return false;
@@ -149,7 +150,8 @@ impl Summed {
         for ((hit, row), weights) in waiting {
             // What became known meanwhile is not put off.
             let late = found && until.is_some_and(|until| Instant::now() >= until);
-            if late && !namer.knows(self.table.by, &hit) {
+            let late = late && !namer.knows(self.table.by, &hit);
+            if late || !namer.prepare(self.table.by, &hit, until) {
                 self.waiting.insert((hit, row), weights);
             } else {
                 found = true;
@@ -157,6 +159,11 @@ impl Summed {
             }
         }
         found
+    }
+
+    /// Whether names are to be found.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     fn add_named(

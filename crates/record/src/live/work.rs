@@ -58,6 +58,12 @@ impl Work {
         self.summed.find_names(&mut self.namer, until)
     }
 
+    /// Whether names are to be found.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.summed.is_waiting()
+    }
+
     /// Notes whether the watched process has ended.
     pub fn look_at_process(&mut self) {
         if let Some(pid) = self.pid

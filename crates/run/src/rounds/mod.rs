@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind};
 use crate::request::RequestGroup;
 use crate::runner::{Exit, Launch};
 use crate::session::Session;
-use crate::source::{Run, Source, Target};
+use crate::source::{Run, Source, Switching, Target};
 use capture::Capture;
 pub use hooks::Hooks;
 pub use jobs::{Job, Written};
@@ -291,6 +291,8 @@ impl Measurement<'_> {
             )),
             groups,
             target: Target::Command,
+            switching: Switching::default(),
+            parts: &[],
         };
         let result = source.run(self.session, &run, None)?;
         let mut missing = result.missing;

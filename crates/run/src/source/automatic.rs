@@ -79,6 +79,7 @@ impl Source for Automatic {
     ) -> Result<RunResult, Error> {
         let engine = run.target == Target::Command
             && interval.is_none()
+            && !run.switching.is_used()
             && run.groups.iter().any(|group| {
                 let mut members = group.members.iter().map(|wanted| event_of(wanted).is_ok());
                 // A metric is told only where all of its events are counted.

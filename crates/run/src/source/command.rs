@@ -46,6 +46,11 @@ pub(super) fn whole<'r>(
     who: &str,
 ) -> Result<&'r (&'r Path, Launch<'r>), Error> {
     match (&run.launch, run.target, interval) {
+        _ if run.switching.is_used() => Err(Error::new(
+            ErrorKind::Usage,
+            format!("{who} counts a command from its start to its end, and cannot begin later"),
+        )
+        .hint("leave out --delay and --control, or use --source hardware or software")),
         (Some(launch), Target::Command, None) => Ok(launch),
         _ => Err(Error::new(
             ErrorKind::Usage,

@@ -9,15 +9,16 @@ use std::hint::black_box;
 use truecount::Subtraction;
 use truecount_events::{Cpus, Encoding, Event, Kind, Machine, generic, irq};
 use truecount_perf::{
-    Count, Errno, Event as Counter, EventAttr, GroupReading, OpenOptions, SharedKernel,
-    Target as Where, linux,
+    Errno, Event as Counter, EventAttr, GroupReading, OpenOptions, SharedKernel, Target as Where,
+    linux,
 };
 
 use super::place::Place;
-use super::{Reason, Source};
+use super::slot::{Slot, SlotRead, read_all};
+use super::{Part, Reason, Source};
 use crate::error::Error;
 use crate::request::{EventRequest, RequestGroup, What};
-use truecount_model::{Measured, Precision, Reading, SourceKind};
+use truecount_model::{Reading, SourceKind};
 
 /// Whether the metric needs the CPU's counters (or an uncore PMU's, or the virtual one).
 pub fn needs_hardware(wanted: &EventRequest) -> bool {
@@ -123,21 +124,6 @@ fn parts(event: &Event) -> Result<(Encoding, Option<Encoding>), Reason> {
     ))
 }
 
-/// One metric and its descriptors, one for each thread or CPU.
-struct Slot {
-    name: String,
-    unit: String,
-    scale: f64,
-    source: SourceKind,
-    plus: Vec<Counter>,
-    minus: Vec<Counter>,
-    reason: Option<Reason>,
-    /// The PMU of one kind of core that counts it, on a machine of several.
-    core_pmu: Option<String>,
-    /// The PMU that says it does not have the event: a 0 of it is none.
-    unlisted: Option<String>,
-}
-
 /// Opened counters, one slot for each event in the order asked.
 pub struct Counters {
     slots: Vec<Slot>,
@@ -145,7 +131,13 @@ pub struct Counters {
 
 impl Counters {
     /// Opens what can be opened; each event that cannot keeps its reason.
-    pub fn open(source: &dyn Source, groups: &[RequestGroup], place: Place) -> Result<Self, Error> {
+    /// `begun`: they count from the first moment on, else from when they are switched on.
+    pub fn open(
+        source: &dyn Source,
+        groups: &[RequestGroup],
+        place: Place,
+        begun: bool,
+    ) -> Result<Self, Error> {
         let kernel = linux();
         let machine = Machine::this();
         let targets = place.targets()?;
@@ -175,28 +167,46 @@ impl Counters {
             }
             let opened = slots.get_mut(first..).unwrap_or_default();
             for &target in &targets {
-                open_group(&kernel, group, opened, place, target);
+                open_group(&kernel, group, opened, (place, begun), target);
             }
         }
         let counters = Self { slots };
-        if !matches!(place, Place::NewProcess(_)) {
-            counters.enable();
+        if begun && !matches!(place, Place::NewProcess(_)) {
+            counters.switch(true, None);
         }
         Ok(counters)
     }
 
-    fn enable(&self) {
-        for slot in &self.slots {
+    /// Switches the events of this name on or off, or all; `false`: there is none of this name.
+    pub fn switch(&self, on: bool, name: Option<&str>) -> bool {
+        let named = |slot: &&Slot| name.is_none_or(|name| slot.name == name);
+        for slot in self.slots.iter().filter(named) {
             for counter in slot.plus.iter().chain(&slot.minus) {
                 // An event that cannot be enabled reads as never having run, which is reported.
-                let _ = counter.enable();
+                let _ = if on {
+                    counter.enable()
+                } else {
+                    counter.disable()
+                };
             }
         }
+        name.is_none() || self.slots.iter().any(|slot| named(&slot))
     }
 
-    /// What was counted so far.
-    pub fn read(&self) -> Vec<Reading> {
-        self.slots.iter().map(Slot::read).collect()
+    /// What was counted so far: of all, and on these CPUs of each part.
+    pub fn read(&self, parts: &[Part]) -> (Vec<Reading>, Vec<Vec<Reading>>) {
+        // Each is read once: counters of CPUs go on meanwhile, and parts shall add up to the whole.
+        let read: Vec<(&Slot, SlotRead<'_>)> = self
+            .slots
+            .iter()
+            .map(|slot| (slot, [read_all(&slot.plus), read_all(&slot.minus)]))
+            .collect();
+        let on = |cpus: Option<&[u32]>| -> Vec<Reading> {
+            let readings = read.iter().map(|(slot, read)| slot.reading(read, cpus));
+            readings.collect()
+        };
+        let parts = parts.iter().map(|part| on(Some(&part.cpus))).collect();
+        (on(None), parts)
     }
 }
 
@@ -212,12 +222,12 @@ fn open_group(
     kernel: &SharedKernel,
     group: &RequestGroup,
     slots: &mut [Slot],
-    place: Place,
+    (place, begun): (Place, bool),
     target: Where,
 ) {
     // The leader's slot: its descriptor is the last one opened in `plus`.
     let mut leader: Option<usize> = None;
-    for (index, (_, event)) in events(group).enumerate() {
+    for (index, (wanted, event)) in events(group).enumerate() {
         let allowed = slots.get(index).is_some_and(|slot| slot.reason.is_none());
         if !allowed || !belongs(event, target) {
             if allowed
@@ -231,6 +241,13 @@ fn open_group(
             }
             continue;
         }
+        let target = match (&wanted.cgroup, target) {
+            (Some(cgroup), Where::Cpu(cpu)) => Where::Cgroup {
+                fd: cgroup.fd(),
+                cpu,
+            },
+            _ => target,
+        };
         let (plus, minus) = match parts(event) {
             Ok(parts) => parts,
             Err(reason) => {
@@ -244,7 +261,7 @@ fn open_group(
             let Some(encoding) = encoding else { continue };
             let opened = {
                 let lead = leader.and_then(|at| slots.get(at)?.plus.last());
-                open_one(kernel, &encoding, place, target, lead)
+                open_one(kernel, &encoding, (place, begun), target, lead)
             };
             let Some(slot) = slots.get_mut(index) else {
                 continue;
@@ -282,14 +299,14 @@ fn belongs(event: &Event, target: Where) -> bool {
 fn open_one(
     kernel: &SharedKernel,
     encoding: &Encoding,
-    place: Place,
+    (place, begun): (Place, bool),
     target: Where,
     leader: Option<&Counter>,
 ) -> Result<Counter, truecount_perf::Error> {
     let attr = attribute(encoding)
         .inherit(!matches!(place, Place::Machine | Place::Cpus(_)))
         .disabled(leader.is_none())
-        .enable_on_exec(leader.is_none() && matches!(place, Place::NewProcess(_)));
+        .enable_on_exec(begun && leader.is_none() && matches!(place, Place::NewProcess(_)));
     let options = OpenOptions {
         leader,
         ..OpenOptions::default()
@@ -317,7 +334,7 @@ pub fn attributes_on(kernel: &SharedKernel, event: &Event) -> Result<Vec<EventAt
         open_one(
             kernel,
             encoding,
-            Place::NewProcess(0),
+            (Place::NewProcess(0), true),
             Where::CallingThread,
             None,
         )
@@ -325,122 +342,6 @@ pub fn attributes_on(kernel: &SharedKernel, event: &Event) -> Result<Vec<EventAt
         .map_err(|error| reason(&error))
     };
     std::iter::once(&plus).chain(&minus).map(open).collect()
-}
-
-/// The sum over descriptors; `None` when one cannot be read.
-struct Sum {
-    value: u64,
-    enabled: u64,
-    running: u64,
-    scaled: bool,
-}
-
-fn sum(counters: &[Counter], of_cores: bool) -> Result<Sum, Reason> {
-    let mut total = Sum {
-        value: 0,
-        enabled: 0,
-        running: 0,
-        scaled: false,
-    };
-    for counter in counters {
-        let reading = counter.read().map_err(|error| reason(&error))?;
-        let times = reading.times.unwrap_or_default();
-        total.enabled = total.enabled.saturating_add(times.enabled);
-        total.running = total.running.saturating_add(times.running);
-        let count = Count::new(reading.value, times);
-        if of_cores {
-            // Off its cores it is enabled and does not run: nothing is missing, nothing is to be scaled. Whether others
-            // held its counters as well, the sum over the kinds of cores says (`core_types`).
-            total.value = total.value.saturating_add(reading.value);
-            continue;
-        }
-        if times.enabled > 0 && count == Count::None {
-            return Err(never_ran());
-        }
-        total.scaled |= count.is_scaled();
-        total.value = total.value.saturating_add(count.value().unwrap_or(0));
-    }
-    Ok(total)
-}
-
-fn has_run(counter: &Counter) -> bool {
-    let times = counter.read().ok().and_then(|reading| reading.times);
-    times.is_some_and(|times| times.running > 0)
-}
-
-fn never_ran() -> Reason {
-    Reason::new("the event never got onto a counter: others hold them all").hint(format!(
-        "ask for fewer events at once, or free one ({})",
-        linux().facts().other_users()
-    ))
-}
-
-/// An event that was opened and that its PMU does not have.
-fn not_had(pmu: &str) -> Reason {
-    Reason::new(format!(
-        "{pmu} does not have this event (it is not in its events/ in sysfs, which is by PMCEID_EL0), and counted nothing"
-    ))
-    .hint("see what it has: truecount events")
-}
-
-impl Slot {
-    fn read(&self) -> Reading {
-        let missing = |reason: &Reason| {
-            let scale = self.scale;
-            Reading {
-                scale,
-                ..reason.missing(&self.name, &self.unit)
-            }
-        };
-        if let Some(reason) = &self.reason {
-            return missing(reason);
-        }
-        if let Some(pmu) = &self.core_pmu
-            && self.plus.iter().all(|counter| !has_run(counter))
-        {
-            return missing(&Reason::new(format!(
-                "nothing ran on the cores of {pmu}, which alone count it"
-            )));
-        }
-        // Where a thread never came to these cores the event did not run, and counted all there was.
-        let of_cores = self.core_pmu.is_some();
-        let (plus, minus) = match (sum(&self.plus, of_cores), sum(&self.minus, of_cores)) {
-            (Ok(plus), Ok(minus)) => (plus, minus),
-            (Err(reason), _) | (_, Err(reason)) => return missing(&reason),
-        };
-        if plus.enabled == 0 {
-            return missing(&Reason::new("nothing ran while it was watched"));
-        }
-        let Some(value) = plus.value.checked_sub(minus.value) else {
-            return missing(
-                &Reason::new(format!(
-                    "more was subtracted ({}) than counted ({}): the two were not counted over the same time",
-                    minus.value, plus.value
-                ))
-                .hint("use instructions:u"),
-            );
-        };
-        if let (0, Some(pmu)) = (value, &self.unlisted) {
-            return missing(&not_had(pmu));
-        }
-        Reading {
-            scale: self.scale,
-            enabled_ns: Some(plus.enabled),
-            running_ns: Some(plus.running),
-            ..Reading::new(
-                &self.name,
-                &self.unit,
-                Measured::Value {
-                    value,
-                    source: self.source,
-                    precision: match plus.scaled || minus.scaled {
-                        true => Precision::Scaled,
-                        false => Precision::Counted,
-                    },
-                },
-            )
-        }
-    }
 }
 
 /// Whether these events can be on the PMU at the same time: by trying on this thread.

@@ -10,7 +10,9 @@ mod core_types;
 mod counters;
 mod native;
 mod place;
+mod slot;
 mod step;
+mod switch;
 pub mod virtual_pmu;
 
 use std::path::Path;
@@ -30,6 +32,7 @@ pub use counters::{
 };
 pub use native::Native;
 pub use step::Meter;
+pub use switch::{Begin, Control, Switching};
 
 /// `--source`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,14 +85,36 @@ pub struct Run<'a> {
     pub groups: &'a [RequestGroup],
     /// What is counted.
     pub target: Target,
+    /// When counting begins, and who switches it.
+    pub switching: Switching<'a>,
+    /// Where counts are told apart, beside the sum of all; only of CPUs.
+    pub parts: &'a [Part],
+}
+
+/// Some of the CPUs that are counted: one, or those of a core, a socket, a memory node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// As perf writes it: `CPU3`, `S0-D0-C1`, `S0`, `N0`.
+    pub name: String,
+    /// Its CPUs.
+    pub cpus: Vec<u32>,
+}
+
+/// What was counted until now.
+#[derive(Debug, Clone, Default)]
+pub struct Taken {
+    /// One reading for each metric, in the order asked.
+    pub readings: Vec<Reading>,
+    /// The same for each part of the run.
+    pub parts: Vec<Vec<Reading>>,
 }
 
 /// Cumulative readings at a regular interval.
 pub struct Interval<'i> {
     /// The interval.
     pub every: Duration,
-    /// Called with the time since the start and the readings so far.
-    pub each: &'i mut dyn FnMut(Duration, Vec<Reading>),
+    /// Called with the time since the start and what was counted so far.
+    pub each: &'i mut dyn FnMut(Duration, Taken),
 }
 
 /// Something that runs a command and counts.

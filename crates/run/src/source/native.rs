@@ -3,13 +3,14 @@
 //! Resources come from `wait4` and need no right. Events are opened through `truecount-perf` on the
 //! process while it stands still before `execve`, with `enable_on_exec` and `inherit`.
 
-use std::cell::RefCell;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::core_types;
 use super::counters::{self, Counters};
 use super::place::Place;
-use super::{Interval, Reason, Run, Source, Target};
+use super::switch::{self, Begin, Clock};
+use super::{Interval, Reason, Run, Source, Taken, Target};
 use crate::error::{Error, ErrorKind};
 use crate::exactness::Verdicts;
 use crate::request::{EventRequest, RequestGroup, Resource, What};
@@ -18,6 +19,7 @@ use crate::runner::Hook;
 use crate::runner::wait::{Ticker, now_ns, wait_without_command};
 use crate::session::{Session, launch_failure};
 use truecount_events::{Cpus, Machine};
+use truecount_model::number::time;
 use truecount_model::{Reading, SourceKind};
 
 /// Counted when the user names nothing and the CPU's counters work.
@@ -87,74 +89,96 @@ impl Source for Native {
             .iter()
             .flat_map(|group| &group.members)
             .any(|wanted| wanted.as_event().is_some());
-        let open: RefCell<Option<Counters>> = RefCell::new(None);
-        if run.target != Target::Command {
-            open.replace(Some(Counters::open(
-                self,
-                run.groups,
-                Place::of(run.target),
-            )?));
-        }
-        let mut hook = |pid: i32| -> Result<(), Error> {
-            open.replace(Some(Counters::open(
-                self,
-                run.groups,
-                Place::NewProcess(pid),
-            )?));
-            Ok(())
+        let open: OnceLock<Counters> = OnceLock::new();
+        let clock = &Clock::default();
+        let switching = run.switching;
+        let switched = switching.is_used();
+        let begun = switching.begin == Begin::AtOnce;
+        let opened = |place: Place| -> Result<&Counters, Error> {
+            let counters = Counters::open(self, run.groups, place, begun)?;
+            if begun {
+                clock.on();
+            }
+            Ok(open.get_or_init(|| counters))
         };
         let mut interval = interval;
         let every = interval.as_ref().map(|interval| interval.every);
         let mut tick = |since: Duration| {
-            if let (Some(counters), Some(interval)) = (open.borrow().as_ref(), interval.as_mut()) {
-                (interval.each)(since, readings(self, run.groups, Some(counters), None));
+            if let (Some(counters), Some(interval)) = (open.get(), interval.as_mut()) {
+                (interval.each)(since, taken(self, run, Some(counters), None));
             }
         };
         let ticker = every.map(|every| Ticker::new(every, &mut tick));
-        let started = now_ns();
-        let mut finished = None;
-        let interrupted;
-        match &run.launch {
-            Some((program, launch)) => {
-                let hook: Option<Hook<'_>> =
-                    (run.target == Target::Command && has_events).then_some(&mut hook);
-                let ended = session
-                    .launcher
-                    .run(&session.signals, launch, program, hook, ticker)
-                    .map_err(|error| launch_failure(error, program, launch.argv))?;
-                interrupted = ended.interrupted;
-                finished = Some(ended);
+        let setup =
+            |error: std::io::Error| Error::new(ErrorKind::Setup, format!("cannot wait: {error}"));
+        let pipe = switched.then(std::io::pipe).transpose().map_err(setup)?;
+        let (end, ended) = pipe.unzip();
+        let end = end.as_ref();
+        let (started, finished, interrupted) = std::thread::scope(|scope| {
+            // The end of the run closes it, and with it ends who switches.
+            let _until_here = ended;
+            // Signals are blocked by now, in that thread too.
+            let watched = |counters| {
+                if let Some(end) = end {
+                    scope.spawn(move || switch::watch(switching, counters, clock, end));
+                }
+            };
+            if run.target != Target::Command {
+                watched(opened(Place::of(run.target))?);
             }
-            None => {
-                let process = match run.target {
-                    Target::Process(id) | Target::Thread(id) => Some(id),
-                    _ => None,
-                };
-                interrupted =
-                    wait_without_command(&session.signals, process, ticker).map_err(|error| {
-                        Error::new(ErrorKind::Setup, format!("cannot wait: {error}"))
-                    })?;
+            let mut hook = |pid: i32| opened(Place::NewProcess(pid)).map(watched);
+            let started = now_ns();
+            match &run.launch {
+                Some((program, launch)) => {
+                    let hook: Option<Hook<'_>> =
+                        (run.target == Target::Command && has_events).then_some(&mut hook);
+                    let ended = session
+                        .launcher
+                        .run(&session.signals, launch, program, hook, ticker)
+                        .map_err(|error| launch_failure(error, program, launch.argv))?;
+                    let interrupted = ended.interrupted;
+                    Ok((started, Some(ended), interrupted))
+                }
+                None => {
+                    let process = match run.target {
+                        Target::Process(id) | Target::Thread(id) => Some(id),
+                        _ => None,
+                    };
+                    let interrupted =
+                        wait_without_command(&session.signals, process, ticker).map_err(setup)?;
+                    Ok::<_, Error>((started, None, interrupted))
+                }
             }
-        }
-        let wall_ns = match &finished {
+        })?;
+        let all_ns = match &finished {
             Some(finished) if run.target == Target::Command => finished.wall_ns,
             _ => now_ns().saturating_sub(started),
         };
-        let open = open.into_inner();
-        let resources = match &finished {
-            Some(finished) if run.target == Target::Command => resources(run.groups, finished),
-            _ => Vec::new(),
-        };
-        let of_command = finished.as_ref().filter(|_| run.target == Target::Command);
-        let readings = readings(self, run.groups, open.as_ref(), of_command);
+        let (on_ns, mut notes) = clock.finish();
+        let wall_ns = if switched { on_ns.min(all_ns) } else { all_ns };
+        if switched {
+            let (on, all) = (time(wall_ns as f64), time(all_ns as f64));
+            notes.push(match wall_ns {
+                0 => format!("Counting was never switched on in the {all} that it took."),
+                _ => format!("Counting was on for {on} of the {all} that it took."),
+            });
+        }
+        // Of the whole command, and so of more than was counted where counting was switched.
+        let of_command = finished
+            .as_ref()
+            .filter(|_| run.target == Target::Command && !switched);
+        let resources = of_command
+            .map(|finished| resources(run.groups, finished))
+            .unwrap_or_default();
+        let Taken { readings, parts } = taken(self, run, open.get(), of_command);
         let known = Verdicts::of_this_machine();
-        let notes = match known.is_empty() {
-            true => Vec::new(),
-            false => known.remarks(&readings, &Machine::this()),
-        };
+        if !known.is_empty() {
+            notes.extend(known.remarks(&readings, &Machine::this()));
+        }
         Ok(RunResult {
             wall_ns,
             readings,
+            parts,
             resources,
             interrupted,
             notes,
@@ -163,15 +187,33 @@ impl Source for Native {
     }
 }
 
+/// What was counted until now, in all and in each part.
+fn taken(
+    source: &Native,
+    run: &Run<'_>,
+    counters: Option<&Counters>,
+    finished: Option<&RunResult>,
+) -> Taken {
+    let (all, parts) = match counters {
+        Some(counters) => counters.read(run.parts),
+        None => (Vec::new(), vec![Vec::new(); run.parts.len()]),
+    };
+    let part = |read| readings(source, run.groups, read, finished);
+    Taken {
+        readings: part(all),
+        parts: parts.into_iter().map(part).collect(),
+    }
+}
+
 /// One reading for each metric. A software event that could not be opened is replaced by what
 /// `wait4` tells, when that is the same.
 fn readings(
     source: &Native,
     groups: &[RequestGroup],
-    counters: Option<&Counters>,
+    read: Vec<Reading>,
     finished: Option<&RunResult>,
 ) -> Vec<Reading> {
-    let mut slots = counters.map(Counters::read).unwrap_or_default().into_iter();
+    let mut slots = read.into_iter();
     let members = || groups.iter().flat_map(|group| &group.members);
     let mut all: Vec<Reading> = members()
         .map(|wanted| match &wanted.what {

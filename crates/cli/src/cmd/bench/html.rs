@@ -89,7 +89,7 @@ fn comparisons(out: &mut dyn Write, document: &Document) -> io::Result<()> {
             writeln!(
                 out,
                 "<h3><code>{}</code> against <code>{}</code></h3>\n<div class=\"wide\"><table><thead><tr><th>metric</th>\
-                 <th class=\"r\">change</th><th></th><th>interval</th><th class=\"r\">p adjusted</th>\
+                 <th class=\"r\">change</th><th class=\"spare\"></th><th class=\"spare\">interval</th><th class=\"r spare\">p adjusted</th>\
                  <th>verdict</th></tr></thead><tbody>",
                 escape(&compared.other),
                 escape(&compared.base)
@@ -118,7 +118,7 @@ fn comparison(out: &mut dyn Write, compared: &Compared) -> io::Result<()> {
     };
     writeln!(
         out,
-        "<tr><td>{}</td><td class=\"r\">{}</td><td>{picture}</td><td class=\"n\">{}</td><td class=\"r\">{}</td>\
+        "<tr><td>{}</td><td class=\"r\">{}</td><td class=\"spare\">{picture}</td><td class=\"n spare\">{}</td><td class=\"r spare\">{}</td>\
          <td class=\"{class}\">{}</td></tr>",
         escape(&compared.metric),
         compared.ratio.map_or(String::new(), number::change),

@@ -95,7 +95,7 @@ fn table(h: &mut String, view: &mut View<'_>, top: usize) {
         view.analysis.cleaning.blocks
     };
     h.push_str(
-        "<h2>Blocks</h2><div class=\"wide\"><table><tr><th>share<th class=r>seen<th class=r>p50<th class=r>p90<th class=r>p99<th>modes<th class=r>instr.<th class=r>IPC<th>block<th>source</tr>",
+        "<h2>Blocks</h2><div class=\"wide\"><table><tr><th>share<th class=\"r spare\">seen<th class=r>p50<th class=\"r spare\">p90<th class=\"r spare\">p99<th class=spare>modes<th class=\"r spare\">instr.<th class=\"r spare\">IPC<th>block<th class=spare>source</tr>",
     );
     for at in 0..view.analysis.blocks.len().min(top) {
         let Some(b) = view.block(at).cloned() else {
@@ -114,7 +114,7 @@ fn table(h: &mut String, view: &mut View<'_>, top: usize) {
         let (name, source) = (view.block_name(at), view.source(at).unwrap_or_default());
         let _ = write!(
             h,
-            "<tr><td><span class=share style=\"width:{:.1}rem\"></span> {share:.1} %<td class=r>{}<td class=r>{p50}<td class=r>{p90}<td class=r>{p99}<td>{}<td class=r>{n}<td class=r>{ipc}<td><a href=\"#b{at}\"><code>{}</code></a><td>{}</tr>",
+            "<tr><td><span class=share style=\"width:{:.1}rem\"></span> {share:.1} %<td class=\"r spare\">{}<td class=r>{p50}<td class=\"r spare\">{p90}<td class=\"r spare\">{p99}<td class=spare>{}<td class=\"r spare\">{n}<td class=\"r spare\">{ipc}<td><a href=\"#b{at}\"><code>{}</code></a><td class=spare>{}</tr>",
             share / 10.0,
             grouped(b.count()),
             modes(&all.modes()),

@@ -11,6 +11,18 @@ use truecount_run::result::RunResult;
 use truecount_run::runner::Exit;
 use truecount_run::source::{Source, Target};
 
+/// What was counted on some of the CPUs.
+#[derive(Serialize)]
+pub(crate) struct Apart {
+    /// As perf names them: `CPU3`, `S0-D0-C1`, `S0`, `N0`.
+    pub(crate) name: String,
+    pub(crate) cpus: Vec<u32>,
+    /// In the order asked.
+    pub(crate) counters: Vec<Reading>,
+    #[serde(flatten)]
+    pub(crate) values: Values,
+}
+
 /// Everything that one run told.
 #[derive(Serialize)]
 pub(crate) struct Document {
@@ -26,6 +38,12 @@ pub(crate) struct Document {
     pub(crate) source: SourceKind,
     /// One entry for each event, in the order asked.
     pub(crate) counters: Vec<Reading>,
+    /// With -G: the control group of each counter; empty for those of none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) cgroups: Vec<String>,
+    /// With -A, --per-core and the like: the counters of each part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parts: Vec<Apart>,
     /// How the command ended; null without one.
     pub(crate) exit: Option<Exit>,
     /// From just before `execve` to the end.
@@ -68,6 +86,8 @@ impl Document {
             target: target.name(),
             source: source.kind(),
             counters: measurement.readings,
+            cgroups: Vec::new(),
+            parts: Vec::new(),
             exit: ended.map(|ended| ended.exit),
             wall_ns: measurement.wall_ns,
             under_virtual_pmu: matches!(source.kind(), SourceKind::Virtual | SourceKind::Step),

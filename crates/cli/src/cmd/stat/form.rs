@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::document::Document;
+use super::document::{Apart, Document};
 use super::perf;
+use super::places::{Label, Labels};
+use super::repeat::Repeats;
 use crate::output::Output;
 use crate::render::{csv, json};
 use truecount_model::{Measured, Reading};
 use truecount_run::metrics::{Asked, MetricRow, Values};
 use truecount_run::request::RequestGroup;
+use truecount_run::source::Taken;
 
 /// The form.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,8 +32,9 @@ pub(super) struct Form<'o> {
     kind: Kind<'o>,
     output: &'o mut Output,
     metrics: &'o Metrics<'o>,
+    pub(super) labels: Labels<'o>,
     headed: bool,
-    before: Vec<Reading>,
+    before: Taken,
     since: Duration,
 }
 
@@ -70,61 +74,129 @@ struct IntervalLine<'a> {
     counters: &'a [Reading],
     #[serde(flatten)]
     values: &'a Values,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    cgroups: &'a [String],
+    #[serde(skip_serializing_if = "<[Apart]>::is_empty")]
+    parts: &'a [Apart],
 }
 
 impl<'o> Form<'o> {
-    pub(super) fn new(kind: Kind<'o>, output: &'o mut Output, metrics: &'o Metrics<'o>) -> Self {
+    pub(super) fn new(
+        kind: Kind<'o>,
+        output: &'o mut Output,
+        metrics: &'o Metrics<'o>,
+        labels: Labels<'o>,
+    ) -> Self {
         Self {
             kind,
             output,
             metrics,
+            labels,
             since: Duration::ZERO,
             headed: false,
-            before: Vec::new(),
+            before: Taken::default(),
         }
     }
 
+    /// The readings of each part, under its name.
+    pub(super) fn parts(&self, readings: &[Vec<Reading>], wall_ns: u64) -> Vec<Apart> {
+        let parts = self.labels.parts.iter().zip(readings);
+        let apart = parts.map(|(part, readings)| Apart {
+            name: part.name.clone(),
+            cpus: part.cpus.clone(),
+            counters: readings.clone(),
+            values: self.metrics.of(readings, wall_ns),
+        });
+        apart.collect()
+    }
+
     /// Writes what was counted since the interval before.
-    pub(super) fn interval(&mut self, since: Duration, now: Vec<Reading>) -> io::Result<()> {
-        let parts = differences(&self.before, &now);
+    pub(super) fn interval(&mut self, since: Duration, now: Taken) -> io::Result<()> {
+        let readings = differences(&self.before.readings, &now.readings);
+        let parts: Vec<Vec<Reading>> = now
+            .parts
+            .iter()
+            .enumerate()
+            .map(|(at, part)| {
+                let before = self.before.parts.get(at).map_or(&[][..], Vec::as_slice);
+                differences(before, part)
+            })
+            .collect();
         self.before = now;
         let wall = since.saturating_sub(self.since);
         self.since = since;
         let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
-        let values = self.metrics.of(&parts, wall);
-        match self.kind {
-            Kind::Json => {
-                let line = IntervalLine {
-                    schema: "truecount.stat-interval/2",
-                    since_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
-                    counters: &parts,
-                    values: &values,
-                };
-                json::line(self.output, &line)?;
-            }
-            Kind::Csv => {
-                self.csv_head(true)?;
-                for reading in &parts {
-                    csv_row(self.output, Some(since), reading)?;
-                }
-                for row in &values.metrics {
-                    csv_metric(self.output, Some(since), row)?;
-                }
-            }
-            Kind::Perf(separator) => {
-                for reading in &parts {
-                    perf::row(self.output, separator, Some(since), reading, None)?;
-                }
-            }
-            Kind::Text => {
-                super::text::interval(self.output, since, &parts, &values, !self.headed)?;
-                self.headed = true;
+        let values = self.metrics.of(&readings, wall);
+        let parts = self.parts(&parts, wall);
+        if self.kind == Kind::Json {
+            let line = IntervalLine {
+                schema: "truecount.stat-interval/2",
+                since_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+                counters: &readings,
+                values: &values,
+                cgroups: &self.labels.cgroups,
+                parts: &parts,
+            };
+            json::line(self.output, &line)?;
+        } else if parts.is_empty() {
+            self.rows(Some(since), None, &readings, &values, None)?;
+        } else {
+            for part in &parts {
+                let label = Some((part.name.as_str(), part.cpus.len()));
+                self.rows(Some(since), label, &part.counters, &part.values, None)?;
             }
         }
         self.output.flush()
     }
 
-    fn csv_head(&mut self, interval: bool) -> io::Result<()> {
+    /// Writes the rows of an interval, or (not as text) those of the whole run.
+    fn rows(
+        &mut self,
+        since: Option<Duration>,
+        part: Option<(&str, usize)>,
+        readings: &[Reading],
+        values: &Values,
+        repeats: Option<&Repeats>,
+    ) -> io::Result<()> {
+        let of = |cgroup| Label {
+            since,
+            part,
+            cgroup,
+        };
+        if self.kind == Kind::Csv {
+            self.csv_head(since.is_some(), part.is_some())?;
+        }
+        let cgroups = &self.labels.cgroups;
+        match self.kind {
+            Kind::Json => {}
+            Kind::Perf(separator) => {
+                for (place, reading) in readings.iter().enumerate() {
+                    let label = of(cgroups.get(place).map(String::as_str));
+                    let mean = repeats.and_then(|repeats| repeats.mean(place));
+                    perf::row(self.output, separator, label, reading, mean)?;
+                }
+            }
+            Kind::Csv => {
+                for (place, reading) in readings.iter().enumerate() {
+                    let label = of(cgroups.get(place).map(String::as_str));
+                    csv_row(self.output, label, &csv_cells(reading))?;
+                }
+                // Metrics are of all events together, whatever their groups.
+                let label = of((!cgroups.is_empty()).then_some(""));
+                for row in &values.metrics {
+                    csv_row(self.output, label, &csv_metric(row))?;
+                }
+            }
+            Kind::Text => {
+                let first = !self.headed;
+                super::text::interval(self.output, of(None), readings, cgroups, values, first)?;
+                self.headed = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn csv_head(&mut self, interval: bool, part: bool) -> io::Result<()> {
         if !self.headed {
             self.headed = true;
             let since: &[&str] = if interval { &["since_s"] } else { &[] };
@@ -139,7 +211,11 @@ impl<'o> Form<'o> {
                 "running_ns",
                 "reason",
             ];
-            csv::row(self.output, since.iter().chain(&names))?;
+            let part: &[&str] = if part { &["part", "cpus"] } else { &[] };
+            let cgroups = !self.labels.cgroups.is_empty();
+            let cgroup: &[&str] = if cgroups { &["cgroup"] } else { &[] };
+            let all = since.iter().chain(part).chain(&names).chain(cgroup);
+            csv::row(self.output, all)?;
         }
         Ok(())
     }
@@ -149,34 +225,50 @@ impl<'o> Form<'o> {
         if intervals {
             return self.output.flush();
         }
+        let repeats = document.repeats.as_ref();
         match self.kind {
             Kind::Json => json::write(self.output, document)?,
-            Kind::Csv => {
-                self.csv_head(false)?;
-                for reading in document.counters.iter().chain(&document.resources) {
-                    csv_row(self.output, None, reading)?;
-                }
-                for row in &document.values.metrics {
-                    csv_metric(self.output, None, row)?;
-                }
-            }
-            Kind::Perf(separator) => {
-                for (place, reading) in document.counters.iter().enumerate() {
-                    let repeats = document.repeats.as_ref();
-                    let mean = repeats.and_then(|repeats| repeats.mean(place));
-                    perf::row(self.output, separator, None, reading, mean)?;
-                }
-            }
             Kind::Text => super::text::document(self.output, document)?,
+            Kind::Csv | Kind::Perf(_) if document.parts.is_empty() => {
+                self.rows(None, None, &document.counters, &document.values, repeats)?;
+                if self.kind == Kind::Csv {
+                    let cgroup = (!self.labels.cgroups.is_empty()).then_some("");
+                    let label = Label {
+                        cgroup,
+                        ..Label::default()
+                    };
+                    for reading in &document.resources {
+                        csv_row(self.output, label, &csv_cells(reading))?;
+                    }
+                }
+            }
+            Kind::Csv | Kind::Perf(_) => {
+                for part in &document.parts {
+                    let label = Some((part.name.as_str(), part.cpus.len()));
+                    self.rows(None, label, &part.counters, &part.values, None)?;
+                }
+            }
         }
         self.output.flush()
     }
 }
 
-fn csv_row(out: &mut dyn Write, since: Option<Duration>, reading: &Reading) -> io::Result<()> {
+/// One record, with what the label says.
+fn csv_row(out: &mut dyn Write, label: Label<'_>, cells: &[String]) -> io::Result<()> {
+    let since = label
+        .since
+        .map(|since| format!("{:.9}", since.as_secs_f64()));
+    let part = label
+        .part
+        .map(|(name, cpus)| [name.to_owned(), cpus.to_string()]);
+    let cgroup = label.cgroup.map(str::to_owned);
+    let before = since.iter().chain(part.iter().flatten());
+    csv::row(out, before.chain(cells).chain(&cgroup))
+}
+
+fn csv_cells(reading: &Reading) -> Vec<String> {
     let text = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let since = since.map(|since| format!("{:.9}", since.as_secs_f64()));
-    let cells = [
+    vec![
         reading.event.clone(),
         text(reading.value()),
         reading.unit.clone(),
@@ -186,19 +278,15 @@ fn csv_row(out: &mut dyn Write, since: Option<Duration>, reading: &Reading) -> i
         text(reading.enabled_ns),
         text(reading.running_ns),
         reading.result.cause().to_owned(),
-    ];
-    csv::row(out, since.iter().chain(&cells))
+    ]
 }
 
 /// A metric in the columns of an event.
-fn csv_metric(out: &mut dyn Write, since: Option<Duration>, row: &MetricRow) -> io::Result<()> {
-    let since = since.map(|since| format!("{:.9}", since.as_secs_f64()));
-    let cells = [
+fn csv_metric(row: &MetricRow) -> Vec<String> {
+    let value = row.result.value();
+    vec![
         row.metric.clone(),
-        row.result
-            .value()
-            .map(|value| value.to_string())
-            .unwrap_or_default(),
+        value.map(|value| value.to_string()).unwrap_or_default(),
         row.unit.clone(),
         "1".to_owned(),
         row.result.source_name().to_owned(),
@@ -206,8 +294,7 @@ fn csv_metric(out: &mut dyn Write, since: Option<Duration>, row: &MetricRow) -> 
         String::new(),
         String::new(),
         row.result.cause().to_owned(),
-    ];
-    csv::row(out, since.iter().chain(&cells))
+    ]
 }
 
 /// Cumulative readings become those of one interval.

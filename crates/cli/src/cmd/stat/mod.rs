@@ -4,7 +4,9 @@ mod derived;
 mod document;
 mod form;
 mod perf;
+mod places;
 mod repeat;
+mod switches;
 mod text;
 
 use std::ffi::OsString;
@@ -17,8 +19,8 @@ use crate::output::{Output, programs_stdout};
 use crate::program_args::{CacheArgs, SourceArg, open_input, parse_duration, parse_online_cpus};
 use document::Document;
 use form::{Form, Kind, Metrics};
+use places::Labels;
 use repeat::Runs;
-use truecount_model::Reading;
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
 use truecount_run::metrics::Asked;
@@ -26,7 +28,7 @@ use truecount_run::request;
 use truecount_run::result::RunResult;
 use truecount_run::runner::{Launch, resolve};
 use truecount_run::session::Session;
-use truecount_run::source::{Interval, Run, Source, Target};
+use truecount_run::source::{Interval, Run, Source, Switching, Taken, Target};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -42,6 +44,8 @@ EXAMPLES
   truecount stat -I 1000 -p 1234            a running process, every second
   truecount stat -C 0 -x, -- sleep 1        CPU 0 for one second, in perf's fields
   truecount stat -a -- sleep 1              the whole machine for one second
+  truecount stat -a -A -- sleep 1           the same, CPU by CPU (--per-core, --per-socket)
+  truecount stat -D 500 -- ./prog           without its first half second
   truecount stat --json -o out.json -- ./prog
 
 stat exits with the status of the program, 128+N when signal N ended it. Its result goes to stderr
@@ -115,6 +119,10 @@ pub(crate) struct Args {
     #[arg(long)]
     aslr: bool,
     #[command(flatten)]
+    places: places::PlacesArgs,
+    #[command(flatten)]
+    switches: switches::SwitchArgs,
+    #[command(flatten)]
     fixed: crate::program_args::FixedArgs,
     #[command(flatten)]
     cache: CacheArgs,
@@ -149,7 +157,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut source = args.fixed.source(args.source)?.select()?;
     let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
     let mut expression = if args.event.is_empty() {
-        source.default_events(target).to_owned()
+        // What does not count a command from its start to its end is no source of defaults for it.
+        let whole = args.interval.is_none() && !args.switches.are_used();
+        let of = if whole { target } else { Target::Machine };
+        source.default_events(of).to_owned()
     } else {
         args.event.join(",")
     };
@@ -167,11 +178,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         source.counts(wanted).is_ok()
     })?;
     groups.extend(asked.groups());
-    let program = match args.command.first() {
-        Some(program) => Some(resolve(program)?),
-        None => None,
-    };
-    // Opened before the run: a wrong path must not cost a run.
+    args.places.set_cgroups(&mut groups, target)?;
+    let parts = args.places.parts(target)?;
+    let begin = args.switches.begin()?;
+    let control = args.switches.control()?;
+    let program = args.command.first().map(|name| resolve(name)).transpose()?;
+    // Before the run: a wrong path must not cost one.
     let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), !args.csv)?;
     let moved = programs_stdout(args.json.as_deref(), args.output.as_deref())?;
     let stdin = match &args.input {
@@ -181,14 +193,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut environment = Environment::gather(args.aslr, &cpus);
     environment.add_command(&args.command, program.as_deref());
     let metrics = Metrics::new(&asked, &groups);
-    let separator = args.field_separator.as_deref();
-    let kind = match (args.json.is_some(), args.csv, separator) {
-        (true, ..) => Kind::Json,
-        (_, true, _) => Kind::Csv,
-        (_, _, Some(separator)) => Kind::Perf(separator),
-        _ => Kind::Text,
-    };
-    let mut form = Form::new(kind, &mut output, &metrics);
+    let mut form = Form::new(
+        kind(args),
+        &mut output,
+        &metrics,
+        Labels::new(&parts, &groups),
+    );
     let run = Run {
         launch: program.as_deref().map(|program| {
             (
@@ -206,6 +216,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }),
         groups: &groups,
         target,
+        switching: Switching {
+            begin,
+            control: control.as_ref(),
+        },
+        parts: &parts,
     };
     let Runs {
         measurement,
@@ -223,14 +238,28 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         .as_ref()
         .map(|fixed| fixed.record(&measurement.missing, &mut environment));
     let values = metrics.of(&measurement.readings, measurement.wall_ns);
+    let parts = form.parts(&measurement.parts, measurement.wall_ns);
     let mut document = Document::new(&args.command, target, &*source, measurement, environment);
     document.notes.extend(held.into_iter().flatten());
     document.notes.extend(in_user_mode);
     document.set_metrics(values);
     document.repeats = repeats;
+    document.parts = parts;
+    document.cgroups = form.labels.cgroups.clone();
     let written = form.finish(&document, args.interval.is_some());
     Failure::of_all([trouble.map_or(Ok(()), Err), written.map_err(Failure::from)])?;
     Ok(Outcome(document.exit_code()))
+}
+
+/// In which form the result is written.
+fn kind(args: &Args) -> Kind<'_> {
+    let separator = args.field_separator.as_deref();
+    match (args.json.is_some(), args.csv, separator) {
+        (true, ..) => Kind::Json,
+        (_, true, _) => Kind::Csv,
+        (_, _, Some(separator)) => Kind::Perf(separator),
+        _ => Kind::Text,
+    }
 }
 
 /// What is counted.
@@ -267,9 +296,9 @@ fn once(
         return Ok(source.run(session, run, None)?);
     };
     let mut written = Ok(());
-    let mut each = |since: Duration, readings: Vec<Reading>| {
+    let mut each = |since: Duration, taken: Taken| {
         if written.is_ok() {
-            written = form.interval(since, readings);
+            written = form.interval(since, taken);
         }
     };
     let each = Interval {
@@ -280,6 +309,10 @@ fn once(
     written?;
     // What is left since the last whole interval.
     let end = Duration::from_nanos(measurement.wall_ns);
-    form.interval(end, measurement.readings.clone())?;
+    let taken = Taken {
+        readings: measurement.readings.clone(),
+        parts: measurement.parts.clone(),
+    };
+    form.interval(end, taken)?;
     Ok(measurement)
 }

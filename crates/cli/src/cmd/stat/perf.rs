@@ -1,8 +1,8 @@
 //! The fields of `perf stat -x`, in perf's order (perf-stat(1), "CSV FORMAT"), for scripts that read them.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
+use super::places::Label;
 use truecount_model::Reading;
 
 /// The mean of several runs, and its standard error in percent of it.
@@ -36,13 +36,19 @@ impl Mean {
 pub(super) fn row(
     out: &mut dyn Write,
     separator: &str,
-    since: Option<Duration>,
+    label: Label<'_>,
     reading: &Reading,
     mean: Option<Mean>,
 ) -> io::Result<()> {
-    if let Some(since) = since {
+    if let Some(since) = label.since {
         let (seconds, rest) = (since.as_secs(), since.subsec_nanos());
         write!(out, "{seconds:6}.{rest:09}{separator}")?;
+    }
+    match label.part {
+        // Of how many CPUs, perf tells of all but single ones.
+        Some((cpu, _)) if cpu.starts_with("CPU") => write!(out, "{cpu}{separator}")?,
+        Some((name, cpus)) => write!(out, "{name}{separator}{cpus}{separator}")?,
+        None => {}
     }
     let value = match (mean, reading.value()) {
         (Some(mean), _) => Some(mean.mean),
@@ -66,6 +72,7 @@ pub(super) fn row(
         100.0
     };
     let mut fields = vec![text, unit.to_owned(), reading.event.clone()];
+    fields.extend(label.cgroup.map(str::to_owned));
     fields.extend(mean.map(|mean| format!("{:.2}%", mean.percent)));
     fields.extend([
         running.to_string(),
@@ -84,6 +91,7 @@ fn plain(unit: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn line(
         separator: &str,
@@ -92,7 +100,11 @@ mod tests {
         mean: Option<Mean>,
     ) -> String {
         let mut out = Vec::new();
-        row(&mut out, separator, since, reading, mean).unwrap();
+        let label = Label {
+            since,
+            ..Label::default()
+        };
+        row(&mut out, separator, label, reading, mean).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -114,6 +126,22 @@ mod tests {
         );
         let clock = Reading::software("task-clock", "ns", 606_881);
         assert!(line(",", None, &clock, None).starts_with("0.61,msec,task-clock,"));
+        let apart = |part, cgroup| {
+            let mut out = Vec::new();
+            let label = Label {
+                since: None,
+                part: Some(part),
+                cgroup,
+            };
+            row(&mut out, ",", label, &faults, None).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let (cpu, core) = (
+            apart(("CPU3", 1), None),
+            apart(("S0-D0-C1", 2), Some("a/b")),
+        );
+        assert_eq!(cpu, "CPU3,50,,page-faults,497850,100.00,,\n");
+        assert_eq!(core, "S0-D0-C1,2,50,,page-faults,a/b,497850,100.00,,\n");
         assert!(Mean::of(&[Some(1), None]).is_none() && Mean::of(&[]).is_none());
     }
 }

@@ -1,10 +1,10 @@
 //! The table that `stat` prints for people.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use super::derived;
 use super::document::Document;
+use super::places::Label;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 use truecount_model::number::{exact, significant, time};
@@ -22,8 +22,34 @@ fn precision(reading: &Reading) -> Cell {
     }
 }
 
-fn rows(table: &mut Table, readings: &[Reading], all: &[Reading], wall_ns: u64) {
-    for reading in readings {
+/// Counts that stand together: of one part, or of all.
+struct Rows<'a> {
+    part: &'a str,
+    readings: &'a [Reading],
+    /// What ratios are made of.
+    all: &'a [Reading],
+    /// The control group of each reading; no entries without -G.
+    cgroups: &'a [String],
+    wall_ns: u64,
+}
+
+/// The event, with its control group as perf writes it.
+fn named(reading: &Reading, cgroup: Option<&String>) -> String {
+    match cgroup {
+        Some(cgroup) if !cgroup.is_empty() => format!("{} {cgroup}", reading.event),
+        _ => reading.event.clone(),
+    }
+}
+
+fn rows(table: &mut Table, rows: &Rows<'_>) {
+    let Rows {
+        part, all, wall_ns, ..
+    } = *rows;
+    for (place, reading) in rows.readings.iter().enumerate() {
+        // Ratios of events of different groups say nothing.
+        let of = rows.cgroups.get(place);
+        let mixed = rows.cgroups.iter().any(|other| Some(other) != of);
+        let all = if mixed { &[] } else { all };
         let (value, last) = match &reading.result {
             Measured::Value { value, .. } => (
                 Cell::new(exact(*value, reading.scale, &reading.unit)),
@@ -35,8 +61,9 @@ fn rows(table: &mut Table, readings: &[Reading], all: &[Reading], wall_ns: u64) 
             ),
         };
         table.row(vec![
+            part.into(),
             value,
-            Cell::styled(HEAD, reading.event.clone()),
+            Cell::styled(HEAD, named(reading, of)),
             reading.result.source_name().into(),
             precision(reading),
             last,
@@ -46,6 +73,7 @@ fn rows(table: &mut Table, readings: &[Reading], all: &[Reading], wall_ns: u64) 
 
 fn table() -> Table {
     Table::new([
+        ("on", Align::Left),
         ("value", Align::Right),
         ("event", Align::Left),
         ("source", Align::Left),
@@ -55,18 +83,23 @@ fn table() -> Table {
 }
 
 /// The metrics with what they say, in a table of their own.
-fn metrics(out: &mut dyn Write, values: &Values) -> io::Result<()> {
-    if values.metrics.is_empty() {
+fn metrics(out: &mut dyn Write, parts: &[(&str, &Values)]) -> io::Result<()> {
+    if parts.iter().all(|(_, values)| values.metrics.is_empty()) {
         return Ok(());
     }
     let mut table = Table::new([
+        ("on", Align::Left),
         ("value", Align::Right),
         ("metric", Align::Left),
         ("unit", Align::Left),
         ("", Align::Left),
         ("look at next", Align::Left),
     ]);
-    for row in &values.metrics {
+    let rows = parts.iter().flat_map(|(part, values)| {
+        let rows = values.metrics.iter();
+        rows.map(move |row| (*part, row))
+    });
+    for (part, row) in rows {
         let value = match row.result.value() {
             Some(value) if row.threshold.is_some() => Cell::styled(WARN, significant(value)),
             Some(value) => significant(value).into(),
@@ -79,6 +112,7 @@ fn metrics(out: &mut dyn Write, values: &Values) -> io::Result<()> {
             _ => "",
         };
         table.row(vec![
+            part.into(),
             value,
             Cell::styled(HEAD, row.metric.clone()),
             row.unit.clone().into(),
@@ -102,6 +136,38 @@ fn past(row: &MetricRow) -> String {
     }
 }
 
+/// The counts: of each part, or of all with what the program used.
+fn counts(table: &mut Table, document: &Document) {
+    let whole = |readings| Rows {
+        part: "",
+        readings,
+        all: &document.counters,
+        cgroups: &[],
+        wall_ns: document.wall_ns,
+    };
+    let cgroups = &document.cgroups;
+    for part in &document.parts {
+        let part = Rows {
+            part: &part.name,
+            all: &part.counters,
+            cgroups,
+            ..whole(&part.counters)
+        };
+        rows(table, &part);
+    }
+    if document.parts.is_empty() {
+        let counters = whole(&document.counters);
+        rows(
+            table,
+            &Rows {
+                cgroups,
+                ..counters
+            },
+        );
+        rows(table, &whole(&document.resources));
+    }
+}
+
 /// Prints the whole run.
 pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     let subject = match document.target {
@@ -116,21 +182,15 @@ pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<(
     writeln!(out, "{}", paint(HEAD, &subject))?;
     writeln!(out)?;
     let mut table = table();
-    rows(
-        &mut table,
-        &document.counters,
-        &document.counters,
-        document.wall_ns,
-    );
-    rows(
-        &mut table,
-        &document.resources,
-        &document.counters,
-        document.wall_ns,
-    );
+    counts(&mut table, document);
     table.write(out)?;
     writeln!(out)?;
-    metrics(out, &document.values)?;
+    let parts = document.parts.iter();
+    let apart: Vec<(&str, &Values)> = parts.map(|part| (&*part.name, &part.values)).collect();
+    match apart.is_empty() {
+        true => metrics(out, &[("", &document.values)])?,
+        false => metrics(out, &apart)?,
+    }
     if let Some(repeats) = &document.repeats {
         repeats.write(out)?;
     }
@@ -179,11 +239,17 @@ pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<(
 /// Prints one interval.
 pub(super) fn interval(
     out: &mut dyn Write,
-    since: Duration,
+    label: Label<'_>,
     readings: &[Reading],
+    cgroups: &[String],
     values: &Values,
     first: bool,
 ) -> io::Result<()> {
+    let at = time(label.since.unwrap_or_default().as_nanos() as f64);
+    let on = match label.part {
+        Some((part, _)) => format!("{part:<9} "),
+        None => String::new(),
+    };
     if first {
         writeln!(
             out,
@@ -191,7 +257,7 @@ pub(super) fn interval(
             paint(DIM, "   since start                value  event")
         )?;
     }
-    for reading in readings {
+    for (place, reading) in readings.iter().enumerate() {
         let value = match reading.value() {
             Some(value) => exact(value, reading.scale, &reading.unit),
             None => "not counted".to_owned(),
@@ -203,12 +269,10 @@ pub(super) fn interval(
         };
         writeln!(
             out,
-            "{:>14} {value:>20}  {}{more}",
-            time(since.as_nanos() as f64),
-            reading.event
+            "{at:>14} {value:>20}  {on}{}{more}",
+            named(reading, cgroups.get(place))
         )?;
     }
-    let at = time(since.as_nanos() as f64);
     for row in &values.metrics {
         let value = row
             .result
@@ -220,7 +284,7 @@ pub(super) fn interval(
         };
         writeln!(
             out,
-            "{at:>14} {value:>20}  {}, {}  {more}",
+            "{at:>14} {value:>20}  {on}{}, {}  {more}",
             row.metric, row.unit
         )?;
     }

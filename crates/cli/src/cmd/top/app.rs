@@ -38,9 +38,12 @@ pub(super) struct Once {
 /// How often signals and the end of the process are looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The state of the screen, and what makes that which sums up: on the thread that will do it, because what it keeps
-/// of files cannot go to another.
-fn begin(chosen: &Chosen, settings: Settings) -> (Model, impl FnOnce() -> Work + Send + use<>) {
+/// The state of the screen, and what names and sums need: they are made on the thread that will use them, because what
+/// is kept of files cannot go to another.
+fn begin(
+    chosen: &Chosen,
+    settings: Settings,
+) -> (Model, By, Result<Kallsyms, String>, Option<i32>) {
     let Settings {
         mut about, by, pid, ..
     } = settings;
@@ -55,9 +58,7 @@ fn begin(chosen: &Chosen, settings: Settings) -> (Model, impl FnOnce() -> Work +
             .notes
             .push(format!("functions of the kernel have no names: {why}"));
     }
-    let events = about.events.len();
-    let work = move || Work::new(Namer::new(kernel), by, events, pid);
-    (Model::new(about, by), work)
+    (Model::new(about, by), by, kernel, pid)
 }
 
 /// The thread of the screen: what it does after a key never takes long.
@@ -163,7 +164,9 @@ pub(super) fn live(
     // Before any thread is made, so that all have them blocked.
     let signals = Signals::block().map_err(|e| no_signals(&e))?;
     let ring = settings.ring;
-    let (model, work) = begin(chosen, settings);
+    let (model, by, kernel, pid) = begin(chosen, settings);
+    let events = model.about.events.len();
+    let work = move || Work::new(Namer::new(kernel), by, events, pid);
     let live = Live::start(chosen, scope, ring)?;
     let mut screen = Screen::open().map_err(|e| no_terminal(&e))?;
     let (mut keyboard, bell) = Keyboard::open().map_err(|e| no_terminal(&e))?;
@@ -211,8 +214,10 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: &On
     let signals = Signals::block().map_err(|e| no_signals(&e))?;
     let cpu = cpu_time();
     let ring = settings.ring;
-    let (mut model, work) = begin(chosen, settings);
-    let mut work = work();
+    let (mut model, by, kernel, pid) = begin(chosen, settings);
+    let no_thread = |e| Failure::new(125, format!("cannot start a thread: {e}"));
+    let namer = Namer::apart(kernel).map_err(no_thread)?;
+    let mut work = Work::new(namer, by, model.about.events.len(), pid);
     let mut live = Live::start(chosen, scope, ring)?;
     let start = Instant::now();
     let mut next = TAKE;
@@ -225,7 +230,7 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: &On
         }
         if elapsed >= next {
             work.add(&live.take()?);
-            work.find_names(Some(start + elapsed + TAKE / 2));
+            work.find_names(Some(Instant::now() + TAKE / 4));
             next = elapsed + TAKE;
         }
         work.look_at_process();
@@ -235,8 +240,15 @@ pub(super) fn once(chosen: &Chosen, scope: &Scope, settings: Settings, form: &On
         stopped = signal.filter(|s| *s != libc::SIGCHLD);
     }
     work.add(&live.finish()?);
-    // Who stops it does not want to wait until every file's names are read.
-    work.find_names(stopped.map(|_| Instant::now() + LAST_NAMES));
+    // Who stops it does not want to wait until every file's names are read: one alone may take seconds.
+    let mut late = stopped.map(|_| Instant::now() + LAST_NAMES);
+    while work.is_waiting() && late.is_none_or(|late| Instant::now() < late) {
+        work.find_names(Some(Instant::now() + LOOK));
+        if stopped.is_none() {
+            stopped = signals.stop_requested();
+            late = stopped.map(|_| Instant::now() + LAST_NAMES);
+        }
+    }
     (model.accumulated, model.ended, model.own) = (true, work.ended, work.cost);
     model.update(&work.summed.table());
     let own_seconds = cpu_time().saturating_sub(cpu).as_secs_f64();

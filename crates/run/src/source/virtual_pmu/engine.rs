@@ -247,6 +247,8 @@ fn until_end(pid: i32, signals: &Signals, launch: &Launch<'_>) -> std::io::Resul
     let mut kill_at = None;
     loop {
         if has_ended(pid)? {
+            // What ended it reached us, too, and may not have been looked at yet.
+            stopped.interrupted = stopped.interrupted.or_else(|| signals.stop_requested());
             return Ok(stopped);
         }
         if kill_at.is_some_and(|at| start.elapsed() >= at) {
