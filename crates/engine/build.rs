@@ -13,6 +13,7 @@ fn main() {
         "runtime",
         "src/xlate",
         "src/pmu",
+        "src/schedule",
         "src/syscall_table",
         "src/layout.rs",
         "src/limits.rs",

@@ -51,7 +51,7 @@ impl SourceArg {
 /// The flag of the commands that run programs.
 #[derive(clap::Args, Debug)]
 pub(crate) struct FixedArgs {
-    /// Hold constant what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads,random: time (virtual PMU only: clocks go on with the instructions), threads (real-time scheduling on one CPU) and random (virtual PMU only: /dev/urandom, /dev/random, rdrand, rdseed). Random numbers become predictable with at-random and getrandom: for measurements only
+    /// Hold constant what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads,random: time (virtual PMU only: clocks go on with the instructions), threads (in turn: by the virtual PMU's own scheduler; natively by real-time scheduling on one CPU) and random (virtual PMU only: /dev/urandom, /dev/random, rdrand, rdseed). Random numbers become predictable with at-random and getrandom: for measurements only
     #[arg(
         long,
         value_name = "FACTORS",

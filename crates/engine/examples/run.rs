@@ -17,7 +17,8 @@ fn main() {
     let own_clock = std::env::var_os("ENGINE_CLOCK").is_some_and(|v| v == "1");
     let mut options = virt::Options::default()
         .per_block(per_block)
-        .own_clock(own_clock);
+        .own_clock(own_clock)
+        .in_turn(std::env::var_os("ENGINE_TURN").is_some_and(|v| v == "1"));
     // ENGINE_MACHINE=x86-64-v3: a reference machine; ENGINE_RANDOM=1: random devices of the engine's.
     if let Ok(name) = std::env::var("ENGINE_MACHINE") {
         match truecount_engine::machine::Machine::named(&name) {
@@ -68,6 +69,9 @@ fn main() {
             if outcome.totals.clock_followed > 0 {
                 let times = outcome.totals.clock_followed;
                 eprintln!("the clock was set on after the real one {times} times");
+            }
+            for outside in &outcome.totals.outside {
+                eprintln!("outside: {} times: {}", outside.times, outside.what);
             }
             for event in virt::Event::ALL {
                 if let Some(count) = outcome.totals.event(event) {

@@ -23,7 +23,7 @@ use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-use crate::{check, clock, counts, machine};
+use crate::{check, clock, counts, machine, turns};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -43,6 +43,8 @@ pub const OFFSETS: Offsets = Offsets {
     vector_exit: offset_of!(Context, vector_exit) as u32,
     vector_syscall: offset_of!(Context, vector_syscall) as u32,
     vector_special: offset_of!(Context, vector_special) as u32,
+    vector_turn: offset_of!(Context, vector_turn) as u32,
+    fuel: offset_of!(Context, fuel) as u32,
     whole: offset_of!(Context, whole) as u32,
 };
 
@@ -57,6 +59,7 @@ const CONFIG: Config = Config {
     counter: None,
     watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
     own_clock: false,
+    in_turn: false,
     own_machine: false,
     own_random: false,
     components: 0,
@@ -206,6 +209,7 @@ impl Cache {
         config.counter = counts::next();
         config.watches = self.watches;
         config.own_clock = clock::on();
+        config.in_turn = turns::on();
         config.own_machine = machine::on();
         config.own_random = machine::own_random();
         config.components = machine::shown().components;

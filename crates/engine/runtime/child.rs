@@ -2,7 +2,9 @@
 
 use crate::layout::Context;
 use crate::thread_context::prepare;
-use crate::{cache_file, counts, dispatch, engine, memory_locks, signal_calls, slots, sys};
+use crate::{
+    cache_file, counts, dispatch, engine, memory_locks, schedule, signal_calls, slots, sys,
+};
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
 #[unsafe(no_mangle)]
@@ -26,5 +28,6 @@ extern "C" fn rt_child(context: *mut Context) {
         signal_calls::clear_handlers(context);
     }
     sys::set_mask(context.pending_mask);
+    schedule::begins(context);
     dispatch::resume_at(context);
 }

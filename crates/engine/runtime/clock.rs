@@ -15,10 +15,10 @@ use crate::layout::{Context, option};
 use crate::program_memory::{self, Plain};
 use crate::syscall_table as nr;
 use crate::xlate::facts::Event;
-use crate::{counts, entry, machine, slots, sys};
+use crate::{counts, entry, machine, slots, sys, turns};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
-const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 /// The time of day at which a process begins: 2033-05-18, 03:33:20 UTC. Not in the past: files would be from the future.
 const EPOCH: u64 = 2_000_000_000 * SECOND;
 /// What clocks that count from the machine's start say then.
@@ -33,8 +33,12 @@ const TICK: u64 = SECOND / 100;
 const ETIMEDOUT: i64 = 110;
 
 static ON: AtomicBool = AtomicBool::new(false);
-/// Nanoseconds since the process began, waits included.
+/// Nanoseconds since the process began, waits included. (With the scheduler the whole run has one clock.)
 static NOW: AtomicU64 = AtomicU64::new(0);
+
+fn clock() -> &'static AtomicU64 {
+    turns::clock().unwrap_or(&NOW)
+}
 /// Nanoseconds that the process executed.
 static RAN: AtomicU64 = AtomicU64::new(0);
 static LOOKED: AtomicU64 = AtomicU64::new(0);
@@ -56,7 +60,7 @@ pub fn on() -> bool {
 }
 
 /// A clock of the kernel's, nanoseconds.
-fn real(clock: u64) -> u64 {
+pub fn real(clock: u64) -> u64 {
     let mut time: Pair = [0; 2];
     // SAFETY: fills our structure.
     unsafe {
@@ -68,18 +72,21 @@ fn real(clock: u64) -> u64 {
     from_pair(time, 1)
 }
 
-/// Keeps the clock from standing still.
+/// Keeps the clock from standing still. (The scheduler sets it on when all wait.)
 fn follow() {
+    if turns::on() {
+        return;
+    }
     let header = slots::header();
     let gone = real(1).saturating_sub(header.started);
     let least = gone.saturating_sub(header.clock_behind);
-    if NOW.fetch_max(least, Relaxed) < least {
+    if clock().fetch_max(least, Relaxed) < least {
         header.clock_followed.fetch_add(1, Relaxed);
     }
 }
 
 /// The time now.
-fn now(context: &mut Context) -> u64 {
+pub fn now(context: &mut Context) -> u64 {
     if LOOKED.fetch_add(1, Relaxed) % LOOKS == LOOKS - 1 {
         follow();
     }
@@ -87,10 +94,10 @@ fn now(context: &mut Context) -> u64 {
     let more = executed.saturating_sub(context.clock_seen);
     context.clock_seen = executed;
     RAN.fetch_add(more, Relaxed);
-    NOW.fetch_add(more, Relaxed) + more
+    clock().fetch_add(more, Relaxed) + more
 }
 
-fn pair(time: u64, parts: u64) -> Pair {
+pub fn pair(time: u64, parts: u64) -> Pair {
     [time / SECOND, time % SECOND / parts]
 }
 
@@ -102,7 +109,7 @@ fn from_pair(pair: Pair, parts: u64) -> u64 {
 }
 
 /// A time that the program wrote; `None` where the kernel would say what is wrong with it.
-fn read(at: u64, parts: u64) -> Option<u64> {
+pub fn read(at: u64, parts: u64) -> Option<u64> {
     let pair = program_memory::read::<Pair>(at)?;
     let sound = (pair[0] as i64) >= 0 && pair[1] < SECOND / parts;
     sound.then(|| from_pair(pair, parts))
@@ -110,7 +117,7 @@ fn read(at: u64, parts: u64) -> Option<u64> {
 
 /// What a clock of `clock_gettime(2)` says when the process begins; `None` for one that does not go on by itself: of
 /// executed time, or a device's.
-fn base(clock: u64) -> Option<u64> {
+pub fn base(clock: u64) -> Option<u64> {
     match clock as i32 {
         0 | 5 | 8 => Some(EPOCH),
         11 => Some(EPOCH + LEAP),
@@ -294,7 +301,7 @@ fn wait(context: &mut Context, number: u64, mut a: [u64; 6]) -> i64 {
     let result = unsafe { entry::rt_wait(number, a.as_ptr()) };
     core::hint::black_box(&limit);
     if let Some(length) = length.filter(|_| result == reached) {
-        NOW.fetch_max(before.saturating_add(length), Relaxed);
+        clock().fetch_max(before.saturating_add(length), Relaxed);
     }
     result
 }

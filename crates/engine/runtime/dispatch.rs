@@ -6,6 +6,7 @@ use crate::entry::kind;
 use crate::layout::{BOOT_STACK, Context, StartArgs, TABLES};
 use crate::own_memory::{self, RUNTIME_END};
 use crate::pages::WATCHED;
+use crate::schedule::Step;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
 use crate::xlate::block::record;
@@ -13,7 +14,7 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
-    program_memory, report, signal_calls, slots, sys, syscalls, totals,
+    program_memory, report, schedule, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -47,6 +48,15 @@ fn answer(context: &mut Context) {
             enter_via(context, Some(Via::Register(miss as u8 & 3)));
         }
         kind::GOTO => enter_via(context, None),
+        kind::TURN => {
+            context.pc = engine::lock()
+                .cache
+                .exits
+                .get(context.exit_id as usize)
+                .target;
+            schedule::turn(context);
+            go(context, context.pc, None, NONE);
+        }
         kind::ONCE => {
             let mut engine = engine::lock();
             let Engine { cache, pages, .. } = &mut *engine;
@@ -77,6 +87,21 @@ fn system_call(context: &mut Context) {
     if confine::dispatches(context, next) {
         go(context, next, None, NONE);
         return;
+    }
+    if schedule::on() {
+        let target = match schedule::call(context, number, arguments) {
+            Step::Native => None,
+            Step::Again => Some(context.pc),
+            Step::Done(result) => {
+                (context.regs[0], context.regs[1]) = (result as u64, next);
+                context.regs[11] = context.rflags;
+                Some(next)
+            }
+        };
+        if let Some(target) = target {
+            go(context, target, None, NONE);
+            return;
+        }
     }
     if WATCHED.load(Relaxed) != 0 {
         let mut engine = engine::lock();
@@ -222,6 +247,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     perf::started(context);
+    schedule::started(context);
     clock::init();
     own_memory::probe();
     let mut engine = engine::lock();

@@ -22,6 +22,8 @@ pub mod kind {
     pub const GOTO: u32 = 5;
     /// Step over one instruction at `Context::target` without keeping it.
     pub const ONCE: u32 = 6;
+    /// The thread's fuel is used up: others have their turn (see `schedule`).
+    pub const TURN: u32 = 7;
     /// Plus the register's number: a jump or call through it is not in its table.
     pub const MISS_REGISTER: u32 = 16;
 }
@@ -59,6 +61,9 @@ global_asm!(
     "jmp rt_save",
     ".globl rt_special",
     "rt_special: mov dword ptr gs:[{kind}], 2",
+    "jmp rt_save",
+    ".globl rt_turn",
+    "rt_turn: mov dword ptr gs:[{kind}], 7",
     "jmp rt_save",
     ".globl rt_miss_ret",
     "rt_miss_ret: mov rcx, [rsp-8]",
@@ -323,6 +328,7 @@ unsafe extern "C" {
     pub fn rt_exit();
     pub fn rt_syscall();
     pub fn rt_special();
+    pub fn rt_turn();
     pub fn rt_miss_ret();
     pub fn rt_miss_memory();
     pub fn rt_miss_rax();

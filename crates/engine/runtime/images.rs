@@ -3,7 +3,7 @@
 use crate::layout::{Context, exec, state as slot_state};
 use crate::program_memory::read;
 use crate::syscall_table as nr;
-use crate::{cache_file, check, signal_calls, slots, sys};
+use crate::{cache_file, check, schedule, signal_calls, slots, sys};
 use core::sync::atomic::Ordering::*;
 
 /// execve and execveat.
@@ -25,6 +25,7 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if followed {
         context.state.store(slot_state::REPLACED, Release);
     }
+    schedule::becomes(context, access >= 0, followed);
     // SAFETY: as the program made it.
     let result = unsafe { sys::call(number, a) };
     context.state.store(slot_state::LIVE, Release);
@@ -33,6 +34,7 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if followed {
         withdraw(context);
     }
+    schedule::stays(context);
     result
 }
 

@@ -23,6 +23,7 @@
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `clock` | clocks of our own, if wanted |
+//! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
 //! | `report` | the end after a failed internal check |
 #![no_std]
@@ -37,6 +38,8 @@ mod limits;
 mod log;
 #[path = "../src/pmu/mod.rs"]
 mod pmu;
+#[path = "../src/schedule/mod.rs"]
+mod schedule_state;
 #[path = "../src/shown.rs"]
 mod shown;
 #[path = "../src/snapshot.rs"]
@@ -76,6 +79,7 @@ mod placed;
 mod proc_maps;
 mod program_memory;
 mod report;
+mod schedule;
 mod signal_calls;
 mod signals;
 mod slots;
@@ -86,6 +90,7 @@ mod table;
 mod thread_context;
 mod threads;
 mod totals;
+mod turns;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

@@ -4,8 +4,8 @@ use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
     cache_file, clock, code_writes, confine, fault_signals, images, machine, memory_calls,
-    memory_limits, memory_locks, perf, proc_maps, program_memory, signal_calls, slots, sys,
-    threads,
+    memory_limits, memory_locks, perf, proc_maps, program_memory, schedule, signal_calls, slots,
+    sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -78,6 +78,7 @@ fn end(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if number == nr::EXIT {
         threads::leave(context);
     }
+    schedule::leaves(context, number);
     // SAFETY: does not return.
     unsafe { sys::call(number, a) }
 }

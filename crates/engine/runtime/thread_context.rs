@@ -13,6 +13,7 @@ pub fn prepare(context: &mut Context, slot: u32) {
     context.vector_exit = address(entry::rt_exit);
     context.vector_syscall = address(entry::rt_syscall);
     context.vector_special = address(entry::rt_special);
+    context.vector_turn = address(entry::rt_turn);
     if context.stack == 0 {
         context.stack = own_memory::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
     }

@@ -5,7 +5,7 @@ use crate::layout::Context;
 use crate::program_memory;
 use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
-use crate::{action, counts, engine, entry, perf, sys};
+use crate::{action, counts, engine, entry, perf, schedule, sys};
 use core::mem::size_of;
 use core::sync::atomic::Ordering::*;
 
@@ -93,6 +93,15 @@ impl Call {
         self.flags & flag != 0
     }
 
+    /// Where the child's number is written, if anywhere.
+    fn child_tid(&self) -> u64 {
+        match self.number {
+            nr::CLONE => self.arguments[3],
+            nr::CLONE3 => self.args3.child_tid,
+            _ => 0,
+        }
+    }
+
     fn shares_memory(&self) -> bool {
         self.has(CLONE_VM)
     }
@@ -159,6 +168,7 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         old_mask
     };
     describe(context, child, slot, &call, mask);
+    let turn = schedule::announces(context, child, slot, call.flags, call.child_tid());
     perf::cloned(context, slot, call.has(CLONE_THREAD));
     // The child's copies of the locks must not be held by threads it lacks.
     let held = (!call.shares_memory()).then(|| (engine::lock(), counts::lock()));
@@ -198,6 +208,7 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         slots::give_back(slot);
     }
     sys::set_mask(old_mask);
+    schedule::made(context, turn, call.flags, result);
     result
 }
 

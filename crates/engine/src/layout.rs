@@ -51,6 +51,8 @@ const _: () = assert!(size_of::<Header>() as u64 <= EVENT_TABLE - TOTALS_BASE);
 pub const EVENT_TABLE: u64 = TOTALS_BASE + (1 << 20);
 /// Their pages, up to the end of region 0.
 pub const EVENT_PAGES: u64 = TOTALS_BASE + (32 << 20);
+/// Who executes and who waits (`schedule::State`), with [`option::SCHEDULE`].
+pub const SCHEDULE: u64 = TOTALS_BASE + (16 << 20);
 /// With [`option::BLOCKS`]: where a slot's execution counters (8 bytes each) are
 /// in its region.
 pub const COUNTERS: u32 = 0x1_0000;
@@ -237,6 +239,8 @@ pub mod option {
     pub const MACHINE: u32 = 8;
     /// The random devices and instructions are the engine's own.
     pub const RANDOM: u32 = 16;
+    /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
+    pub const SCHEDULE: u32 = 64;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
     pub const ROTATES: u32 = 1 << 16;
 }
@@ -426,6 +430,14 @@ pub struct Context {
     pub user_dispatch: [u64; 4],
     /// What had been retired of translated code when the thread went on in it the last time.
     pub epoch: AtomicU64,
+    /// Backward branches until the token moves on, with [`option::SCHEDULE`].
+    pub fuel: i64,
+    /// The thread's number in the schedule; 0: none.
+    pub turn: u32,
+    /// Entry for a thread whose fuel is used up.
+    pub vector_turn: u64,
+    /// Where a zero is to be written when the thread ends (`CLONE_CHILD_CLEARTID`); 0: nowhere.
+    pub clear_tid: u64,
     /// Not 0: the thread is in a system call or in the runtime, and its count is whole. 0: it is in translated
     /// code; killed there, up to a block's instructions are counted too many or too few.
     pub whole: AtomicU32,

@@ -30,7 +30,7 @@ pub enum Factor {
     Pid,
     /// The order in which the files of a directory are listed
     Files,
-    /// Thread scheduling; held constant, round robin on one CPU
+    /// Thread scheduling; held constant, threads run in turn on one CPU
     Threads,
     /// What /dev/urandom, /dev/random, rdrand and rdseed give (virtual PMU only)
     Random,

@@ -137,13 +137,13 @@ fn a_program_its_children_and_threads_run_in_turn() {
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         stdout(&output)
     };
-    let mut sources = vec!["software"];
+    let mut sources = vec![("software", "itself 2 1 1\nchild 2 1 1\nthread 2 1 1\n")];
     if virtual_pmu() {
-        sources.push("virtual");
+        // Its own scheduler: the kernel's policy stays as it is.
+        sources.push(("virtual", "itself 0 0 1\nchild 0 0 1\nthread 0 0 1\n"));
     }
-    for source in sources {
+    for (source, expected) in sources {
         // SCHED_RR is 2 (sched.h).
-        let expected = "itself 2 1 1\nchild 2 1 1\nthread 2 1 1\n";
         for flag in ["--deterministic=threads", "--deterministic=all,threads"] {
             assert_eq!(print(source, flag), expected, "{source}");
         }

@@ -113,6 +113,26 @@ pub fn answer(number: u64) -> Answer {
     }
 }
 
+/// What a call is about; one that the table does not have, something else.
+pub fn class(number: u64) -> Class {
+    if number < END {
+        CLASSES[number as usize]
+    } else {
+        Class::Plain
+    }
+}
+
+/// By number.
+static CLASSES: [Class; END as usize] = {
+    let mut classes = [Class::Plain; END as usize];
+    let mut at = 0;
+    while at < TABLE.len() {
+        classes[TABLE[at].number as usize] = TABLE[at].class;
+        at += 1;
+    }
+    classes
+};
+
 /// Whether translated code may make the call itself, where neither an event, nor the clock, nor watched
 /// pages are concerned.
 pub fn is_plain(number: u64) -> bool {

@@ -35,7 +35,7 @@ pub use error::LaunchError;
 pub use store::kept_file_is_valid;
 pub use store::{Cache, CacheError};
 pub use times::{Timed, Times};
-pub use totals::{ThreadTotals, Totals};
+pub use totals::{Outside, ThreadTotals, Totals};
 pub use watched::{Interval, Watched};
 
 /// Instructions of a block at most: by so many the count of a thread is off that was killed while it executed one.
@@ -71,6 +71,10 @@ pub struct Options {
     /// and by what the program waits. Implies `hide_vdso`. [`Totals::clock_followed`] says when it could not be
     /// kept up.
     pub own_clock: bool,
+    /// One thread of the whole run executes at a time, and goes on by rules that depend on nothing but the program
+    /// (`schedule`). Implies `own_clock`, which is one for the run then; translations are not kept.
+    /// [`Totals::outside`] says what decided otherwise.
+    pub in_turn: bool,
     /// For tests: how far that clock may be behind the real one, nanoseconds (0: 30 s).
     #[doc(hidden)]
     pub clock_behind: u64,
@@ -135,6 +139,12 @@ impl Options {
     #[must_use]
     pub fn own_clock(mut self, on: bool) -> Self {
         self.own_clock = on;
+        self
+    }
+    /// With `in_turn` set.
+    #[must_use]
+    pub fn in_turn(mut self, on: bool) -> Self {
+        self.in_turn = on;
         self
     }
     /// With `machine` set.

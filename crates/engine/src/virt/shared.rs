@@ -86,7 +86,8 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
 impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
-        let cache = options.cache.clone().filter(|_| plain);
+        let cache = options.cache.clone().filter(|_| plain && !options.in_turn);
+        let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
         totals
             .set_len(u64::from(MAX_SLOTS) * REGION)
@@ -134,7 +135,7 @@ impl Shared {
             };
             (*h).reuse = u32::from(plain && !blocks);
             (*h).options = if blocks { option::BLOCKS } else { 0 }
-                | if options.own_clock { option::CLOCK } else { 0 }
+                | if own_clock { option::CLOCK } else { 0 }
                 | if options.machine.is_some() {
                     option::MACHINE
                 } else {
@@ -149,7 +150,8 @@ impl Shared {
                     option::ROTATES
                 } else {
                     0
-                };
+                }
+                | if options.in_turn { option::SCHEDULE } else { 0 };
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
             }
@@ -175,7 +177,7 @@ impl Shared {
             watched: options.times.clone(),
             text,
             at_random: options.at_random,
-            hide_vdso: options.hide_vdso || options.own_clock,
+            hide_vdso: options.hide_vdso || own_clock,
             machine: options.machine,
             _random: random,
         })

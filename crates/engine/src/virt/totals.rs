@@ -44,6 +44,63 @@ pub struct ThreadTotals {
     pub whole: bool,
 }
 
+/// Something that decided in a run whose threads execute in turn, and that another run may not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outside {
+    /// What, in words.
+    pub what: String,
+    /// How often.
+    pub times: u32,
+}
+
+/// What decided beside the program.
+fn outside(shared: &Shared) -> Vec<Outside> {
+    use crate::schedule::{CAUSES, MAX_THREADS, State, cause};
+    type Run = State<MAX_THREADS>;
+    let read = |at: usize| {
+        let offset = crate::layout::SCHEDULE - crate::layout::TOTALS_BASE + at as u64;
+        let words = shared.words(0, offset, CAUSES / 2).unwrap_or_default();
+        words
+            .iter()
+            .flat_map(|word| [*word as u32, (word >> 32) as u32])
+            .collect::<Vec<u32>>()
+    };
+    let counts = read(offset_of!(Run, outside));
+    let calls = read(offset_of!(Run, outside_call));
+    let named = |number: u32| {
+        crate::syscall_table::TABLE
+            .iter()
+            .find(|call| call.number == u64::from(number))
+            .map_or_else(|| format!("call {number}"), |call| call.name.to_lowercase())
+    };
+    let all = counts.into_iter().zip(calls).enumerate();
+    all.filter(|(_, (times, _))| *times > 0)
+        .map(|(at, (times, call))| {
+            let what = match at {
+                cause::CALL => format!(
+                    "calls that are not scheduled waited (the last: {})",
+                    named(call)
+                ),
+                cause::CAME => format!(
+                    "something came while all threads waited (the last: {})",
+                    named(call)
+                ),
+                cause::FORCED => {
+                    "threads executed for too long beside others that were ready".to_owned()
+                }
+                cause::TIMER => {
+                    format!("timers of the kernel were set (the last: {})", named(call))
+                }
+                cause::NATIVE => "programs went on natively".to_owned(),
+                cause::DEADLOCK => "all threads waited for each other (a deadlock)".to_owned(),
+                _ => "something else decided".to_owned(),
+            };
+            Outside { what, times }
+        })
+        .collect()
+}
+
 /// All counts of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -59,6 +116,8 @@ pub struct Totals {
     /// With [`super::Options::own_clock`]: how often the clock of a process had stood still for
     /// so long that it was set on after the real one. Times in such runs differ.
     pub clock_followed: u32,
+    /// With [`super::Options::in_turn`]: what decided beside the program, and how often.
+    pub outside: Vec<Outside>,
     /// With [`super::Options::own_random`]: random devices that were the kernel's after all.
     pub random_missed: u32,
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
@@ -103,6 +162,10 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
         clock_followed: header.clock_followed.load(Ordering::Acquire),
         random_missed: header.random_missed.load(Ordering::Acquire),
         unseen_writes: header.unseen_writes.load(Ordering::Acquire),
+        outside: match header.options & option::SCHEDULE {
+            0 => Vec::new(),
+            _ => outside(shared),
+        },
         ..Totals::default()
     };
     if totals.uncounted > 0 {

@@ -12,10 +12,12 @@ mod gs;
 mod item;
 mod rdpmc;
 mod terminate;
+mod turn;
 mod xsave;
 
 pub use copy::far_register;
 use item::{Item, surely_invalid, unsupported};
+pub use turn::FUEL;
 
 pub use count::{Added, Part, count_keeping};
 
@@ -33,7 +35,7 @@ pub const MAX_EXITS: usize = 20;
 /// Most counters of a block beside its own: one an early exit.
 pub const MAX_PARTS: usize = MAX_EXITS;
 /// Most records of a block.
-pub const MAX_RECORDS: usize = MAX_INSNS + 4 + MAX_WATCHES;
+pub const MAX_RECORDS: usize = MAX_INSNS + 5 + MAX_WATCHES;
 
 /// What the builder asks about the program.
 pub trait Source {
@@ -165,6 +167,8 @@ pub struct Config {
     pub watches: [Watch; MAX_WATCHES],
     /// The runtime answers what reads a clock.
     pub own_clock: bool,
+    /// Threads execute in turn: every system call goes to the runtime, and backward branches are counted.
+    pub in_turn: bool,
     /// The runtime answers what asks for the CPU: it shows another machine.
     pub own_machine: bool,
     /// The runtime answers `rdrand` and `rdseed`.
@@ -417,6 +421,8 @@ impl Builder<'_, '_> {
             match point {
                 Some(place) if place.at != at => {}
                 Some(Place { through: None, .. }) => {
+                    self.fuel(at, &item);
+                    let here = self.hot.here();
                     self.hot.add_gs(total.offset, total.value);
                     self.record(here, record::COUNTS);
                     counted = true;
@@ -434,6 +440,7 @@ impl Builder<'_, '_> {
             }
             let last = at + 1 == self.count;
             let here = if mark == 0 { self.hot.here() } else { here };
+            self.pause(&item);
             match item.insn.kind {
                 Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => {
                     if item.insn.kind == Kind::Xsave {

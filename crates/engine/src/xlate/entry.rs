@@ -28,6 +28,10 @@ pub struct Offsets {
     pub vector_syscall: u32,
     /// Other instructions.
     pub vector_special: u32,
+    /// A thread whose fuel is used up.
+    pub vector_turn: u32,
+    /// Backward branches until then.
+    pub fuel: u32,
     /// Not 0 during system calls.
     pub whole: u32,
 }
@@ -159,6 +163,8 @@ mod tests {
             vector_exit: 0,
             vector_syscall: 0,
             vector_special: 0,
+            vector_turn: 0,
+            fuel: 0,
             whole: 0,
         };
         let mut bytes = [0; 64];

@@ -55,10 +55,20 @@ pub(super) fn whole<'r>(
     }
 }
 
+/// Who lets the threads execute in turn, where that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turns {
+    /// The kernel (`SCHED_RR`).
+    Kernel,
+    /// The virtual PMU's own scheduler.
+    Scheduler,
+}
+
 /// The command with its arguments, streams, process group and CPUs, and what cannot be held constant of it.
 pub(super) fn prepare(
     program: &Path,
     launch: &Launch<'_>,
+    turns: Turns,
 ) -> Result<(Command, Vec<Missing>), Error> {
     let mut command = Command::new(program);
     if let Some((first, rest)) = launch.argv.split_first() {
@@ -87,6 +97,7 @@ pub(super) fn prepare(
     let mut missing = Vec::new();
     if let Some(fixed) = launch.fixed {
         match fixed.in_turn() {
+            _ if turns == Turns::Scheduler => {}
             Ok(false) => {}
             // SAFETY: one system call on memory of its own.
             Ok(true) => unsafe {

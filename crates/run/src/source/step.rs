@@ -74,7 +74,8 @@ impl Source for Step {
         interval: Option<Interval<'_>>,
     ) -> Result<RunResult, Error> {
         let (program, launch) = super::command::whole(run, interval.as_ref(), "single-stepping")?;
-        let (mut command, mut missing) = super::command::prepare(program, launch)?;
+        let (mut command, mut missing) =
+            super::command::prepare(program, launch, super::command::Turns::Kernel)?;
         let mask = session.signals.original();
         // SAFETY: one async-signal-safe call on a value that the closure owns.
         unsafe {

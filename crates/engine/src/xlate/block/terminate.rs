@@ -95,6 +95,7 @@ impl Builder<'_, '_> {
             Kind::Syscall => {
                 self.block.end = End::Syscall;
                 let own = |n| match nr::answer(n) {
+                    _ if self.config.in_turn => true,
                     Answer::Clock => self.config.own_clock,
                     Answer::Machine => self.config.own_machine,
                     _ => {

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::result::{Ended, Executed, RunResult, Thread};
 use crate::runner::wait::has_ended;
 use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
-use crate::source::command;
+use crate::source::command::{self, Turns};
 
 /// After a time limit, or when the user stops a program in a group of its own: how long the first signal may take before
 /// SIGKILL.
@@ -30,7 +30,8 @@ pub(super) fn execute(
     per_block: bool,
     watched: Option<virt::Watched>,
 ) -> Result<RunResult, Refusal> {
-    let (mut command, mut missing) = command::prepare(program, launch).map_err(Refusal::Command)?;
+    let (mut command, mut missing) =
+        command::prepare(program, launch, Turns::Scheduler).map_err(Refusal::Command)?;
     die_with_us(&mut command);
     before_exec(&mut command, signals, launch);
     let answers = match launch.fixed {
@@ -47,6 +48,7 @@ pub(super) fn execute(
             .times(watched)
             .at_random(launch.fixed.and_then(Fixed::at_random))
             .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
+            .in_turn(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Threads)))
             .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
             .own_random(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Random)))
             .machine(launch.fixed.and_then(Fixed::machine))
@@ -90,6 +92,9 @@ pub(super) fn execute(
              {followed} times"
         );
         missing.push(Missing::new(Factor::Time, reason));
+    }
+    if let Some(reason) = not_in_turn(&outcome.totals.outside) {
+        missing.push(Missing::new(Factor::Threads, reason));
     }
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
     let alive: BTreeSet<u32> = outcome
@@ -145,6 +150,15 @@ pub(super) fn execute(
         },
         ..RunResult::default()
     })
+}
+
+/// What the scheduler could not hold constant.
+fn not_in_turn(outside: &[virt::Outside]) -> Option<String> {
+    let causes: Vec<String> = outside
+        .iter()
+        .map(|each| format!("{} ({} times)", each.what, each.times))
+        .collect();
+    (!causes.is_empty()).then(|| format!("outside: {}", causes.join("; ")))
 }
 
 fn sum(totals: &virt::Totals, of: impl Fn(&virt::ThreadTotals) -> u64) -> u64 {

@@ -1,0 +1,75 @@
+//! Waiting for children, and signals to threads and processes of the run.
+
+use super::waits::{Over, Tried, until};
+use super::{Step, interrupted, token};
+use crate::layout::Context;
+use crate::schedule_state::{NEVER, now};
+use crate::sys;
+use crate::syscall_table as nr;
+
+const NOHANG: u64 = 1;
+const NOWAIT: u64 = 0x0100_0000;
+const SIGKILL: u64 = 9;
+
+pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
+    match number {
+        nr::WAIT4 if a[2] & NOHANG == 0 => Some(wait4(context, a)),
+        nr::WAITID if a[3] & NOHANG == 0 => Some(waitid(context, a)),
+        nr::KILL => Some(kill(a)),
+        _ => None,
+    }
+}
+
+fn wait(context: &mut Context, attempt: impl FnMut(&mut Context) -> Tried) -> Step {
+    // Children of the run end when it is their turn; others, when they like.
+    let others = || {
+        token::lock()
+            .find(|thread| thread.now == now::OUTSIDE)
+            .is_some()
+    };
+    match until(context, NEVER, others, attempt) {
+        Ok(step) => step,
+        Err(Over::Signal | Over::Timeout) => interrupted(context, true),
+    }
+}
+
+fn wait4(context: &mut Context, a: [u64; 6]) -> Step {
+    wait(context, |_| {
+        // SAFETY: as the program made it, but that it does not wait.
+        match unsafe { sys::call(nr::WAIT4, [a[0], a[1], a[2] | NOHANG, a[3], 0, 0]) } {
+            0 => Tried::NotYet,
+            result => Tried::Step(Step::Done(result)),
+        }
+    })
+}
+
+fn waitid(context: &mut Context, a: [u64; 6]) -> Step {
+    wait(context, |_| {
+        let mut info = [0u64; 16];
+        let to = info.as_mut_ptr() as u64;
+        // SAFETY: waitid into a siginfo_t of ours, which changes nothing and does not wait.
+        let result =
+            unsafe { sys::call(nr::WAITID, [a[0], a[1], to, a[3] | NOHANG | NOWAIT, 0, 0]) };
+        // si_signo
+        match result == 0 && info[0] as u32 == 0 {
+            true => Tried::NotYet,
+            false => Tried::Step(Step::Native),
+        }
+    })
+}
+
+/// kill: a process that it ends has ended when it returns.
+fn kill(a: [u64; 6]) -> Step {
+    let pid = a[0] as u32;
+    let is_ours = token::lock().find(|thread| thread.pid == pid).is_some();
+    if a[1] & 0xffff_ffff != SIGKILL || !is_ours || pid == sys::getpid() {
+        return Step::Native;
+    }
+    // SAFETY: as the program made it.
+    let result = unsafe { sys::call(nr::KILL, a) };
+    if result == 0 {
+        token::wait_for_end(pid);
+        token::lock().remove_process(pid, 0);
+    }
+    Step::Done(result)
+}

@@ -1,0 +1,143 @@
+//! The deterministic scheduler: one thread of the whole run has the token and executes the program's code, the others
+//! wait. What it decides is in `schedule_state`, in memory that all processes of the run share; here are the threads
+//! that come and go, and the system calls.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `token` | the lock, giving the token up, waiting for it, what if its owner is gone |
+//! | `ends` | new threads and processes, their ends, `execve` |
+//! | `futex` | futexes |
+//! | `waits` | sleeps, and calls that wait: tried without waiting each time the token comes round |
+//! | `sets` | `poll`, `select`, `epoll`: waits for one of several descriptors |
+//! | `descriptors` | what is asked of descriptors for that |
+//! | `children` | waiting for children, sending signals |
+//!
+//! A call that can wait is first asked whether it would (`poll` without a limit and the like). Where it would not, it is
+//! made as without the scheduler, and nobody else executes meanwhile.
+
+mod children;
+mod descriptors;
+mod ends;
+mod futex;
+mod sets;
+mod token;
+mod waits;
+
+pub use crate::turns::on;
+pub use ends::{announces, becomes, begins, leaves, made, started, stays};
+
+use crate::layout::Context;
+use crate::schedule_state::{cause, why};
+use crate::syscall_table::{self as nr, Class};
+use crate::turns::{Run, state};
+use crate::xlate::block::FUEL;
+use crate::{action, clock, counts, signal_calls, sys, turns};
+use core::sync::atomic::Ordering::*;
+
+const EAGAIN: i64 = 11;
+const EINTR: i64 = 4;
+
+/// What becomes of a system call.
+pub enum Step {
+    /// It does not wait: it is made as ever.
+    Native,
+    /// It is done; its result.
+    Done(i64),
+    /// A signal came first: it is made again afterwards.
+    Again,
+}
+
+/// The time of what the thread executed.
+fn charge(context: &mut Context) -> u64 {
+    if counts::per_block() {
+        turns::clock().map_or(0, |clock| clock.load(Relaxed))
+    } else {
+        clock::now(context)
+    }
+}
+
+/// The thread has executed for so long that others have their turn.
+pub fn turn(context: &mut Context) {
+    context.fuel = FUEL;
+    if !on() {
+        return;
+    }
+    token::own(context);
+    charge(context);
+    let mut state = token::lock();
+    state.ready(context.turn, why::TURN);
+    token::give_up(context, state);
+}
+
+/// A system call that the program is about to make.
+pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
+    token::own(context);
+    match number {
+        nr::FUTEX => return futex::call(context, a),
+        nr::SCHED_YIELD => {
+            charge(context);
+            let mut state = token::lock();
+            state.ready(context.turn, why::TURN);
+            token::give_up(context, state);
+            return Step::Done(0);
+        }
+        nr::NANOSLEEP | nr::CLOCK_NANOSLEEP => return waits::sleep(context, number, a),
+        nr::SET_TID_ADDRESS => {
+            context.clear_tid = a[0];
+            return Step::Native;
+        }
+        nr::SETITIMER | nr::ALARM | nr::TIMER_SETTIME | nr::TIMERFD_SETTIME => {
+            token::lock().note(cause::TIMER, number);
+            return Step::Native;
+        }
+        _ => {}
+    }
+    let class = nr::class(number);
+    if matches!(class, Class::Plain | Class::Memory | Class::Clock) {
+        return Step::Native;
+    }
+    // Calls of others may succeed after it.
+    token::lock().epoch += 1;
+    if class == Class::File {
+        return waits::open(context, number, a);
+    }
+    if let Some(step) = children::call(context, number, a) {
+        return step;
+    }
+    if let Some(step) = sets::call(context, number, a) {
+        return step;
+    }
+    waits::call(context, number, a)
+}
+
+/// Signals that have come to this thread and are not blocked by the program.
+fn deliverable(context: &Context) -> u64 {
+    pending() & !signal_calls::real_mask(context)
+}
+
+/// Signals that have come, blocked or not.
+fn pending() -> u64 {
+    let mut set = 0u64;
+    // SAFETY: writes to a local.
+    unsafe {
+        sys::call(
+            nr::RT_SIGPENDING,
+            [core::ptr::from_mut(&mut set) as u64, 8, 0, 0, 0, 0],
+        )
+    };
+    set
+}
+
+/// What a call that a signal ended gives. `restarts`: it is made again where the handler allows that.
+fn interrupted(context: &Context, restarts: bool) -> Step {
+    const SA_RESTART: u64 = 0x1000_0000;
+    let first = deliverable(context).trailing_zeros() + 1;
+    let again = || {
+        let action = action::get(context, first);
+        action.handler <= 1 || action.flags & SA_RESTART != 0
+    };
+    match restarts && (first > 64 || again()) {
+        true => Step::Again,
+        false => Step::Done(-EINTR),
+    }
+}

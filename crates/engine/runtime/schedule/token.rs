@@ -1,0 +1,475 @@
+//! Who has the token: the lock over the run's state, waiting, and what if a thread that has it is gone.
+
+use super::{Run, charge, deliverable, state};
+use crate::entry;
+use crate::layout::Context;
+use crate::schedule_state::{Move, NEVER, cause, now, why, word};
+use crate::syscall_table as nr;
+use crate::xlate::block::FUEL;
+use crate::{check, clock, slots, sys};
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+/// Who holds it changes the state.
+pub struct Guard(());
+
+impl Deref for Guard {
+    type Target = Run;
+    fn deref(&self) -> &Run {
+        // SAFETY: mapped for good; only who has the lock looks at it.
+        unsafe { &*state() }
+    }
+}
+
+impl DerefMut for Guard {
+    fn deref_mut(&mut self) -> &mut Run {
+        // SAFETY: as above.
+        unsafe { &mut *state() }
+    }
+}
+
+fn lock_word() -> &'static AtomicU32 {
+    // SAFETY: an atomic word, mapped for good.
+    unsafe { &(*state()).lock }
+}
+
+fn bell() -> &'static AtomicU32 {
+    // SAFETY: as above.
+    unsafe { &(*state()).bell }
+}
+
+/// The word that a thread of the schedule sleeps on.
+fn word_of(number: u32) -> &'static AtomicU32 {
+    // SAFETY: as above.
+    unsafe { &*Run::word_at(state(), number) }
+}
+
+/// Takes the lock. One whose holder was killed is taken over.
+pub fn lock() -> Guard {
+    // SAFETY: this thread's context, whose numbers it has noted.
+    let own = unsafe { (*slots::current()).tid };
+    let mut turns = 0u32;
+    loop {
+        match lock_word().compare_exchange(0, own, Acquire, Relaxed) {
+            Ok(_) => return Guard(()),
+            Err(holder) => {
+                turns += 1;
+                if turns > 100 {
+                    sys::futex_wait(lock_word(), holder, 1);
+                }
+                let gone = turns % 500 == 499 && {
+                    // SAFETY: signal 0 only asks whether the thread exists.
+                    unsafe { sys::call(nr::TKILL, [u64::from(holder), 0, 0, 0, 0, 0]) == -3 }
+                };
+                if gone
+                    && lock_word()
+                        .compare_exchange(holder, own, Acquire, Relaxed)
+                        .is_ok()
+                {
+                    return Guard(());
+                }
+            }
+        }
+        core::hint::spin_loop();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        lock_word().store(0, Release);
+    }
+}
+
+/// The thread goes on only if it has the token: it may have been made to go on beside others.
+pub fn own(context: &mut Context) {
+    // SAFETY: a word that is this thread's number as long as it has the token.
+    if unsafe { (&raw const (*state()).owner).read_volatile() } == context.turn {
+        return;
+    }
+    let mut state = lock();
+    if state.owner != context.turn {
+        if state.thread(context.turn).now != now::READY {
+            state.ready(context.turn, why::TURN);
+        }
+        come_back(context, state);
+    }
+}
+
+/// A thread is ready that was outside. Where all wait, one of them has to know.
+pub fn come_back(context: &mut Context, state: Guard) {
+    match (state.owner, state.idler) {
+        (0, 0) => move_on(context, state),
+        (0, _) => ring(state),
+        _ => drop(state),
+    }
+    park(context);
+}
+
+/// Tells who waits for all that somebody is ready.
+fn ring(state: Guard) {
+    drop(state);
+    bell().fetch_add(1, AcqRel);
+    sys::futex_wake(bell());
+}
+
+/// Sets a thread's word and wakes it.
+pub fn tell(number: u32, what: u32) {
+    let word = word_of(number);
+    word.store(what, Release);
+    sys::futex_wake(word);
+}
+
+/// The thread has noted that it waits: the token moves on, and it goes on when it comes round again. Why it does.
+pub fn give_up(context: &mut Context, state: Guard) -> u32 {
+    move_on(context, state);
+    park(context);
+    lock().thread(context.turn).why
+}
+
+/// Moves the token on, which nobody has.
+pub fn move_on(context: &mut Context, mut state: Guard) {
+    if let Err(what) = state.check() {
+        drop(state);
+        check!(false, "schedule: {what}");
+        return;
+    }
+    match state.move_on() {
+        Move::Run(next) => {
+            state.idler = 0;
+            drop(state);
+            tell(next, word::TOKEN);
+        }
+        Move::Idle { .. } => {
+            state.idler = context.turn;
+            drop(state);
+            idle(context);
+        }
+    }
+}
+
+/// How long one sleeps before it is looked whether who has the token is still there, milliseconds.
+const TICK: u64 = 100;
+
+/// Waits on a word while it is `value`; a signal ends that.
+fn wait_on(word: &AtomicU32, value: u32, milliseconds: u64, quiet: bool) {
+    if quiet {
+        sys::futex_wait(word, value, milliseconds);
+        return;
+    }
+    let limit = clock::pair(milliseconds * 1_000_000, 1);
+    let a = [
+        word.as_ptr() as u64,
+        0,
+        u64::from(value),
+        limit.as_ptr() as u64,
+        0,
+        0,
+    ];
+    // SAFETY: word and limit outlive the call.
+    unsafe { entry::rt_wait(nr::FUTEX, a.as_ptr()) };
+    core::hint::black_box(&limit);
+}
+
+/// Sleeps until the thread has the token.
+pub fn park(context: &mut Context) {
+    let own = word_of(context.turn);
+    let mut quiet = false;
+    let mut stuck = Stuck::default();
+    loop {
+        match own.swap(word::NONE, AcqRel) {
+            word::TOKEN => break,
+            word::MOVE => {
+                relieve(context);
+                continue;
+            }
+            _ => {}
+        }
+        let leaving = {
+            let state = lock();
+            state.owner != 0 && state.thread(state.owner).now == now::LEAVING && is_gone(&state)
+        };
+        if leaving {
+            relieve(context);
+            continue;
+        }
+        if context.pending != 0 && !quiet {
+            interrupt(context);
+            quiet = true;
+        }
+        wait_on(own, word::NONE, TICK, quiet);
+        if own.load(Acquire) == word::NONE {
+            stuck.look(context);
+        }
+    }
+    context.fuel = FUEL;
+}
+
+/// A signal came to this thread: what it waits for is over.
+fn interrupt(context: &mut Context) {
+    if deliverable(context) == 0 {
+        return;
+    }
+    let mut state = lock();
+    if state.interrupt(context.turn) && state.owner == 0 {
+        match state.idler {
+            0 => move_on(context, state),
+            _ => ring(state),
+        }
+    }
+}
+
+/// All wait: until something comes from outside, or until time has passed.
+fn idle(context: &mut Context) {
+    const MONOTONIC: u64 = 1;
+    let mut quiet = false;
+    loop {
+        let value = bell().load(Acquire);
+        let mut state = lock();
+        if state.owner != 0 || state.idler != context.turn {
+            return;
+        }
+        if context.pending != 0 && !quiet {
+            quiet = true;
+            if deliverable(context) != 0 {
+                state.interrupt(context.turn);
+            }
+        }
+        let real = clock::real(MONOTONIC);
+        if state.idle_rounds == 0 {
+            state.idle_since = real;
+        }
+        let passed = real.saturating_sub(state.idle_since);
+        match state.move_on() {
+            Move::Run(next) => {
+                state.idler = 0;
+                drop(state);
+                tell(next, word::TOKEN);
+                return;
+            }
+            Move::Idle { deadline, outside } => {
+                let left = deadline.saturating_sub(state.time);
+                if deadline != NEVER && passed >= left {
+                    state.time = deadline;
+                    state.idle_rounds = 0;
+                    continue;
+                }
+                let rounds = state.idle_rounds;
+                if rounds % 16 == 15 {
+                    forget_the_gone(&mut state);
+                }
+                if rounds == 100 && !outside {
+                    state.note(cause::DEADLOCK, 0);
+                }
+                drop(state);
+                let pause = 1 << rounds.min(4);
+                let most = (left.saturating_sub(passed) / 1_000_000 + 1).min(pause);
+                wait_on(bell(), value, most, quiet);
+                let mut state = lock();
+                if state.owner == 0 && state.idler == context.turn {
+                    state.look_outside();
+                }
+            }
+        }
+    }
+}
+
+/// Threads that were killed, or went on natively and have ended, are no reason to wait.
+fn forget_the_gone(state: &mut Guard) {
+    let numbers = state.numbers();
+    for number in numbers {
+        let thread = state.thread(number);
+        let known = thread.now != now::GONE && thread.tid != 0;
+        if known && is_over(thread.pid, thread.tid) {
+            state.remove(number);
+        }
+    }
+}
+
+/// Whether a thread has ended.
+pub fn is_over(pid: u32, tid: u32) -> bool {
+    // SAFETY: signal 0 only asks whether the thread exists.
+    let gone = unsafe { sys::call(nr::TGKILL, [pid.into(), tid.into(), 0, 0, 0, 0]) } == -3;
+    gone || is_process_over(pid)
+}
+
+/// Whether a process has ended: it may be a zombie.
+pub fn is_process_over(pid: u32) -> bool {
+    // SAFETY: pidfd_open, poll of the one descriptor that it gives, without waiting, and its close.
+    unsafe {
+        let fd = sys::call(nr::PIDFD_OPEN, [u64::from(pid), 0, 0, 0, 0, 0]);
+        if fd < 0 {
+            return fd == -3;
+        }
+        let poll = fd as u64 & 0xffff_ffff | 1 << 32;
+        let over = sys::call(nr::POLL, [&raw const poll as u64, 1, 0, 0, 0, 0]) == 1;
+        sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
+        over
+    }
+}
+
+/// Whether the owner is there no more.
+fn is_gone(state: &Guard) -> bool {
+    let owner = state.thread(state.owner);
+    owner.tid != 0 && is_over(owner.pid, owner.tid)
+}
+
+/// Waits until something is so that does not take long.
+fn patiently(so: impl Fn() -> bool) {
+    for turn in 0u32.. {
+        if so() {
+            return;
+        }
+        if turn < 200 {
+            // SAFETY: no arguments.
+            unsafe { sys::call(nr::SCHED_YIELD, [0; 6]) };
+        } else {
+            sys::futex_wait(&AtomicU32::new(0), 0, 1);
+        }
+    }
+}
+
+/// Waits until a process that was killed has ended.
+pub fn wait_for_end(pid: u32) {
+    patiently(|| is_process_over(pid));
+}
+
+/// Waits for the end of the token's owner, which is leaving, and moves the token on.
+fn relieve(context: &mut Context) {
+    let (leaver, pid, tid, whole) = {
+        let state = lock();
+        let thread = state.thread(state.owner);
+        (state.owner, thread.pid, thread.tid, thread.bits != 0)
+    };
+    if leaver == 0 {
+        return;
+    }
+    patiently(|| match whole {
+        true => is_process_over(pid),
+        // The first thread stays as long as there are others.
+        false => pid == tid || is_over(pid, tid),
+    });
+    let mut state = lock();
+    if state.owner != leaver {
+        return;
+    }
+    if whole || is_process_over(pid) {
+        state.remove_process(pid, 0);
+    } else {
+        state.remove(leaver);
+    }
+    state.owner = 0;
+    move_on(context, state);
+}
+
+/// Whether the run does not go on although it could.
+#[derive(Default)]
+struct Stuck {
+    moves: u64,
+    asleep: u32,
+    busy: u32,
+}
+
+impl Stuck {
+    /// Looks at the token's owner; called about every [`TICK`].
+    fn look(&mut self, context: &mut Context) {
+        let mut state = lock();
+        let owner = state.owner;
+        if owner == 0 {
+            let idler = state.thread(state.idler);
+            let lost = idler.now == now::GONE || idler.tid != 0 && is_over(idler.pid, idler.tid);
+            if lost && state.idler != context.turn {
+                state.idler = context.turn;
+                drop(state);
+                idle(context);
+            }
+            return;
+        }
+        let (pid, tid, is) = {
+            let thread = state.thread(owner);
+            (thread.pid, thread.tid, thread.now)
+        };
+        if tid != 0 && is_gone(&state) {
+            let whole = is_process_over(pid);
+            state.edit(owner).bits = u32::from(whole);
+            drop(state);
+            relieve(context);
+            return;
+        }
+        let others = state.find(|thread| thread.now == now::READY).is_some();
+        if self.moves != state.moves || !others || is != now::RUN || tid == 0 {
+            (self.moves, self.asleep, self.busy) = (state.moves, 0, 0);
+            return;
+        }
+        match kernel_state(pid, tid) {
+            b'S' | b'T' | b't' => self.asleep += 1,
+            _ => (self.asleep, self.busy) = (0, self.busy + 1),
+        }
+        if self.asleep >= 20 || self.busy >= 300 {
+            let cause = if self.asleep >= 20 {
+                cause::CALL
+            } else {
+                cause::FORCED
+            };
+            state.note(cause, 0);
+            state.wait_other(owner, now::OUTSIDE);
+            move_on(context, state);
+            *self = Self::default();
+        }
+    }
+}
+
+/// The letter that the kernel gives a thread (proc(5)).
+fn kernel_state(pid: u32, tid: u32) -> u8 {
+    use core::fmt::Write;
+    let mut path = crate::report::Text::new();
+    let _ = write!(path, "/proc/{pid}/task/{tid}/stat\0");
+    let mut text = [0u8; 256];
+    // SAFETY: open, read and close with our own buffers.
+    let got = unsafe {
+        let at = path.bytes().as_ptr() as u64;
+        let fd = sys::call(nr::OPEN, [at, 0o2_000_000, 0, 0, 0, 0]);
+        if fd < 0 {
+            return 0;
+        }
+        let got = sys::call(
+            nr::READ,
+            [fd as u64, text.as_mut_ptr() as u64, 256, 0, 0, 0],
+        );
+        sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
+        got
+    };
+    let text = text.get(..got.max(0) as usize).unwrap_or(&[]);
+    let end = text.iter().rposition(|&byte| byte == b')').unwrap_or(0);
+    text.get(end + 2).copied().unwrap_or(0)
+}
+
+/// A call of the kernel's during which others have the token.
+pub fn outside(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
+    charge(context);
+    let mut state = lock();
+    state.note(cause::CALL, number);
+    state.wait_other(context.turn, now::OUTSIDE);
+    move_on_without(context, state);
+    // SAFETY: as the program made it.
+    let result = unsafe { entry::rt_wait(number, a.as_ptr()) };
+    let mut state = lock();
+    state.epoch += 1;
+    state.ready(context.turn, why::TURN);
+    come_back(context, state);
+    result
+}
+
+/// The token moves on from a thread that will not sleep here: where all the others wait, one of them has to know.
+pub fn move_on_without(_context: &Context, mut state: Guard) {
+    match state.move_on() {
+        Move::Run(next) => {
+            state.idler = 0;
+            drop(state);
+            tell(next, word::TOKEN);
+        }
+        Move::Idle { .. } => {
+            // Whoever sleeps and looks first takes over.
+            state.idler = 0;
+        }
+    }
+}

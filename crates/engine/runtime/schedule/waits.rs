@@ -1,0 +1,351 @@
+//! Sleeps, and calls that wait for descriptors, locks and signals: each is tried without waiting, and again when others
+//! have done something.
+
+use super::descriptors::{
+    FIFO, IN, OUT, REGULAR, SOCKET, from_outside, is_ready, kind, never_waits, set_waits,
+};
+use super::{EAGAIN, Step, charge, interrupted, token};
+use crate::layout::Context;
+use crate::program_memory;
+use crate::schedule_state::{NEVER, cause, why};
+use crate::syscall_table as nr;
+use crate::{clock, sys};
+
+const DONTWAIT: u64 = 0x40;
+/// What a pipe takes at once or not at all (`PIPE_BUF`).
+const ATOMIC: u64 = 4096;
+
+/// What a try gave.
+pub enum Tried {
+    /// The call is over, or will not wait.
+    Step(Step),
+    /// Not yet.
+    NotYet,
+}
+
+/// A wait is over without what it was for.
+pub enum Over {
+    /// Its time is.
+    Timeout,
+    /// By a signal.
+    Signal,
+}
+
+/// Tries until something comes of it. `outside`: something that is not of this run can.
+pub fn until(
+    context: &mut Context,
+    deadline: u64,
+    outside: impl Fn() -> bool,
+    mut attempt: impl FnMut(&mut Context) -> Tried,
+) -> Result<Step, Over> {
+    let mut waited = None;
+    loop {
+        if let Tried::Step(step) = attempt(context) {
+            if waited.is_some() {
+                let mut state = token::lock();
+                if state.idle_rounds > 0 {
+                    state.note(cause::CAME, context.regs[0]);
+                    state.idle_rounds = 0;
+                }
+            }
+            return Ok(step);
+        }
+        if charge(context) >= deadline {
+            return Err(Over::Timeout);
+        }
+        let outside = *waited.get_or_insert_with(&outside);
+        let mut state = token::lock();
+        state.wait_try(context.turn, deadline, outside);
+        let why = token::give_up(context, state);
+        if why == why::INTERRUPTED {
+            return Err(Over::Signal);
+        }
+    }
+}
+
+/// Tries, without a limit; a signal ends it, or the call is made again.
+pub fn wait_for(
+    context: &mut Context,
+    restarts: bool,
+    outside: impl Fn() -> bool,
+    attempt: impl FnMut(&mut Context) -> Tried,
+) -> Step {
+    match until(context, NEVER, outside, attempt) {
+        Ok(step) => step,
+        Err(_) => interrupted(context, restarts),
+    }
+}
+
+/// nanosleep and clock_nanosleep.
+pub fn sleep(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
+    let (clock, absolute, at, left) = match number {
+        nr::NANOSLEEP => (1, false, a[0], a[1]),
+        _ => (a[0], a[1] & 1 != 0, a[2], a[3]),
+    };
+    let (Some(base), Some(time)) = (clock::base(clock), clock::read(at, 1)) else {
+        // The kernel says what is wrong, or sleeps by a clock of executed time.
+        return Step::Native;
+    };
+    let now = clock::now(context);
+    let deadline = match absolute {
+        true => time.saturating_sub(base),
+        false => now.saturating_add(time),
+    };
+    if deadline <= now && absolute {
+        return Step::Done(0);
+    }
+    let mut state = token::lock();
+    state.sleep(context.turn, deadline);
+    if token::give_up(context, state) != why::INTERRUPTED {
+        return Step::Done(0);
+    }
+    let rest = deadline.saturating_sub(clock::now(context));
+    if !absolute && left != 0 && !program_memory::write(left, &clock::pair(rest, 1)) {
+        return Step::Done(-sys::EFAULT);
+    }
+    interrupted(context, false)
+}
+
+/// A call that is not known here: the kernel makes it, while others have the token.
+pub fn by_the_kernel(context: &mut Context, number: u64, a: [u64; 6], restarts: bool) -> Step {
+    let result = token::outside(context, number, a);
+    if result == -super::EINTR {
+        return interrupted(context, restarts);
+    }
+    Step::Done(result)
+}
+
+/// The calls of this file.
+pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
+    match number {
+        nr::READ | nr::READV | nr::PREADV2 => readable(context, a[0]),
+        nr::RECVFROM | nr::RECVMSG if a[flags_at(number)] & DONTWAIT == 0 => {
+            readable(context, a[0])
+        }
+        nr::RECVMMSG if a[3] & DONTWAIT == 0 => by_the_kernel(context, number, a, true),
+        nr::ACCEPT | nr::ACCEPT4 => readable(context, a[0]),
+        nr::WRITE => write(context, a),
+        nr::WRITEV | nr::PWRITEV2 | nr::SENDFILE => writable(context, a[0]),
+        nr::SENDTO if a[3] & DONTWAIT == 0 => send(context, a),
+        nr::SENDMSG if a[2] & DONTWAIT == 0 => writable(context, a[0]),
+        nr::SENDMMSG if a[3] & DONTWAIT == 0 => writable(context, a[0]),
+        nr::CONNECT => connect(context, a),
+        nr::SPLICE | nr::TEE | nr::VMSPLICE => splice(context, number, a),
+        nr::FLOCK => attempt(context, number, a, a[1] & 4 != 0, |a| a[1] |= 4),
+        nr::FCNTL if matches!(a[1], 7 | 38) => attempt(context, number, a, false, |a| a[1] -= 1),
+        nr::SEMOP
+        | nr::SEMTIMEDOP
+        | nr::MSGSND
+        | nr::MSGRCV
+        | nr::MQ_TIMEDSEND
+        | nr::MQ_TIMEDRECEIVE
+        | nr::FUTEX_WAITV
+        | nr::FUTEX_WAIT
+        | nr::IO_GETEVENTS
+        | nr::IO_PGETEVENTS
+        | nr::IO_URING_ENTER => by_the_kernel(context, number, a, true),
+        _ => Step::Native,
+    }
+}
+
+fn flags_at(number: u64) -> usize {
+    if number == nr::RECVFROM { 3 } else { 2 }
+}
+
+/// Made as ever once there is something to read.
+fn readable(context: &mut Context, fd: u64) -> Step {
+    ready(context, fd, IN)
+}
+
+/// Made as ever once there is room.
+fn writable(context: &mut Context, fd: u64) -> Step {
+    ready(context, fd, OUT)
+}
+
+fn ready(context: &mut Context, fd: u64, events: u64) -> Step {
+    if is_ready(fd, events) || never_waits(fd) {
+        return Step::Native;
+    }
+    let outside = || from_outside(fd, true);
+    wait_for(context, true, outside, |_| match is_ready(fd, events) {
+        true => Tried::Step(Step::Native),
+        false => Tried::NotYet,
+    })
+}
+
+/// A longer write: as much as there is room for each time.
+fn write(context: &mut Context, a: [u64; 6]) -> Step {
+    if a[2] <= ATOMIC {
+        return writable(context, a[0]);
+    }
+    match kind(a[0]) {
+        REGULAR => Step::Native,
+        _ if never_waits(a[0]) => Step::Native,
+        FIFO => in_parts(context, a, |a, done| {
+            if !is_ready(a[0], OUT) {
+                return -EAGAIN;
+            }
+            let length = (a[2] - done).min(ATOMIC);
+            // SAFETY: a part of what the program writes.
+            unsafe { sys::call(nr::WRITE, [a[0], a[1] + done, length, 0, 0, 0]) }
+        }),
+        SOCKET => in_parts(context, a, |a, done| {
+            let part = [a[0], a[1] + done, a[2] - done, DONTWAIT, 0, 0];
+            // SAFETY: as above.
+            unsafe { sys::call(nr::SENDTO, part) }
+        }),
+        _ => writable(context, a[0]),
+    }
+}
+
+/// sendto.
+fn send(context: &mut Context, a: [u64; 6]) -> Step {
+    if never_waits(a[0]) {
+        return Step::Native;
+    }
+    in_parts(context, a, |a, done| {
+        let part = [a[0], a[1] + done, a[2] - done, a[3] | DONTWAIT, a[4], a[5]];
+        // SAFETY: as the program made it, but for what is written already.
+        unsafe { sys::call(nr::SENDTO, part) }
+    })
+}
+
+/// Writes until all is written.
+fn in_parts(
+    context: &mut Context,
+    a: [u64; 6],
+    mut part: impl FnMut(&[u64; 6], u64) -> i64,
+) -> Step {
+    let mut done = 0;
+    let outside = || from_outside(a[0], true);
+    let result = until(context, NEVER, outside, |_| {
+        loop {
+            match part(&a, done) {
+                result if result == -EAGAIN => {
+                    token::lock().epoch += 1;
+                    return Tried::NotYet;
+                }
+                // What a part cannot do after others could is told the next time.
+                result if result < 0 => {
+                    let result = if done > 0 { done as i64 } else { result };
+                    return Tried::Step(Step::Done(result));
+                }
+                more => done += more as u64,
+            }
+            if done >= a[2] {
+                return Tried::Step(Step::Done(done as i64));
+            }
+        }
+    });
+    match result {
+        Ok(step) => step,
+        Err(_) if done > 0 => Step::Done(done as i64),
+        Err(_) => interrupted(context, true),
+    }
+}
+
+fn connect(context: &mut Context, a: [u64; 6]) -> Step {
+    const EINPROGRESS: i64 = 115;
+    const SO_ERROR: u64 = 4;
+    if never_waits(a[0]) {
+        return Step::Native;
+    }
+    let mut under_way = false;
+    wait_for(
+        context,
+        true,
+        || true,
+        |_| {
+            if under_way {
+                if !is_ready(a[0], OUT) {
+                    return Tried::NotYet;
+                }
+                let (mut error, mut size) = (0u32, 4u32);
+                let to = [&raw mut error as u64, &raw mut size as u64];
+                // SAFETY: getsockopt(SOL_SOCKET, SO_ERROR) into locals.
+                unsafe { sys::call(nr::GETSOCKOPT, [a[0], 1, SO_ERROR, to[0], to[1], 0]) };
+                return Tried::Step(Step::Done(-i64::from(error)));
+            }
+            set_waits(a[0], false);
+            // SAFETY: as the program made it.
+            let result = unsafe { sys::call(nr::CONNECT, a) };
+            set_waits(a[0], true);
+            under_way = result == -EINPROGRESS;
+            match result {
+                result if under_way || result == -EAGAIN => Tried::NotYet,
+                result => Tried::Step(Step::Done(result)),
+            }
+        },
+    )
+}
+
+fn splice(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
+    const SPLICE_F_NONBLOCK: u64 = 2;
+    let flags = if number == nr::SPLICE { 5 } else { 3 };
+    let has = a
+        .get(flags)
+        .is_some_and(|flags| flags & SPLICE_F_NONBLOCK != 0);
+    attempt(context, number, a, has, move |a| {
+        if let Some(flags) = a.get_mut(flags) {
+            *flags |= SPLICE_F_NONBLOCK;
+        }
+    })
+}
+
+/// A call that `changed` makes into one that does not wait.
+fn attempt(
+    context: &mut Context,
+    number: u64,
+    a: [u64; 6],
+    never_waits: bool,
+    changed: impl Fn(&mut [u64; 6]),
+) -> Step {
+    const EACCES: i64 = 13;
+    if never_waits {
+        return Step::Native;
+    }
+    let mut now = a;
+    changed(&mut now);
+    wait_for(
+        context,
+        true,
+        || true,
+        |_| {
+            // SAFETY: as the program made it, but that it does not wait.
+            match unsafe { sys::call(number, now) } {
+                result if result == -EAGAIN || result == -EACCES && number == nr::FCNTL => {
+                    Tried::NotYet
+                }
+                result => Tried::Step(Step::Done(result)),
+            }
+        },
+    )
+}
+
+/// open and the like: of a FIFO, which waits for its other end.
+pub fn open(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
+    const O_NONBLOCK: u64 = 0o4000;
+    let (directory, path, flags) = match number {
+        nr::OPEN => (-100i64 as u64, a[0], a[1]),
+        nr::OPENAT => (a[0], a[1], a[2]),
+        nr::OPENAT2 => {
+            let Some(flags) = program_memory::read::<u64>(a[2]) else {
+                return Step::Native;
+            };
+            (a[0], a[1], flags)
+        }
+        _ => return Step::Native,
+    };
+    // O_RDWR of a FIFO does not wait.
+    if flags & O_NONBLOCK != 0 || flags & 3 == 2 {
+        return Step::Native;
+    }
+    let mut stat = [0u64; 18];
+    let to = stat.as_mut_ptr() as u64;
+    // SAFETY: newfstatat into a buffer of struct stat's 144 bytes.
+    let result = unsafe { sys::call(nr::NEWFSTATAT, [directory, path, to, 0, 0, 0]) };
+    if result != 0 || stat[3] as u32 & 0o170_000 != FIFO {
+        return Step::Native;
+    }
+    by_the_kernel(context, number, a, true)
+}

@@ -1,0 +1,180 @@
+//! Threads and processes that execute in turn: the count, the output and the time are the same in every run.
+#![cfg(target_arch = "x86_64")]
+#![allow(clippy::expect_used)] // tests
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{built, fixed_layout, launch};
+use truecount_engine::virt::{Options, Outcome};
+
+const RUNS: usize = 4;
+
+/// One run; `None` where the machine forbids it.
+fn once(program: &PathBuf, arguments: &[&str]) -> Option<(String, Outcome)> {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    fixed_layout(&mut command);
+    let options = Options::default().in_turn(true).at_random(Some([7; 16]));
+    let mut running = launch(&mut command, &options)?;
+    let mut text = String::new();
+    let mut output = running.child_mut().stdout.take().expect("a pipe");
+    std::io::Read::read_to_string(&mut output, &mut text).expect("text");
+    Some((text, running.wait().expect("an outcome")))
+}
+
+/// Several runs, all alike, which nothing from outside decided; what the first one wrote.
+fn always_the_same(program: &PathBuf, arguments: &[&str]) -> Option<String> {
+    let (text, first) = once(program, arguments)?;
+    assert_eq!(first.status.code(), Some(0), "{text}");
+    assert!(
+        first.totals.outside.is_empty(),
+        "{:?}",
+        first.totals.outside
+    );
+    for _ in 1..RUNS {
+        let (again, outcome) = once(program, arguments)?;
+        assert_eq!(again, text);
+        let (one, other) = (first.totals.instructions(), outcome.totals.instructions());
+        assert_eq!(one, other, "{text}");
+        assert!(outcome.totals.outside.is_empty());
+    }
+    Some(text)
+}
+
+fn program(name: &str, source: &str) -> Option<PathBuf> {
+    built(name, source, &["-O1", "-pthread"])
+}
+
+fn shell() -> PathBuf {
+    PathBuf::from("/bin/bash")
+}
+
+/// Mutexes and condition variables: who gets a lock decides what is done.
+#[test]
+fn threads_with_locks() {
+    let Some(program) = program("turn_pool.c", include_str!("turns/pool.c")) else {
+        return;
+    };
+    always_the_same(&program, &[]);
+}
+
+/// Locks that spin, with and without `pause`: only a quantum lets the owner go on.
+#[test]
+fn threads_that_spin() {
+    let Some(program) = program("turn_spin.c", include_str!("turns/spin.c")) else {
+        return;
+    };
+    let text = always_the_same(&program, &[]);
+    assert!(text.is_none_or(|text| text == "80000 done\n"));
+}
+
+/// Limits of waits end by the run's clock, which jumps when all wait: an hour's sleep takes no time.
+#[test]
+fn time_passes_when_all_wait() {
+    let Some(program) = program("turn_time.c", include_str!("turns/time.c")) else {
+        return;
+    };
+    let start = Instant::now();
+    let Some(text) = always_the_same(&program, &[]) else {
+        return;
+    };
+    assert!(start.elapsed() < Duration::from_secs(60));
+    assert_eq!(
+        text,
+        "slept 3600 s\ntimed out after 1000 s\nwoken after 500 s\npolled 0 after 60 s\nchild 7 after 100 s\n"
+    );
+}
+
+/// Waits by several bits, requeued, and ended by their limit, in the order of arrival.
+#[test]
+fn futexes_wake_in_the_order_of_arrival() {
+    let Some(program) = program("turn_futex.c", include_str!("turns/futex.c")) else {
+        return;
+    };
+    let Some(text) = always_the_same(&program, &[]) else {
+        return;
+    };
+    assert_eq!(
+        text,
+        "bits 1: 0 2 4\nmoved 3, woken: 1 3 5\nowner died: 1\n"
+    );
+}
+
+/// Processes, pipes, `wait`, process ids that end.
+#[test]
+fn pipelines_and_background_jobs() {
+    let script = "seq 1 20000 | sort -rn | uniq | tail -2; (sleep 2; echo late) & echo early; wait; \
+        for i in 1 2 3; do echo $i; done | while read x; do echo $((x * 2)); done; yes | head -100000 | wc -c";
+    let Some(text) = always_the_same(&shell(), &["-c", script]) else {
+        return;
+    };
+    assert_eq!(text, "2\n1\nearly\nlate\n2\n4\n6\n200000\n");
+}
+
+/// A child that is killed or crashes is over, and its parent goes on.
+#[test]
+fn children_that_are_killed() {
+    let script = "sleep 1000 & kill -9 $!; wait $!; echo $?; bash -c 'kill -SEGV $$'; echo $?";
+    let Some((text, _)) = once(&shell(), &["-c", script]) else {
+        return;
+    };
+    assert_eq!(text, "137\n139\n");
+}
+
+/// A deadlock of the program stays one, can be ended, and is named.
+#[test]
+fn a_deadlock_is_reported() {
+    let source = "#include <pthread.h>
+        int main(void) { pthread_mutex_t m; pthread_mutex_init(&m, 0);
+        pthread_mutex_lock(&m); pthread_mutex_lock(&m); }";
+    let Some(program) = program("turn_deadlock.c", source) else {
+        return;
+    };
+    let mut command = Command::new(program);
+    let Some(running) = launch(&mut command, &Options::default().in_turn(true)) else {
+        return;
+    };
+    let start = Instant::now();
+    while running.totals().outside.is_empty() && start.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let outside = running.totals().outside;
+    assert!(
+        outside.iter().any(|each| each.what.contains("deadlock")),
+        "{outside:?}"
+    );
+    let pid = libc::pid_t::try_from(running.id()).expect("a process id");
+    // SAFETY: our own child.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    let outcome = running.wait().expect("an outcome");
+    assert!(!outcome.status.success());
+}
+
+/// What the outside decides is named.
+#[test]
+fn what_comes_from_outside_is_named() {
+    let mut command = Command::new("/bin/cat");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let Some(mut running) = launch(&mut command, &Options::default().in_turn(true)) else {
+        return;
+    };
+    let mut input = running.child_mut().stdin.take().expect("a pipe");
+    std::thread::sleep(Duration::from_millis(300));
+    std::io::Write::write_all(&mut input, b"text\n").expect("a reader");
+    drop(input);
+    let outcome = running.wait().expect("an outcome");
+    assert!(outcome.status.success());
+    let outside = outcome.totals.outside;
+    assert!(
+        outside.iter().any(|each| each.what.contains("came")),
+        "{outside:?}"
+    );
+}
