@@ -9,7 +9,7 @@ truecount=$(realpath "${1:?usage: RIG=… on-machines.sh TRUECOUNT [NAME…]}");
 here=$(cd "$(dirname "$0")" && pwd)
 work=${WORK:-/tmp/reproducible}
 level=${LEVEL:-x86-64-v3}
-options="--machine $level --deterministic=${FACTORS-aslr,at-random,getrandom,clock,time,env,path,malloc,cpu,pid,files,random}"
+options="--machine $level --deterministic=${FACTORS-all,time,threads,random}"
 machines=${MACHINES-$'\n-k backports\n-c erms=off,fsrm=off'}
 rm -rf "$work"; mkdir -p "$work"
 for i in $(seq 200); do echo "user$((i * 7919 % 1000)):x:$((i * 31 % 97)):root of $i:/home/$i:/bin/sh"; done > "$work/text"
