@@ -338,18 +338,20 @@ fn relieve(context: &mut Context) {
     let (leaver, pid, tid, whole) = {
         let state = lock();
         let thread = state.thread(state.owner);
+        // Another one may have been quicker: then the token is with somebody who is alive.
+        if state.owner == 0 || thread.now != now::LEAVING && !is_gone(&state) {
+            return;
+        }
         (state.owner, thread.pid, thread.tid, thread.bits != 0)
     };
-    if leaver == 0 {
-        return;
-    }
     patiently(|| match whole {
         true => is_process_over(pid),
         // The first thread stays as long as there are others.
         false => pid == tid || is_over(pid, tid),
     });
     let mut state = lock();
-    if state.owner != leaver {
+    let now = state.thread(leaver);
+    if state.owner != leaver || (now.pid, now.tid) != (pid, tid) {
         return;
     }
     if whole || is_process_over(pid) {
