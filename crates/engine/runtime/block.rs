@@ -8,6 +8,10 @@ pub const NONE: u32 = u32::MAX;
 pub struct Block {
     pub pc: u64,
     pub body: u64,
+    /// Where it is entered with an exact count: in front of its body, or there, if nothing is pending.
+    pub enter: u64,
+    /// What the running total lacks at its body.
+    pub pending: i32,
     pub host_end: u64,
     pub syscall: u64,
     /// Its entries for indirect branches.
@@ -43,6 +47,8 @@ impl Block {
     pub const NONE: Self = Self {
         pc: 0,
         body: 0,
+        enter: 0,
+        pending: 0,
         host_end: 0,
         syscall: 0,
         first_entry: NONE,

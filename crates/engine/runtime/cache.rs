@@ -57,6 +57,7 @@ const CONFIG: Config = Config {
     force_far: false,
     limit: block::MAX_INSNS,
     counter: None,
+    pending: 0,
     watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
     own_clock: false,
     in_turn: false,
@@ -277,15 +278,25 @@ impl Cache {
             let patch = emit_entry(&mut hot, &OFFSETS, rotates(), via, pc, miss);
             entry = Some((via, at, patch));
         }
-        let correction = hot.here();
+        let front = hot.here();
         if let Some(side) = side {
-            block::count_keeping(&mut hot, &OFFSETS, side.added, side.live);
+            let mut added = side.added;
+            // (A thread that is killed loses what is pending: little.)
+            if config.counter.is_none()
+                && !once
+                && added.value.unsigned_abs() as usize <= block::MAX_INSNS
+            {
+                // Who comes another way takes that back.
+                (config.pending, added.value) = (added.value, -added.value);
+            }
+            block::count_keeping(&mut hot, &OFFSETS, added, side.live);
         }
         let mut built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
         let compared = !once && pages.is_compared(pc, u64::from(built.guest_len));
         if compared && let Some(limit) = ahead::first_store(pages, pc, built.insns) {
             // What the store changes may be what comes next.
             config.limit = limit;
+            config.pending = 0;
             (hot, cold) = (code(section.hot, 0x4000), code(section.cold, 0x4000));
             entry = None;
             let mut reader = Reader {
@@ -326,6 +337,12 @@ impl Cache {
         let block = Block {
             pc,
             body: built.body,
+            enter: if config.pending == 0 {
+                built.body
+            } else {
+                front
+            },
+            pending: config.pending,
             host_end: section.hot,
             syscall: built.syscall,
             first_exit,
@@ -343,7 +360,12 @@ impl Cache {
         };
         self.note_block(number, block, built.exit_count.min(MAX_EXITS));
         if side.is_some() && !compared {
-            self.link_directly(exit, number, correction);
+            let at = if config.pending == 0 {
+                front
+            } else {
+                built.body
+            };
+            self.link_directly(exit, number, at);
         }
         if let Some((via, at, patch)) = entry {
             self.add_entry(number, via, at, patch);

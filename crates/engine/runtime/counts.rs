@@ -220,8 +220,10 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
         return;
     }
     if !per_block() {
-        let whole = if counted { block.insns } else { 0 };
-        let correction = i64::from(done) - i64::from(whole);
+        let correction = match counted {
+            true => i64::from(done) - i64::from(block.insns),
+            false => i64::from(block.pending) + i64::from(done),
+        };
         context.count.fetch_add(correction as u64, Relaxed);
         return;
     }

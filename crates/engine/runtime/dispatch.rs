@@ -14,7 +14,7 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
-    program_memory, report, schedule, signal_calls, slots, sys, syscalls, totals,
+    program_memory, report, rseq, schedule, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -148,6 +148,10 @@ fn special(context: &mut Context) {
         (exit.target, at, unknown)
     };
     check!(
+        !unknown || !decode(&code).is_ok_and(|insn| insn.loads_address()),
+        "restartable sequence (rseq) in a library at {target:#x}; with GLIBC_TUNABLES=glibc.pthread.rseq=0 in the environment it runs"
+    );
+    check!(
         !unknown,
         "instruction not supported by the virtual PMU at {target:#x}: {code:02x?}"
     );
@@ -195,8 +199,10 @@ fn go(context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
 fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
     context.pc = pc;
     let Engine { cache, pages, .. } = engine;
-    let block = match cache.find(pages, pc) {
+    let known = cache.find(pages, pc);
+    let block = match known.filter(|&block| !cache.is_in_the_way(block, via, exit)) {
         Some(block) => Some(block),
+        None if known.is_some() => cache.translate(pages, pc, via, false, NONE),
         None => {
             context.translated += 1;
             cache.translate(pages, pc, via, false, exit)
@@ -213,7 +219,7 @@ fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, e
         cache.publish(block, via);
     }
     cache.enters(context);
-    context.resume = cache.blocks.get(block as usize).body;
+    context.resume = cache.blocks.get(block as usize).enter;
 }
 
 /// Nothing can be executed at `pc`: going there natively raises the very fault
@@ -244,6 +250,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: just mapped; ours alone.
     let context = unsafe { &mut *(address_of_context as *mut Context) };
     counts::init(args.slot as u32);
+    rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     perf::started(context);

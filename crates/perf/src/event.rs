@@ -270,15 +270,6 @@ impl Event {
             .map(drop)
     }
 
-    /// Switches the members of the group off, one after the other.
-    ///
-    /// # Errors
-    /// [`Error`] of the ioctl.
-    pub fn disable_group(&self) -> Result<(), Error> {
-        self.ioctl(Ioctl::Disable { group: true }, "DISABLE")
-            .map(drop)
-    }
-
     /// Sets the counts of the whole group to 0.
     ///
     /// # Errors

@@ -77,13 +77,6 @@ impl Capabilities {
         self.0 & 8 != 0
     }
 
-    /// Bit 4: `time_zero` is valid.
-    #[inline(always)]
-    #[must_use]
-    pub const fn user_time_zero(self) -> bool {
-        self.0 & 16 != 0
-    }
-
     /// Bit 5: `time_cycles` and `time_mask` are valid (a clock narrower than 64 bits).
     #[inline(always)]
     #[must_use]

@@ -63,12 +63,6 @@ impl Scope {
             .collect())
     }
 
-    /// Whether events follow threads, which may end between the listing and the opening.
-    #[must_use]
-    pub fn is_of_tasks(&self) -> bool {
-        matches!(self, Self::NewProcess(_) | Self::Process(_))
-    }
-
     /// Whether an error of opening on one of the targets says only that a thread has ended since it was listed.
     #[must_use]
     pub fn is_ended_thread(&self, errno: Option<Errno>) -> bool {

@@ -51,6 +51,14 @@ pub struct Weight {
     pub events: u64,
 }
 
+impl Weight {
+    /// Adds another.
+    pub fn add(&mut self, more: Self) {
+        self.samples = self.samples.saturating_add(more.samples);
+        self.events = self.events.saturating_add(more.events);
+    }
+}
+
 impl Profile {
     /// What a reader of call chains must know: how many recorded stacks were not unwound to their beginning, where
     /// they ended and why, one line each, the most frequent first. Empty where all were, or none was recorded.

@@ -17,24 +17,54 @@ impl Cache {
         if to.compared {
             return;
         }
-        let body = to.body;
+        let (body, enter, pending) = (to.body, to.enter, to.pending);
         let exits = self.exits.get(exit as usize);
         let from = exits.patch;
         if from == 0 || exits.to != NONE {
             return;
         }
-        let owner = exits.block;
+        let (owner, side) = (exits.block, exits.side);
         if !self.blocks.get(owner as usize).valid {
             return;
         }
-        if !reaches(from + 4, body) && !self.has_room(from) {
+        if let Some(side) = side
+            && pending != 0
+            && pending == side.added.value
+            && reaches(side.branch + 4, body)
+        {
+            self.link_directly(exit, block, body);
+            return;
+        }
+        if !reaches(from + 4, enter) && !self.has_room(from) {
             return; // the branch comes to the runtime again
         }
-        self.redirect(from, body);
+        self.redirect(from, enter);
         let head = self.blocks.get(block as usize).incoming;
         let exits = self.exits.get(exit as usize);
         (exits.next, exits.to) = (head, block);
         self.blocks.get(block as usize).incoming = exit;
+    }
+
+    /// Whether a block that was translated for one exit, with what that had pending, had better be translated anew:
+    /// a loop, returns, or the cases of a switch come to it. Then it is withdrawn.
+    pub fn is_in_the_way(&mut self, block: u32, via: Option<Via>, exit: u32) -> bool {
+        let (pc, pending) = {
+            let block = self.blocks.get(block as usize);
+            (block.pc, block.pending)
+        };
+        if pending == 0 {
+            return false;
+        }
+        let backwards = exit != NONE && {
+            let owner = self.exits.get(exit as usize).block;
+            self.blocks.get(owner as usize).pc >= pc
+        };
+        if via.is_none() && !backwards {
+            return false;
+        }
+        self.invalidate(block);
+        self.forget_number(pc, block);
+        true
     }
 
     /// Whether there is room for a detour next to the code at `host`.
@@ -63,14 +93,14 @@ impl Cache {
         (info.to, info.direct) = (NONE, false);
     }
 
-    /// Links an exit with a correction of its own to one that leads on to `block`.
-    pub(super) fn link_directly(&mut self, exit: u32, block: u32, correction: u64) {
+    /// Links an exit with a correction of its own to a place of `block` that needs none, or has it in front.
+    pub(super) fn link_directly(&mut self, exit: u32, block: u32, at: u64) {
         let head = self.blocks.get(block as usize).incoming;
         let info = self.exits.get(exit as usize);
         let Some(side) = info.side else { return };
         (info.next, info.to, info.direct) = (head, block, true);
         self.blocks.get(block as usize).incoming = exit;
-        patch(side.branch, correction);
+        patch(side.branch, at);
     }
 
     pub(super) fn add_entry(&mut self, block: u32, via: Via, at: u64, patch: u64) -> u32 {
@@ -126,7 +156,7 @@ impl Cache {
             cold.put(&NUMBER);
             let start = cold.here();
             let patch = emit_entry(&mut cold, &OFFSETS, rotates(), via, info.pc, miss);
-            cold.jmp(info.body);
+            cold.jmp(info.enter);
             section.cold = cold.here();
             number = self.add_entry(block, via, start, patch);
         }

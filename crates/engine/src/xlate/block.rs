@@ -10,13 +10,15 @@ mod copy;
 mod count;
 mod gs;
 mod item;
+mod operand;
 mod rdpmc;
 mod terminate;
 mod turn;
 mod xsave;
 
-pub use copy::far_register;
-use item::{Item, surely_invalid, unsupported};
+use gs::unsupported;
+use item::{Item, surely_invalid};
+pub use operand::far_register;
 pub use turn::FUEL;
 
 pub use count::{Added, Part, count_keeping};
@@ -43,6 +45,10 @@ pub trait Source {
     fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize;
     /// Flags that may be read before they are written from `pc` on.
     fn live_flags(&mut self, pc: u64) -> u8;
+    /// Whether a restartable sequence is described there: who loads its address is about to begin it.
+    fn is_sequence(&mut self, _address: u64) -> bool {
+        false
+    }
 }
 
 /// One copied instruction or one insertion of the translator's.
@@ -163,6 +169,8 @@ pub struct Config {
     /// The block's counter (those of its early exits follow); `None` adds the
     /// instructions to the running total at `offsets.count`.
     pub counter: Option<u32>,
+    /// What the running total lacks when the block is entered.
+    pub pending: i32,
     /// Addresses with a time stamp: a block begins there.
     pub watches: [Watch; MAX_WATCHES],
     /// The runtime answers what reads a clock.
@@ -282,6 +290,10 @@ impl Builder<'_, '_> {
                 insn.kind = Kind::Plain;
             }
             let item = Item { insn, bytes, pc };
+            if insn.loads_address() && source.is_sequence(item.operand()) {
+                self.end = End::Unsupported;
+                break;
+            }
             if let Some(place) = self.items.get_mut(self.count) {
                 *place = Some(item);
             }
@@ -420,6 +432,8 @@ impl Builder<'_, '_> {
             let mut mark = 0;
             match point {
                 Some(place) if place.at != at => {}
+                // What was taken over is just what the block takes away.
+                Some(_) if total.value == 0 => counted = true,
                 Some(Place { through: None, .. }) => {
                     self.fuel(at, &item);
                     let here = self.hot.here();
@@ -449,8 +463,7 @@ impl Builder<'_, '_> {
                         self.gs_base(&item);
                     } else if item.insn.kind == Kind::Rdpmc {
                         // What is added already, or not yet, for this block.
-                        let added = if counted { self.count } else { 0 };
-                        self.rdpmc(&item, at as i32 - added as i32);
+                        self.rdpmc(&item, self.pending(at, counted));
                     } else {
                         self.copy(&item, here, mark);
                     }

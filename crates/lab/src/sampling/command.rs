@@ -240,10 +240,7 @@ fn once(
             &launch,
             &program,
             Some(hook),
-            Some(Ticker {
-                every: DRAIN,
-                tick: &mut tick,
-            }),
+            Some(Ticker::new(DRAIN, &mut tick)),
         )
         .map_err(|error| launch_failure(error, &program, argv))?;
     drain();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+pub use truecount_sample::profile::Weight;
 
 use rustc_hash::FxHashMap;
 use truecount_sample::spaces::MappedFile;
@@ -73,23 +74,6 @@ pub struct Hit {
     pub place: Place,
     /// Where the function was called.
     pub caller: Option<Place>,
-}
-
-/// How much fell there.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Weight {
-    /// Samples.
-    pub samples: u64,
-    /// Events that the samples stand for: their periods, summed.
-    pub events: u64,
-}
-
-impl Weight {
-    /// Adds another.
-    pub fn add(&mut self, more: Self) {
-        self.samples = self.samples.saturating_add(more.samples);
-        self.events = self.events.saturating_add(more.events);
-    }
 }
 
 /// What was sampled between two looks.

@@ -9,10 +9,32 @@ use super::{Exit, Launch, Signals, Stopping, Usage};
 
 /// Something to do at a regular interval while the command runs.
 pub struct Ticker<'t> {
-    /// The interval.
-    pub every: Duration,
-    /// Called with the time since the start.
-    pub tick: &'t mut dyn FnMut(Duration),
+    every: Duration,
+    tick: &'t mut dyn FnMut(Duration),
+    done: u32,
+}
+
+impl<'t> Ticker<'t> {
+    /// `tick` is called with the time since the start.
+    pub fn new(every: Duration, tick: &'t mut dyn FnMut(Duration)) -> Self {
+        Self {
+            every,
+            tick,
+            done: 0,
+        }
+    }
+
+    /// When the next one is due, since the start.
+    fn next_at(&self) -> Duration {
+        self.every.saturating_mul(self.done.saturating_add(1))
+    }
+
+    fn tick_if_due(&mut self, elapsed: Duration) {
+        if elapsed >= self.next_at() {
+            (self.tick)(elapsed);
+            self.done = self.done.saturating_add(1);
+        }
+    }
 }
 
 /// What waiting found.
@@ -60,13 +82,10 @@ pub(super) fn until_exit(
     let mut timed_out = false;
     let mut killed = false;
     let mut stopping = Stopping::default();
-    let mut ticks: u32 = 0;
     let mut stop_at: Option<Duration> = None;
     loop {
         let elapsed = start.elapsed();
-        let tick_at = ticker
-            .as_ref()
-            .map(|ticker| ticker.every.saturating_mul(ticks.saturating_add(1)));
+        let tick_at = ticker.as_ref().map(Ticker::next_at);
         let limit_at = launch
             .timeout
             .filter(|_| !killed)
@@ -99,11 +118,8 @@ pub(super) fn until_exit(
             None => {}
         }
         let elapsed = start.elapsed();
-        if let (Some(at), Some(ticker)) = (tick_at, ticker.as_mut())
-            && elapsed >= at
-        {
-            (ticker.tick)(elapsed);
-            ticks = ticks.saturating_add(1);
+        if let Some(ticker) = &mut ticker {
+            ticker.tick_if_due(elapsed);
         }
         if kill_at.is_some_and(|at| elapsed >= at) {
             killed = true;
@@ -174,27 +190,18 @@ pub fn wait_without_command(
     /// How often a process that is not our child is looked for.
     const LOOK: Duration = Duration::from_millis(50);
     let start = Instant::now();
-    let mut ticks: u32 = 0;
     loop {
         let elapsed = start.elapsed();
-        let tick_at = ticker
-            .as_ref()
-            .map(|ticker| ticker.every.saturating_mul(ticks.saturating_add(1)));
+        let tick_at = ticker.as_ref().map(Ticker::next_at);
         let look_at = process.map(|_| elapsed + LOOK);
-        let next = match (tick_at, look_at) {
-            (Some(tick), Some(look)) => Some(tick.min(look)),
-            (tick, look) => tick.or(look),
-        };
+        let next = tick_at.into_iter().chain(look_at).min();
         match signals.wait(next.map(|at| at.saturating_sub(elapsed)))? {
             Some(libc::SIGCHLD) | None => {}
             Some(signal) => return Ok(Some(signal)),
         }
         let elapsed = start.elapsed();
-        if let (Some(at), Some(ticker)) = (tick_at, ticker.as_mut())
-            && elapsed >= at
-        {
-            (ticker.tick)(elapsed);
-            ticks = ticks.saturating_add(1);
+        if let Some(ticker) = &mut ticker {
+            ticker.tick_if_due(elapsed);
         }
         if let Some(pid) = process {
             // SAFETY: signal 0 only asks whether the process exists.

@@ -110,10 +110,7 @@ impl Source for Native {
                 (interval.each)(since, readings(self, run.groups, Some(counters), None));
             }
         };
-        let ticker = every.map(|every| Ticker {
-            every,
-            tick: &mut tick,
-        });
+        let ticker = every.map(|every| Ticker::new(every, &mut tick));
         let started = now_ns();
         let mut finished = None;
         let interrupted;

@@ -139,10 +139,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             trouble = recorder.drain().err();
         }
     };
-    let ticker = Ticker {
-        every: DRAIN,
-        tick: &mut tick,
-    };
+    let ticker = Ticker::new(DRAIN, &mut tick);
     let mut hook = |pid: i32| start(Scope::NewProcess(pid));
     let outcome = match &program {
         Some(program) => {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use truecount_sample::profile::{Context, Weight};
 
 use super::By;
-use super::view::{Named, Sum, View, add, symbol};
+use super::view::{Named, Sum, View, symbol};
 
 /// What perf's `--sort` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -143,14 +143,14 @@ impl View {
         for (context, weight) in entries {
             let keys = self.keys(&context, rows);
             if let Some(Some(own)) = keys.first() {
-                add(&mut sums.entry(own.clone()).or_default().own, weight);
+                sums.entry(own.clone()).or_default().own.add(weight);
             }
             // A function that calls itself counts once.
             let mut seen: Vec<&String> = Vec::new();
             for key in keys.iter().flatten() {
                 if !seen.contains(&key) {
                     seen.push(key);
-                    add(&mut sums.entry(key.clone()).or_default().total, weight);
+                    sums.entry(key.clone()).or_default().total.add(weight);
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde_json::json;
 use truecount_sample::profile::Weight;
 
-use super::view::{Named, View, add, base_name, short, symbol};
+use super::view::{Named, View, base_name, short, symbol};
 use crate::render::style::{DIM, paint};
 
 /// Deeper chains are cut there: nobody reads them.
@@ -111,7 +111,7 @@ impl Tree {
                 Order::Callee => outermost,
             };
             if let Some(node) = tree.nodes.get_mut(sampled) {
-                add(&mut node.own, *weight);
+                node.own.add(*weight);
             }
         }
         tree
@@ -129,7 +129,7 @@ impl Tree {
 
     fn add(&mut self, at: usize, weight: Weight) {
         if let Some(node) = self.nodes.get_mut(at) {
-            add(&mut node.total, weight);
+            node.total.add(weight);
         }
     }
 

@@ -44,11 +44,6 @@ pub(super) struct Sum {
     pub(super) total: Weight,
 }
 
-pub(super) fn add(sum: &mut Weight, more: Weight) {
-    sum.samples = sum.samples.saturating_add(more.samples);
-    sum.events = sum.events.saturating_add(more.events);
-}
-
 impl View {
     pub(super) fn load(
         path: &Path,
@@ -249,7 +244,7 @@ impl View {
             .iter()
             .filter(|(c, _)| c.event == event)
         {
-            add(&mut sum, *weight);
+            sum.add(*weight);
         }
         sum
     }

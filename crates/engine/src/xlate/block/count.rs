@@ -3,7 +3,9 @@
 //! the block follows (`xlate::facts`).
 //!
 //! An early exit corrects what the whole block has added or is going to add: the
-//! running total by a number, the block's counter by a counter of its own.
+//! running total by a number, the block's counter by a counter of its own. A block that was translated for one exit
+//! takes over what the exit had to add to the running total, and adds it with its own number: an addition that waits
+//! for the one before costs more than all else in a block.
 
 use super::{Builder, record};
 use crate::layout::COUNTERS;
@@ -60,8 +62,16 @@ impl Builder<'_, '_> {
             Some(counter) => Added::one(counter),
             None => Added {
                 offset: self.config.offsets.count,
-                value: self.count as i32,
+                value: self.config.pending + self.count as i32,
             },
+        }
+    }
+
+    /// What the running total lacks after `done` instructions.
+    pub(super) fn pending(&self, done: usize, counted: bool) -> i32 {
+        match counted {
+            true => done as i32 - self.count as i32,
+            false => self.config.pending + done as i32,
         }
     }
 
@@ -69,10 +79,9 @@ impl Builder<'_, '_> {
     /// whole block already, or not yet.
     pub(super) fn early(&mut self, done: usize, counted: bool) -> Added {
         let Some(counter) = self.config.counter else {
-            let whole = if counted { self.count } else { 0 };
             return Added {
                 offset: self.config.offsets.count,
-                value: done as i32 - whole as i32,
+                value: self.pending(done, counted),
             };
         };
         let part = match counted {
