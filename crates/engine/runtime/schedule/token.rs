@@ -192,7 +192,8 @@ pub fn park(context: &mut Context) {
             relieve(context);
             continue;
         }
-        if context.pending != 0 && !quiet {
+        // More signals may have come since one that was none for the program.
+        if context.pending != 0 {
             interrupt(context);
             quiet = true;
         }
@@ -228,7 +229,7 @@ fn idle(context: &mut Context) {
         if state.owner != 0 || state.idler != context.turn {
             return;
         }
-        if context.pending != 0 && !quiet {
+        if context.pending != 0 {
             quiet = true;
             if deliverable(context) != 0 {
                 state.interrupt(context.turn);
