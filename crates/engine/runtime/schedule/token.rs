@@ -192,7 +192,8 @@ pub fn park(context: &mut Context) {
             relieve(context);
             continue;
         }
-        if context.pending != 0 && !quiet {
+        // More signals may have come since one that was none for the program.
+        if context.pending != 0 {
             interrupt(context);
             quiet = true;
         }
@@ -228,7 +229,7 @@ fn idle(context: &mut Context) {
         if state.owner != 0 || state.idler != context.turn {
             return;
         }
-        if context.pending != 0 && !quiet {
+        if context.pending != 0 {
             quiet = true;
             if deliverable(context) != 0 {
                 state.interrupt(context.turn);
@@ -338,18 +339,20 @@ fn relieve(context: &mut Context) {
     let (leaver, pid, tid, whole) = {
         let state = lock();
         let thread = state.thread(state.owner);
+        // Another one may have been quicker: then the token is with somebody who is alive.
+        if state.owner == 0 || thread.now != now::LEAVING && !is_gone(&state) {
+            return;
+        }
         (state.owner, thread.pid, thread.tid, thread.bits != 0)
     };
-    if leaver == 0 {
-        return;
-    }
     patiently(|| match whole {
         true => is_process_over(pid),
         // The first thread stays as long as there are others.
         false => pid == tid || is_over(pid, tid),
     });
     let mut state = lock();
-    if state.owner != leaver {
+    let now = state.thread(leaver);
+    if state.owner != leaver || (now.pid, now.tid) != (pid, tid) {
         return;
     }
     if whole || is_process_over(pid) {
