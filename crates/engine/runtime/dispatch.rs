@@ -14,7 +14,7 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
-    program_memory, report, schedule, signal_calls, slots, sys, syscalls, totals,
+    program_memory, report, rseq, schedule, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -148,6 +148,10 @@ fn special(context: &mut Context) {
         (exit.target, at, unknown)
     };
     check!(
+        !unknown || !decode(&code).is_ok_and(|insn| insn.loads_address()),
+        "restartable sequence (rseq) in a library at {target:#x}; with GLIBC_TUNABLES=glibc.pthread.rseq=0 in the environment it runs"
+    );
+    check!(
         !unknown,
         "instruction not supported by the virtual PMU at {target:#x}: {code:02x?}"
     );
@@ -246,6 +250,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: just mapped; ours alone.
     let context = unsafe { &mut *(address_of_context as *mut Context) };
     counts::init(args.slot as u32);
+    rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     perf::started(context);

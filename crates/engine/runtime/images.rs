@@ -120,7 +120,6 @@ const PATIENCE: u32 = 3000;
 
 /// Asks the launcher to watch this thread; true once it does.
 fn ask(context: &mut Context, path: u64) -> bool {
-    let header = slots::header();
     if launcher_listens() {
         slots::provide();
         context.exec.store(exec::WANTED, Release);

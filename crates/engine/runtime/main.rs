@@ -17,6 +17,7 @@
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
 //! | `confine` | filters of system calls, user dispatch |
 //! | `code_writes` | system calls that write code |
+//! | `rseq` | restartable sequences: the C library's registration |
 //! | `proc_maps` | what the program sees of its mappings |
 //! | `signals`, `locate`, `frames` | signals in, where they found the program, frames out |
 //! | `signal_calls`, `action`, `altstack` | the program's handlers, masks, alternate stacks |
@@ -79,6 +80,7 @@ mod placed;
 mod proc_maps;
 mod program_memory;
 mod report;
+mod rseq;
 mod schedule;
 mod signal_calls;
 mod signals;

@@ -89,3 +89,12 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     }
     result
 }
+
+/// The kernel writes to these pages: they are not watched from now on.
+pub fn leave_writable(numbers: [u64; 2]) {
+    let mut engine = engine::lock();
+    let Engine { cache, pages, .. } = &mut *engine;
+    for number in numbers {
+        pages.leave_writable(cache, number);
+    }
+}

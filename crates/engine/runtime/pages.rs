@@ -17,10 +17,9 @@ use maps::Maps;
 
 use crate::block::NONE;
 use crate::cache::Cache;
-use crate::own_memory;
-use crate::sys;
 use crate::syscall_table as nr;
 use crate::xlate::decode::MAX_LEN;
+use crate::{own_memory, rseq, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 pub const READ: u8 = 1;
@@ -243,7 +242,8 @@ impl Pages {
         let Some(page) = self.existing(number) else {
             return;
         };
-        page.compared |= never_watch && (page.shared || page.prot & WRITE != 0);
+        let no_fault = never_watch || rseq::writes_to(number);
+        page.compared |= no_fault && (page.shared || page.prot & WRITE != 0);
         let (shared, guarded) = (page.shared, page.guarded || never_watch);
         if page.prot & WRITE != 0 && !page.watched && !page.compared {
             // A page of larger ones cannot be protected alone.

@@ -2,22 +2,17 @@
 //! others see what is atomic or was written before they learned of it.
 
 use crate::check;
-use crate::layout::{Context, Header, MAX_SLOTS, TOTALS_BASE, state as slot_state};
+use crate::layout::{Context, MAX_SLOTS, state as slot_state};
 use crate::sys;
 use crate::syscall_table as nr;
 use crate::totals;
+pub use crate::totals::header;
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Memory of a thread: signal stack below, then the runtime's stack.
 pub const SIGNAL_STACK: u64 = 64 << 10;
 pub const STACK: u64 = 128 << 10;
-
-/// The totals file's header.
-pub fn header() -> &'static Header {
-    // SAFETY: mapped by rt_start before anything else runs; what changes in it is atomic.
-    unsafe { &*(TOTALS_BASE as *const Header) }
-}
 
 /// A slot that nobody has.
 pub fn new_slot() -> u32 {

@@ -4,8 +4,8 @@ use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
     cache_file, clock, code_writes, confine, fault_signals, images, machine, memory_calls,
-    memory_limits, memory_locks, perf, proc_maps, program_memory, schedule, signal_calls, slots,
-    sys, threads,
+    memory_limits, memory_locks, perf, proc_maps, program_memory, rseq, schedule, signal_calls,
+    slots, sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -30,9 +30,12 @@ pub fn special(context: &mut Context, next: u64) {
         Answer::Counter => perf::open(context, a),
         _ if machine::answers(number, &a) => machine::call(number, a),
         Answer::Clock if clock::answers(number, &a) => clock::call(context, number, a),
-        // The kernel cannot see that a thread is inside a critical section of translated code, and
-        // would not send it to the abort handler: so there are none (see DESIGN.md).
-        Answer::Refuse => -sys::ENOSYS,
+        Answer::Sequences => {
+            if let Some(pages) = rseq::pages_to_leave(a) {
+                memory_calls::leave_writable(pages);
+            }
+            rseq::call(a)
+        }
         Answer::Segments => arch_prctl(context, a),
         Answer::Open => {
             // SAFETY: passed through as the program made it.

@@ -2,8 +2,9 @@
 //! for limits of memory, and is memory that the program cannot have.
 
 use crate::check;
-use crate::layout::{MAX_SLOTS, REGION, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR, region_offset};
-use crate::slots::header;
+use crate::layout::{
+    Header, MAX_SLOTS, REGION, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR, region_offset,
+};
 use crate::sys;
 use crate::syscall_table as nr;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -21,6 +22,12 @@ const PARTS: [(u64, u64); 2] = [(0, TOTALS_BASE), (TOTALS_NEAR, TOTALS_FAR + TOT
 
 fn part(offset: u64) -> usize {
     usize::from(offset >= TOTALS_NEAR)
+}
+
+/// The totals file's header.
+pub fn header() -> &'static Header {
+    // SAFETY: mapped by rt_start before anything else runs; what changes in it is atomic.
+    unsafe { &*(TOTALS_BASE as *const Header) }
 }
 
 /// Maps the header, and what belongs to the first thread's slot. Where regions are large, all of the file, so that

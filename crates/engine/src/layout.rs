@@ -468,6 +468,8 @@ pub struct StartArgs {
     pub cache_effort: u64,
     /// What the launcher keeps translations of this image under; 0: it keeps none.
     pub cache_key: u64,
+    /// Not 0: the program may register restartable sequences.
+    pub sequences: u64,
     /// What is timed in this image.
     pub watches: [Watch; MAX_WATCHES],
 }

@@ -6,6 +6,7 @@ pub mod limits;
 pub mod log;
 pub mod machine;
 pub mod pmu;
+mod restartable;
 pub mod schedule;
 pub mod shown;
 pub mod snapshot;

@@ -116,20 +116,57 @@ fn self_modifying_code() {
     );
 }
 
+/// A well-formed registration of 32 aligned bytes; its error is the exit status.
+const REGISTERS: &str = ".bss\n.balign 32\narea: .skip 32\n.text\n.globl _start\n_start:\n\
+    lea area(%rip), %rdi\nmov $32, %esi\nxor %edx, %edx\nmov $0x53053053, %r10d\n\
+    mov $334, %eax\nsyscall\nneg %eax\nmov %eax, %edi\nmov $60, %eax\nsyscall\n";
+
 #[test]
-fn restartable_sequences_are_declined() {
-    // A well-formed registration of 32 aligned bytes: its error is the exit status.
-    let source = ".bss\n.balign 32\narea: .skip 32\n.text\n.globl _start\n_start:\n\
-        lea area(%rip), %rdi\nmov $32, %esi\nxor %edx, %edx\nmov $0x53053053, %r10d\n\
-        mov $334, %eax\nsyscall\nneg %eax\nmov %eax, %edi\nmov $60, %eax\nsyscall\n";
-    let Some(program) = assemble("rseq", source) else {
+fn restartable_sequences_can_be_registered_by_who_has_none() {
+    for (name, more, error) in [
+        ("rseq", "", 0),
+        (
+            "rseq-own",
+            ".section __rseq_cs, \"aw\"\n.quad 0\n",
+            libc::ENOSYS,
+        ),
+    ] {
+        let Some(program) = assemble(name, &format!("{REGISTERS}{more}")) else {
+            return;
+        };
+        let Some(outcome) = count(Command::new(&program)) else {
+            return;
+        };
+        assert_eq!(outcome.status.code(), Some(error), "{name}");
+        assert_eq!(outcome.totals.instructions(), 10);
+    }
+}
+
+/// The C library's registration and what it does with it, in every thread, as under single steps and as natively: the
+/// number of the CPU is read from memory and is right.
+#[test]
+fn the_number_of_the_cpu_is_read_where_the_kernel_writes_it() {
+    let source = "#define _GNU_SOURCE\n#include <pthread.h>\n#include <sched.h>\n#include <stdio.h>\n\
+        #include <unistd.h>\n#include <sys/syscall.h>\n#include <sys/wait.h>\n\
+        static int bad;\n\
+        static void *look(void *a) { cpu_set_t all, one; sched_getaffinity(0, sizeof all, &all);\n\
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) if (CPU_ISSET(cpu, &all)) {\n\
+        CPU_ZERO(&one); CPU_SET(cpu, &one); sched_setaffinity(0, sizeof one, &one);\n\
+        unsigned asked; syscall(SYS_getcpu, &asked, 0, 0);\n\
+        if (sched_getcpu() != cpu || asked != cpu) bad = 1; } return a; }\n\
+        int main(void) { pthread_t t; look(0);\n\
+        for (int i = 0; i < 3; i++) { pthread_create(&t, 0, look, 0); pthread_join(t, 0); }\n\
+        if (!fork()) { look(0); _exit(bad); } int s; wait(&s); puts(bad | s ? \"bad\" : \"good\"); return bad | s; }\n";
+    let Some(program) = support::built("rseq-cpu.c", source, &["-O1", "-pthread", "-static"])
+    else {
         return;
     };
-    let Some(outcome) = count(Command::new(&program)) else {
+    let words = [program.to_str().expect("a path in UTF-8")];
+    let Some(outcome) = count(Command::new(words[0])) else {
         return;
     };
-    assert_eq!(outcome.status.code(), Some(libc::ENOSYS));
-    assert_eq!(outcome.totals.instructions(), 10);
+    assert_eq!(outcome.status.code(), Some(0));
+    compare(&words);
 }
 
 /// Both ways of counting agree on a command.

@@ -421,3 +421,55 @@ fn programs_with_sanitizers_run() {
         good(sanitizer, source, &arguments, 1);
     }
 }
+
+/// Critical sections that come with a library are not executed: no kernel could interrupt them in translated code.
+#[test]
+fn restartable_sequences_of_libraries_end_with_a_report() {
+    let source = "#include <stdio.h>\n__asm__(\".data\\n.balign 32\\nsection: .quad 0, first, last - first, 3f\\n\"\n\
+        \".text\\n.long 0x53053053\\n3: ret\\n\"\n\
+        \".globl work\\nwork: lea section(%rip), %rax\\nfirst: nop\\nlast: ret\\n\");\n\
+        void work(void);\nint main(int n, char **v) { puts(\"begun\"); fflush(stdout); if (n > 1) work(); return 0; }";
+    let Some(program) = built("trust-sequences.c", source, &["-O1"]) else {
+        return;
+    };
+    for (argument, registers) in [(false, true), (true, false), (true, true)] {
+        let mut command = Command::new(&program);
+        command.args(argument.then_some("work"));
+        if !registers {
+            command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+        }
+        let Some(running) = launch(&mut command, &Options::default()) else {
+            return;
+        };
+        match running.wait() {
+            Ok(outcome) => {
+                assert!(outcome.status.success());
+                assert!(!(argument && registers), "it was executed");
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(argument && registers, "{text}");
+                assert!(
+                    text.contains("GLIBC_TUNABLES=glibc.pthread.rseq=0"),
+                    "{text}"
+                );
+            }
+        }
+    }
+}
+
+/// Looking for a block takes no longer the more there are: 50,000 changes of a function and 2,000 faults among 20,000
+/// blocks took minutes when it did.
+#[test]
+fn functions_that_are_written_anew_all_the_time_take_little_time() {
+    let start = std::time::Instant::now();
+    good_code("rewritten", include_str!("trust/rewritten.c"), 1);
+    let seconds = start.elapsed().as_secs();
+    assert!(seconds < 60, "{seconds} s");
+}
+
+/// A page of larger ones cannot be protected alone.
+#[test]
+fn code_on_huge_pages_runs() {
+    good_code("huge", include_str!("trust/huge.c"), 1);
+}

@@ -1,10 +1,10 @@
 //! What the block builder asks about the program: its bytes, and which flags
 //! are alive further on.
 
-use crate::pages;
 use crate::xlate::block::Source;
 use crate::xlate::decode::{Kind, MAX_LEN, decode, flag};
 use crate::xlate::facts::{Event, Facts};
+use crate::{pages, rseq};
 
 pub(super) struct Reader<'a> {
     pub(super) live: &'a mut [(u64, u8); 512],
@@ -14,6 +14,10 @@ pub(super) struct Reader<'a> {
 impl Source for Reader<'_> {
     fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize {
         self.pages.fetch(pc, out)
+    }
+
+    fn is_sequence(&mut self, address: u64) -> bool {
+        rseq::is_described(address)
     }
 
     /// Looks a few instructions ahead, never into code that may change.

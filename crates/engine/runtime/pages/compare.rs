@@ -11,19 +11,24 @@ impl Pages {
     pub fn compare_everything(&mut self, cache: &mut Cache) {
         self.never_watch = true;
         self.each(0, 1 << 47, |pages, number| {
-            let Some(page) = pages.existing(number) else {
-                return;
-            };
-            let (watched, shared) = (page.watched, page.shared);
-            if shared || page.prot & WRITE != 0 {
-                page.compared = true;
-                pages.drop_blocks(cache, number);
-            }
-            if watched {
-                pages.write_fault(cache, number << 12);
-            }
+            pages.leave_writable(cache, number);
         });
         self.last = (0, 0);
+    }
+
+    /// From now on this page is not watched.
+    pub fn leave_writable(&mut self, cache: &mut Cache, number: u64) {
+        let Some(page) = self.existing(number) else {
+            return;
+        };
+        let (watched, shared) = (page.watched, page.shared);
+        if shared || page.prot & WRITE != 0 {
+            page.compared = true;
+            self.drop_blocks(cache, number);
+        }
+        if watched {
+            self.write_fault(cache, number << 12);
+        }
     }
 
     /// Whether code in a range is compared whenever it is entered.
@@ -38,7 +43,7 @@ impl Pages {
     /// watched again, so that its code can run without coming here.
     pub fn compared(&mut self, cache: &mut Cache, start: u64, same: bool) {
         let number = start >> 12;
-        let never_watch = self.never_watch;
+        let never_watch = self.never_watch || crate::rseq::writes_to(number);
         let Some(page) = self.existing(number).filter(|page| page.compared) else {
             return;
         };

@@ -12,8 +12,8 @@
 //!
 //! What tracing changes for the program, as it does under any debugger: SIGTRAP cannot be blocked
 //! (trying to undoes the program's handler for it) or used to single-step itself; a signal that it ignores still interrupts a call that is never
-//! restarted (`epoll_wait` gives EINTR; a restarted one is not counted twice); there are no restartable
-//! sequences (rseq(2) gives ENOSYS, or none would ever end); a set-user-id program runs without its
+//! restarted (`epoll_wait` gives EINTR; a restarted one is not counted twice); programs with restartable
+//! sequences of their own find none (rseq(2) gives ENOSYS, or none would ever end); a set-user-id program runs without its
 //! privileges unless the tracer has CAP_SYS_PTRACE; `r11` shows the trap flag after a system call
 //! (`pushf` does not: it is repaired). `int1` is not supported. A child made with
 //! `CLONE_UNTRACED` is not followed ([`StepTotals::unfollowed`] says so).

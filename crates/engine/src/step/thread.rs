@@ -162,8 +162,10 @@ impl<'a> Threads<'a> {
         };
         match i64::try_from(number) {
             // A restartable sequence would be aborted at every step (`rseq_handle_notify_resume` in
-            // `kernel/rseq.c`) and never end: programs find a kernel without, as under the virtual PMU.
-            Ok(libc::SYS_rseq) => drop(sys::make_unknown_call(tid)),
+            // `kernel/rseq.c`) and never end: programs that have some find a kernel without, as under the virtual PMU.
+            Ok(libc::SYS_rseq) if crate::restartable::has_sequences(tid) => {
+                drop(sys::make_unknown_call(tid));
+            }
             Ok(call @ (libc::SYS_clone | libc::SYS_clone3)) => {
                 let flags = sys::register(tid, Register::Argument).and_then(|first| match call {
                     libc::SYS_clone => Ok(first),

@@ -80,8 +80,8 @@ pub enum Answer {
     Segments,
     /// The runtime for events it can count, the kernel for others.
     Counter,
-    /// The runtime, by ENOSYS.
-    Refuse,
+    /// The kernel, called by the runtime; by ENOSYS for programs that it is no use to.
+    Sequences,
 }
 
 /// A row of the table.
@@ -193,7 +193,9 @@ pub fn in_words(answer: Answer) -> &'static str {
         Answer::Exit => "kernel, called by the runtime after the last look at the counts",
         Answer::Segments => "runtime for GS, kernel for the rest",
         Answer::Counter => "runtime for events that it can count, kernel for others",
-        Answer::Refuse => "runtime, by `ENOSYS`",
+        Answer::Sequences => {
+            "kernel, called by the runtime; `ENOSYS` for programs with critical sections"
+        }
     }
 }
 

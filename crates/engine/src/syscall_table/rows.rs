@@ -337,7 +337,7 @@ calls! {
     PKEY_FREE = 331: Memory, Kernel;
     STATX = 332: File, Kernel;
     IO_PGETEVENTS = 333: Wait, Kernel;
-    RSEQ = 334: Process, Refuse;
+    RSEQ = 334: Process, Sequences;
     PIDFD_SEND_SIGNAL = 424: Signal, Kernel;
     IO_URING_SETUP = 425: Descriptor, Kernel;
     IO_URING_ENTER = 426: Descriptor, Kernel;

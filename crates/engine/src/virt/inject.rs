@@ -162,6 +162,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         cache_fd,
         cache_effort: plan.effort.unwrap_or(u64::MAX),
         cache_key: plan.key(),
+        sequences: u64::from(!crate::restartable::has_sequences(tid)),
         watches: shared
             .watched
             .as_ref()

@@ -8,15 +8,18 @@
 
 mod copy;
 mod count;
+mod exits;
 mod gs;
 mod item;
+mod operand;
 mod rdpmc;
 mod terminate;
 mod turn;
 mod xsave;
 
-pub use copy::far_register;
-use item::{Item, surely_invalid, unsupported};
+use gs::unsupported;
+use item::{Item, surely_invalid};
+pub use operand::far_register;
 pub use turn::FUEL;
 
 pub use count::{Added, Part, count_keeping};
@@ -43,6 +46,10 @@ pub trait Source {
     fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize;
     /// Flags that may be read before they are written from `pc` on.
     fn live_flags(&mut self, pc: u64) -> u8;
+    /// Whether a restartable sequence is described there: who loads its address is about to begin it.
+    fn is_sequence(&mut self, _address: u64) -> bool {
+        false
+    }
 }
 
 /// One copied instruction or one insertion of the translator's.
@@ -284,6 +291,10 @@ impl Builder<'_, '_> {
                 insn.kind = Kind::Plain;
             }
             let item = Item { insn, bytes, pc };
+            if insn.loads_address() && source.is_sequence(item.operand()) {
+                self.end = End::Unsupported;
+                break;
+            }
             if let Some(place) = self.items.get_mut(self.count) {
                 *place = Some(item);
             }
@@ -361,39 +372,6 @@ impl Builder<'_, '_> {
             };
             self.block.record_count += 1;
         }
-    }
-
-    /// A stub for an exit to `target`, whose displacement is at `patch`.
-    fn exit(&mut self, target: u64, patch: u64, stub: u64, side: Option<Side>) {
-        if let Some(place) = self.block.exits.get_mut(self.block.exit_count) {
-            *place = Exit {
-                target,
-                patch,
-                stub,
-                side,
-            };
-            self.block.exit_count += 1;
-        }
-    }
-
-    fn stub(&mut self) -> u64 {
-        let stub = self.cold.here();
-        let number = self.first_exit + self.block.exit_count as u32;
-        self.cold.set_gs32(self.config.offsets.exit_id, number);
-        self.cold.jump_gs(self.config.offsets.vector_exit);
-        stub
-    }
-
-    fn exit_jmp(&mut self, target: u64) {
-        let stub = self.stub();
-        let patch = self.hot.jmp(stub);
-        self.exit(target, patch, stub, None);
-    }
-
-    fn exit_jcc(&mut self, condition: u8, target: u64) {
-        let stub = self.stub();
-        let patch = self.hot.jcc(condition, stub);
-        self.exit(target, patch, stub, None);
     }
 
     fn emit(&mut self, source: &mut dyn Source, start: u64) {

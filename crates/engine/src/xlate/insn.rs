@@ -140,6 +140,10 @@ impl Insn {
     pub fn is_rip_relative(&self) -> bool {
         self.modrm_at != 0 && self.modrm & 0xc7 == 0x05
     }
+    /// `lea` of an address relative to the next instruction.
+    pub fn loads_address(&self) -> bool {
+        self.space == 0 && self.opcode == 0x8d && self.is_rip_relative()
+    }
     /// The `ModRM` form names memory.
     pub fn has_memory_operand(&self) -> bool {
         self.modrm_at != 0 && self.modrm < 0xc0

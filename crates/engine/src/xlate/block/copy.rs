@@ -4,7 +4,8 @@
 //! Facts: Intel SDM volume 2, sections 2.1 to 2.7 (`ModRM`, REX, VEX, EVEX); AMD
 //! APM volume 3 (XOP).
 
-use super::{Builder, Item, gs, record};
+use super::operand::{far_register, uses_gs};
+use super::{Builder, Item, record};
 use crate::xlate::decode::{Insn, MAX_LEN};
 use crate::xlate::emit::reaches;
 
@@ -14,7 +15,7 @@ impl Builder<'_, '_> {
     pub(super) fn copy(&mut self, item: &Item, start: u64, mark: u8) {
         let here = self.hot.here();
         let mut mark = mark | item.insn.len;
-        if gs::is_operand(&item.insn) {
+        if uses_gs(&item.insn) {
             mark |= record::FAR;
             self.copy_gs(item);
         } else if item.insn.is_rip_relative() {
@@ -87,19 +88,4 @@ impl Builder<'_, '_> {
         }
         self.hot.put(head.get(..length).unwrap_or(&[]));
     }
-}
-
-/// A register among RSI, RDI, RBX and RBP that an instruction does not name.
-pub fn far_register(insn: &Insn, code: &[u8]) -> u8 {
-    let operand = gs::Operand::of(insn, code);
-    let named = [
-        Some(insn.reg()),
-        Some(insn.vvvv),
-        operand.base,
-        operand.index.map(|(index, _)| index),
-    ];
-    [6u8, 7, 3, 5]
-        .into_iter()
-        .find(|&register| !named.contains(&Some(register)))
-        .unwrap_or(3)
 }

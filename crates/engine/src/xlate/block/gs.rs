@@ -4,65 +4,20 @@
 //! Facts: Intel SDM volume 2, sections 2.1 (`ModRM`, SIB, prefixes), 2.7.5 (EVEX's displacements), `RDGSBASE`,
 //! `WRGSBASE`; volume 1, 3.7.5 (which operands a segment prefix concerns).
 
-use super::{Builder, Item, far_register};
+use super::operand::{Operand, far_register, is_absolute, uses_gs};
+use super::{Builder, Item};
 use crate::xlate::decode::{Insn, MAX_LEN, prefix};
 use crate::xlate::emit::SCRATCH;
 
-/// The registers of a memory operand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Operand {
-    /// The base.
-    pub base: Option<u8>,
-    /// The index, and the binary logarithm of its factor.
-    pub index: Option<(u8, u8)>,
-}
-
-impl Operand {
-    /// Of an instruction with these bytes; without registers where it has no such operand.
-    pub fn of(insn: &Insn, code: &[u8]) -> Self {
-        if !insn.has_memory_operand() || insn.is_rip_relative() {
-            return Self::default();
-        }
-        let low = insn.modrm & 7;
-        if low != 4 {
-            return Self {
-                base: Some(low | (insn.rex & 1) << 3),
-                index: None,
-            };
-        }
-        let sib = code
-            .get(usize::from(insn.modrm_at) + 1)
-            .copied()
-            .unwrap_or(0);
-        let no_base = sib & 7 == 5 && insn.modrm < 0x40;
-        let index = (sib >> 3 & 7) | (insn.rex & 2) << 2;
-        Self {
-            base: (!no_base).then_some((sib & 7) | (insn.rex & 1) << 3),
-            index: (index != 4).then_some((index, sib >> 6)),
-        }
-    }
-}
-
-/// `mov` between the accumulator and an address in the instruction.
-fn is_absolute(insn: &Insn) -> bool {
-    insn.space == 0 && matches!(insn.opcode, 0xa0..=0xa3)
-}
-
-/// Whether GS takes part in what the instruction does.
-pub(super) fn is_operand(insn: &Insn) -> bool {
-    let implied =
-        insn.space == 0 && matches!(insn.opcode, 0xa4..=0xa7 | 0xac | 0xad | 0x6e | 0x6f | 0xd7);
-    let address_only = match insn.space {
-        0 => insn.opcode == 0x8d,
-        1 => matches!(insn.opcode, 0x18..=0x1f),
-        _ => false,
-    };
-    insn.prefixes & prefix::GS != 0
-        && (insn.has_memory_operand() && !address_only || implied || is_absolute(insn))
+/// Operands that cannot be reached from where the copy is.
+pub(super) fn unsupported(item: &Item) -> bool {
+    let insn = &item.insn;
+    insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0
+        || uses_gs(insn) && !can_be_reached(item)
 }
 
 /// Whether [`Builder::copy_gs`] knows how.
-pub(super) fn can_be_reached(item: &Item) -> bool {
+fn can_be_reached(item: &Item) -> bool {
     let insn = &item.insn;
     let small = |address: u64| i32::try_from(address.cast_signed()).is_ok();
     if insn.prefixes & (prefix::ADDRSIZE | prefix::FS) != 0 {

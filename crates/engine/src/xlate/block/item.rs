@@ -1,7 +1,6 @@
 //! An instruction of a block, at its place in the program.
 
-use super::gs;
-use crate::xlate::decode::{Insn, MAX_LEN, prefix};
+use crate::xlate::decode::{Insn, MAX_LEN};
 
 #[derive(Clone, Copy)]
 pub(super) struct Item {
@@ -40,10 +39,4 @@ pub(super) fn surely_invalid(byte: u8) -> bool {
         byte,
         0x60 | 0x61 | 0x82 | 0x9a | 0xce | 0xd4 | 0xd5 | 0xd6 | 0xea
     )
-}
-
-pub(super) fn unsupported(item: &Item) -> bool {
-    let insn = &item.insn;
-    insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0
-        || gs::is_operand(insn) && !gs::can_be_reached(item)
 }

@@ -5,7 +5,8 @@
 //! need no care is decided in [`crate::xlate::entry`].
 
 use super::count::Added;
-use super::{Builder, Config, End, Item, gs, record};
+use super::operand::uses_gs;
+use super::{Builder, Config, End, Item, record};
 use crate::syscall_table::{self as nr, Answer};
 use crate::xlate::decode::{Insn, Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
@@ -139,11 +140,7 @@ impl Builder<'_, '_> {
                 return;
             }
         }
-        let far = if gs::is_operand(&item.insn) {
-            record::FAR
-        } else {
-            0
-        };
+        let far = if uses_gs(&item.insn) { record::FAR } else { 0 };
         self.record(here, far | item.insn.len);
     }
 
@@ -236,7 +233,7 @@ impl Builder<'_, '_> {
     /// Loads the target into the scratch register and notes it.
     fn load_target(&mut self, item: &Item) {
         let insn = &item.insn;
-        if gs::is_operand(insn) {
+        if uses_gs(insn) {
             self.load_target_gs(item);
             self.hot.store_gs(self.config.offsets.target, SCRATCH);
             return;
