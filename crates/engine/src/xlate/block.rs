@@ -8,6 +8,7 @@
 
 mod copy;
 mod count;
+mod exits;
 mod gs;
 mod item;
 mod operand;
@@ -371,39 +372,6 @@ impl Builder<'_, '_> {
             };
             self.block.record_count += 1;
         }
-    }
-
-    /// A stub for an exit to `target`, whose displacement is at `patch`.
-    fn exit(&mut self, target: u64, patch: u64, stub: u64, side: Option<Side>) {
-        if let Some(place) = self.block.exits.get_mut(self.block.exit_count) {
-            *place = Exit {
-                target,
-                patch,
-                stub,
-                side,
-            };
-            self.block.exit_count += 1;
-        }
-    }
-
-    fn stub(&mut self) -> u64 {
-        let stub = self.cold.here();
-        let number = self.first_exit + self.block.exit_count as u32;
-        self.cold.set_gs32(self.config.offsets.exit_id, number);
-        self.cold.jump_gs(self.config.offsets.vector_exit);
-        stub
-    }
-
-    fn exit_jmp(&mut self, target: u64) {
-        let stub = self.stub();
-        let patch = self.hot.jmp(stub);
-        self.exit(target, patch, stub, None);
-    }
-
-    fn exit_jcc(&mut self, condition: u8, target: u64) {
-        let stub = self.stub();
-        let patch = self.hot.jcc(condition, stub);
-        self.exit(target, patch, stub, None);
     }
 
     fn emit(&mut self, source: &mut dyn Source, start: u64) {

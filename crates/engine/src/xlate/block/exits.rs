@@ -1,0 +1,39 @@
+//! Direct exits of a block: branches that are patched once their target is translated, and the stubs they lead to
+//! until then.
+
+use super::{Builder, Exit, Side};
+
+impl Builder<'_, '_> {
+    /// A stub for an exit to `target`, whose displacement is at `patch`.
+    pub(super) fn exit(&mut self, target: u64, patch: u64, stub: u64, side: Option<Side>) {
+        if let Some(place) = self.block.exits.get_mut(self.block.exit_count) {
+            *place = Exit {
+                target,
+                patch,
+                stub,
+                side,
+            };
+            self.block.exit_count += 1;
+        }
+    }
+
+    pub(super) fn stub(&mut self) -> u64 {
+        let stub = self.cold.here();
+        let number = self.first_exit + self.block.exit_count as u32;
+        self.cold.set_gs32(self.config.offsets.exit_id, number);
+        self.cold.jump_gs(self.config.offsets.vector_exit);
+        stub
+    }
+
+    pub(super) fn exit_jmp(&mut self, target: u64) {
+        let stub = self.stub();
+        let patch = self.hot.jmp(stub);
+        self.exit(target, patch, stub, None);
+    }
+
+    pub(super) fn exit_jcc(&mut self, condition: u8, target: u64) {
+        let stub = self.stub();
+        let patch = self.hot.jcc(condition, stub);
+        self.exit(target, patch, stub, None);
+    }
+}
