@@ -19,8 +19,8 @@ use crate::own_memory::{self, MAX_AREAS};
 use crate::pages::{self, Pages};
 use crate::sys;
 use crate::table::Table;
-use crate::xlate::block::{self, Config, End, MAX_EXITS, Record, Side};
-use crate::xlate::emit::reaches;
+use crate::xlate::block::{self, Added, Config, End, MAX_EXITS, Record, Side};
+use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
 use crate::{check, clock, counts, machine, turns};
@@ -140,6 +140,40 @@ pub struct Cache {
 /// Blocks that a process can have at the same time.
 const MAX_BLOCKS: usize = 8 << 20;
 const MAX_CHUNKS: usize = MAX_BLOCKS / CHUNK_BLOCKS;
+
+/// What an exit corrects becomes what is pending in the block that it leads to, if that is not too much: a thread
+/// that is killed loses it. Returns what is added in front: what was taken over, back again, for those who come
+/// another way; else the correction itself.
+fn take_over(config: &mut Config, added: Added, once: bool) -> Added {
+    let fits = added.value.unsigned_abs() as usize <= block::MAX_INSNS;
+    if once || config.counter.is_some() || !fits {
+        return added;
+    }
+    config.pending = added.value;
+    Added {
+        value: -added.value,
+        ..added
+    }
+}
+
+/// Copies a block's bytes behind its cold code, to compare.
+fn put_copy(cold: &mut Buffer<'_>, pc: u64, len: u64) -> u64 {
+    let copy = cold.here();
+    for at in 0..len {
+        // SAFETY: just decoded; watched, so that it is what was decoded.
+        cold.put(&[unsafe { *((pc + at) as *const u8) }]);
+    }
+    copy
+}
+
+/// Puts a block's records behind its cold code.
+fn put_records(cold: &mut Buffer<'_>, built: &block::Block) -> u64 {
+    let records = cold.here();
+    for record in built.records.iter().take(built.record_count) {
+        cold.put(&[record.guest, record.host]);
+    }
+    records
+}
 
 fn once_slot(pc: u64) -> usize {
     (pc ^ pc >> 8) as usize & 255
@@ -280,15 +314,7 @@ impl Cache {
         }
         let front = hot.here();
         if let Some(side) = side {
-            let mut added = side.added;
-            // (A thread that is killed loses what is pending: little.)
-            if config.counter.is_none()
-                && !once
-                && added.value.unsigned_abs() as usize <= block::MAX_INSNS
-            {
-                // Who comes another way takes that back.
-                (config.pending, added.value) = (added.value, -added.value);
-            }
+            let added = take_over(&mut config, side.added, once);
             block::count_keeping(&mut hot, &OFFSETS, added, side.live);
         }
         let mut built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
@@ -316,17 +342,9 @@ impl Cache {
         let last = pc + u64::from(built.guest_len.max(1)) - 1;
         let mut copy = 0;
         if once || !pages.is_constant(pc) || !pages.is_constant(last) {
-            copy = cold.here();
-            for at in 0..u64::from(built.guest_len) {
-                // SAFETY: just decoded; watched, so that it is what was decoded.
-                cold.put(&[unsafe { *((pc + at) as *const u8) }]);
-            }
-            check!(!cold.overflowed(), "a block at {pc:#x} is too large");
+            copy = put_copy(&mut cold, pc, u64::from(built.guest_len));
         }
-        let records = cold.here();
-        for record in built.records.iter().take(built.record_count) {
-            cold.put(&[record.guest, record.host]);
-        }
+        let records = put_records(&mut cold, &built);
         check!(!cold.overflowed(), "a block at {pc:#x} is too large");
         self.note_exits(&built, number, first_exit, once);
         section.hot = hot.here();
@@ -334,14 +352,14 @@ impl Cache {
         // Filling it has given numbers to the block only.
         let place = self.sections.get(at);
         (place.hot, place.cold) = (section.hot, section.cold);
+        let (enter, direct) = match config.pending {
+            0 => (built.body, front),
+            _ => (front, built.body),
+        };
         let block = Block {
             pc,
             body: built.body,
-            enter: if config.pending == 0 {
-                built.body
-            } else {
-                front
-            },
+            enter,
             pending: config.pending,
             host_end: section.hot,
             syscall: built.syscall,
@@ -360,12 +378,7 @@ impl Cache {
         };
         self.note_block(number, block, built.exit_count.min(MAX_EXITS));
         if side.is_some() && !compared {
-            let at = if config.pending == 0 {
-                front
-            } else {
-                built.body
-            };
-            self.link_directly(exit, number, at);
+            self.link_directly(exit, number, direct);
         }
         if let Some((via, at, patch)) = entry {
             self.add_entry(number, via, at, patch);

@@ -119,6 +119,23 @@ pub static NO_USER_ACCESS: Setting = Setting {
     tests: &["instructions_are_exact", "user_access"],
 };
 
+/// The kernel after the rigs' own.
+pub static NEWER_KERNEL: Setting = Setting {
+    name: "newer-kernel",
+    description: "Linux 6.12",
+    x86: Some(&["-k", "backports"]),
+    arm64: Some(&["-k", "backports"]),
+    tests: &[
+        "instructions_are_exact",
+        "a_group_is_counted_at_once",
+        "what_an_interrupt_adds",
+        "blocks_finds_the_loops",
+        "call_stacks_of_the_branch_unit",
+        "a_fixed_period",
+        "newer_kernel",
+    ],
+};
+
 /// Under which privilege a suite is run, and in which machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
@@ -211,6 +228,7 @@ pub const SUITES: &[Suite] = &[
             Privilege::In(&FAULT_OVERCOUNT),
             Privilege::In(&OTHER_PMU),
             Privilege::In(&NO_USER_ACCESS),
+            Privilege::In(&NEWER_KERNEL),
         ],
         binaries: &[Binary {
             package: "truecount-cli",

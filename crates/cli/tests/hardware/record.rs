@@ -4,7 +4,9 @@
 //! The program that is recorded is this test itself, started with [`WORKLOAD`] set.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+#[cfg(target_arch = "x86_64")]
+use std::process::Command;
+use std::process::Output;
 
 use serde_json::Value;
 

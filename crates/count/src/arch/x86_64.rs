@@ -132,7 +132,9 @@ impl Difference {
 ///
 /// A signal handler may read the same counter in between. What the last read left is loaded before the counter is read,
 /// so an interrupt after that (no handler runs without one) is always seen; and `last` is stored after what belongs to
-/// it, so a handler in between only makes the next read go the long way.
+/// it, so a handler in between only makes the next read go the long way. These two loads are what the read has beyond
+/// ten instructions: compared with and taken from memory at the end instead, a handler that ran between the two `rdpmc`
+/// would have written there what makes a torn reading look whole.
 ///
 /// One fence is enough, directly before the read of the counter: an interrupt discards everything in flight, so a
 /// `rdpmc` that executed early is executed again after it.

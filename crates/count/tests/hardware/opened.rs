@@ -92,3 +92,47 @@ fn a_set_of_too_many_says_what_it_did_not_count() {
     }
     println!("{none} of 16000 regions were not counted");
 }
+
+/// Opening reads the counter around a loop of known length: at most 2 ms, beside what opening costs anyway. In the rigs
+/// time goes by instructions, so that these are theirs, of the kernel too.
+#[test]
+fn opening_with_verification_takes_at_most_2_ms() {
+    if !pmu("opening") || only_hardware("the price of opening") {
+        return;
+    }
+    let mut events = vec!["instructions:u", "cycles:u"];
+    if cfg!(target_arch = "x86_64") {
+        events.push("instructions-minus-irqs:u");
+    }
+    for event in events {
+        let open = |verify: bool| {
+            let start = std::time::Instant::now();
+            let counter: Counter = Options::new().verify(verify).open(event).unwrap();
+            let took = start.elapsed();
+            drop(counter);
+            took.as_secs_f64() * 1e6
+        };
+        // Whether interrupts are counted is tried once a process.
+        open(true);
+        let mut with = Vec::new();
+        let mut without = Vec::new();
+        for _ in 0..15 {
+            with.push(open(true));
+            without.push(open(false));
+        }
+        let median = |times: &mut Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        let (with, without) = (median(&mut with), median(&mut without));
+        println!(
+            "{event}: opened in {with:.0} µs, {without:.0} µs without verification ({:.2} times)",
+            with / without
+        );
+        assert!(with - without < 500.0, "{event}: {with} µs, {without} µs");
+        // The emulated Arm takes 6 ms for an event without verification, too: only the difference says something there.
+        if cfg!(target_arch = "x86_64") {
+            assert!(with < 2000.0, "{event}: {with} µs");
+        }
+    }
+}

@@ -146,11 +146,7 @@ impl Shared {
                 } else {
                     0
                 }
-                | if is_x86_feature_detected!("bmi2") {
-                    option::ROTATES
-                } else {
-                    0
-                }
+                | if rotates() { option::ROTATES } else { 0 }
                 | if options.in_turn { option::SCHEDULE } else { 0 };
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
@@ -248,4 +244,11 @@ impl Drop for Shared {
         // SAFETY: our mapping, no longer used.
         unsafe { libc::munmap(self.header.as_ptr().cast(), size_of::<Header>()) };
     }
+}
+/// Whether this CPU has `rorx` (BMI2).
+fn rotates() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("bmi2");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }

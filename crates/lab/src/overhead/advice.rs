@@ -46,7 +46,12 @@ fn price(cost: &Cost) -> Option<f64> {
 }
 
 /// What follows from the table for a budget in percent of the time.
-pub fn advise(outcome: &Outcome, budget_percent: f64, inputs: &Inputs) -> Advice {
+pub fn advise(
+    outcome: &Outcome,
+    budget_percent: f64,
+    inputs: &Inputs,
+    upper_bound: bool,
+) -> Advice {
     let root = Root::system();
     let facts = Facts::gather(&root);
     let cpu = probe::cpu::describe(&root);
@@ -85,7 +90,7 @@ pub fn advise(outcome: &Outcome, budget_percent: f64, inputs: &Inputs) -> Advice
         frequency: by_frequency(outcome),
         batching: batching(&root, &facts),
         freezing: freezing(version, facts.version(), &command_line),
-        freezing_saves: saving(inputs),
+        freezing_saves: saving(inputs, upper_bound),
     }
 }
 
@@ -164,17 +169,86 @@ fn batching(root: &Root, facts: &Facts) -> String {
     }
 }
 
-fn saving(inputs: &Inputs) -> Option<String> {
+/// `upper_bound`: the costs of the registers are no more than bounds, so what is saved is one, too.
+fn saving(inputs: &Inputs, upper_bound: bool) -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return None;
     }
     let one = |handler| simulate(inputs, handler, Stack::None, 100).ok();
     let (classic, frozen) = (one(Handler::Classic)?, one(Handler::Freezing)?);
+    let most = if upper_bound { "at most " } else { "" };
+    let counts = |o: &crate::model::Outcome| {
+        format!(
+            "{:.1} WRMSR, {:.1} RDMSR, {:.1} RDPMC",
+            o.wrmsr, o.rdmsr, o.rdpmc
+        )
+    };
     Some(format!(
-        "model: {:.0} ns of {:.0} ns an interrupt (5 WRMSR and 2 RDMSR against 1 and 1; {}; {})",
+        "model: {most}{:.0} ns of {:.0} ns an interrupt ({} against {}, {}; {}; {})",
         classic.time_ns - frozen.time_ns,
         classic.time_ns,
+        counts(&classic),
+        counts(&frozen),
+        inputs.classic.origin,
         inputs.wrmsr_ns.origin,
         inputs.rdmsr_ns.origin,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampling::{Cell, Estimate};
+
+    fn cost(method: Method, value: f64, interval: Option<(f64, f64)>) -> Cost {
+        Cost {
+            cell: Cell {
+                event: Event::Cycles,
+                method,
+                payload: Payload::None,
+                rate: 1000,
+            },
+            period: None,
+            visits: 3,
+            samples: 30,
+            rate_seen: 1000.0,
+            stolen: None,
+            stolen_typical: Some(Estimate {
+                value,
+                interval,
+                n: 3,
+            }),
+            share: None,
+            handler: None,
+            slowdown: None,
+            throttled: 0,
+            lost: 0,
+            left_out: 0,
+            unmatched: 0,
+            frames: None,
+            branches: None,
+        }
+    }
+
+    fn said(frequency: Option<(f64, f64)>, period: Option<(f64, f64)>) -> String {
+        let outcome = Outcome {
+            cells: vec![
+                cost(Method::Frequency, 2600.0, frequency),
+                cost(Method::Period, 2500.0, period),
+            ],
+            ..Outcome::default()
+        };
+        by_frequency(&outcome).join("; ")
+    }
+
+    /// Three visits have no interval: that is no comparison that found nothing.
+    #[test]
+    fn too_few_visits_tell_nothing() {
+        assert!(said(None, None).contains("3 visits a cell are too few"));
+        assert!(said(Some((2590.0, 2610.0)), None).contains("too few"));
+        let apart = said(Some((2590.0, 2610.0)), Some((2490.0, 2510.0)));
+        assert!(apart.contains("frequency +100 ns"), "{apart}");
+        let touching = said(Some((2400.0, 2700.0)), Some((2490.0, 2510.0)));
+        assert!(touching.contains("no difference"), "{touching}");
+    }
 }

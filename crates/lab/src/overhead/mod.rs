@@ -6,7 +6,10 @@ mod advice;
 use serde::Serialize;
 use truecount_run::{Error, ErrorKind};
 
-use crate::model::{Fitted, Handler, Input, Inputs, Outcome as Simulated, Stack, fit, simulate};
+use crate::model::{
+    Accesses, Classic, Fitted, Handler, Input, Inputs, Outcome as Simulated, PatchRow, Stack, fit,
+    patch_table, simulate,
+};
 use crate::sampling::{Cost, Event, Method, Outcome, Payload};
 pub use advice::{Advice, Budgeted, advise};
 
@@ -24,6 +27,8 @@ pub struct Model {
     pub fitted: Option<Fitted>,
     /// Every handler with every branch stack.
     pub outcomes: Vec<Simulated>,
+    /// What was published with counter freezing, and what the model says of it.
+    pub patch: Vec<PatchRow>,
 }
 
 /// The stated inputs, with those of the command line in their places.
@@ -50,10 +55,11 @@ pub fn inputs(given: &[String]) -> Result<Inputs, Error> {
             "exit_ns" => &mut inputs.exit_ns,
             "wrmsr_ns" => &mut inputs.wrmsr_ns,
             "rdmsr_ns" => &mut inputs.rdmsr_ns,
+            "rdpmc_ns" => &mut inputs.rdpmc_ns,
             "handler_events_per_us" => &mut inputs.handler_events_per_us,
             _ => {
                 return Err(wrong().hint(
-                    "the inputs are events_per_us, period, delivery_ns, entry_ns, body_ns, exit_ns, wrmsr_ns, rdmsr_ns, \
+                    "the inputs are events_per_us, period, delivery_ns, entry_ns, body_ns, exit_ns, wrmsr_ns, rdmsr_ns, rdpmc_ns, \
                      handler_events_per_us",
                 ));
             }
@@ -76,6 +82,13 @@ fn entry_and_exit(plain: &Cost) -> Option<Input> {
     let beyond = time(plain)? - plain.handler?.p50 as f64;
     (beyond > 0.0)
         .then(|| Input::measured(beyond / 2.0, "half of the stolen time beyond the handler's"))
+}
+
+/// Register accesses of a sample that were counted.
+fn accesses(outcome: &Outcome, payload: Payload) -> Option<Accesses> {
+    let mut all = outcome.registers.iter();
+    all.find(|found| found.cell.payload == payload)
+        .map(|found| found.per_sample)
 }
 
 /// Cells of the PMU with and without branch stack, at the same rate, and fixed period.
@@ -104,6 +117,9 @@ pub fn run(base: &Inputs, outcome: &Outcome) -> Result<Model, Error> {
         let measured = Input::measured(cycles / 1e6, "cycles counted over the thread's time");
         inputs.handler_events_per_us = measured.clone();
         inputs.events_per_us = measured;
+    }
+    if let Some(plain) = accesses(outcome, Payload::None) {
+        inputs.classic = Classic::measured(plain, accesses(outcome, Payload::Lbr));
     }
     let mut fitted = None;
     if let Some((plain, stack)) = pair(outcome)
@@ -139,6 +155,7 @@ pub fn run(base: &Inputs, outcome: &Outcome) -> Result<Model, Error> {
         inputs,
         fitted,
         outcomes,
+        patch: patch_table(),
     })
 }
 

@@ -3,6 +3,7 @@
 use super::Sums;
 use super::cell::{Cell, Event, Payload};
 use super::gaps::Spread;
+use super::registers::RegisterUse;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use truecount_stats::{Options, compare_paired, walsh_interval, walsh_median};
@@ -106,6 +107,12 @@ pub struct Outcome {
     pub cycles_per_second: Option<f64>,
     /// Whether samples see the kernel, too.
     pub sees_kernel: bool,
+    /// Register accesses of the PMU's interrupt, where the tracepoints of the group msr can be counted.
+    #[serde(default)]
+    pub registers: Vec<RegisterUse>,
+    /// Why not.
+    #[serde(default)]
+    pub registers_reason: Option<String>,
 }
 
 pub(super) fn cost(cell: Cell, period: Option<u64>, sums: &Sums, base: &Sums) -> Cost {

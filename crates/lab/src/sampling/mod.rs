@@ -11,6 +11,7 @@ mod command;
 mod cost;
 mod gaps;
 mod live;
+mod registers;
 mod trace;
 
 use crate::loops::{self, Arena, framed};
@@ -28,6 +29,7 @@ pub use command::{Trouble, with_command};
 pub use cost::{Cost, Estimate, Handler, NotHere, Outcome, estimate, slowdown};
 pub use gaps::{Gap, Matched, Spread, match_up, now, step, threshold, watch};
 pub use live::Taken;
+pub use registers::RegisterUse;
 pub use trace::{Run, place as place_in_format, with_samples};
 
 /// How long a visit watches.
@@ -305,6 +307,7 @@ fn measure(
         .resize_with(experiment.open.len(), Sums::default);
     experiment.trace_all();
     experiment.rounds(begun, stop);
+    experiment.registers(stop);
     experiment.sum_up();
     experiment.outcome.seconds = begun.elapsed().as_secs_f64();
     Ok(experiment.outcome)
@@ -467,6 +470,60 @@ impl Experiment<'_> {
         trace.disable().ok()?;
         let runs = trace.take();
         Some(with_samples(&runs, &live.take().samples))
+    }
+
+    /// Register accesses of the PMU's interrupt, of each payload by fixed period.
+    fn registers(&mut self, stop: &mut dyn FnMut() -> bool) {
+        let mut wanted: Vec<(usize, Cell)> = Vec::new();
+        for (place, cell) in self.open.iter().enumerate() {
+            let Some(cell) = cell else { continue };
+            let known = wanted
+                .iter()
+                .any(|(_, other)| other.payload == cell.payload);
+            if cell.event == Event::Cycles && cell.method == Method::Period && !known {
+                wanted.push((place, *cell));
+            }
+        }
+        if wanted.is_empty() || !cfg!(target_arch = "x86_64") {
+            return;
+        }
+        let points = match registers::Points::open(&self.kernel) {
+            Ok(points) => points,
+            Err(reason) => {
+                self.outcome.registers_reason = Some(reason);
+                return;
+            }
+        };
+        let watched = |this: &mut Self| {
+            points.count(|| {
+                let (gaps, _) = this.inside(WATCH, false, None);
+                this.gaps = gaps;
+            })
+        };
+        let Some(without) = watched(self) else { return };
+        for (place, cell) in wanted {
+            if stop() {
+                return;
+            }
+            let Some(mut live) = self.live(place, &cell) else {
+                continue;
+            };
+            live.take();
+            // On before and off after: switching writes registers, too.
+            let on = live.event.enable().is_ok();
+            let with = watched(self);
+            let off = live.event.disable().is_ok();
+            let samples = live.take().samples.len() as u64;
+            if let (true, true, Some(with)) = (on, off, with)
+                && let Some(per_sample) = registers::per_sample(with, without, samples)
+            {
+                self.outcome.registers.push(RegisterUse {
+                    cell,
+                    samples,
+                    per_sample,
+                });
+            }
+        }
     }
 
     fn sum_up(&mut self) {

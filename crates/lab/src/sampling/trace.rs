@@ -26,8 +26,8 @@ pub struct Run {
 }
 
 /// One tracepoint.
-struct Point {
-    id: u64,
+pub(super) struct Point {
+    pub(super) id: u64,
     /// Offset and size of the field that is looked at.
     field: Option<(usize, usize)>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Trace {
 }
 
 /// The tracefs that is mounted.
-fn directory() -> Result<PathBuf, String> {
+pub(super) fn directory() -> Result<PathBuf, String> {
     DIRECTORIES
         .into_iter()
         .map(PathBuf::from)
@@ -67,7 +67,7 @@ fn directory() -> Result<PathBuf, String> {
 }
 
 /// The number of a tracepoint and the place of one of its fields, from its directory.
-fn point(directory: &Path, name: &str, field: Option<&str>) -> Result<Point, String> {
+pub(super) fn point(directory: &Path, name: &str, field: Option<&str>) -> Result<Point, String> {
     let own = directory.join("events").join(name);
     let read = |file: &str| {
         std::fs::read_to_string(own.join(file))

@@ -51,7 +51,13 @@ impl Document {
             interrupted,
             command: (!args.command.is_empty()).then(|| command_line(&args.command)),
             depth: args.depth,
-            advice: measured.then(|| advise(&outcome, args.max_share, &model.inputs)),
+            advice: measured.then(|| {
+                let bound = model
+                    .fitted
+                    .as_ref()
+                    .is_some_and(|fitted| fitted.upper_bound);
+                advise(&outcome, args.max_share, &model.inputs, bound)
+            }),
             model: (args.model || args.model_only).then_some(model),
             outcome,
             reads,

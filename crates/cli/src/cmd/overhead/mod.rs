@@ -1,6 +1,7 @@
 //! `truecount overhead`: what sampling costs, measured cell by cell.
 
 mod document;
+mod options;
 mod text;
 
 use std::ffi::OsString;

@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use truecount_lab::model::{Handler, Inputs, Stack};
 use truecount_lab::overhead::{Advice, Model};
 use truecount_lab::reads::Read;
-use truecount_lab::sampling::{Cost, Estimate, NotHere, Spread};
+use truecount_lab::sampling::{Cost, Estimate, NotHere, Outcome, Spread};
 
 use super::document::Document;
+use super::options;
 use crate::render::style::{DIM, HEAD, WARN, paint};
 use crate::render::table::{Align, Table};
 use truecount_model::number::{grouped, significant, time};
@@ -37,6 +38,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
             paint(HEAD, "What a sample costs")
         )?;
         cells(out, &found.cells, document.command.is_some())?;
+        options::write(out, &found.cells)?;
         let mut facts = vec![format!("{} rounds in {:.1} s", found.rounds, found.seconds)];
         facts.extend(found.cpu.map(|cpu| format!("CPU {cpu}")));
         if found.step_ns > 0 {
@@ -65,6 +67,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         };
         writeln!(out, "  {}", paint(DIM, &text))?;
     }
+    registers(out, found)?;
     not_here(out, &found.not_here)?;
     reads(out, &document.reads)?;
     if let Some(advice) = &document.advice {
@@ -163,6 +166,27 @@ fn cells(out: &mut dyn Write, cells: &[Cost], command: bool) -> io::Result<()> {
         ]);
     }
     table.write(out)
+}
+
+/// Register accesses of an interrupt, as counted.
+fn registers(out: &mut dyn Write, found: &Outcome) -> io::Result<()> {
+    for used in &found.registers {
+        let each = used.per_sample;
+        let line = format!(
+            "registers an interrupt with {}: {} WRMSR, {} RDMSR, {} RDPMC ({} samples; tracepoints of the group msr)",
+            used.cell.payload.name(),
+            significant(each.wrmsr),
+            significant(each.rdmsr),
+            significant(each.rdpmc),
+            grouped(used.samples)
+        );
+        writeln!(out, "  {}", paint(DIM, &line))?;
+    }
+    if let Some(why) = &found.registers_reason {
+        let line = format!("register accesses are not counted: {why}");
+        writeln!(out, "  {}", paint(DIM, &line))?;
+    }
+    Ok(())
 }
 
 /// One line for all cells that lack the same thing.
@@ -288,6 +312,7 @@ fn show_model(out: &mut dyn Write, model: &Model) -> io::Result<()> {
         ("branch stack", Align::Left),
         ("WRMSR", Align::Right),
         ("RDMSR", Align::Right),
+        ("RDPMC", Align::Right),
         ("time", Align::Right),
         ("in registers", Align::Right),
         ("share", Align::Right),
@@ -310,6 +335,7 @@ fn show_model(out: &mut dyn Write, model: &Model) -> io::Result<()> {
             .into(),
             significant(o.wrmsr).into(),
             significant(o.rdmsr).into(),
+            significant(o.rdpmc).into(),
             time(o.time_ns).into(),
             time(o.registers_ns).into(),
             format!("{:.3} %", o.share * 100.0).into(),
@@ -319,6 +345,19 @@ fn show_model(out: &mut dyn Write, model: &Model) -> io::Result<()> {
         ]);
     }
     table.write(out)?;
+    let classic = format!(
+        "accesses of the classic handler ({})",
+        model.inputs.classic.origin
+    );
+    writeln!(out, "  {}", paint(DIM, &classic))?;
+    if model
+        .fitted
+        .as_ref()
+        .is_some_and(|fitted| fitted.upper_bound)
+    {
+        let bound = "the costs of registers are upper bounds, and so is what freezing saves";
+        writeln!(out, "  {}", paint(WARN, bound))?;
+    }
     for (name, input) in named(&model.inputs) {
         writeln!(
             out,
@@ -329,10 +368,10 @@ fn show_model(out: &mut dyn Write, model: &Model) -> io::Result<()> {
             )
         )?;
     }
-    Ok(())
+    options::patch(out, &model.patch)
 }
 
-fn named(inputs: &Inputs) -> [(&'static str, &truecount_lab::model::Input); 9] {
+fn named(inputs: &Inputs) -> [(&'static str, &truecount_lab::model::Input); 10] {
     [
         ("events_per_us", &inputs.events_per_us),
         ("period", &inputs.period),
@@ -342,6 +381,7 @@ fn named(inputs: &Inputs) -> [(&'static str, &truecount_lab::model::Input); 9] {
         ("exit_ns", &inputs.exit_ns),
         ("wrmsr_ns", &inputs.wrmsr_ns),
         ("rdmsr_ns", &inputs.rdmsr_ns),
+        ("rdpmc_ns", &inputs.rdpmc_ns),
         ("handler_events_per_us", &inputs.handler_events_per_us),
     ]
 }
