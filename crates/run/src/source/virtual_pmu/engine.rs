@@ -23,6 +23,20 @@ use crate::source::command::{self, Turns};
 /// SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// What the launch asks of the engine.
+fn options(launch: &Launch<'_>) -> virt::Options {
+    let holds = |factor| launch.fixed.is_some_and(|fixed| fixed.has(factor));
+    virt::Options::default()
+        .at_random(launch.fixed.and_then(Fixed::at_random))
+        .hide_vdso(holds(Factor::Clock))
+        .in_turn(holds(Factor::Threads))
+        .own_clock(holds(Factor::Time))
+        .own_random(holds(Factor::Random))
+        .machine(launch.fixed.and_then(Fixed::machine))
+        .cache(cache::directory())
+        .code_cache(cache::code_bound())
+}
+
 pub(super) fn execute(
     signals: &Signals,
     program: &Path,
@@ -41,21 +55,8 @@ pub(super) fn execute(
     // The engine's own thread starts the program.
     missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
     let start = Instant::now();
-    let running = virt::launch(
-        &mut command,
-        &virt::Options::default()
-            .per_block(per_block)
-            .times(watched)
-            .at_random(launch.fixed.and_then(Fixed::at_random))
-            .hide_vdso(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Clock)))
-            .in_turn(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Threads)))
-            .own_clock(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Time)))
-            .own_random(launch.fixed.is_some_and(|fixed| fixed.has(Factor::Random)))
-            .machine(launch.fixed.and_then(Fixed::machine))
-            .cache(cache::directory())
-            .code_cache(cache::code_bound()),
-    )
-    .map_err(|error| {
+    let options = options(launch).per_block(per_block).times(watched);
+    let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
             let cause = "interrupted before the program had begun";
