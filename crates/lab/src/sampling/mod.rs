@@ -13,8 +13,8 @@ mod gaps;
 mod live;
 mod registers;
 mod trace;
+mod work;
 
-use crate::loops::{self, Arena, framed};
 use crate::machine::Pinned;
 use live::Live;
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ use trace::Trace;
 use truecount_perf::{Cause, Event as Counter, OpenOptions, SharedKernel, Target, linux};
 use truecount_run::{Error, ErrorKind};
 use truecount_stats::Schedule;
+use work::{Inside, Work, cpu_time};
 
 pub use cell::{Cell, Event, Method, Payload};
 pub use command::{Trouble, with_command};
@@ -34,8 +35,6 @@ pub use trace::{Run, place as place_in_format, with_samples};
 
 /// How long a visit watches.
 const WATCH: Duration = Duration::from_millis(25);
-/// How much work it does then, undisturbed.
-const WORK: Duration = Duration::from_millis(10);
 /// How long it watches with tracing.
 const TRACED: Duration = Duration::from_millis(12);
 /// Gaps kept a visit.
@@ -74,56 +73,6 @@ struct Sums {
     handler: Vec<u64>,
     /// CPU time of the work, by round.
     work: BTreeMap<usize, f64>,
-}
-
-/// CPU time of this thread, ns.
-fn cpu_time() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: a place for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    (time.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.tv_nsec as u64)
-}
-
-/// How much work takes how long.
-struct Work {
-    body: loops::Body,
-    times: u64,
-    arena: Arena,
-}
-
-impl Work {
-    fn new() -> std::io::Result<Self> {
-        let plain = loops::named("plain").ok_or_else(|| {
-            std::io::Error::new(
-                std::io::ErrorKind::Unsupported,
-                "there are no loops of known length for this architecture",
-            )
-        })?;
-        let mut work = Self {
-            body: plain.body,
-            times: plain.times,
-            arena: Arena::new(16)?,
-        };
-        let least = (0..5).map(|_| work.run(0)).min().unwrap_or(1).max(1);
-        let wished = WORK.as_nanos() as f64 / least as f64 * plain.times as f64;
-        work.times = (wished as u64).clamp(1000, 1 << 32);
-        Ok(work)
-    }
-
-    /// CPU time that it took, ns.
-    fn run(&self, depth: u32) -> u64 {
-        let start = cpu_time();
-        framed(depth, &mut || {
-            // SAFETY: the plain loop touches no memory.
-            unsafe { (self.body)(self.times, self.arena.memory(), self.arena.stride()) };
-        });
-        cpu_time().saturating_sub(start)
-    }
 }
 
 /// How often an event happens in a second of a program.
@@ -200,33 +149,6 @@ pub fn try_cells(cells: &[Cell]) -> Tried {
         });
     }
     tried
-}
-
-/// What a visit does: watch, then work.
-struct Inside<'a> {
-    gaps: &'a mut Vec<Gap>,
-    watch: Duration,
-    threshold: u64,
-    work: Option<&'a Work>,
-    /// Frames above the code that is sampled: directly above, so that nothing between takes the frame pointer.
-    depth: u32,
-    work_ns: u64,
-    left_out: u64,
-    /// Of the watch: wall time and CPU time, ns.
-    watched: (u64, u64),
-    /// CPU time of all.
-    seconds: f64,
-}
-
-impl Inside<'_> {
-    fn go(&mut self) {
-        let (begin, cpu) = (now(), cpu_time());
-        let end = begin.saturating_add(self.watch.as_nanos() as u64);
-        self.left_out = watch(end, self.threshold, self.gaps, self.depth);
-        self.watched = (now().saturating_sub(begin), cpu_time().saturating_sub(cpu));
-        self.work_ns = self.work.map_or(0, |work| work.run(self.depth));
-        self.seconds = cpu_time().saturating_sub(cpu) as f64 / 1e9;
-    }
 }
 
 /// What a visit was, beside its gaps.
@@ -470,60 +392,6 @@ impl Experiment<'_> {
         trace.disable().ok()?;
         let runs = trace.take();
         Some(with_samples(&runs, &live.take().samples))
-    }
-
-    /// Register accesses of the PMU's interrupt, of each payload by fixed period.
-    fn registers(&mut self, stop: &mut dyn FnMut() -> bool) {
-        let mut wanted: Vec<(usize, Cell)> = Vec::new();
-        for (place, cell) in self.open.iter().enumerate() {
-            let Some(cell) = cell else { continue };
-            let known = wanted
-                .iter()
-                .any(|(_, other)| other.payload == cell.payload);
-            if cell.event == Event::Cycles && cell.method == Method::Period && !known {
-                wanted.push((place, *cell));
-            }
-        }
-        if wanted.is_empty() || !cfg!(target_arch = "x86_64") {
-            return;
-        }
-        let points = match registers::Points::open(&self.kernel) {
-            Ok(points) => points,
-            Err(reason) => {
-                self.outcome.registers_reason = Some(reason);
-                return;
-            }
-        };
-        let watched = |this: &mut Self| {
-            points.count(|| {
-                let (gaps, _) = this.inside(WATCH, false, None);
-                this.gaps = gaps;
-            })
-        };
-        let Some(without) = watched(self) else { return };
-        for (place, cell) in wanted {
-            if stop() {
-                return;
-            }
-            let Some(mut live) = self.live(place, &cell) else {
-                continue;
-            };
-            live.take();
-            // On before and off after: switching writes registers, too.
-            let on = live.event.enable().is_ok();
-            let with = watched(self);
-            let off = live.event.disable().is_ok();
-            let samples = live.take().samples.len() as u64;
-            if let (true, true, Some(with)) = (on, off, with)
-                && let Some(per_sample) = registers::per_sample(with, without, samples)
-            {
-                self.outcome.registers.push(RegisterUse {
-                    cell,
-                    samples,
-                    per_sample,
-                });
-            }
-        }
     }
 
     fn sum_up(&mut self) {

@@ -2,8 +2,9 @@
 //! (`include/trace/events/msr.h`, x86): counted on the calling thread, in interrupts too, with what happens without
 //! sampling taken away. Registers of the PMU only: timers and switches between threads write others.
 
-use super::cell::Cell;
+use super::cell::{self, Cell, Method};
 use super::trace::{directory, point};
+use super::{Experiment, WATCH};
 use crate::model::Accesses;
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
@@ -137,6 +138,62 @@ pub(super) fn per_sample(with: Counted, without: Counted, samples: u64) -> Optio
         rdmsr: each(with.rdmsr, without.rdmsr),
         rdpmc: each(with.rdpmc, without.rdpmc),
     })
+}
+
+impl Experiment<'_> {
+    /// Register accesses of the PMU's interrupt, of each payload by fixed period.
+    pub(super) fn registers(&mut self, stop: &mut dyn FnMut() -> bool) {
+        let mut wanted: Vec<(usize, Cell)> = Vec::new();
+        for (place, cell) in self.open.iter().enumerate() {
+            let Some(cell) = cell else { continue };
+            let known = wanted
+                .iter()
+                .any(|(_, other)| other.payload == cell.payload);
+            if cell.event == cell::Event::Cycles && cell.method == Method::Period && !known {
+                wanted.push((place, *cell));
+            }
+        }
+        if wanted.is_empty() || !cfg!(target_arch = "x86_64") {
+            return;
+        }
+        let points = match Points::open(&self.kernel) {
+            Ok(points) => points,
+            Err(reason) => {
+                self.outcome.registers_reason = Some(reason);
+                return;
+            }
+        };
+        let watched = |this: &mut Self| {
+            points.count(|| {
+                let (gaps, _) = this.inside(WATCH, false, None);
+                this.gaps = gaps;
+            })
+        };
+        let Some(without) = watched(self) else { return };
+        for (place, cell) in wanted {
+            if stop() {
+                return;
+            }
+            let Some(mut live) = self.live(place, &cell) else {
+                continue;
+            };
+            live.take();
+            // On before and off after: switching writes registers, too.
+            let on = live.event.enable().is_ok();
+            let with = watched(self);
+            let off = live.event.disable().is_ok();
+            let samples = live.take().samples.len() as u64;
+            if let (true, true, Some(with)) = (on, off, with)
+                && let Some(per_sample) = per_sample(with, without, samples)
+            {
+                self.outcome.registers.push(RegisterUse {
+                    cell,
+                    samples,
+                    per_sample,
+                });
+            }
+        }
+    }
 }
 
 #[cfg(test)]
