@@ -114,7 +114,7 @@ impl Factor {
             .collect()
     }
 
-    /// Whether `--deterministic` holds it constant only where it is named: what a program may notification, or other programs.
+    /// Whether `--deterministic` holds it constant only where it is named: what a program may notice, or other programs.
     pub fn on_request(self) -> bool {
         matches!(self, Self::Threads | Self::Time | Self::Random)
     }

@@ -10,7 +10,7 @@ fn skipped() -> bool {
     let lacking =
         truecount_engine::machine::Machine::named("x86-64-v3").is_ok_and(|m| m.lacking().is_some());
     if lacking {
-        println!("skipped: this CPU has no x86-64-v3");
+        truecount_testing::skip!("x86-64-v3", "this CPU has no x86-64-v3");
     }
     lacking
 }

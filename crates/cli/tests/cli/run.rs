@@ -210,7 +210,6 @@ fn a_program_that_the_engine_ends_is_measured_natively() {
     }
     let directory = tempfile::tempdir().unwrap();
     let program = gs_user(directory.path());
-    // CPUs and kernels without FSGSBASE end the program natively, too.
     let document = json(&["stat", "--json", "--", &program]);
     assert_eq!(document["exit"]["code"], 0);
     assert_eq!(document["source"], "software");
@@ -319,11 +318,11 @@ fn gs_user(directory: &std::path::Path) -> String {
     put(96, &0x90u64.to_le_bytes());
     put(104, &0x90u64.to_le_bytes());
     put(112, &0x1000u64.to_le_bytes());
-    // wrgsbase rax; mov eax, 60; xor edi, edi; syscall
+    // xor eax, eax; mov gs, eax; mov eax, 60; xor edi, edi; syscall
     put(
         120,
         &[
-            0xf3, 0x48, 0x0f, 0xae, 0xd8, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05,
+            0x31, 0xc0, 0x8e, 0xe8, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05,
         ],
     );
     let file = directory.join("gs");

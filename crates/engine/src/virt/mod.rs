@@ -38,8 +38,9 @@ pub use times::{Timed, Times};
 pub use totals::{Outside, ThreadTotals, Totals};
 pub use watched::{Interval, Watched};
 
-/// Instructions of a block at most: by so many the count of a thread is off that was killed while it executed one.
-pub const MOST_IN_A_BLOCK: usize = crate::xlate::block::MAX_INSNS;
+/// By so many instructions at most the count of a thread is off that was killed in translated code: those of a block,
+/// and those of the one before whose early exit it took over.
+pub const MOST_IN_A_BLOCK: usize = 2 * crate::xlate::block::MAX_INSNS;
 
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;

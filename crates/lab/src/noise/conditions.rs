@@ -221,7 +221,12 @@ impl Setup {
             .contains(&Factor::Machine)
             .then(|| shown(free(Factor::Machine), rng))
             .flatten();
-        setup.fixed = Fixed::new(&held).varied(loose).with_machine(machine);
+        // The virtual PMU's scheduler sets its clock on when all wait: where the time is free it would be held still.
+        let scheduler = factors.contains(&Factor::Threads) && !free(Factor::Time);
+        setup.fixed = Fixed::new(&held)
+            .varied(loose)
+            .with_machine(machine)
+            .with_kernel_turns(!scheduler);
         Ok(setup)
     }
 }

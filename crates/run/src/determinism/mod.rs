@@ -67,6 +67,8 @@ pub struct Fixed {
     environment: Option<Vec<(OsString, OsString)>>,
     /// What programs are shown instead of this machine.
     machine: Option<Machine>,
+    /// The kernel lets threads execute in turn, under the virtual PMU, too.
+    kernel_turns: bool,
 }
 
 impl Fixed {
@@ -91,6 +93,19 @@ impl Fixed {
     pub fn with_machine(mut self, machine: Option<Machine>) -> Self {
         self.machine = machine;
         self
+    }
+
+    /// Whether the kernel lets threads execute in turn under the virtual PMU, too, not its own scheduler, which has a
+    /// clock of its own.
+    #[must_use]
+    pub fn with_kernel_turns(mut self, kernel_turns: bool) -> Self {
+        self.kernel_turns = kernel_turns;
+        self
+    }
+
+    /// See [`Self::with_kernel_turns`].
+    pub(crate) fn kernel_turns(&self) -> bool {
+        self.kernel_turns
     }
 
     /// The reference machine that is shown.

@@ -29,7 +29,7 @@ fn options(launch: &Launch<'_>) -> virt::Options {
     virt::Options::default()
         .at_random(launch.fixed.and_then(Fixed::at_random))
         .hide_vdso(holds(Factor::Clock))
-        .in_turn(holds(Factor::Threads))
+        .in_turn(holds(Factor::Threads) && !launch.fixed.is_some_and(Fixed::kernel_turns))
         .own_clock(holds(Factor::Time))
         .own_random(holds(Factor::Random))
         .machine(launch.fixed.and_then(Fixed::machine))
@@ -44,8 +44,13 @@ pub(super) fn execute(
     per_block: bool,
     watched: Option<virt::Watched>,
 ) -> Result<RunResult, Refusal> {
+    let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
+        Turns::Kernel
+    } else {
+        Turns::Scheduler
+    };
     let (mut command, mut missing) =
-        command::prepare(program, launch, Turns::Scheduler).map_err(Refusal::Command)?;
+        command::prepare(program, launch, turns).map_err(Refusal::Command)?;
     die_with_us(&mut command);
     before_exec(&mut command, signals, launch);
     let answers = match launch.fixed {
