@@ -85,6 +85,7 @@ impl Fixed {
             cpus,
             environment: None,
             machine: None,
+            kernel_turns: false,
         }
     }
 
