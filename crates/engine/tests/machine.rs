@@ -26,7 +26,7 @@ fn asks() -> Option<PathBuf> {
 fn answers(name: &str) -> Option<(BTreeMap<String, String>, u64)> {
     let machine = Machine::named(name).expect("a machine");
     if let Some(feature) = machine.lacking() {
-        truecount_testing::skip!("x86-64-v3", "{name} has {feature}, which this CPU lacks");
+        truecount_testing::skip!("cpu-features", "{name} has {feature}, which this CPU lacks");
         return None;
     }
     let mut command = Command::new(asks()?);

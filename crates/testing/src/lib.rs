@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names of what a machine may lack, and what each is.
-pub const NEEDS: [(&str, &str); 35] = [
+pub const NEEDS: [(&str, &str); 36] = [
     (
         "virtual",
         "the virtual PMU: x86-64 Linux where ptrace is permitted",
@@ -75,6 +75,10 @@ pub const NEEDS: [(&str, &str); 35] = [
         "an ordinary user, at the level of kernel.perf_event_paranoid that the test is about",
     ),
     ("breakpoints", "hardware breakpoints"),
+    (
+        "cgroup",
+        "control groups (v2) whose events the kernel counts",
+    ),
     (
         "remedies",
         "all that --deterministic can hold constant: user namespaces, seccomp, real-time scheduling",

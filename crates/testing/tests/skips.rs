@@ -36,3 +36,32 @@ fn every_skip_is_recorded() {
     }
     assert!(wrong.is_empty(), "use truecount_testing::skip: {wrong:?}");
 }
+
+/// A need that nobody knows is found here, not on the machine that lacks it.
+#[test]
+fn every_skip_names_a_need_that_is_known() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = Vec::new();
+    sources(crates, &mut files);
+    let mut found = 0;
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for call in ["skip!(", "truecount_testing::skip("] {
+            for (at, _) in text.match_indices(call) {
+                let argument = text[at + call.len()..].trim_start();
+                let Some((need, _)) = argument
+                    .strip_prefix('"')
+                    .and_then(|rest| rest.split_once('"'))
+                else {
+                    continue;
+                };
+                found += 1;
+                let known = truecount_testing::NEEDS
+                    .iter()
+                    .any(|(name, _)| *name == need);
+                assert!(known, "{}: `{need}` is not in NEEDS", file.display());
+            }
+        }
+    }
+    assert!(found > 50, "{found}");
+}

@@ -10,7 +10,7 @@ fn skipped() -> bool {
     let lacking =
         truecount_engine::machine::Machine::named("x86-64-v3").is_ok_and(|m| m.lacking().is_some());
     if lacking {
-        truecount_testing::skip!("x86-64-v3", "this CPU has no x86-64-v3");
+        truecount_testing::skip!("cpu-features", "this CPU has no x86-64-v3");
     }
     lacking
 }

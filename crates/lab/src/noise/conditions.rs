@@ -221,7 +221,7 @@ impl Setup {
             .contains(&Factor::Machine)
             .then(|| shown(free(Factor::Machine), rng))
             .flatten();
-        // The virtual PMU's scheduler sets its clock on when all wait: where the time is free it would be held still.
+        // The virtual PMU's scheduler sets its clock on when all wait: where the time is free it would stand still.
         let scheduler = factors.contains(&Factor::Threads) && !free(Factor::Time);
         setup.fixed = Fixed::new(&held)
             .varied(loose)
