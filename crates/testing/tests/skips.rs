@@ -45,6 +45,9 @@ fn every_skip_names_a_need_that_is_known() {
     sources(crates, &mut files);
     let mut found = 0;
     for file in files {
+        if file.ends_with("tests/skips.rs") {
+            continue;
+        }
         let text = std::fs::read_to_string(&file).unwrap();
         for call in ["skip!(", "truecount_testing::skip("] {
             for (at, _) in text.match_indices(call) {
