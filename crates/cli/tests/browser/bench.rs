@@ -8,7 +8,8 @@ use super::{Directory, chromium};
 /// Asks the page itself: how wide it is, whether a verdict is in the window, and the colours.
 const PROBE: &str = "<script>addEventListener('load', () => {
   const w = document.documentElement, b = getComputedStyle(document.body);
-  const cells = [...document.querySelectorAll('td.good, td.bad, td.dim, td.warn')].filter(c => c.textContent);
+  const judges = t => [...t.querySelectorAll('th')].some(h => h.textContent == 'verdict');
+  const cells = [...document.querySelectorAll('table')].filter(judges).flatMap(t => [...t.querySelectorAll('td:last-child')]);
   const out = cells.filter(c => { const r = c.getBoundingClientRect(); return r.width > 0 && r.right > innerWidth + 1; });
   const unlabelled = [...document.querySelectorAll('svg')].filter(s => !s.getAttribute('aria-label')
       && !s.getAttribute('aria-labelledby') && s.getAttribute('aria-hidden') != 'true' && !s.querySelector('title'));
