@@ -51,7 +51,10 @@ fn under_virtual_pmu(mut command: Command, options: &Options) -> Option<(Did, Ou
 fn same_as_native(name: &str, source: &str, arguments: &[&str], rounds: usize) -> Option<Did> {
     let arguments = [&["-O1", "-pthread"], arguments].concat();
     let program = built(&format!("trust-{name}.c"), source, &arguments)?;
-    let native = Command::new(&program).output().expect("it was just built");
+    // The same addresses: where they are drawn, a program that maps at fixed ones may meet its own heap.
+    let mut native = Command::new(&program);
+    fixed_layout(&mut native);
+    let native = native.output().expect("it was just built");
     let native = did(
         native.status,
         String::from_utf8_lossy(&native.stdout).into_owned(),
