@@ -144,6 +144,7 @@ fn restartable_sequences_can_be_registered_by_who_has_none() {
 
 /// The C library's registration and what it does with it, in every thread, as under single steps and as natively: the
 /// number of the CPU is read from memory and is right.
+// (Whether a thread that is joined has ended decides on the path: it is given the time.)
 #[test]
 fn the_number_of_the_cpu_is_read_where_the_kernel_writes_it() {
     let source = "#define _GNU_SOURCE\n#include <pthread.h>\n#include <sched.h>\n#include <stdio.h>\n\
@@ -155,7 +156,7 @@ fn the_number_of_the_cpu_is_read_where_the_kernel_writes_it() {
         unsigned asked; syscall(SYS_getcpu, &asked, 0, 0);\n\
         if (sched_getcpu() != cpu || asked != cpu) bad = 1; } return a; }\n\
         int main(void) { pthread_t t; look(0);\n\
-        for (int i = 0; i < 3; i++) { pthread_create(&t, 0, look, 0); pthread_join(t, 0); }\n\
+        for (int i = 0; i < 3; i++) { pthread_create(&t, 0, look, 0); usleep(400000); pthread_join(t, 0); }\n\
         if (!fork()) { look(0); _exit(bad); } int s; wait(&s); puts(bad | s ? \"bad\" : \"good\"); return bad | s; }\n";
     let Some(program) = support::built("rseq-cpu.c", source, &["-O1", "-pthread", "-static"])
     else {
