@@ -89,6 +89,12 @@ impl Namer {
                 return true;
             }
         };
+        self.keep(line, place, key);
+        true
+    }
+
+    /// Keeps a place's name, equal ones once.
+    fn keep(&mut self, line: bool, place: &Place, key: Key) -> Key {
         let key = match self.keys.get(&key) {
             Some(known) => known.clone(),
             None => {
@@ -101,8 +107,8 @@ impl Namer {
         } else {
             &mut self.functions
         };
-        known.insert(place.clone(), key);
-        true
+        known.insert(place.clone(), key.clone());
+        key
     }
 
     /// Gives up what was read of files when that has become much; names that were found stay.
@@ -139,20 +145,7 @@ impl Namer {
         } else {
             Key::new(&named.title(), &named.dso)
         };
-        let key = match self.keys.get(&key) {
-            Some(known) => known.clone(),
-            None => {
-                self.keys.insert(key.clone());
-                key
-            }
-        };
-        let known = if line {
-            &mut self.lines
-        } else {
-            &mut self.functions
-        };
-        known.insert(place.clone(), key.clone());
-        key
+        self.keep(line, place, key)
     }
 
     fn find(&mut self, place: &Place) -> Named {
