@@ -155,8 +155,12 @@ fn the_number_of_the_cpu_is_read_where_the_kernel_writes_it() {
         CPU_ZERO(&one); CPU_SET(cpu, &one); sched_setaffinity(0, sizeof one, &one);\n\
         unsigned asked; syscall(SYS_getcpu, &asked, 0, 0);\n\
         if (sched_getcpu() != cpu || asked != cpu) bad = 1; } return a; }\n\
-        int main(void) { pthread_t t; look(0);\n\
-        for (int i = 0; i < 3; i++) { pthread_create(&t, 0, look, 0); usleep(400000); pthread_join(t, 0); }\n\
+        static int ready[2], ended[2];\n\
+        static void *thread(void *a) { unshare(CLONE_FILES); write(ready[1], \"\", 1); return look(a); }\n\
+        int main(void) { pthread_t t; char c; look(0);\n\
+        for (int i = 0; i < 3; i++) { if (pipe(ready) || pipe(ended)) return 2;\n\
+        pthread_create(&t, 0, thread, 0); read(ready[0], &c, 1); close(ended[1]);\n\
+        read(ended[0], &c, 1); pthread_join(t, 0); close(ready[0]); close(ready[1]); close(ended[0]); }\n\
         if (!fork()) { look(0); _exit(bad); } int s; wait(&s); puts(bad | s ? \"bad\" : \"good\"); return bad | s; }\n";
     let Some(program) = support::built("rseq-cpu.c", source, &["-O1", "-pthread", "-static"])
     else {
