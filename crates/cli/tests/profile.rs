@@ -106,7 +106,10 @@ fn half_an_export_is_none() {
             std::fs::write(here.join("out"), "what was there before").unwrap();
         }
         let output = Command::new("sh")
-            .args(["-c", "ulimit -f 0; exec \"$0\" profile export --to chrome whole -o out"])
+            .args([
+                "-c",
+                "ulimit -f 0; exec \"$0\" profile export --to chrome whole -o out",
+            ])
             .arg(env!("CARGO_BIN_EXE_truecount"))
             .current_dir(here)
             .output()

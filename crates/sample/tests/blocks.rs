@@ -239,6 +239,9 @@ fn calls_and_returns_are_no_loops() {
         assert_eq!(found, [(0x5000, 0x5020)], "{functions:#x}");
         let l = &a.loops[0];
         assert_eq!(l.bodies.len(), 4, "one way for each function");
-        assert!(l.iterations > 100 && l.cycles.percentile(0.5) == Some(10), "{l:?}");
+        assert!(
+            l.iterations > 100 && l.cycles.percentile(0.5) == Some(10),
+            "{l:?}"
+        );
     }
 }

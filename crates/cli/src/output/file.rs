@@ -168,7 +168,8 @@ impl LimitOfSize {
     pub(crate) fn held_back() -> Self {
         let (set, mut before) = (Self::signal(), Self::signal());
         // SAFETY: two live sets.
-        let done = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
+        let done =
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
         Self {
             before: (done == 0).then_some(before),
         }

@@ -127,23 +127,50 @@ fn a_closed_stderr_leaves_the_status() {
 /// Commands whose result goes to FILE, and which fail after they have looked at it: nothing stays behind where nothing was,
 /// and what was there stays.
 const FAILING: &[(&str, i32)] = &[
-    ("stat --source software -o FILE truecount-no-such-program", 127),
-    ("stat --source software --json=FILE truecount-no-such-program", 127),
+    (
+        "stat --source software -o FILE truecount-no-such-program",
+        127,
+    ),
+    (
+        "stat --source software --json=FILE truecount-no-such-program",
+        127,
+    ),
     ("run -o FILE truecount-no-such-program", 127),
     ("run --flamegraph FILE truecount-no-such-program", 127),
-    ("noise --source virtual --html FILE truecount-no-such-program", 127),
-    ("noise --source virtual --svg FILE -o /nonexistent/x true", 1),
-    ("bench --source software -n 2 --save FILE truecount-no-such-program", 127),
-    ("bench --source software -n 2 --export-json FILE --csv=/nonexistent/x true", 1),
-    ("bench --source software -n 2 --csv=FILE --export-json /nonexistent/x true", 1),
+    (
+        "noise --source virtual --html FILE truecount-no-such-program",
+        127,
+    ),
+    (
+        "noise --source virtual --svg FILE -o /nonexistent/x true",
+        1,
+    ),
+    (
+        "bench --source software -n 2 --save FILE truecount-no-such-program",
+        127,
+    ),
+    (
+        "bench --source software -n 2 --export-json FILE --csv=/nonexistent/x true",
+        1,
+    ),
+    (
+        "bench --source software -n 2 --csv=FILE --export-json /nonexistent/x true",
+        1,
+    ),
     ("bench --source software -n 2 --html=FILE false", 1),
     ("exactness --seconds 1 --json=FILE -e nosuchevent", 2),
     ("discover --json=FILE -- truecount-no-such-program", 127),
-    ("record -e cpu-clock:u -o FILE truecount-no-such-program", 127),
+    (
+        "record -e cpu-clock:u -o FILE truecount-no-such-program",
+        127,
+    ),
     ("overhead --json=FILE -- truecount-no-such-program", 127),
     // Executed once, it has no interval: no chart.
     ("latency main --svg FILE -- PROGRAM", 1),
-    ("latency main --html FILE --svg /nonexistent/x -- PROGRAM", 1),
+    (
+        "latency main --html FILE --svg /nonexistent/x -- PROGRAM",
+        1,
+    ),
 ];
 
 #[test]
@@ -173,13 +200,19 @@ fn a_failure_leaves_no_file_and_keeps_what_was_there() {
             let told = stderr(&output);
             // Where it cannot even begin (no PMU, no sampling) it says so with another status.
             let ended = code(&output);
-            assert!(ended == *status || [1, 125].contains(&ended), "{line}: {ended}: {told}");
+            assert!(
+                ended == *status || [1, 125].contains(&ended),
+                "{line}: {ended}: {told}"
+            );
             let now = std::fs::read_to_string(&file).ok();
             assert_eq!(now.as_deref(), before, "{line}: {told}");
             let _ = std::fs::remove_file(&file);
         }
     }
-    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().flatten().collect();
+    let left: Vec<_> = std::fs::read_dir(directory.path())
+        .unwrap()
+        .flatten()
+        .collect();
     assert!(left.len() <= 2, "{left:?}");
 }
 
@@ -212,14 +245,21 @@ fn half_a_result_is_none() {
             // SAFETY: setrlimit is async-signal-safe.
             unsafe {
                 command.pre_exec(|| {
-                    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+                    let limit = libc::rlimit {
+                        rlim_cur: 64,
+                        rlim_max: 64,
+                    };
                     libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
                     Ok(())
                 });
             }
             let output = command.output().unwrap();
             let told = stderr(&output);
-            assert!(output.status.code().is_some(), "{line}: {}: {told}", output.status);
+            assert!(
+                output.status.code().is_some(),
+                "{line}: {}: {told}",
+                output.status
+            );
             if recording && output.status.code() == Some(125) {
                 continue;
             }
