@@ -185,6 +185,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let program = args.command.first().map(|name| resolve(name)).transpose()?;
     // Before the run: a wrong path must not cost one.
     let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), !args.csv)?;
+    if args.csv || args.field_separator.is_some() {
+        output = output.raw();
+    }
     let moved = programs_stdout(args.json.as_deref(), args.output.as_deref())?;
     let stdin = match &args.input {
         Some(path) => Some(open_input(path)?),
