@@ -7,38 +7,21 @@ use std::time::{Duration, Instant};
 use super::pty::Pty;
 use super::{no_hardware, skip, truecount};
 
-/// From the moment that it waits for signals. The emulated arm64 machine is slow.
-const MOMENTS: &[u64] = if cfg!(target_arch = "aarch64") {
-    &[0, 300]
-} else {
-    &[0, 20, 100, 400, 1500]
-};
+/// From the moment that it waits for signals. Emulated machines are slow.
+const MOMENTS: &[u64] = &[0, 300];
 
 /// Then it would be killed; without Ctrl-C each command takes many minutes.
 const NEVER: Duration = Duration::from_secs(100);
 
 /// Arguments, and one of these is said whenever it was interrupted.
 const COMMANDS: &[(&str, &[&str])] = &[
-    ("discover --umasks -n 100", &["interrupted"]),
     ("discover -n 100 -- sleep 1", &["interrupted"]),
     ("stat -e instructions:u -r 100000 -- true", &["interrupted"]),
-    (
-        "bench -n 100000 -e instructions:u -- true",
-        &["interrupted"],
-    ),
-    (
-        "exactness --seconds 900 --no-save",
-        &["Verdict", "interrupted", "stopped"],
-    ),
-    ("overhead --seconds 900", &["interrupted", "PRICE", "price"]),
     (
         "record -e instructions:u -o /dev/null -- sleep 900",
         &["samples"],
     ),
-    (
-        "top --once --seconds 900 -e instructions:u",
-        &["truecount top", "top"],
-    ),
+    ("top --once --seconds 900 -e instructions:u", &["top"]),
 ];
 
 fn waits_for_signals(pid: u32) -> bool {
@@ -68,6 +51,7 @@ fn ctrl_c_ends_what_counts_with_a_pmu() {
                 .spawn()
                 .unwrap();
             let pid = child.id();
+            println!("{line} after {moment} ms");
             let begun = Instant::now();
             while child.try_wait().unwrap().is_none() && !waits_for_signals(pid) {
                 assert!(
