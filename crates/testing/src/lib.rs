@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names of what a machine may lack, and what each is.
-pub const NEEDS: [(&str, &str); 36] = [
+pub const NEEDS: [(&str, &str); 37] = [
     (
         "virtual",
         "the virtual PMU: x86-64 Linux where ptrace is permitted",
@@ -31,6 +31,7 @@ pub const NEEDS: [(&str, &str); 36] = [
         "compilers",
         "c++, go, and the linkers and static libraries of C",
     ),
+    ("packagers", "tools that read packages (dpkg-deb, rpm)"),
     ("chromium", "Chromium, to look at pages"),
     ("valgrind", "valgrind"),
     ("perf", "the command perf"),

@@ -69,7 +69,7 @@ impl Chosen {
         let wanted = self.first.saturating_add(threads);
         (digits(pid) != digits(wanted)).then(|| {
             format!(
-                "the program's number is {pid}, not {wanted}: other programs start and choose numbers at the same time"
+                "the PID is {pid}, not {wanted}: other programs start and choose PIDs at the same time"
             )
         })
     }
