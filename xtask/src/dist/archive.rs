@@ -82,6 +82,19 @@ pub(super) fn rpm(release: &Release) -> Result<Vec<u8>> {
         .using_config(config)
         .description(DESCRIPTION)
         .build_host("localhost");
+    // Directories that a distribution may not have go with the package.
+    for directory in [
+        "doc/truecount",
+        "bash-completion",
+        "bash-completion/completions",
+        "zsh",
+        "zsh/site-functions",
+        "fish",
+        "fish/vendor_completions.d",
+    ] {
+        let options = rpm::FileOptions::dir(format!("/usr/share/{directory}")).permissions(0o755);
+        builder.with_dir_entry(options)?;
+    }
     for entry in with_small_pages(&release.entries)? {
         let mode = u16::try_from(entry.mode)?;
         let options = rpm::FileOptions::new(format!("/usr/{}", entry.path)).permissions(mode);
