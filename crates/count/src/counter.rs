@@ -54,7 +54,7 @@ impl<P: Policy> Counter<P> {
 
     /// Where the counter stands. Never allocates, locks, logs or panics.
     ///
-    /// x86-64: 5 instructions for one counter and 12 for a difference, beside the choice between the two. What cannot
+    /// x86-64: 5 instructions for one counter and 11 for a difference, beside the choice between the two. What cannot
     /// be read returns the last point read; [`check`](Self::check) tells.
     #[inline]
     #[must_use]
