@@ -2,9 +2,7 @@
 
 use crate::layout::Context;
 use crate::thread_context::prepare;
-use crate::{
-    cache_file, counts, dispatch, engine, memory_locks, schedule, signal_calls, slots,
-};
+use crate::{cache_file, counts, dispatch, engine, memory_locks, schedule, signal_calls, slots};
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
 #[unsafe(no_mangle)]

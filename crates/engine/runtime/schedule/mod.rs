@@ -39,8 +39,8 @@ use crate::syscall_table::{self as nr, Class};
 use crate::turns::{Run, state};
 use crate::xlate::block::FUEL;
 use crate::{action, clock, counts, turns};
-use signals::deliverable;
 use core::sync::atomic::Ordering::*;
+use signals::deliverable;
 
 const EAGAIN: i64 = 11;
 const EINTR: i64 = 4;

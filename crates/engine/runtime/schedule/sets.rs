@@ -2,8 +2,8 @@
 //! `epoll_wait(2)`; and waits for signals.
 
 use super::descriptors::from_outside;
-use super::waits::{Over, Tried, until, wait_for};
 use super::signals::{lets_through, pending};
+use super::waits::{Over, Tried, until, wait_for};
 use super::{EAGAIN, Step, interrupted};
 use crate::layout::Context;
 use crate::program_memory::{self, Plain};

@@ -3,8 +3,8 @@
 use super::token::{idle, is_gone, is_over, is_process_over, lock, move_on, relieve};
 use crate::layout::Context;
 use crate::schedule_state::{cause, now};
-use crate::syscall_table as nr;
 use crate::sys;
+use crate::syscall_table as nr;
 
 /// Whether the run does not go on although it could.
 #[derive(Default)]

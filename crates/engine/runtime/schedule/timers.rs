@@ -181,10 +181,7 @@ fn left(context: &mut Context, timer: &Timer, parts: u64) -> Spec {
         // What is about to go off has not yet.
         due => due.saturating_sub(now).max(parts),
     };
-    let ([a, b], [c, d]) = (
-        clock::pair(timer.interval, parts),
-        clock::pair(rest, parts),
-    );
+    let ([a, b], [c, d]) = (clock::pair(timer.interval, parts), clock::pair(rest, parts));
     [a, b, c, d]
 }
 
@@ -391,9 +388,8 @@ fn make_descriptor(context: &Context, a: [u64; 6]) -> Step {
     };
     let mut state = token::lock();
     // What had this number was closed.
-    let gone = |timer: &Timer| {
-        timer.kind == kind::DESCRIPTOR && (timer.pid, timer.id) == (pid, fd as u32)
-    };
+    let gone =
+        |timer: &Timer| timer.kind == kind::DESCRIPTOR && (timer.pid, timer.id) == (pid, fd as u32);
     state.timers.forget(gone);
     if state.timers.add(timer).is_none() {
         drop(state);

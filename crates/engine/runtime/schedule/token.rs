@@ -199,8 +199,8 @@ fn notice(context: &mut Context) {
     let mut state = lock();
     let own = state.thread(context.turn);
     // Whose parent has a signal for it that ended just now is dealt with first.
-    let ends = state.owner != 0
-        && (state.thread(state.owner).now == now::LEAVING || is_gone(&state));
+    let ends =
+        state.owner != 0 && (state.thread(state.owner).now == now::LEAVING || is_gone(&state));
     if own.look != 0 || ends || !state.interrupt(context.turn) {
         return;
     }
