@@ -71,7 +71,12 @@ fn the_engine_gives_way_to_programs_loaded_anywhere() {
 #[test]
 fn the_engine_gives_way_to_programs_at_low_addresses() {
     let source = include_str!("places/moves.c");
-    same("moves-low", source, &["-O1", "-no-pie", "-static"], Some("low"));
+    same(
+        "moves-low",
+        source,
+        &["-O1", "-no-pie", "-static"],
+        Some("low"),
+    );
 }
 
 /// Whatever a program is linked to: where the engine usually is, too.
@@ -79,7 +84,13 @@ fn the_engine_gives_way_to_programs_at_low_addresses() {
 fn programs_are_linked_to_any_address() {
     let source = "#include <stdio.h>\nint main(void) { puts(\"good\"); return 0; }";
     for at in [
-        "0x10000", "0x7e800000", "0x7e400000", "0x7ea00000", "0x6ec80000", "0x5c000000", "0x7d400000",
+        "0x10000",
+        "0x7e800000",
+        "0x7e400000",
+        "0x7ea00000",
+        "0x6ec80000",
+        "0x5c000000",
+        "0x7d400000",
     ] {
         let name = format!("at-{at}");
         let placed = format!("-Wl,-Ttext-segment={at}");

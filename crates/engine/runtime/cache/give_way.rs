@@ -1,10 +1,10 @@
 //! Memory of the cache that the program wants: code areas are given up, what has to be low moves. Only while one thread
 //! alone executes this memory, and is in the runtime.
 
+use super::Cache;
 use super::areas::Area;
 use super::kept::{FRESH, SPENT};
 use super::sections::{CHUNK_EXITS, LIVE, LOST, Section};
-use super::Cache;
 use crate::block::NONE;
 use crate::layout::{ARENA_BASE, LOW, LOW_BYTES, TOTALS_BASE};
 use crate::own_memory::{self, AREA, in_code};

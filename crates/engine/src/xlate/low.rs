@@ -136,11 +136,7 @@ mod tests {
                 for front in [&[][..], &[0x48, 0x01, 0xd8], &[0x72, 0x10]] {
                     let (_, bytes) = built(&[front, code].concat(), counter);
                     let table = LOW + 0x1000 + way * 65_536 * 8;
-                    assert_eq!(
-                        found(JUMP, &bytes, bytes.len()),
-                        Some(table),
-                        "{code:02x?}"
-                    );
+                    assert_eq!(found(JUMP, &bytes, bytes.len()), Some(table), "{code:02x?}");
                 }
             }
         }
