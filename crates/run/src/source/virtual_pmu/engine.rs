@@ -134,6 +134,7 @@ pub(super) fn execute(
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
             blocks: outcome.blocks,
+            commands: outcome.commands,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
