@@ -56,12 +56,23 @@ fn the_files_total_is_the_exact_count() {
         return;
     };
     let program = program.to_str().unwrap();
-    let options = ["--tool=callgrind", "--callgrind-out-file=out.%p", "--log-file=log.%p", "--dump-instr=yes"];
+    let options = [
+        "--tool=callgrind",
+        "--callgrind-out-file=out.%p",
+        "--log-file=log.%p",
+        "--dump-instr=yes",
+    ];
     let output = front(directory.path(), &options, &[program, "5000"]);
     assert_eq!((code(&output), stderr(&output)), (0, String::new()));
     let document = json(&["run", "--json", "--", program, "5000"]);
-    let count = document["counters"][0]["value"].as_u64().unwrap().to_string();
-    let (out, log) = (files(directory.path(), "out."), files(directory.path(), "log."));
+    let count = document["counters"][0]["value"]
+        .as_u64()
+        .unwrap()
+        .to_string();
+    let (out, log) = (
+        files(directory.path(), "out."),
+        files(directory.path(), "log."),
+    );
     assert_eq!((out.len(), log.len()), (1, 1));
     let (pid, out) = out.iter().next().unwrap();
     assert_eq!(line(out, "summary:"), count);
@@ -71,10 +82,21 @@ fn the_files_total_is_the_exact_count() {
     assert_eq!(line(out, "cmd:"), format!("{program} 5000"));
     assert!(out.contains(" work\n") && out.contains(" main\n"), "{out}");
     let log = &log[pid];
-    assert_eq!(line(log, &format!("=={pid}== Command:")), format!("{program} 5000"));
-    assert!(line(log, &format!("=={pid}== Parent PID:")).parse::<u32>().is_ok());
+    assert_eq!(
+        line(log, &format!("=={pid}== Command:")),
+        format!("{program} 5000")
+    );
+    assert!(
+        line(log, &format!("=={pid}== Parent PID:"))
+            .parse::<u32>()
+            .is_ok()
+    );
     assert_eq!(line(log, &format!("=={pid}== Collected :")), count);
-    assert!(log.lines().all(|line| line.starts_with(&format!("=={pid}== "))), "{log}");
+    assert!(
+        log.lines()
+            .all(|line| line.starts_with(&format!("=={pid}== "))),
+        "{log}"
+    );
 }
 
 #[test]
@@ -83,7 +105,10 @@ fn valgrinds_own_reader_finds_the_same_total() {
         return;
     };
     let at = directory.path();
-    for (tool, reader) in [("callgrind", "callgrind_annotate"), ("cachegrind", "cg_annotate")] {
+    for (tool, reader) in [
+        ("callgrind", "callgrind_annotate"),
+        ("cachegrind", "cg_annotate"),
+    ] {
         let out = format!("--{tool}-out-file=out");
         let tool = format!("--tool={tool}");
         let options = [&*tool, "--branch-sim=yes", "--cache-sim=yes", &*out, "-q"];
@@ -96,7 +121,10 @@ fn valgrinds_own_reader_finds_the_same_total() {
             return;
         };
         let shown = stdout(&read);
-        let totals = shown.lines().find(|line| line.contains("PROGRAM TOTALS")).unwrap_or_else(|| panic!("{shown}"));
+        let totals = shown
+            .lines()
+            .find(|line| line.contains("PROGRAM TOTALS"))
+            .unwrap_or_else(|| panic!("{shown}"));
         let theirs: Vec<String> = totals
             .split_whitespace()
             .filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('%'))
@@ -115,12 +143,19 @@ fn each_process_has_its_own_files() {
     }
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
-    let options = ["--tool=callgrind", "--callgrind-out-file=out.%p", "--log-file=log.%p"];
+    let options = [
+        "--tool=callgrind",
+        "--callgrind-out-file=out.%p",
+        "--log-file=log.%p",
+    ];
     let command = ["sh", "-c", "(exit 0); /bin/true; exit 7"];
     let all = [&options[..], &["--trace-children=yes"]].concat();
     let output = front(at, &all, &command);
     assert_eq!(code(&output), 7, "{}", stderr(&output));
-    let commands: Vec<String> = files(at, "out.").values().map(|out| line(out, "cmd:").to_owned()).collect();
+    let commands: Vec<String> = files(at, "out.")
+        .values()
+        .map(|out| line(out, "cmd:").to_owned())
+        .collect();
     let shell = command.join(" ");
     assert_eq!(commands, [shell.as_str(), shell.as_str(), "/bin/true"]);
     assert_eq!(files(at, "log.").len(), 3);
@@ -130,7 +165,10 @@ fn each_process_has_its_own_files() {
     // A process is left where it executes another program.
     let output = front(at, &options, &command);
     assert_eq!(code(&output), 7);
-    let commands: Vec<String> = files(at, "out.").values().map(|out| line(out, "cmd:").to_owned()).collect();
+    let commands: Vec<String> = files(at, "out.")
+        .values()
+        .map(|out| line(out, "cmd:").to_owned())
+        .collect();
     assert_eq!(commands, [shell.as_str(), shell.as_str()]);
 }
 
@@ -144,10 +182,18 @@ fn it_ends_as_the_program_does() {
     let at = directory.path();
     let output = front(at, &["--tool=none", "-q"], &["sh", "-c", "kill -TERM $$"]);
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
-    let output = front(at, &["--tool=none", "--error-exitcode=9"], &["sh", "-c", "echo x; exit 3"]);
+    let output = front(
+        at,
+        &["--tool=none", "--error-exitcode=9"],
+        &["sh", "-c", "echo x; exit 3"],
+    );
     assert_eq!((code(&output), stdout(&output).as_str()), (3, "x\n"));
     assert!(stderr(&output).contains("Nulgrind"), "{}", stderr(&output));
-    assert_eq!(std::fs::read_dir(at).unwrap().count(), 0, "no file without a profile");
+    assert_eq!(
+        std::fs::read_dir(at).unwrap().count(),
+        0,
+        "no file without a profile"
+    );
 }
 
 #[test]
@@ -161,7 +207,10 @@ fn the_name_valgrind_is_enough() {
     assert_eq!(by_name, version(&mut truecount(&["valgrind", "--version"])));
     let help = stdout(&Command::new(&link).arg("--help").output().unwrap());
     assert!(help.contains("--callgrind-out-file"), "{help}");
-    let wrong = Command::new(&link).args(["--tool=callgrind", "--nonsense", "true"]).output().unwrap();
+    let wrong = Command::new(&link)
+        .args(["--tool=callgrind", "--nonsense", "true"])
+        .output()
+        .unwrap();
     assert_eq!(code(&wrong), 1);
     assert!(stderr(&wrong).contains("--nonsense"));
 }
@@ -174,15 +223,37 @@ fn what_is_wrong_is_said_before_anything_is_run() {
     let directory = tempfile::tempdir().unwrap();
     let mark = directory.path().join("mark");
     let mark = mark.to_str().unwrap();
-    let front = |options: &[&'static str]| [&["valgrind"][..], options, &["touch", mark]].concat().iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+    let front = |options: &[&'static str]| {
+        [&["valgrind"][..], options, &["touch", mark]]
+            .concat()
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<String>>()
+    };
     for (options, status, part) in [
         (&["--tool=callgrind", "--foo=1"][..], 1, "--foo=1"),
         (&["--tool=memcheck"], 1, "memcheck"),
         (&[], 1, "memcheck"),
-        (&["--tool=callgrind", "--callgrind-out-file=/nonexistent/x"], 1, "/nonexistent/x"),
-        (&["--tool=callgrind", "--callgrind-out-file=/proc/version"], 1, "/proc/version"),
-        (&["--tool=callgrind", "--callgrind-out-file=%q{NO_SUCH_NAME}"], 1, "NO_SUCH_NAME"),
-        (&["--tool=none", "--log-file=/nonexistent/y"], 1, "/nonexistent/y"),
+        (
+            &["--tool=callgrind", "--callgrind-out-file=/nonexistent/x"],
+            1,
+            "/nonexistent/x",
+        ),
+        (
+            &["--tool=callgrind", "--callgrind-out-file=/"],
+            1,
+            "cannot write /",
+        ),
+        (
+            &["--tool=callgrind", "--callgrind-out-file=%q{NO_SUCH_NAME}"],
+            1,
+            "NO_SUCH_NAME",
+        ),
+        (
+            &["--tool=none", "--log-file=/nonexistent/y"],
+            1,
+            "/nonexistent/y",
+        ),
         (&["--tool=none", "--log-fd=777"], 1, "777"),
         (&["--tool=none", "--xml=yes"], 1, "XML"),
     ] {
@@ -191,8 +262,16 @@ fn what_is_wrong_is_said_before_anything_is_run() {
         fails(&words, status, &[part]);
         assert!(!Path::new(mark).exists(), "{options:?}");
     }
-    fails(&["valgrind", "--tool=callgrind", "no-such-program-here"], 127, &["no-such-program-here"]);
-    fails(&["valgrind", "--tool=none", "/etc/passwd"], 126, &["/etc/passwd"]);
+    fails(
+        &["valgrind", "--tool=callgrind", "no-such-program-here"],
+        127,
+        &["no-such-program-here"],
+    );
+    fails(
+        &["valgrind", "--tool=none", "/etc/passwd"],
+        126,
+        &["/etc/passwd"],
+    );
     fails(&["valgrind", "--tool=none"], 1, &["no program"]);
     assert_eq!(code(&run(&["valgrind", "--help"])), 0);
 }

@@ -164,7 +164,12 @@ impl CallgrindFile {
         }
         let names: Vec<&str> = self.events.iter().map(|(short, _)| &**short).collect();
         let known = |name: &str| one_line(if name.is_empty() { "???" } else { name });
-        writeln!(out, "cmd: {}\nevents: {}", one_line(&self.command), names.join(" "))?;
+        writeln!(
+            out,
+            "cmd: {}\nevents: {}",
+            one_line(&self.command),
+            names.join(" ")
+        )?;
         for function in &self.functions {
             let mut file = None;
             for cost in &function.costs {
@@ -297,16 +302,23 @@ impl Writer<'_> {
         } else if before == now {
             Some("*".to_owned())
         } else if now > before {
-            Some(now - before).filter(|&d| d < SHORT).map(|d| format!("+{d}"))
+            Some(now - before)
+                .filter(|&d| d < SHORT)
+                .map(|d| format!("+{d}"))
         } else {
-            Some(before - now).filter(|&d| d < SHORT).map(|d| format!("-{d}"))
+            Some(before - now)
+                .filter(|&d| d < SHORT)
+                .map(|d| format!("-{d}"))
         }
     }
 }
 
 /// Numbers with blanks between; zeros at the end are left out, as Callgrind does it, but for the first.
 fn numbers(values: &[u64]) -> String {
-    let used = values.iter().rposition(|&value| value != 0).map_or(1, |at| at + 1);
+    let used = values
+        .iter()
+        .rposition(|&value| value != 0)
+        .map_or(1, |at| at + 1);
     let texts: Vec<String> = values.iter().take(used).map(u64::to_string).collect();
     texts.join(" ")
 }
@@ -361,7 +373,11 @@ mod tests {
                         site: place(None, 0x1010, 4, &[100, 7]),
                     }],
                 ),
-                function("(anonymous)::leaf", vec![place(None, 0x2000, 20, &[100, 7])], Vec::new()),
+                function(
+                    "(anonymous)::leaf",
+                    vec![place(None, 0x2000, 20, &[100, 7])],
+                    Vec::new(),
+                ),
             ],
         }
     }
@@ -394,9 +410,19 @@ mod tests {
         };
         let text = text(form);
         assert!(text.contains("positions: instr line\n"), "{text}");
-        assert!(text.contains("fn=main\n0x1000 3 5 1\nfi=b.h\n0x1004 90 2\nfe=a.c\n"), "{text}");
-        assert!(text.contains("cfn= (anonymous)::leaf\ncalls=4 0x2000 20\n0x1010 4 100 7\n"), "{text}");
-        let none = CallgrindForm { lines: false, instructions: false, ..form };
+        assert!(
+            text.contains("fn=main\n0x1000 3 5 1\nfi=b.h\n0x1004 90 2\nfe=a.c\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("cfn= (anonymous)::leaf\ncalls=4 0x2000 20\n0x1010 4 100 7\n"),
+            "{text}"
+        );
+        let none = CallgrindForm {
+            lines: false,
+            instructions: false,
+            ..form
+        };
         assert!(self::text(none).contains("fn=main\n0 5 1\n"));
     }
 

@@ -20,7 +20,10 @@ pub(super) fn events(options: &Options) -> Vec<(&'static str, Event)> {
         events.extend([("Dr", Event::Loads), ("Dw", Event::Stores)]);
     }
     if options.branch_sim {
-        events.extend([("Bc", Event::ConditionalBranches), ("Bi", Event::IndirectBranches)]);
+        events.extend([
+            ("Bc", Event::ConditionalBranches),
+            ("Bi", Event::IndirectBranches),
+        ]);
     }
     events
 }
@@ -93,15 +96,22 @@ impl Process {
     pub(super) fn totals(&self, options: &Options) -> Vec<u64> {
         let sum = |event: Event| {
             let costs = self.functions.iter().flat_map(|function| &function.costs);
-            costs.fold(0u64, |sum, cost| sum.wrapping_add(count(cost.counts, event)))
+            costs.fold(0u64, |sum, cost| {
+                sum.wrapping_add(count(cost.counts, event))
+            })
         };
-        events(options).into_iter().map(|(_, event)| sum(event)).collect()
+        events(options)
+            .into_iter()
+            .map(|(_, event)| sum(event))
+            .collect()
     }
 
     /// What the functions cost is what the threads executed, to the instruction.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let costs = self.functions.iter().flat_map(|function| &function.costs);
-        let sum = costs.fold(0u64, |sum, cost| sum.wrapping_add(count(cost.counts, Event::Instructions)));
+        let sum = costs.fold(0u64, |sum, cost| {
+            sum.wrapping_add(count(cost.counts, Event::Instructions))
+        });
         if self.functions.is_empty() || sum == self.counted {
             return Ok(());
         }
@@ -130,7 +140,12 @@ impl Process {
 
     fn file(&self, options: &Options) -> CallgrindFile {
         let events = events(options);
-        let costs = |counts| events.iter().map(|&(_, event)| count(counts, event)).collect();
+        let costs = |counts| {
+            events
+                .iter()
+                .map(|&(_, event)| count(counts, event))
+                .collect()
+        };
         let functions = self.functions.iter().map(|function| CostedFunction {
             object: function.object.clone(),
             file: function.file.clone(),
@@ -154,7 +169,10 @@ impl Process {
             part: 1,
             thread: None,
             descriptions: vec!["Trigger: Program termination".to_owned()],
-            events: events.iter().map(|&(name, _)| (name.to_owned(), None)).collect(),
+            events: events
+                .iter()
+                .map(|&(name, _)| (name.to_owned(), None))
+                .collect(),
             functions: functions.collect(),
         }
     }
@@ -173,7 +191,9 @@ fn command_of(image: &Image, images: &[Image], commands: &BTreeMap<u32, String>)
         }
         // Parents are older: this ends.
         let older = images.iter().rev();
-        let parent = older.filter(|other| other.number < at.number).find(|other| other.pid == at.parent);
+        let parent = older
+            .filter(|other| other.number < at.number)
+            .find(|other| other.pid == at.parent);
         match parent {
             Some(parent) => at = parent,
             None => return image.name.clone(),
@@ -204,7 +224,10 @@ pub(super) fn can_be_created(option: &str, pattern: &str) -> Result<(), Failure>
     }
     let opened = File::options().create(true).append(true).open(path);
     opened.map_err(|error| {
-        Failure::new(1, format!("{option}: cannot write {}: {error}", path.display()))
+        Failure::new(
+            1,
+            format!("{option}: cannot write {}: {error}", path.display()),
+        )
     })?;
     if !existed {
         // What cannot be removed is empty, and in nobody's way.

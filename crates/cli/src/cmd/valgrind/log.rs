@@ -36,11 +36,18 @@ impl Log {
             return Err(Failure::new(1, cause));
         }
         // SAFETY: a fresh descriptor of ours.
-        Ok(Self::Descriptor(File::from(unsafe { OwnedFd::from_raw_fd(copy) })))
+        Ok(Self::Descriptor(File::from(unsafe {
+            OwnedFd::from_raw_fd(copy)
+        })))
     }
 
     /// Writes what each process did; `notes` belong to the first.
-    pub(super) fn write(self, options: &Options, processes: &[Process], notes: &[String]) -> Result<(), Failure> {
+    pub(super) fn write(
+        self,
+        options: &Options,
+        processes: &[Process],
+        notes: &[String],
+    ) -> Result<(), Failure> {
         let mut written: Vec<PathBuf> = Vec::new();
         for (number, process) in processes.iter().enumerate() {
             let notes = if number == 0 { notes } else { &[] };
@@ -93,7 +100,10 @@ fn text(options: &Options, process: &Process, notes: &[String]) -> String {
             Tool::Cachegrind => "Cachegrind's interfaces, served by truecount's virtual PMU",
             Tool::None => "Nulgrind's interfaces, served by truecount's virtual PMU",
         });
-        line(&format!("Using truecount {}; rerun with -h for what it serves", env!("CARGO_PKG_VERSION")));
+        line(&format!(
+            "Using truecount {}; rerun with -h for what it serves",
+            env!("CARGO_PKG_VERSION")
+        ));
         line(&format!("Command: {}", process.command));
         if options.log_file.is_some() {
             line(&format!("Parent PID: {}", process.parent));
@@ -113,7 +123,10 @@ fn text(options: &Options, process: &Process, notes: &[String]) -> String {
         return text;
     }
     let totals = process.totals(options);
-    let events: Vec<&str> = files::events(options).into_iter().map(|(name, _)| name).collect();
+    let events: Vec<&str> = files::events(options)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     if options.tool == Tool::Callgrind {
         let collected: Vec<String> = totals.iter().map(u64::to_string).collect();
         line(&format!("Events    : {}", events.join(" ")));

@@ -24,7 +24,7 @@ const SERVED: &str = "valgrind-3.19.0";
 const HELP: &str = "\
 For harnesses that start Valgrind (gungraun, iai-callgrind, CodSpeed's): truecount valgrind ARGS
 takes the arguments of `valgrind ARGS`, and so does truecount itself by the name `valgrind` (a link
-or a copy). The program runs under the virtual PMU: a tenth of the time, the same number every run.
+or a copy). The program runs under the virtual PMU: at near native speed, the same number every run.
 
 TOOLS
   --tool=callgrind   exact costs by function and line, in Callgrind's format
@@ -58,7 +58,11 @@ EXAMPLES
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// Valgrind's options, the program and its arguments
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "ARGS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     words: Vec<OsString>,
 }
 
@@ -79,7 +83,10 @@ pub(crate) fn front(words: &[OsString]) -> CmdResult {
         }
         Asked::Help => {
             let mut out = Output::stdout();
-            writeln!(out, "Usage: truecount valgrind [OPTIONS] PROGRAM [ARGS]...\n\n{HELP}")?;
+            writeln!(
+                out,
+                "Usage: truecount valgrind [OPTIONS] PROGRAM [ARGS]...\n\n{HELP}"
+            )?;
             out.flush()?;
             Ok(Outcome::OK)
         }
@@ -114,7 +121,9 @@ fn profile(options: &Options) -> CmdResult {
         let wanted = |image| processes.iter().any(|process| process.image == image);
         let mut costs = line_costs(&ran, &mut Names::default(), detail, &wanted);
         for process in &mut processes {
-            let piece = Piece { image: process.image };
+            let piece = Piece {
+                image: process.image,
+            };
             process.functions = costs.remove(&piece).unwrap_or_default();
         }
     }

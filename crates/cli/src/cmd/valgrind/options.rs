@@ -117,8 +117,16 @@ const CORE: &[(&str, Value, Fate)] = &[
     ("-v", Value::Nothing, INSIDE),
     ("-d", Value::Nothing, INSIDE),
     ("-s", Value::Nothing, NO_ERRORS),
-    ("--trace-children-skip", Value::Text, Fate::Noted("all children are traced")),
-    ("--trace-children-skip-by-arg", Value::Text, Fate::Noted("all children are traced")),
+    (
+        "--trace-children-skip",
+        Value::Text,
+        Fate::Noted("all children are traced"),
+    ),
+    (
+        "--trace-children-skip-by-arg",
+        Value::Text,
+        Fate::Noted("all children are traced"),
+    ),
     ("--child-silent-after-fork", Value::Boolean, INSIDE),
     ("--vgdb", Value::Word(&["no", "yes", "full"]), INSIDE),
     ("--vgdb-error", Value::Number, Fate::Noted(NO_GDB)),
@@ -126,12 +134,36 @@ const CORE: &[(&str, Value, Fate)] = &[
     ("--vgdb-poll", Value::Number, INSIDE),
     ("--vgdb-shadow-registers", Value::Boolean, INSIDE),
     ("--vgdb-prefix", Value::Text, INSIDE),
-    ("--track-fds", Value::Word(&["no", "yes", "all"]), Fate::Noted("descriptors are not followed")),
-    ("--time-stamp", Value::Boolean, Fate::Noted("the log has no times")),
-    ("--log-socket", Value::Text, Fate::Refused("use --log-file or --log-fd")),
-    ("--xml-fd", Value::Number, Fate::Refused("these tools report no errors, so there is no XML")),
-    ("--xml-file", Value::Text, Fate::Refused("these tools report no errors, so there is no XML")),
-    ("--xml-socket", Value::Text, Fate::Refused("these tools report no errors, so there is no XML")),
+    (
+        "--track-fds",
+        Value::Word(&["no", "yes", "all"]),
+        Fate::Noted("descriptors are not followed"),
+    ),
+    (
+        "--time-stamp",
+        Value::Boolean,
+        Fate::Noted("the log has no times"),
+    ),
+    (
+        "--log-socket",
+        Value::Text,
+        Fate::Refused("use --log-file or --log-fd"),
+    ),
+    (
+        "--xml-fd",
+        Value::Number,
+        Fate::Refused("these tools report no errors, so there is no XML"),
+    ),
+    (
+        "--xml-file",
+        Value::Text,
+        Fate::Refused("these tools report no errors, so there is no XML"),
+    ),
+    (
+        "--xml-socket",
+        Value::Text,
+        Fate::Refused("these tools report no errors, so there is no XML"),
+    ),
     ("--xml-user-comment", Value::Text, NO_ERRORS),
     ("--num-callers", Value::Number, NO_ERRORS),
     ("--error-limit", Value::Boolean, NO_ERRORS),
@@ -143,7 +175,11 @@ const CORE: &[(&str, Value, Fate)] = &[
     ("--show-below-main", Value::Boolean, NO_ERRORS),
     ("--default-suppressions", Value::Boolean, NO_ERRORS),
     ("--suppressions", Value::Text, NO_ERRORS),
-    ("--gen-suppressions", Value::Word(&["no", "yes", "all"]), NO_ERRORS),
+    (
+        "--gen-suppressions",
+        Value::Word(&["no", "yes", "all"]),
+        NO_ERRORS,
+    ),
     ("--input-fd", Value::Number, NO_ERRORS),
     ("--dsymutil", Value::Boolean, INSIDE),
     ("--max-stackframe", Value::Number, INSIDE),
@@ -151,14 +187,34 @@ const CORE: &[(&str, Value, Fate)] = &[
     ("--max-threads", Value::Number, INSIDE),
     ("--alignment", Value::Number, INSIDE),
     ("--redzone-size", Value::Number, INSIDE),
-    ("--xtree-memory", Value::Word(&["none", "allocs", "full"]), Fate::Noted("the heap is not profiled")),
+    (
+        "--xtree-memory",
+        Value::Word(&["none", "allocs", "full"]),
+        Fate::Noted("the heap is not profiled"),
+    ),
     ("--xtree-memory-file", Value::Text, INSIDE),
-    ("--demangle", Value::Boolean, Fate::Noted("names are always demangled")),
+    (
+        "--demangle",
+        Value::Boolean,
+        Fate::Noted("names are always demangled"),
+    ),
     ("--fullpath-after", Value::Text, NO_ERRORS),
-    ("--extra-debuginfo-path", Value::Text, Fate::Noted("debug information is looked for beside the files")),
-    ("--debuginfo-server", Value::Text, Fate::Noted("debug information is looked for beside the files")),
+    (
+        "--extra-debuginfo-path",
+        Value::Text,
+        Fate::Noted("debug information is looked for beside the files"),
+    ),
+    (
+        "--debuginfo-server",
+        Value::Text,
+        Fate::Noted("debug information is looked for beside the files"),
+    ),
     ("--allow-mismatched-debuginfo", Value::Boolean, INSIDE),
-    ("--smc-check", Value::Word(&["none", "stack", "all", "all-non-file"]), INSIDE),
+    (
+        "--smc-check",
+        Value::Word(&["none", "stack", "all", "all-non-file"]),
+        INSIDE,
+    ),
     ("--read-inline-info", Value::Boolean, INSIDE),
     ("--read-var-info", Value::Boolean, INSIDE),
     ("--run-libc-freeres", Value::Boolean, INSIDE),
@@ -172,12 +228,20 @@ const CORE: &[(&str, Value, Fate)] = &[
     ("--aspace-minaddr", Value::Text, INSIDE),
     ("--valgrind-stacksize", Value::Number, INSIDE),
     ("--show-emwarns", Value::Boolean, INSIDE),
-    ("--require-text-symbol", Value::Text, Fate::Noted("it is not looked for")),
+    (
+        "--require-text-symbol",
+        Value::Text,
+        Fate::Noted("it is not looked for"),
+    ),
     ("--soname-synonyms", Value::Text, INSIDE),
     ("--sigill-diagnostics", Value::Boolean, INSIDE),
     ("--unw-stack-scan-thresh", Value::Number, INSIDE),
     ("--unw-stack-scan-frames", Value::Number, INSIDE),
-    ("--resync-filter", Value::Word(&["no", "yes", "verbose"]), INSIDE),
+    (
+        "--resync-filter",
+        Value::Word(&["no", "yes", "verbose"]),
+        INSIDE,
+    ),
     ("--progress-interval", Value::Number, INSIDE),
     ("--stats", Value::Boolean, INSIDE),
     ("--sanity-level", Value::Number, INSIDE),
@@ -202,14 +266,38 @@ const CALLGRIND: &[(&str, Value, Fate)] = &[
     ("--zero-before", Value::Text, Fate::Refused(NOT_YET)),
     ("--dump-after", Value::Text, Fate::Refused(NOT_YET)),
     ("--toggle-collect", Value::Text, Fate::Refused(NOT_YET)),
-    ("--fn-skip", Value::Text, Fate::Noted("no function is left out")),
+    (
+        "--fn-skip",
+        Value::Text,
+        Fate::Noted("no function is left out"),
+    ),
     ("--skip-plt", Value::Boolean, INSIDE),
     ("--skip-direct-rec", Value::Boolean, INSIDE),
-    ("--separate-callers", Value::Number, Fate::Noted("functions are not told apart by their callers")),
-    ("--separate-recs", Value::Number, Fate::Noted("recursions are not told apart")),
-    ("--collect-jumps", Value::Boolean, Fate::Noted("jumps are not written")),
-    ("--collect-bus", Value::Boolean, Fate::Noted("global bus events are not written")),
-    ("--collect-systime", Value::Word(&["no", "yes", "msec", "usec", "nsec"]), Fate::Noted("the time of system calls is not measured")),
+    (
+        "--separate-callers",
+        Value::Number,
+        Fate::Noted("functions are not told apart by their callers"),
+    ),
+    (
+        "--separate-recs",
+        Value::Number,
+        Fate::Noted("recursions are not told apart"),
+    ),
+    (
+        "--collect-jumps",
+        Value::Boolean,
+        Fate::Noted("jumps are not written"),
+    ),
+    (
+        "--collect-bus",
+        Value::Boolean,
+        Fate::Noted("global bus events are not written"),
+    ),
+    (
+        "--collect-systime",
+        Value::Word(&["no", "yes", "msec", "usec", "nsec"]),
+        Fate::Noted("the time of system calls is not measured"),
+    ),
     ("--simulate-wb", Value::Boolean, NO_SIMULATOR),
     ("--simulate-hwpref", Value::Boolean, NO_SIMULATOR),
     ("--cacheuse", Value::Boolean, NO_SIMULATOR),
@@ -239,7 +327,10 @@ pub(super) fn parse(from_environment: Option<&str>, words: &[OsString]) -> Resul
             command.extend(rest.by_ref().cloned());
         } else if word.as_bytes().starts_with(b"-") {
             let text = word.to_str();
-            own.push(text.map(str::to_owned).ok_or_else(|| unknown(&word.to_string_lossy()))?);
+            own.push(
+                text.map(str::to_owned)
+                    .ok_or_else(|| unknown(&word.to_string_lossy()))?,
+            );
         } else {
             command.push(word.clone());
             command.extend(rest.by_ref().cloned());
@@ -258,8 +349,9 @@ pub(super) fn parse(from_environment: Option<&str>, words: &[OsString]) -> Resul
         set(&mut options, word)?;
     }
     if command.is_empty() {
-        return Err(Failure::new(1, "valgrind: no program specified")
-            .hint("write it behind the options, as in: truecount valgrind --tool=callgrind ls -l"));
+        return Err(Failure::new(1, "valgrind: no program specified").hint(
+            "write it behind the options, as in: truecount valgrind --tool=callgrind ls -l",
+        ));
     }
     options.command = command;
     Ok(Asked::Run(Box::new(options)))
@@ -267,19 +359,27 @@ pub(super) fn parse(from_environment: Option<&str>, words: &[OsString]) -> Resul
 
 /// The tool that is asked for; Valgrind's own default is memcheck.
 fn tool(own: &[String]) -> Result<Tool, Failure> {
-    let named = own.iter().rev().find_map(|word| word.strip_prefix("--tool="));
+    let named = own
+        .iter()
+        .rev()
+        .find_map(|word| word.strip_prefix("--tool="));
     match named {
         Some("callgrind") => Ok(Tool::Callgrind),
         Some("cachegrind") => Ok(Tool::Cachegrind),
         Some("none") => Ok(Tool::None),
-        Some(known @ ("memcheck" | "helgrind" | "drd" | "massif" | "dhat" | "lackey" | "exp-bbv")) => {
-            Err(Failure::new(1, format!("the tool {known} needs Valgrind itself"))
-                .hint("truecount serves callgrind, cachegrind and none"))
-        }
+        Some(
+            known @ ("memcheck" | "helgrind" | "drd" | "massif" | "dhat" | "lackey" | "exp-bbv"),
+        ) => Err(
+            Failure::new(1, format!("the tool {known} needs Valgrind itself"))
+                .hint("truecount serves callgrind, cachegrind and none"),
+        ),
         Some(other) => Err(Failure::new(1, format!("there is no tool `{other}`"))
             .hint("truecount serves callgrind, cachegrind and none")),
-        None => Err(Failure::new(1, "without --tool=, Valgrind runs memcheck, which needs Valgrind itself")
-            .hint("truecount serves --tool=callgrind, cachegrind and none")),
+        None => Err(Failure::new(
+            1,
+            "without --tool=, Valgrind runs memcheck, which needs Valgrind itself",
+        )
+        .hint("truecount serves --tool=callgrind, cachegrind and none")),
     }
 }
 
@@ -301,20 +401,29 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
         Some(value) if !value.is_empty() => Ok(value.to_owned()),
         _ => Err(bad(word, "a value is wanted")),
     };
-    let (callgrind, cachegrind) = (options.tool == Tool::Callgrind, options.tool == Tool::Cachegrind);
+    let (callgrind, cachegrind) = (
+        options.tool == Tool::Callgrind,
+        options.tool == Tool::Cachegrind,
+    );
     match name {
         "--tool" => {}
         "-q" | "--quiet" if value.is_none() => options.quiet = true,
         "--trace-children" => options.trace_children = yes()?,
         "--log-file" => options.log_file = Some(text()?),
         "--log-fd" => {
-            let number = value.and_then(|value| value.parse().ok()).filter(|&fd| fd >= 0);
-            options.log_fd = number.ok_or_else(|| bad(word, "the number of a descriptor is wanted"))?;
+            let number = value
+                .and_then(|value| value.parse().ok())
+                .filter(|&fd| fd >= 0);
+            options.log_fd =
+                number.ok_or_else(|| bad(word, "the number of a descriptor is wanted"))?;
             options.log_file = None;
         }
         "--xml" => {
             if yes()? {
-                return Err(refused(word, "these tools report no errors, so there is no XML"));
+                return Err(refused(
+                    word,
+                    "these tools report no errors, so there is no XML",
+                ));
             }
         }
         "--callgrind-out-file" if callgrind => options.out_file = text()?,
@@ -349,7 +458,11 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
 }
 
 fn refused(word: &str, why: &str) -> Failure {
-    Failure::new(1, format!("option of valgrind that is not available: {word}")).hint(why)
+    Failure::new(
+        1,
+        format!("option of valgrind that is not available: {word}"),
+    )
+    .hint(why)
 }
 
 fn note(options: &mut Options, word: &str, fate: Fate) {
@@ -359,7 +472,12 @@ fn note(options: &mut Options, word: &str, fate: Fate) {
 }
 
 /// An option that sets nothing: known, or not.
-fn other(options: &mut Options, word: &str, name: &str, value: Option<&str>) -> Result<(), Failure> {
+fn other(
+    options: &mut Options,
+    word: &str,
+    name: &str,
+    value: Option<&str>,
+) -> Result<(), Failure> {
     let tables: &[&[(&str, Value, Fate)]] = match options.tool {
         Tool::Callgrind => &[CORE, CACHES, CALLGRIND],
         Tool::Cachegrind => &[CORE, CACHES],
@@ -369,7 +487,10 @@ fn other(options: &mut Options, word: &str, name: &str, value: Option<&str>) -> 
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let numbered = plain != name && plain.starts_with("--separate-");
     let wanted = if numbered { plain } else { name };
-    let known = tables.iter().flat_map(|table| table.iter()).find(|row| row.0 == wanted);
+    let known = tables
+        .iter()
+        .flat_map(|table| table.iter())
+        .find(|row| row.0 == wanted);
     let Some(&(_, kind, fate)) = known else {
         return Err(unknown(word));
     };
@@ -379,7 +500,9 @@ fn other(options: &mut Options, word: &str, name: &str, value: Option<&str>) -> 
         (Value::Number, Some(value)) if numbered || value.parse::<i64>().is_ok() => {}
         (Value::Number, _) => return Err(bad(word, "a number is wanted")),
         (Value::Word(words), Some(value)) if words.contains(&value) => {}
-        (Value::Word(words), _) => return Err(bad(word, &format!("one of {} is wanted", words.join(", ")))),
+        (Value::Word(words), _) => {
+            return Err(bad(word, &format!("one of {} is wanted", words.join(", "))));
+        }
         (Value::Text, Some(_)) => {}
         (Value::Text, None) => return Err(bad(word, "a value is wanted")),
         (Value::Nothing, Some(_)) => return Err(unknown(word)),
@@ -396,8 +519,18 @@ fn other(options: &mut Options, word: &str, name: &str, value: Option<&str>) -> 
 }
 
 /// A file name with `%p` (process), `%n` (a number that counts up), `%q{NAME}` (environment) and `%%` filled in.
-pub(super) fn expand(option: &str, pattern: &str, pid: u32, number: u32) -> Result<OsString, Failure> {
-    let failed = |why: &str| Failure::new(1, format!("bad option of valgrind: {option}={pattern}: {why}"));
+pub(super) fn expand(
+    option: &str,
+    pattern: &str,
+    pid: u32,
+    number: u32,
+) -> Result<OsString, Failure> {
+    let failed = |why: &str| {
+        Failure::new(
+            1,
+            format!("bad option of valgrind: {option}={pattern}: {why}"),
+        )
+    };
     let mut name = OsString::new();
     let mut rest = pattern;
     while let Some((before, behind)) = rest.split_once('%') {
@@ -450,15 +583,36 @@ mod tests {
     #[test]
     fn a_harness_is_understood() {
         let options = options(&[
-            "--tool=callgrind", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64", "--cache-sim=no",
-            "--compress-strings=no", "--compress-pos=no", "--dump-line=yes", "--dump-instr=no", "--combine-dumps=no",
-            "--separate-threads=yes", "--error-exitcode=201", "--trace-children=yes", "--fair-sched=try", "--vgdb=no",
-            "--callgrind-out-file=d/x#%p.out", "--log-file=d/x#%p.log", "./prog", "--tool=memcheck", "-x",
+            "--tool=callgrind",
+            "--I1=32768,8,64",
+            "--D1=32768,8,64",
+            "--LL=8388608,16,64",
+            "--cache-sim=no",
+            "--compress-strings=no",
+            "--compress-pos=no",
+            "--dump-line=yes",
+            "--dump-instr=no",
+            "--combine-dumps=no",
+            "--separate-threads=yes",
+            "--error-exitcode=201",
+            "--trace-children=yes",
+            "--fair-sched=try",
+            "--vgdb=no",
+            "--callgrind-out-file=d/x#%p.out",
+            "--log-file=d/x#%p.log",
+            "./prog",
+            "--tool=memcheck",
+            "-x",
         ]);
         assert_eq!(options.command, ["./prog", "--tool=memcheck", "-x"]);
         assert!(options.trace_children && options.separate_threads && options.noted.is_empty());
         assert_eq!(options.out_file, "d/x#%p.out");
-        let form = CallgrindForm { instructions: false, lines: true, compress_names: false, compress_positions: false };
+        let form = CallgrindForm {
+            instructions: false,
+            lines: true,
+            compress_names: false,
+            compress_positions: false,
+        };
         assert_eq!(options.form, form);
     }
 
@@ -471,26 +625,57 @@ mod tests {
             (&["--tool=memcheck", "ls"], "memcheck needs Valgrind itself"),
             (&["ls"], "memcheck"),
             (&["--tool=foo", "ls"], "`foo`"),
-            (&["--tool=none", "--dump-instr=yes", "ls"], "--dump-instr=yes"),
-            (&["--tool=cachegrind", "--callgrind-out-file=x", "ls"], "--callgrind-out-file"),
-            (&["--tool=callgrind", "--error-exitcode=x", "ls"], "a number"),
+            (
+                &["--tool=none", "--dump-instr=yes", "ls"],
+                "--dump-instr=yes",
+            ),
+            (
+                &["--tool=cachegrind", "--callgrind-out-file=x", "ls"],
+                "--callgrind-out-file",
+            ),
+            (
+                &["--tool=callgrind", "--error-exitcode=x", "ls"],
+                "a number",
+            ),
             (&["--tool=callgrind", "--log-fd=-1", "ls"], "descriptor"),
-            (&["--tool=callgrind", "--fair-sched=maybe", "ls"], "no, yes, try"),
-            (&["--tool=callgrind", "--callgrind-out-file=", "ls"], "a value"),
+            (
+                &["--tool=callgrind", "--fair-sched=maybe", "ls"],
+                "no, yes, try",
+            ),
+            (
+                &["--tool=callgrind", "--callgrind-out-file=", "ls"],
+                "a value",
+            ),
             (&["--tool=callgrind"], "no program"),
             (&["-"], "memcheck"),
         ] {
             let failure = parsed(words).expect_err(said);
-            assert!(failure.contains(said) && !failure.contains('\n'), "{words:?}: {failure}");
+            assert!(
+                failure.contains(said) && !failure.contains('\n'),
+                "{words:?}: {failure}"
+            );
         }
     }
 
     #[test]
     fn what_changes_nothing_is_accepted_and_noted() {
-        let options = options(&["--tool=callgrind", "--cache-sim=yes", "--collect-jumps=yes", "--collect-bus=no", "ls"]);
-        let noted: Vec<&str> = options.noted.iter().map(|(word, _)| word.as_str()).collect();
+        let options = options(&[
+            "--tool=callgrind",
+            "--cache-sim=yes",
+            "--collect-jumps=yes",
+            "--collect-bus=no",
+            "ls",
+        ]);
+        let noted: Vec<&str> = options
+            .noted
+            .iter()
+            .map(|(word, _)| word.as_str())
+            .collect();
         assert_eq!(noted, ["--cache-sim=yes", "--collect-jumps=yes"]);
-        assert_eq!(parsed(&["--tool=callgrind", "--version", "--foo"]), Ok(Asked::Version));
+        assert_eq!(
+            parsed(&["--tool=callgrind", "--version", "--foo"]),
+            Ok(Asked::Version)
+        );
         assert_eq!(parsed(&["--help"]), Ok(Asked::Help));
         let from_environment = parse(Some(" --tool=none  -q "), &["ls".into()]).expect("options");
         assert!(matches!(from_environment, Asked::Run(o) if o.quiet && o.tool == Tool::None));

@@ -98,7 +98,11 @@ impl Numbers {
     fn place(&mut self, names: &mut Names, mapping: Option<&Mapping>, pc: u64, pid: u32) -> Place {
         let Some(mapping) = mapping else {
             let function = self.function(usize::MAX, "", "???", "");
-            return Place { function, file: self.file(""), line: 0 };
+            return Place {
+                function,
+                file: self.file(""),
+                line: 0,
+            };
         };
         let module = names.module(mapping);
         let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
@@ -107,7 +111,11 @@ impl Numbers {
         }
         let Some(known) = names.known.get(module) else {
             let function = self.function(usize::MAX, "", "???", "");
-            return Place { function, file: self.file(""), line: 0 };
+            return Place {
+                function,
+                file: self.file(""),
+                line: 0,
+            };
         };
         let object = known.path.clone();
         let Some(file) = known.file.clone() else {
@@ -116,7 +124,11 @@ impl Numbers {
                 other => other.to_owned(),
             };
             let function = self.function(module, &object, &name, "");
-            return Place { function, file: self.file(""), line: 0 };
+            return Place {
+                function,
+                file: self.file(""),
+                line: 0,
+            };
         };
         let location = names.symbols.locate_once(&file, offset);
         let (own, inner) = (location.frames.last(), location.frames.first());
@@ -161,7 +173,11 @@ pub fn line_costs(
         if !wanted(executed.image) {
             return;
         }
-        let sums = all.entry(Piece { image: executed.image }).or_default();
+        let sums = all
+            .entry(Piece {
+                image: executed.image,
+            })
+            .or_default();
         let pid = pids.get(&executed.image).copied().unwrap_or(0);
         add(&executed, pid, names, &mut numbers, detail, sums);
     });
@@ -213,7 +229,10 @@ impl Numbers {
                 continue;
             };
             let into = found.entry(place.function).or_insert_with(|| known.clone());
-            let file = self.files.get(place.file).filter(|&file| *file != into.file);
+            let file = self
+                .files
+                .get(place.file)
+                .filter(|&file| *file != into.file);
             into.costs.push(LineCost {
                 file: file.cloned(),
                 address,

@@ -41,8 +41,7 @@ pub(super) fn execute(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-    per_block: bool,
-    watched: Option<virt::Watched>,
+    ask: impl FnOnce(virt::Options) -> virt::Options,
 ) -> Result<RunResult, Refusal> {
     let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
         Turns::Kernel
@@ -60,7 +59,7 @@ pub(super) fn execute(
     // The engine's own thread starts the program.
     missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
     let start = Instant::now();
-    let options = options(launch).per_block(per_block).times(watched);
+    let options = ask(options(launch));
     let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
