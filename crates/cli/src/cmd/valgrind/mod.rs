@@ -2,6 +2,7 @@
 //! tools callgrind, cachegrind and none, served by the virtual PMU. For harnesses that start Valgrind.
 
 mod files;
+mod known;
 mod log;
 mod options;
 
