@@ -7,6 +7,7 @@
 // Elsewhere nothing is started, so much of this has no caller there.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
+mod again;
 mod blocks;
 mod bytes;
 mod context;
@@ -29,6 +30,7 @@ mod watched;
 
 use crate::machine::Machine;
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
+pub use again::run_held_constant;
 pub use blocks::{Blocks, Executed, Mapping};
 pub use error::LaunchError;
 #[doc(hidden)] // for the fuzz targets
