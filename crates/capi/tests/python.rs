@@ -34,9 +34,13 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-#[test]
-fn the_wheel_counts_in_a_fresh_environment() {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/python");
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/python")
+}
+
+/// A fresh environment with the wheel and pytest in it, and its Python.
+fn installed() -> Option<(tempfile::TempDir, PathBuf)> {
+    let package = package();
     let scratch = tempfile::tempdir().unwrap();
     let at = |path: &str| scratch.path().join(path);
     let run = |program: &Path| {
@@ -47,7 +51,7 @@ fn the_wheel_counts_in_a_fresh_environment() {
         command
     };
     let Some(_) = step(run(Path::new("python3")).args(["-m", "venv", "venv"])) else {
-        return;
+        return None;
     };
     let python = at("venv/bin/python");
     let quick = [
@@ -62,7 +66,7 @@ fn the_wheel_counts_in_a_fresh_environment() {
         "20",
     ];
     let Some(_) = step(run(&python).args(quick).args(["maturin", "pytest"])) else {
-        return;
+        return None;
     };
     let manifest = package.join("Cargo.toml");
     let Some(_) = step(
@@ -70,7 +74,7 @@ fn the_wheel_counts_in_a_fresh_environment() {
             .args(["fetch", "--locked", "--manifest-path"])
             .arg(&manifest),
     ) else {
-        return;
+        return None;
     };
     // What follows needs nothing from outside: it works or it is a failure.
     let built = run(&at("venv/bin/maturin"))
@@ -105,9 +109,22 @@ fn the_wheel_counts_in_a_fresh_environment() {
         .output()
         .unwrap();
     assert!(installed.status.success(), "{}", text(&installed));
+    Some((scratch, python))
+}
+
+#[test]
+fn the_wheel_counts_in_a_fresh_environment() {
+    let Some((scratch, python)) = installed() else {
+        return;
+    };
+    let package = package();
+    let at = |path: &str| scratch.path().join(path);
 
     let pytest = |arguments: &[&str], more: &str| {
-        let mut command = run(&python);
+        let mut command = Command::new(&python);
+        command
+            .current_dir(scratch.path())
+            .env_remove("PYTHONHASHSEED");
         command
             .args(["-m", "pytest", "-p", "no:cacheprovider", "-q"])
             .args(arguments)
