@@ -41,8 +41,7 @@ pub(super) fn execute(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-    per_block: bool,
-    watched: Option<virt::Watched>,
+    ask: impl FnOnce(virt::Options) -> virt::Options,
 ) -> Result<RunResult, Refusal> {
     let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
         Turns::Kernel
@@ -64,7 +63,7 @@ pub(super) fn execute(
         None
     });
     let start = Instant::now();
-    let options = options(launch).per_block(per_block).times(watched);
+    let options = ask(options(launch));
     let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
@@ -140,6 +139,7 @@ pub(super) fn execute(
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
             blocks: outcome.blocks,
+            commands: outcome.commands,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
