@@ -54,6 +54,8 @@ mod switches;
 mod system;
 #[path = "cli/threads.rs"]
 mod threads;
+#[path = "cli/valgrind.rs"]
+mod valgrind;
 #[path = "cli/verdicts.rs"]
 mod verdicts;
 #[path = "cli/width.rs"]

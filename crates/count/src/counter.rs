@@ -96,6 +96,18 @@ impl<P: Policy> Counter<P> {
         }
     }
 
+    /// The number that the instruction takes which reads this counter (`rdpmc` on x86-64), for code that has the
+    /// instruction itself; raw values are compared by [`between_raw`](Self::between_raw). `None` where the counter is not
+    /// read by one register. It holds on the counter's thread while the counter is open; elsewhere the instruction may
+    /// fault.
+    #[must_use]
+    pub fn register(&self) -> Option<u32> {
+        match self.core.reader {
+            Reader::Single { index } => Some(index),
+            _ => None,
+        }
+    }
+
     /// As [`single`](Self::single), for instructions minus interrupts ([`Method::FastDifference`]): at most 16
     /// instructions, 12 to be exact.
     #[must_use]

@@ -17,7 +17,7 @@ use super::zygote::{
     FLAG_IN_TURN, FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared,
 };
 use super::{Launch, LaunchError, Signals};
-use crate::determinism::{Answers, Calls, Factor, Fixed, Missing};
+use crate::determinism::{Answers, Calls, Factor, Fixed, Missing, choose_pid};
 use crate::error::Error;
 use crate::result::{Ended, RunResult};
 
@@ -114,11 +114,12 @@ impl Launcher {
             false
         });
         // Last: whatever is started takes a number.
-        self.missing
-            .extend(launch.fixed.and_then(|fixed| fixed.choose_pid(0)));
+        let chosen = choose_pid(launch.fixed, 0, &mut self.missing);
         let hold = hook.is_some() || calls.is_some();
         self.send(launch, program, hold, calls, in_turn)?;
         let pid = self.receive_pid()?;
+        self.missing
+            .extend(chosen.and_then(|chosen| chosen.difference(pid)));
         let answers = match (launch.fixed, calls) {
             (Some(fixed), Some(_)) => self.answers(fixed, pid)?,
             _ => None,

@@ -8,7 +8,7 @@ use truecount_engine::step::{self, StepError, StepOptions, StepTotals};
 use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use super::{Interval, Reason, Run, Source, Target};
-use crate::determinism::{Answers, Factor, Fixed};
+use crate::determinism::{Answers, Factor, Fixed, choose_pid};
 use crate::error::{Error, ErrorKind};
 use crate::request::{EventRequest, RequestGroup, What};
 use crate::result::{Ended, RunResult};
@@ -93,7 +93,15 @@ impl Source for Step {
             None => None,
         };
         missing.extend(launch.fixed.into_iter().flat_map(Fixed::only_virtual));
-        missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
+        if let Some(chosen) = choose_pid(launch.fixed, 1, &mut missing) {
+            // SAFETY: one async-signal-safe call on a value that the closure owns.
+            unsafe {
+                command.pre_exec(move || {
+                    chosen.unlock();
+                    Ok(())
+                });
+            }
+        }
         let cancel = AtomicBool::new(false);
         let before = self.before;
         let meter = &mut self.meter;

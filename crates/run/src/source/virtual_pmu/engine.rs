@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use truecount_engine::virt::{self, LaunchError};
 
 use super::{Refusal, cache};
-use crate::determinism::{Answers, Factor, Fixed, Missing};
+use crate::determinism::{Answers, Factor, Fixed, Missing, choose_pid};
 use crate::error::{Error, ErrorKind};
 use crate::result::{Ended, Executed, RunResult, Thread};
 use crate::runner::wait::has_ended;
@@ -41,8 +41,7 @@ pub(super) fn execute(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-    per_block: bool,
-    watched: Option<virt::Watched>,
+    ask: impl FnOnce(virt::Options) -> virt::Options,
 ) -> Result<RunResult, Refusal> {
     let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
         Turns::Kernel
@@ -58,9 +57,9 @@ pub(super) fn execute(
         None => None,
     };
     // The engine's own thread starts the program.
-    missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
+    let chosen = choose_pid(launch.fixed, 1, &mut missing);
     let start = Instant::now();
-    let options = options(launch).per_block(per_block).times(watched);
+    let options = ask(options(launch));
     let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
@@ -77,6 +76,7 @@ pub(super) fn execute(
     }
     let pid = i32::try_from(running.id())
         .map_err(|_| Refusal::Command(Error::new(ErrorKind::Setup, "the PID is out of range")))?;
+    missing.extend(chosen.and_then(|chosen| chosen.difference(pid)));
     let aslr_refused = !launch.keep_aslr && randomised(pid);
     let stopped = until_end(pid, signals, launch).map_err(|error| {
         let cause = format!("cannot wait for the program: {error}");
@@ -84,24 +84,7 @@ pub(super) fn execute(
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
-    if outcome.totals.random_missed > 0 {
-        let reason = format!(
-            "{} time(s) a random device was the kernel's: the program could not open truecount's",
-            outcome.totals.random_missed
-        );
-        missing.push(Missing::new(Factor::Random, reason));
-    }
-    let followed = outcome.totals.clock_followed;
-    if followed > 0 {
-        let reason = format!(
-            "the program waited for a time that its clock did not reach by itself; it was set on after the real one \
-             {followed} times"
-        );
-        missing.push(Missing::new(Factor::Time, reason));
-    }
-    if let Some(reason) = not_in_turn(&outcome.totals.outside) {
-        missing.push(Missing::new(Factor::Threads, reason));
-    }
+    not_held_constant(&outcome.totals, &mut missing);
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
     let alive: BTreeSet<u32> = outcome
         .totals
@@ -134,6 +117,7 @@ pub(super) fn execute(
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
             blocks: outcome.blocks,
+            commands: outcome.commands,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
@@ -156,6 +140,28 @@ pub(super) fn execute(
         },
         ..RunResult::default()
     })
+}
+
+/// What the virtual PMU itself could not hold constant.
+fn not_held_constant(totals: &virt::Totals, missing: &mut Vec<Missing>) {
+    if totals.random_missed > 0 {
+        let reason = format!(
+            "{} time(s) a random device was the kernel's: the program could not open truecount's",
+            totals.random_missed
+        );
+        missing.push(Missing::new(Factor::Random, reason));
+    }
+    if totals.clock_followed > 0 {
+        let reason = format!(
+            "the program waited for a time that its clock did not reach by itself; it was set on after the real one \
+             {} times",
+            totals.clock_followed
+        );
+        missing.push(Missing::new(Factor::Time, reason));
+    }
+    if let Some(reason) = not_in_turn(&totals.outside) {
+        missing.push(Missing::new(Factor::Threads, reason));
+    }
 }
 
 /// What the scheduler could not hold constant.
