@@ -3,7 +3,8 @@
 use crate::layout::Context;
 use crate::thread_context::prepare;
 use crate::{
-    cache_file, counts, dispatch, engine, memory_locks, schedule, signal_calls, slots, sys,
+    cache_file, counts, dispatch, engine, memory_locks, references, schedule, signal_calls, slots,
+    sys,
 };
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
@@ -19,6 +20,7 @@ extern "C" fn rt_child(context: *mut Context) {
             engine::free_in_child();
         }
         counts::forked(slot);
+        references::forked();
         cache_file::forked(slot);
         memory_locks::forget();
     }

@@ -9,5 +9,6 @@ pub mod emit;
 pub mod entry;
 pub mod facts;
 mod insn;
+pub mod references;
 mod table;
 pub mod time;
