@@ -182,6 +182,8 @@ pub struct Executed {
     pub unseen_faults: u32,
     /// Processes that were still running when the program ended.
     pub outlived: usize,
+    /// What was referenced of memory, where the run noted that.
+    pub memory: Option<crate::references::Memory>,
     /// The blocks executed, where the run counted them.
     pub blocks: Option<truecount_engine::virt::Blocks>,
     /// The time of chosen blocks, where the run took it.

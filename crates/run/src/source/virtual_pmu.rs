@@ -18,6 +18,7 @@ use super::command::{static_event, whole};
 use super::counters::needs_hardware;
 use super::{Interval, Reason, Run, Source, Target};
 use crate::error::Error;
+use crate::references::{Noted, Wanted};
 use crate::request::{EventRequest, What};
 use crate::result::RunResult;
 use crate::runner::{Launch, Signals, exec_failure, known_format};
@@ -72,7 +73,7 @@ pub fn execute(
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
     }
-    engine::execute(signals, program, launch, per_block, None)
+    engine::execute(signals, program, launch, per_block, None, None)
 }
 
 /// As [`execute`], timing chosen blocks.
@@ -85,7 +86,21 @@ pub fn execute_timed(
     launch: &Launch<'_>,
     watched: virt::Watched,
 ) -> Result<RunResult, Refusal> {
-    engine::execute(signals, program, launch, false, Some(watched))
+    engine::execute(signals, program, launch, false, Some(watched), None)
+}
+
+/// As [`execute`], with the memory that the program references: [`Executed::memory`](crate::result::Executed::memory).
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_noting(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+    wanted: Wanted,
+) -> Result<RunResult, Refusal> {
+    let noted = Noted::new(wanted);
+    engine::execute(signals, program, launch, true, None, Some(&noted))
 }
 
 /// The engine's event that a metric names.

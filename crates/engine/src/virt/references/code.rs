@@ -5,6 +5,7 @@
 //! noted, or whose size its encoding does not tell, is [`Unknown`], and named.
 
 use crate::xlate::decode::decode;
+use crate::xlate::facts::{Event, Facts};
 use crate::xlate::references::{FS, GS, INTERRUPTED, Words};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
@@ -54,8 +55,10 @@ impl Unknown {
 /// How a block goes on behind an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branch {
-    /// At the next one, or by a direct jump or call.
+    /// At the next one.
     None,
+    /// By a direct jump or call.
+    Direct,
     /// There, or at the next one.
     Conditional {
         /// Where to, if it is taken.
@@ -144,6 +147,7 @@ impl Code {
             operands: Vec::new(),
             first_words: Vec::new(),
         };
+        let near = 1u16 << (3 + Event::Branches as u8);
         let mut factory = InstructionInfoFactory::new();
         let (mut at, mut word) = (0usize, 1usize);
         for _ in 0..instructions {
@@ -179,12 +183,15 @@ impl Code {
                 pc: address,
                 length: u32::from(insn.len),
                 operands: start..code.operands.len(),
+                // (What is called far, or by the kernel, is no near branch.)
                 branch: match decoded.flow_control() {
+                    _ if Facts::of(&insn).0 & near == 0 => Branch::None,
                     FlowControl::ConditionalBranch => Branch::Conditional {
                         target: decoded.near_branch_target(),
                     },
                     FlowControl::IndirectBranch | FlowControl::IndirectCall => Branch::Indirect,
                     FlowControl::Return => Branch::Return,
+                    FlowControl::UnconditionalBranch | FlowControl::Call => Branch::Direct,
                     _ => Branch::None,
                 },
                 unknown,

@@ -14,6 +14,7 @@ use truecount_engine::virt::{self, LaunchError};
 use super::{Refusal, cache};
 use crate::determinism::{Answers, Factor, Fixed, Missing};
 use crate::error::{Error, ErrorKind};
+use crate::references::Noted;
 use crate::result::{Ended, Executed, RunResult, Thread};
 use crate::runner::wait::has_ended;
 use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
@@ -43,6 +44,7 @@ pub(super) fn execute(
     launch: &Launch<'_>,
     per_block: bool,
     watched: Option<virt::Watched>,
+    noted: Option<&Noted>,
 ) -> Result<RunResult, Refusal> {
     let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
         Turns::Kernel
@@ -61,6 +63,7 @@ pub(super) fn execute(
     missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
     let start = Instant::now();
     let options = options(launch).per_block(per_block).times(watched);
+    let options = options.references(noted.map(Noted::sink));
     let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
@@ -113,6 +116,9 @@ pub(super) fn execute(
     let killed = outcome.totals.threads.iter();
     let killed = killed.filter(|thread| !thread.whole && !alive.contains(&thread.pid));
     let cut = killed.count() + outcome.totals.retired_cut as usize;
+    let threads = &outcome.totals.threads;
+    let tid = |slot| threads.iter().find(|thread| thread.slot == slot);
+    let memory = noted.map(|noted| noted.finish(|slot| tid(slot).map_or(0, |thread| thread.tid)));
     Ok(RunResult {
         ended: Some(Ended {
             pid: Some(pid),
@@ -133,6 +139,7 @@ pub(super) fn execute(
             unseen_writes: outcome.totals.unseen_writes,
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
+            memory,
             blocks: outcome.blocks,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
