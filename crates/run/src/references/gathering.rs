@@ -135,6 +135,14 @@ impl Gathering {
     }
 }
 
+fn kind_of(access: Access) -> Kind {
+    match access {
+        Access::Load => Kind::Load,
+        Access::Store => Kind::Store,
+        Access::Modify => Kind::Modify,
+    }
+}
+
 impl Sink for Gathering {
     fn executed(&mut self, thread: Thread, executed: &Executed<'_>) {
         let space = self.spaces.entry(thread.memory).or_default();
@@ -151,13 +159,16 @@ impl Sink for Gathering {
             if let Some(model) = &mut modelled {
                 model.caches.fetch(instruction.pc, instruction.length);
             }
+            // Elements of repeated instructions come by turns: one is read, then written.
+            let mut runs = [(Access::Load, 0u64, 0u32, 0u64); 4];
+            let mut used = 0;
             executed.references(at, |operand, address, times| {
-                let kind = match operand.access {
-                    Access::Load => Kind::Load,
-                    Access::Store => Kind::Store,
-                    Access::Modify => Kind::Modify,
-                };
                 let size = operand.size;
+                if let Some(run) = runs.get_mut(used) {
+                    *run = (operand.access, address, size, times);
+                    used += 1;
+                }
+                let kind = kind_of(operand.access);
                 if times == 1 {
                     space.facts.count(Reference {
                         address,
@@ -167,14 +178,23 @@ impl Sink for Gathering {
                 } else {
                     space.facts.count_run(address, size, times, kind);
                 }
-                if modelled.is_none() && !self.wanted.sharing {
-                    return;
-                }
-                for time in 0..times {
+            });
+            let runs = runs.get(..used).unwrap_or(&[]);
+            let longest = runs.iter().map(|run| run.3).max().unwrap_or(0);
+            let longest = if modelled.is_some() || self.wanted.sharing {
+                longest
+            } else {
+                0
+            };
+            for time in 0..longest {
+                for &(access, address, size, times) in runs {
+                    if time >= times {
+                        continue;
+                    }
                     let reference = Reference {
                         address: address.wrapping_add(time.wrapping_mul(u64::from(size))),
                         size,
-                        kind,
+                        kind: kind_of(access),
                     };
                     if let Some(model) = &mut modelled {
                         model.caches.data(reference);
@@ -183,7 +203,7 @@ impl Sink for Gathering {
                         space.sharing.count(thread.slot, reference);
                     }
                 }
-            });
+            }
             let last = at + 1 == executed.done;
             match instruction.branch {
                 Branch::None => {}

@@ -118,7 +118,7 @@ pub struct Model {
 pub struct SharedLine {
     /// Address of its first byte.
     pub address: u64,
-    /// No byte that a thread writes is used by another: the line is shared, the data is not.
+    /// The line is shared, the data is not (but for one reference in a hundred).
     pub false_sharing: bool,
     /// References of all threads.
     pub references: u64,
