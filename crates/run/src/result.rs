@@ -163,6 +163,9 @@ pub struct Thread {
     /// Identifies the process image within the run: the number of its first thread.
     #[serde(skip)]
     pub image: u32,
+    /// The thread's number in the run.
+    #[serde(skip)]
+    pub slot: u32,
 }
 
 /// What ran under the virtual PMU.
@@ -186,6 +189,8 @@ pub struct Executed {
     pub memory: Option<crate::references::Memory>,
     /// The blocks executed, where the run counted them.
     pub blocks: Option<truecount_engine::virt::Blocks>,
+    /// The command line of every process image that began by `execve`, by its number ([`Thread::image`]).
+    pub commands: std::collections::BTreeMap<u32, String>,
     /// The time of chosen blocks, where the run took it.
     pub times: Option<truecount_engine::virt::Times>,
     /// Blocks of code that had to be translated.
@@ -319,6 +324,7 @@ mod tests {
             counts: None,
             events: serde_json::Map::new(),
             image: 1,
+            slot: 0,
         };
         RunResult {
             ended: Some(Ended {

@@ -132,7 +132,7 @@ impl MappedBytes {
 
     /// An atomic word at an offset in bytes, a multiple of four.
     pub(super) fn atomic(&self, offset: usize) -> Option<&AtomicU32> {
-        if offset % 4 != 0 || offset + 4 > self.len {
+        if !offset.is_multiple_of(4) || offset + 4 > self.len {
             return None;
         }
         // SAFETY: inside the mapping, aligned, mapped as long as self lives.

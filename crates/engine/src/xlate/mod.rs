@@ -9,6 +9,7 @@ pub mod emit;
 pub mod entry;
 pub mod facts;
 mod insn;
+pub mod low;
 pub mod references;
 mod table;
 pub mod time;

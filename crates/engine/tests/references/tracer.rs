@@ -91,7 +91,7 @@ fn references(
                 Register::RIP | Register::EIP => 0,
                 base => of(base),
             })
-            .wrapping_add(of(memory.index()).wrapping_mul(memory.scale() as u64));
+            .wrapping_add(of(memory.index()).wrapping_mul(u64::from(memory.scale())));
         if memory.address_size() == iced_x86::CodeSize::Code32 {
             address &= 0xffff_ffff;
         }

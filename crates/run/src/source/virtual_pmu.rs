@@ -73,7 +73,9 @@ pub fn execute(
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
     }
-    engine::execute(signals, program, launch, per_block, None, None)
+    engine::execute(signals, program, launch, |options| {
+        options.per_block(per_block)
+    })
 }
 
 /// As [`execute`], timing chosen blocks.
@@ -86,7 +88,9 @@ pub fn execute_timed(
     launch: &Launch<'_>,
     watched: virt::Watched,
 ) -> Result<RunResult, Refusal> {
-    engine::execute(signals, program, launch, false, Some(watched), None)
+    engine::execute(signals, program, launch, |options| {
+        options.times(Some(watched))
+    })
 }
 
 /// As [`execute`], with the memory that the program references: [`Executed::memory`](crate::result::Executed::memory).
@@ -100,7 +104,13 @@ pub fn execute_noting(
     wanted: Wanted,
 ) -> Result<RunResult, Refusal> {
     let noted = Noted::new(wanted);
-    engine::execute(signals, program, launch, true, None, Some(&noted))
+    let mut ran = engine::execute(signals, program, launch, |options| {
+        options.references(Some(noted.sink()))
+    })?;
+    let threads = &ran.executed.threads;
+    let of = |slot| threads.iter().find(|thread| thread.slot == slot);
+    ran.executed.memory = Some(noted.finish(|slot| of(slot).map_or(0, |thread| thread.tid)));
+    Ok(ran)
 }
 
 /// The engine's event that a metric names.

@@ -153,6 +153,7 @@ mod tests {
             counts: None,
             events: Map::from_iter([("loads:u".to_owned(), instructions.into())]),
             image,
+            slot: 0,
         };
         let found = processes(&[
             thread(1, 10, "sh", 5),

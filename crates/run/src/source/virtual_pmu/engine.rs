@@ -14,7 +14,6 @@ use truecount_engine::virt::{self, LaunchError};
 use super::{Refusal, cache};
 use crate::determinism::{Answers, Factor, Fixed, Missing};
 use crate::error::{Error, ErrorKind};
-use crate::references::Noted;
 use crate::result::{Ended, Executed, RunResult, Thread};
 use crate::runner::wait::has_ended;
 use crate::runner::{Exit, Launch, Signals, Stopping, exec_failure};
@@ -42,9 +41,7 @@ pub(super) fn execute(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-    per_block: bool,
-    watched: Option<virt::Watched>,
-    noted: Option<&Noted>,
+    ask: impl FnOnce(virt::Options) -> virt::Options,
 ) -> Result<RunResult, Refusal> {
     let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
         Turns::Kernel
@@ -60,10 +57,13 @@ pub(super) fn execute(
         None => None,
     };
     // The engine's own thread starts the program.
-    missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
+    let chosen = launch.fixed.map_or(Ok(None), |fixed| fixed.choose_pid(1));
+    let chosen = chosen.unwrap_or_else(|refused| {
+        missing.push(refused);
+        None
+    });
     let start = Instant::now();
-    let options = options(launch).per_block(per_block).times(watched);
-    let options = options.references(noted.map(Noted::sink));
+    let options = ask(options(launch));
     let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
@@ -80,6 +80,8 @@ pub(super) fn execute(
     }
     let pid = i32::try_from(running.id())
         .map_err(|_| Refusal::Command(Error::new(ErrorKind::Setup, "the PID is out of range")))?;
+    let differs = chosen.and_then(|chosen| chosen.difference(pid, 1));
+    missing.extend(differs.map(|reason| Missing::new(Factor::Pid, reason)));
     let aslr_refused = !launch.keep_aslr && randomised(pid);
     let stopped = until_end(pid, signals, launch).map_err(|error| {
         let cause = format!("cannot wait for the program: {error}");
@@ -116,9 +118,6 @@ pub(super) fn execute(
     let killed = outcome.totals.threads.iter();
     let killed = killed.filter(|thread| !thread.whole && !alive.contains(&thread.pid));
     let cut = killed.count() + outcome.totals.retired_cut as usize;
-    let threads = &outcome.totals.threads;
-    let tid = |slot| threads.iter().find(|thread| thread.slot == slot);
-    let memory = noted.map(|noted| noted.finish(|slot| tid(slot).map_or(0, |thread| thread.tid)));
     Ok(RunResult {
         ended: Some(Ended {
             pid: Some(pid),
@@ -139,8 +138,9 @@ pub(super) fn execute(
             unseen_writes: outcome.totals.unseen_writes,
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
-            memory,
+            memory: None,
             blocks: outcome.blocks,
+            commands: outcome.commands,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
@@ -158,6 +158,7 @@ pub(super) fn execute(
                     counts: thread.events,
                     events: serde_json::Map::new(),
                     image: thread.leader,
+                    slot: thread.slot,
                 })
                 .collect(),
         },
