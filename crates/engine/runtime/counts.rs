@@ -6,9 +6,7 @@
 //! keeps the counters it was born with and goes on in a log of its own.
 
 use crate::block::Block;
-use crate::layout::{
-    COUNTERS, Context, LOG, MAX_COUNTERS, REGION, RING, option, state as slot_state,
-};
+use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, RING, option, state as slot_state};
 use crate::lock::{Guard, Mutex};
 use crate::log::{self, Entry};
 use crate::slots::{self, slot};
