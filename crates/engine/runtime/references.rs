@@ -56,9 +56,9 @@ pub fn forked() {
 
 /// A thread's context.
 pub fn prepare(context: &mut Context) {
-    context.vector_references = address(entry::rt_references);
-    if context.noted == 0 {
-        context.noted = APART;
+    context.noted.vector = address(entry::rt_references);
+    if context.noted.position == 0 {
+        context.noted.position = APART;
     }
 }
 
@@ -77,8 +77,8 @@ pub fn next() -> Option<Noting> {
     Some(Noting {
         described: offset / 8,
         ring: RING as u32,
-        position: offset_of!(Context, noted) as u32,
-        vector: offset_of!(Context, vector_references) as u32,
+        position: offset_of!(Context, noted.position) as u32,
+        vector: offset_of!(Context, noted.vector) as u32,
         reads_fs: ON.load(Relaxed) == 3,
     })
 }
@@ -118,7 +118,7 @@ pub fn left(context: &Context, block: &Block, done: u16) {
     if context.probing != 0 || block.words == 0 {
         return;
     }
-    let head = context.noted.wrapping_sub(u32::from(block.words));
+    let head = context.noted.position.wrapping_sub(u32::from(block.words));
     // SAFETY: the head of the thread's last block.
     unsafe {
         let place = word(context, head);
@@ -133,7 +133,7 @@ pub fn interrupted(context: &Context, block: &Block, done: u16, registers: &[u64
     if context.probing != 0 || block.words == 0 {
         return;
     }
-    let head = context.noted.wrapping_sub(u32::from(block.words));
+    let head = context.noted.position.wrapping_sub(u32::from(block.words));
     let (mut pc, mut at) = (block.pc, head + 1);
     for number in 0..=done {
         let mut bytes = [0u8; MAX_LEN];
@@ -171,19 +171,19 @@ pub fn interrupted(context: &Context, block: &Block, done: u16, registers: &[u64
 pub fn publish(context: &mut Context) {
     /// Rounds of a second without anybody reading, with the launcher gone.
     const PATIENCE: u32 = 3;
-    let filled = context.noted_filled.load(Relaxed);
+    let filled = context.noted.filled.load(Relaxed);
     let part = (filled % CHUNKS) as usize;
-    if let Some(end) = context.noted_ends.get(part) {
-        end.store(context.noted, Relaxed);
+    if let Some(end) = context.noted.ends.get(part) {
+        end.store(context.noted.position, Relaxed);
     }
     let filled = filled.wrapping_add(1);
-    context.noted_filled.store(filled, Release);
+    context.noted.filled.store(filled, Release);
     let header = slots::header();
-    header.references_bell.fetch_add(1, AcqRel);
-    sys::futex_wake(&header.references_bell);
+    header.rings.bell.fetch_add(1, AcqRel);
+    sys::futex_wake(&header.rings.bell);
     let mut rounds = 0;
     loop {
-        let read = context.noted_read.load(Acquire);
+        let read = context.noted.read.load(Acquire);
         if filled.wrapping_sub(read) < CHUNKS {
             break;
         }
@@ -191,12 +191,12 @@ pub fn publish(context: &mut Context) {
         // SAFETY: signal 0 only asks whether the process exists.
         let gone = unsafe { sys::call(nr::KILL, launcher) } == -3;
         if header.closed.load(Acquire) != 0 || gone && rounds >= PATIENCE {
-            header.references_lost.fetch_add(1, Relaxed);
-            context.noted_read.store(read.wrapping_add(1), Release);
+            header.rings.lost.fetch_add(1, Relaxed);
+            context.noted.read.store(read.wrapping_add(1), Release);
             continue;
         }
-        sys::futex_wait(&context.noted_read, read, 1000);
+        sys::futex_wait(&context.noted.read, read, 1000);
         rounds += 1;
     }
-    context.noted = filled % CHUNKS * CHUNK + APART;
+    context.noted.position = filled % CHUNKS * CHUNK + APART;
 }

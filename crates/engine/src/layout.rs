@@ -72,7 +72,6 @@ pub const COUNTERS: u32 = 0x1_0000;
 pub const LOG: u64 = REGION / 2;
 /// With [`option::REFERENCES`]: where a slot's ring of noted references is (`xlate::references`); the log ends there.
 pub const RING: u64 = REGION - (4 << 20);
-const _: () = assert!(crate::xlate::references::RING as u64 * 8 <= REGION - RING);
 /// Counters a process can have.
 pub const MAX_COUNTERS: u32 = ((LOG - COUNTERS as u64) / 8) as u32;
 /// Most watch points of a run ([`Watch`]).
@@ -182,10 +181,8 @@ pub struct Header {
     pub random_uses: AtomicU64,
     /// Random devices that were the kernel's because that file could not be opened.
     pub random_missed: AtomicU32,
-    /// With [`option::REFERENCES`]: incremented, and woken as a futex, when a part of a ring is full.
-    pub references_bell: AtomicU32,
-    /// Parts of rings that nobody read.
-    pub references_lost: AtomicU32,
+    /// With [`option::REFERENCES`]: who reads the rings.
+    pub rings: crate::xlate::references::Readers,
 }
 
 impl Header {
@@ -466,16 +463,8 @@ pub struct Context {
     pub whole: AtomicU32,
     /// The program's GS base: the segment itself is the engine's.
     pub program_gs: u64,
-    /// With [`option::REFERENCES`]: number of the ring's next word …
-    pub noted: u32,
-    /// … parts of the ring that have been filled …
-    pub noted_filled: AtomicU32,
-    /// … and read, a futex …
-    pub noted_read: AtomicU32,
-    /// … and where what was filled ends, by the part's number.
-    pub noted_ends: [AtomicU32; 4],
-    /// Entry for a thread whose ring has no room.
-    pub vector_references: u64,
+    /// With [`option::REFERENCES`]: where its ring stands, and the entry for a thread whose ring has no room.
+    pub noted: crate::xlate::references::Ring,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

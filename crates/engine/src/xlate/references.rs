@@ -14,6 +14,7 @@
 
 use super::block::Operand;
 use super::insn::{Insn, Kind, prefix};
+use core::sync::atomic::AtomicU32;
 
 /// Words of a part of the ring.
 pub const CHUNK: u32 = 65_536;
@@ -25,6 +26,31 @@ pub const APART: u32 = 256;
 pub const MAX_WORDS: usize = 200;
 /// Words of the whole ring.
 pub const RING: u32 = CHUNK * CHUNKS + APART;
+const _: () = assert!(RING as u64 * 8 <= crate::layout::REGION - crate::layout::RING);
+/// Where a thread's ring stands: in its context.
+#[repr(C)]
+pub struct Ring {
+    /// Number of the next word.
+    pub position: u32,
+    /// Parts that have been filled …
+    pub filled: AtomicU32,
+    /// … and read, a futex …
+    pub read: AtomicU32,
+    /// … and where what was filled ends, by the part's number.
+    pub ends: [AtomicU32; CHUNKS as usize],
+    /// Entry of the runtime for a ring without room.
+    pub vector: u64,
+}
+
+/// The launcher's reading of all rings: in the header of the totals file.
+#[repr(C)]
+pub struct Readers {
+    /// Incremented, and woken as a futex, when a part of a ring is full.
+    pub bell: AtomicU32,
+    /// Parts of rings that nobody read.
+    pub lost: AtomicU32,
+}
+
 /// In the head's high bits: the instruction behind those that were executed is a string instruction that was
 /// interrupted; what it did so far counts.
 pub const INTERRUPTED: u16 = 0x8000;

@@ -39,7 +39,7 @@ impl Reader {
 
     fn end(&mut self) {
         self.stop.store(true, Ordering::Release);
-        let bell = &self.shared.header().references_bell;
+        let bell = &self.shared.header().rings.bell;
         bell.fetch_add(1, Ordering::AcqRel);
         wake(bell);
         if let Some(thread) = self.thread.take() {
@@ -82,13 +82,13 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         buffer: Vec::new(),
         lost: 0,
     };
-    let bell = &shared.header().references_bell;
+    let bell = &shared.header().rings.bell;
     loop {
         let ending = stop.load(Ordering::Acquire);
         let rung = bell.load(Ordering::Acquire);
         rings.look(ending);
         if ending {
-            let lost = shared.header().references_lost.load(Ordering::Acquire) + rings.lost;
+            let lost = shared.header().rings.lost.load(Ordering::Acquire) + rings.lost;
             if lost != 0 {
                 let mut sink = sink.0.lock().unwrap_or_else(PoisonError::into_inner);
                 sink.lost(lost);
@@ -126,7 +126,7 @@ impl Rings<'_> {
         }
         let context = self.shared.map_bytes(slot, 0, size_of::<Context>())?;
         let word = |at| context.atomic(at).map_or(0, |w| w.load(Ordering::Acquire));
-        if word(offset_of!(Context, noted)) == 0
+        if word(offset_of!(Context, noted.position)) == 0
             || matches!(word(offset_of!(Context, state)), state::FREE | state::LOG)
         {
             return Ok(());
@@ -158,19 +158,19 @@ impl Rings<'_> {
         // Not 0 if it was stopped where its count is whole.
         let whole = load(offset_of!(Context, whole)) != 0
             || load(offset_of!(Context, state)) != state::LIVE;
-        while *read != load(offset_of!(Context, noted_filled)) {
+        while *read != load(offset_of!(Context, noted.filled)) {
             let part = *read % CHUNKS;
-            let end = load(offset_of!(Context, noted_ends) + 4 * part as usize);
+            let end = load(offset_of!(Context, noted.ends) + 4 * part as usize);
             self.part(thread, words, part, end, last, true);
             *read = read.wrapping_add(1);
-            if let Some(word) = atomic(offset_of!(Context, noted_read)) {
+            if let Some(word) = atomic(offset_of!(Context, noted.read)) {
                 word.store(*read, Ordering::Release);
                 wake(word);
             }
         }
         if ending {
             let part = *read % CHUNKS;
-            let end = load(offset_of!(Context, noted));
+            let end = load(offset_of!(Context, noted.position));
             self.part(thread, words, part, end, last, whole);
             self.last(thread, last);
         }
