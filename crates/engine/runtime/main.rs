@@ -23,6 +23,7 @@
 //! | `signal_calls`, `action`, `altstack` | the program's handlers, masks, alternate stacks |
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
+//! | `requests`, `collect` | what programs say to Valgrind; which part of a run is counted |
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
@@ -39,6 +40,8 @@ mod limits;
 mod log;
 #[path = "../src/pmu/mod.rs"]
 mod pmu;
+#[path = "../src/regions.rs"]
+mod regions;
 #[path = "../src/schedule/mod.rs"]
 mod schedule_state;
 #[path = "../src/shown.rs"]
@@ -59,6 +62,7 @@ mod cache_file;
 mod child;
 mod clock;
 mod code_writes;
+mod collect;
 mod confine;
 mod counts;
 mod dispatch;
@@ -81,6 +85,7 @@ mod placed;
 mod proc_maps;
 mod program_memory;
 mod report;
+mod requests;
 mod rseq;
 mod schedule;
 mod signal_calls;

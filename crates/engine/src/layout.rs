@@ -72,6 +72,7 @@ pub const COUNTERS: u32 = 0x1_0000;
 pub const LOG: u64 = REGION / 2;
 /// Counters a process can have.
 pub const MAX_COUNTERS: u32 = ((LOG - COUNTERS as u64) / 8) as u32;
+const _: () = assert!(crate::regions::END <= COUNTERS);
 /// Most watch points of a run ([`Watch`]).
 pub const MAX_WATCHES: usize = 4;
 /// With watch points (never with [`option::BLOCKS`], whose counters lie there): four words for
@@ -179,6 +180,8 @@ pub struct Header {
     pub random_uses: AtomicU64,
     /// Random devices that were the kernel's because that file could not be opened.
     pub random_missed: AtomicU32,
+    /// With [`option::REQUESTS`]: see [`crate::regions::front`].
+    pub front: u32,
 }
 
 impl Header {
@@ -253,6 +256,8 @@ pub mod option {
     pub const RANDOM: u32 = 16;
     /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
     pub const SCHEDULE: u32 = 64;
+    /// Client requests are answered (`runtime/requests.rs`).
+    pub const REQUESTS: u32 = 256;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
     pub const ROTATES: u32 = 1 << 16;
 }
@@ -317,6 +322,8 @@ pub mod state {
     pub const LOG: u32 = 4;
     /// The thread is gone; what it executed is being added to the sums in the header.
     pub const RETIRING: u32 = 5;
+    /// No thread: the counters of one as they were where a part ended.
+    pub const MARK: u32 = 6;
 }
 
 /// XMM0 to XMM15, aligned for MOVAPS.
@@ -455,6 +462,10 @@ pub struct Context {
     pub whole: AtomicU32,
     /// The program's GS base: the segment itself is the engine's.
     pub program_gs: u64,
+    /// Entry in front of a block with a hook.
+    pub vector_hook: u64,
+    /// With [`option::REQUESTS`]: which part of the run is counted.
+    pub region: crate::regions::Region,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

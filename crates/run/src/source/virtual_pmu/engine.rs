@@ -43,10 +43,9 @@ pub(super) fn execute(
     launch: &Launch<'_>,
     ask: impl FnOnce(virt::Options) -> virt::Options,
 ) -> Result<RunResult, Refusal> {
-    let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
-        Turns::Kernel
-    } else {
-        Turns::Scheduler
+    let turns = match launch.fixed.is_some_and(Fixed::kernel_turns) {
+        true => Turns::Kernel,
+        false => Turns::Scheduler,
     };
     let (mut command, mut missing) =
         command::prepare(program, launch, turns).map_err(Refusal::Command)?;
@@ -89,24 +88,7 @@ pub(super) fn execute(
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
-    if outcome.totals.random_missed > 0 {
-        let reason = format!(
-            "{} time(s) a random device was the kernel's: the program could not open truecount's",
-            outcome.totals.random_missed
-        );
-        missing.push(Missing::new(Factor::Random, reason));
-    }
-    let followed = outcome.totals.clock_followed;
-    if followed > 0 {
-        let reason = format!(
-            "the program waited for a time that its clock did not reach by itself; it was set on after the real one \
-             {followed} times"
-        );
-        missing.push(Missing::new(Factor::Time, reason));
-    }
-    if let Some(reason) = not_in_turn(&outcome.totals.outside) {
-        missing.push(Missing::new(Factor::Threads, reason));
-    }
+    missing.extend(not_held(&outcome.totals));
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
     let alive: BTreeSet<u32> = outcome
         .totals
@@ -162,6 +144,30 @@ pub(super) fn execute(
         },
         ..RunResult::default()
     })
+}
+
+/// What was to be held constant inside the program, and was not.
+fn not_held(totals: &virt::Totals) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if totals.random_missed > 0 {
+        let reason = format!(
+            "{} time(s) a random device was the kernel's: the program could not open truecount's",
+            totals.random_missed
+        );
+        missing.push(Missing::new(Factor::Random, reason));
+    }
+    let followed = totals.clock_followed;
+    if followed > 0 {
+        let reason = format!(
+            "the program waited for a time that its clock did not reach by itself; it was set on after the real one \
+             {followed} times"
+        );
+        missing.push(Missing::new(Factor::Time, reason));
+    }
+    if let Some(reason) = not_in_turn(&totals.outside) {
+        missing.push(Missing::new(Factor::Threads, reason));
+    }
+    missing
 }
 
 /// What the scheduler could not hold constant.
