@@ -346,7 +346,7 @@ fn run_virtual(
     };
     let mut command = std::process::Command::new(program);
     command.args(arguments).envs(environment);
-    let outcome = py.detach(|| truecount_engine::virt::run_held_constant(&mut command));
+    let outcome = py.detach(|| truecount_engine::virt::run_held_constant(&mut command, false));
     let outcome = outcome.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     let status = outcome.status;
     Ok(status

@@ -34,9 +34,13 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-#[test]
-fn the_wheel_counts_in_a_fresh_environment() {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/python");
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/python")
+}
+
+/// A fresh environment with the wheel and pytest in it, and its Python.
+fn installed() -> Option<(tempfile::TempDir, PathBuf)> {
+    let package = package();
     let scratch = tempfile::tempdir().unwrap();
     let at = |path: &str| scratch.path().join(path);
     let run = |program: &Path| {
@@ -46,9 +50,7 @@ fn the_wheel_counts_in_a_fresh_environment() {
             .env_remove("PYTHONHASHSEED");
         command
     };
-    let Some(_) = step(run(Path::new("python3")).args(["-m", "venv", "venv"])) else {
-        return;
-    };
+    step(run(Path::new("python3")).args(["-m", "venv", "venv"]))?;
     let python = at("venv/bin/python");
     let quick = [
         "-m",
@@ -61,17 +63,13 @@ fn the_wheel_counts_in_a_fresh_environment() {
         "--timeout",
         "20",
     ];
-    let Some(_) = step(run(&python).args(quick).args(["maturin", "pytest"])) else {
-        return;
-    };
+    step(run(&python).args(quick).args(["maturin", "pytest"]))?;
     let manifest = package.join("Cargo.toml");
-    let Some(_) = step(
+    step(
         run(Path::new("cargo"))
             .args(["fetch", "--locked", "--manifest-path"])
             .arg(&manifest),
-    ) else {
-        return;
-    };
+    )?;
     // What follows needs nothing from outside: it works or it is a failure.
     let built = run(&at("venv/bin/maturin"))
         .args([
@@ -105,9 +103,22 @@ fn the_wheel_counts_in_a_fresh_environment() {
         .output()
         .unwrap();
     assert!(installed.status.success(), "{}", text(&installed));
+    Some((scratch, python))
+}
+
+#[test]
+fn the_wheel_counts_in_a_fresh_environment() {
+    let Some((scratch, python)) = installed() else {
+        return;
+    };
+    let package = package();
+    let at = |path: &str| scratch.path().join(path);
 
     let pytest = |arguments: &[&str], more: &str| {
-        let mut command = run(&python);
+        let mut command = Command::new(&python);
+        command
+            .current_dir(scratch.path())
+            .env_remove("PYTHONHASHSEED");
         command
             .args(["-m", "pytest", "-p", "no:cacheprovider", "-q"])
             .args(arguments)

@@ -14,8 +14,8 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, check, clock, code_writes, collect, confine, counts, machine, perf,
-    proc_maps, program_memory, report, requests, rseq, schedule, signal_calls, slots, sys,
-    syscalls, totals,
+    proc_maps, program_memory, report, requests, rseq, schedule, selector, signal_calls, slots,
+    sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -180,6 +180,7 @@ fn special(context: &mut Context) {
         // RDTSC is 0F 31, RDTSCP 0F 01 F9.
         Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
         Ok(insn) if insn.kind == Kind::Asks => asked::answer(context, &insn),
+        Ok(insn) if insn.kind == Kind::LoadsGs => selector::load(context, &insn, &code, target),
         _ => report::fail(format_args!(
             "the instruction at {at:#x} has changed: {code:02x?}"
         )),

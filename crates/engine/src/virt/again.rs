@@ -5,14 +5,16 @@ use super::{Cache, LaunchError, Options, Outcome, launch};
 use std::process::Command;
 
 /// Runs a command to its end with what differs between runs of itself held constant: addresses, and the random bytes
-/// that a program finds at its start. Translations are kept for later runs where the user's cache can be used.
+/// that a program finds at its start. Translations are kept for later runs where the user's cache can be used. With
+/// `per_block` the program may count more than instructions ([`Options::per_block`]).
 ///
 /// # Errors
 /// As [`launch`] and [`Running::wait`](super::Running::wait).
-pub fn run_held_constant(command: &mut Command) -> Result<Outcome, LaunchError> {
+pub fn run_held_constant(command: &mut Command, per_block: bool) -> Result<Outcome, LaunchError> {
     fixed_addresses(command);
     let kept = std::env::var_os("TRUECOUNT_NO_CACHE").is_none_or(|value| value.is_empty());
     let options = Options::default()
+        .per_block(per_block)
         .at_random(Some([0x5a; 16]))
         .cache(kept.then(|| Cache::user().ok()).flatten());
     launch(command, &options)?.wait()
@@ -43,7 +45,7 @@ mod tests {
     #[test]
     fn the_programs_own_status_is_the_result() {
         let mut command = Command::new("sh");
-        match run_held_constant(command.args(["-c", "exit 7"])) {
+        match run_held_constant(command.args(["-c", "exit 7"]), false) {
             Ok(outcome) => assert_eq!(outcome.status.code(), Some(7)),
             Err(LaunchError::Unavailable | LaunchError::PtraceForbidden { .. }) => {
                 truecount_testing::skip!("virtual", "ptrace is not permitted");

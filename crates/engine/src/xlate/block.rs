@@ -21,7 +21,7 @@ mod xsave;
 
 use gs::unsupported;
 use item::{Item, surely_invalid};
-pub use operand::far_register;
+pub use operand::{Operand, far_register};
 pub use request::{REQUEST_LEN, is_mark};
 pub use turn::FUEL;
 
