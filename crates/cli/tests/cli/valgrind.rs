@@ -45,6 +45,17 @@ fn files(directory: &Path, head: &str) -> BTreeMap<u32, String> {
         .collect()
 }
 
+/// The commands of all files, sorted: numbers of processes begin anew now and then.
+fn commands(directory: &Path) -> Vec<String> {
+    let files = files(directory, "out.");
+    let mut commands: Vec<String> = files
+        .values()
+        .map(|out| line(out, "cmd:").to_owned())
+        .collect();
+    commands.sort();
+    commands
+}
+
 fn line<'t>(text: &'t str, key: &str) -> &'t str {
     let found = text.lines().find_map(|line| line.strip_prefix(key));
     found.unwrap_or_else(|| panic!("no {key} in {text}")).trim()
@@ -189,12 +200,9 @@ fn each_process_has_its_own_files() {
     let all = [&options[..], &["--trace-children=yes"]].concat();
     let output = front(at, &all, &command);
     assert_eq!(code(&output), 7, "{}", stderr(&output));
-    let commands: Vec<String> = files(at, "out.")
-        .values()
-        .map(|out| line(out, "cmd:").to_owned())
-        .collect();
+    let commands = commands(at);
     let shell = command.join(" ");
-    assert_eq!(commands, [shell.as_str(), shell.as_str(), "/bin/true"]);
+    assert_eq!(commands, ["/bin/true", shell.as_str(), shell.as_str()]);
     assert_eq!(files(at, "log.").len(), 3);
     for (pid, _) in files(at, "out.") {
         std::fs::remove_file(at.join(format!("out.{pid}"))).unwrap();
@@ -202,10 +210,7 @@ fn each_process_has_its_own_files() {
     // A process is left where it executes another program.
     let output = front(at, &options, &command);
     assert_eq!(code(&output), 7);
-    let commands: Vec<String> = files(at, "out.")
-        .values()
-        .map(|out| line(out, "cmd:").to_owned())
-        .collect();
+    let commands = commands(at);
     assert_eq!(commands, [shell.as_str(), shell.as_str()]);
 }
 
