@@ -200,9 +200,9 @@ fn each_process_has_its_own_files() {
     let all = [&options[..], &["--trace-children=yes"]].concat();
     let output = front(at, &all, &command);
     assert_eq!(code(&output), 7, "{}", stderr(&output));
-    let commands = commands(at);
+    let traced = commands(at);
     let shell = command.join(" ");
-    assert_eq!(commands, ["/bin/true", shell.as_str(), shell.as_str()]);
+    assert_eq!(traced, ["/bin/true", shell.as_str(), shell.as_str()]);
     assert_eq!(files(at, "log.").len(), 3);
     for (pid, _) in files(at, "out.") {
         std::fs::remove_file(at.join(format!("out.{pid}"))).unwrap();
@@ -210,8 +210,8 @@ fn each_process_has_its_own_files() {
     // A process is left where it executes another program.
     let output = front(at, &options, &command);
     assert_eq!(code(&output), 7);
-    let commands = commands(at);
-    assert_eq!(commands, [shell.as_str(), shell.as_str()]);
+    let traced = commands(at);
+    assert_eq!(traced, [shell.as_str(), shell.as_str()]);
 }
 
 #[test]
