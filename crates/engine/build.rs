@@ -16,6 +16,7 @@ fn main() {
         "src/schedule",
         "src/syscall_table",
         "src/layout.rs",
+        "src/regions.rs",
         "src/limits.rs",
         "src/log.rs",
         "src/shown.rs",

@@ -6,6 +6,8 @@
 mod bench;
 #[path = "cli/check.rs"]
 mod check;
+#[path = "cli/client_requests.rs"]
+mod client_requests;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
 #[path = "cli/discover.rs"]

@@ -14,6 +14,8 @@ pub struct Block {
     pub pending: i32,
     pub host_end: u64,
     pub syscall: u64,
+    /// Where it goes on behind its hook; 0: it has none.
+    pub hook: u64,
     /// Its entries for indirect branches.
     pub first_entry: u32,
     /// Exits that lead here.
@@ -53,6 +55,7 @@ impl Block {
         pending: 0,
         host_end: 0,
         syscall: 0,
+        hook: 0,
         first_entry: NONE,
         incoming: NONE,
         first_exit: NONE,

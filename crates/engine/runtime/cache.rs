@@ -24,7 +24,7 @@ use crate::xlate::block::{self, Added, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-use crate::{check, clock, counts, machine, references, turns};
+use crate::{check, clock, collect, counts, machine, references, turns};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -45,6 +45,7 @@ pub const OFFSETS: Offsets = Offsets {
     vector_syscall: offset_of!(Context, vector_syscall) as u32,
     vector_special: offset_of!(Context, vector_special) as u32,
     vector_turn: offset_of!(Context, vector_turn) as u32,
+    vector_hook: offset_of!(Context, vector_hook) as u32,
     fuel: offset_of!(Context, fuel) as u32,
     whole: offset_of!(Context, whole) as u32,
 };
@@ -64,6 +65,7 @@ const CONFIG: Config = Config {
     in_turn: false,
     own_machine: false,
     own_random: false,
+    requests: false,
     components: 0,
     noting: None,
 };
@@ -253,6 +255,7 @@ impl Cache {
         config.in_turn = turns::on();
         config.own_machine = machine::on();
         config.own_random = machine::own_random();
+        config.requests = collect::on();
         config.components = machine::shown().components;
         config.noting = references::next();
         if once {
@@ -371,6 +374,7 @@ impl Cache {
             pending: config.pending,
             host_end: section.hot,
             syscall: built.syscall,
+            hook: built.hook,
             first_exit,
             guest_len: built.guest_len,
             records,
@@ -401,6 +405,14 @@ impl Cache {
             pages.note(self, number);
         }
         Some(number)
+    }
+
+    /// The block at `pc` is to begin with a hook from now on.
+    pub fn ask_at(&mut self, pc: u64) {
+        if let Some(number) = self.look_up(pc) {
+            self.invalidate(number);
+            self.forget(pc);
+        }
     }
 
     /// A block that steps over the instruction at `pc`.

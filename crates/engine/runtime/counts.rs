@@ -206,9 +206,14 @@ fn place_of(slot: u32, counter: u32) -> *mut u64 {
 }
 
 fn add(context: &Context, counter: u32, value: u64) {
-    // SAFETY: the thread's own region; only this thread writes there.
+    // SAFETY: the thread's own region, or that aside; only this thread writes there.
     unsafe {
-        let place = place_of(slots::slot_of(context), counter);
+        let place = match context.region.aside {
+            at if at != 0 && at == context.region.counts_at => {
+                (at + u64::from(COUNTERS) + u64::from(counter) * 8) as *mut u64
+            }
+            _ => place_of(slots::slot_of(context), counter),
+        };
         place.write_volatile(place.read_volatile().wrapping_add(value));
     }
 }

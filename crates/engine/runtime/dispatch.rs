@@ -9,13 +9,13 @@ use crate::pages::watched;
 use crate::schedule::Step;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
-use crate::xlate::block::record;
+use crate::xlate::block::{is_mark, record};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
-    program_memory, references, report, rseq, schedule, selector, signal_calls, slots, sys,
-    syscalls, totals,
+    asked, cache_file, check, clock, code_writes, collect, confine, counts, machine, perf,
+    proc_maps, program_memory, references, report, requests, rseq, schedule, selector,
+    signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -30,6 +30,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
     context.start[2] = 0;
     context.whole.store(1, Relaxed);
     answer(context);
+    collect::follow(context);
     // What is left of the crossing changes no count: only a native call is not over here.
     context.whole.store(context.start[2] as u32, Relaxed);
 }
@@ -66,6 +67,15 @@ fn answer(context: &mut Context) {
                 .target;
             references::publish(context);
             go(context, context.pc, None, NONE);
+        }
+        kind::HOOK => {
+            let mut engine = engine::lock();
+            let exit = *engine.cache.exits.get(context.exit_id as usize);
+            context.pc = exit.target;
+            context.resume = engine.cache.blocks.get(exit.block as usize).hook;
+            if let Some(back) = collect::hooked(context) {
+                engine.cache.ask_at(back);
+            }
         }
         kind::ONCE => {
             let mut engine = engine::lock();
@@ -166,6 +176,15 @@ fn special(context: &mut Context) {
         "instruction not supported by the virtual PMU at {target:#x}: {code:02x?}"
     );
     context.pc = target;
+    // In front of the mark is the last byte of the rotations.
+    if let [0x33, mark @ ..] = &code
+        && collect::on()
+        && is_mark(mark)
+    {
+        requests::answer(context);
+        go(context, target, None, NONE);
+        return;
+    }
     match decode(&code) {
         // RDTSC is 0F 31, RDTSCP 0F 01 F9.
         Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
@@ -263,6 +282,8 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     let context = unsafe { &mut *(address_of_context as *mut Context) };
     counts::init(args.slot as u32);
     references::init();
+    context.this = address_of_context;
+    collect::start(context);
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;

@@ -26,6 +26,8 @@ pub mod kind {
     pub const TURN: u32 = 7;
     /// The ring of noted references has no room (see `references`).
     pub const REFERENCES: u32 = 8;
+    /// A block with a hook is about to begin (see `collect`).
+    pub const HOOK: u32 = 9;
     /// Plus the register's number: a jump or call through it is not in its table.
     pub const MISS_REGISTER: u32 = 16;
 }
@@ -69,6 +71,9 @@ global_asm!(
     "jmp rt_save",
     ".globl rt_references",
     "rt_references: mov dword ptr gs:[{kind}], 8",
+    "jmp rt_save",
+    ".globl rt_hook",
+    "rt_hook: mov dword ptr gs:[{kind}], 9",
     "jmp rt_save",
     ".globl rt_miss_ret",
     "rt_miss_ret: mov rcx, [rsp-8]",
@@ -335,6 +340,7 @@ unsafe extern "C" {
     pub fn rt_special();
     pub fn rt_turn();
     pub fn rt_references();
+    pub fn rt_hook();
     pub fn rt_miss_ret();
     pub fn rt_miss_memory();
     pub fn rt_miss_rax();

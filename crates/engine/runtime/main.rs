@@ -24,6 +24,7 @@
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `references` | the rings of noted memory references, if wanted |
+//! | `requests`, `collect` | what programs say to Valgrind; which part of a run is counted |
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
@@ -41,6 +42,8 @@ mod limits;
 mod log;
 #[path = "../src/pmu/mod.rs"]
 mod pmu;
+#[path = "../src/regions.rs"]
+mod regions;
 #[path = "../src/schedule/mod.rs"]
 mod schedule_state;
 #[path = "../src/shown.rs"]
@@ -61,6 +64,7 @@ mod cache_file;
 mod child;
 mod clock;
 mod code_writes;
+mod collect;
 mod confine;
 mod counts;
 mod dispatch;
@@ -84,6 +88,7 @@ mod proc_maps;
 mod program_memory;
 mod references;
 mod report;
+mod requests;
 mod rseq;
 mod schedule;
 mod selector;

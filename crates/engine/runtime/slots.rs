@@ -74,8 +74,10 @@ fn retire_the_gone() {
     let end = header.next_slot.load(Acquire).min(MAX_SLOTS);
     for slot in (1..end).map(slot) {
         let state = slot.state().load(Acquire);
-        if matches!(state, slot_state::LOG | slot_state::RETIRING)
-            || slot.unborn().load(Acquire) != 0
+        if matches!(
+            state,
+            slot_state::LOG | slot_state::RETIRING | slot_state::MARK
+        ) || slot.unborn().load(Acquire) != 0
             || header.strangers.load(Acquire) != 0
         {
             continue;
@@ -168,6 +170,7 @@ fields! {
     plain tid: u32;
     plain pid: u32;
     plain space: u32;
+    plain leader: u32;
     plain stack: u64;
     plain exit_id: u32;
     plain regs: [u64; 16];

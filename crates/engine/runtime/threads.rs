@@ -5,7 +5,7 @@ use crate::layout::Context;
 use crate::program_memory;
 use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
-use crate::{action, counts, engine, entry, perf, schedule, sys};
+use crate::{action, collect, counts, engine, entry, perf, schedule, sys};
 use core::mem::size_of;
 use core::sync::atomic::Ordering::*;
 
@@ -143,7 +143,8 @@ impl Call {
 
 /// A thread is about to end: its stack can be taken once it is gone. (That of a process which shares
 /// its parent's memory is the parent's to give away.)
-pub fn leave(context: &Context) {
+pub fn leave(context: &mut Context) {
+    collect::ends(context);
     engine::lock().cache.ends(slots::slot_of(context));
     if context.leader != slots::slot_of(context) {
         let mut engine = engine::lock();
@@ -243,6 +244,7 @@ fn describe(context: &Context, child: &mut Context, slot: u32, call: &Call, mask
         0,
     ];
     child.program_gs = context.program_gs;
+    collect::describe(context, child, call.has(CLONE_THREAD));
     child.pending_mask = mask;
     child.name = context.name;
     child.leader = if call.has(CLONE_THREAD) {

@@ -74,6 +74,7 @@ pub const LOG: u64 = REGION / 2;
 pub const RING: u64 = REGION - (4 << 20);
 /// Counters a process can have.
 pub const MAX_COUNTERS: u32 = ((LOG - COUNTERS as u64) / 8) as u32;
+const _: () = assert!(crate::regions::END <= COUNTERS);
 /// Most watch points of a run ([`Watch`]).
 pub const MAX_WATCHES: usize = 4;
 /// With watch points (never with [`option::BLOCKS`], whose counters lie there): four words for
@@ -183,6 +184,8 @@ pub struct Header {
     pub random_missed: AtomicU32,
     /// With [`option::REFERENCES`]: who reads the rings.
     pub rings: crate::xlate::references::Readers,
+    /// With [`option::REQUESTS`]: see [`crate::regions::front`].
+    pub front: u32,
 }
 
 impl Header {
@@ -261,6 +264,8 @@ pub mod option {
     pub const REFERENCES: u32 = 1 << 20;
     /// Programs may read their FS base (`rdfsbase`).
     pub const READS_FS: u32 = 1 << 21;
+    /// Client requests are answered (`runtime/requests.rs`).
+    pub const REQUESTS: u32 = 256;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
     pub const ROTATES: u32 = 1 << 16;
 }
@@ -325,6 +330,8 @@ pub mod state {
     pub const LOG: u32 = 4;
     /// The thread is gone; what it executed is being added to the sums in the header.
     pub const RETIRING: u32 = 5;
+    /// No thread: the counters of one as they were where a part ended.
+    pub const MARK: u32 = 6;
 }
 
 /// XMM0 to XMM15, aligned for MOVAPS.
@@ -465,6 +472,10 @@ pub struct Context {
     pub program_gs: u64,
     /// With [`option::REFERENCES`]: where its ring stands, and the entry for a thread whose ring has no room.
     pub noted: crate::xlate::references::Ring,
+    /// Entry in front of a block with a hook.
+    pub vector_hook: u64,
+    /// With [`option::REQUESTS`]: which part of the run is counted.
+    pub region: crate::regions::Region,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

@@ -6,6 +6,7 @@ pub mod limits;
 pub mod log;
 pub mod machine;
 pub mod pmu;
+pub mod regions;
 mod restartable;
 pub mod schedule;
 pub mod shown;

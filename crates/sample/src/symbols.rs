@@ -262,6 +262,41 @@ pub fn addresses_of(path: &Path, name: &str) -> Result<Vec<(u64, Option<usize>)>
     Ok(places)
 }
 
+/// Functions of the symbol table of `path` whose names, as the file has them (mangled), are `wanted`: address as the file
+/// has it, offset in the file, name.
+///
+/// # Errors
+/// One line: the file cannot be read, or is no ELF file.
+pub fn functions_of(
+    path: &Path,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<(u64, u64, String)>, String> {
+    use blazesym::inspect::{Inspector, source as inspected};
+    let mut elf = inspected::Elf::new(path);
+    elf.debug_syms = false;
+    let source = inspected::Source::Elf(elf);
+    let mut found = Vec::new();
+    let done = guarded(|| {
+        let mut found = Vec::new();
+        Inspector::new()
+            .for_each(&source, |symbol| {
+                if wanted(&symbol.name) {
+                    let offset = symbol.file_offset.unwrap_or(symbol.addr);
+                    found.push((symbol.addr, offset, symbol.name.to_string()));
+                }
+                std::ops::ControlFlow::Continue(())
+            })
+            .map(|()| found)
+    });
+    found.extend(
+        done.ok_or("its symbol table is damaged")?
+            .map_err(|error| error.to_string())?,
+    );
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
 fn look_up(symbolizer: &Symbolizer, path: &Path, offset: u64, debug: bool) -> Location {
     let mut elf = source::Elf::new(path);
     elf.debug_syms = debug;

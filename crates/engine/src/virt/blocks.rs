@@ -4,12 +4,17 @@
 //! The format is in [`crate::log`]. The file was writable by the program, so
 //! nothing in it is believed without a check of its bounds.
 
+mod marks;
+
+pub use marks::Mark;
+use marks::Marked;
+
 use super::bytes::field;
 use super::shared::Shared;
 use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, MAX_SLOTS, REGION};
 use crate::log::{self, Entry};
 use crate::xlate::facts::{Counts, Facts};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -37,6 +42,10 @@ pub struct Mapping {
 pub struct Executed<'a> {
     /// The process image: slot of its first thread (`ThreadTotals::leader`).
     pub image: u32,
+    /// The thread: its slot; 0 where threads are not told apart ([`super::Options::regions`]).
+    pub thread: u32,
+    /// How many marks of the process there were before ([`Blocks::marks`]).
+    pub part: u32,
     /// Where the code is mapped from, where that is known.
     pub mapping: Option<&'a Mapping>,
     /// Address of the first instruction.
@@ -75,6 +84,8 @@ struct Space {
 #[derive(Clone)]
 struct Counted {
     image: u32,
+    thread: u32,
+    part: u32,
     space: u32,
     values: Vec<u64>,
 }
@@ -85,6 +96,7 @@ pub struct Blocks {
     mappings: Vec<Mapping>,
     spaces: HashMap<u32, Space>,
     counted: Vec<Counted>,
+    marks: Vec<Mark>,
 }
 
 impl std::fmt::Debug for Blocks {
@@ -102,6 +114,7 @@ impl std::fmt::Debug for Blocks {
 pub(super) struct Reader<'a> {
     shared: &'a Shared,
     blocks: Blocks,
+    marked: Vec<Marked>,
 }
 
 fn word32(page: &[u8], at: usize) -> u32 {
@@ -116,7 +129,9 @@ impl<'a> Reader<'a> {
                 mappings: Vec::new(),
                 spaces: HashMap::new(),
                 counted: Vec::new(),
+                marks: Vec::new(),
             },
+            marked: Vec::new(),
         }
     }
 
@@ -150,6 +165,10 @@ impl<'a> Reader<'a> {
                 entry.add(value, &mut sums);
             }
         }
+        if self.shared.regions.is_some() {
+            self.apart(slot, image, number, values);
+            return sums;
+        }
         match blocks
             .counted
             .iter_mut()
@@ -164,6 +183,8 @@ impl<'a> Reader<'a> {
             }
             None => blocks.counted.push(Counted {
                 image,
+                thread: 0,
+                part: 0,
                 space: number,
                 values,
             }),
@@ -326,6 +347,17 @@ impl Blocks {
         Some((entry, described.mapping))
     }
 
+    /// Slots of the threads of a process image, in order of appearance, where they are told apart.
+    pub fn threads(&self, image: u32) -> BTreeSet<u32> {
+        let counted = self.counted.iter().filter(|counted| counted.image == image);
+        counted.map(|counted| counted.thread).collect()
+    }
+
+    /// Where parts of the processes' profiles end, in order.
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
     /// Calls `see` for every block and part of one that was executed.
     pub fn each(&self, see: &mut dyn FnMut(Executed<'_>)) {
         let mut facts = Vec::new();
@@ -364,6 +396,8 @@ impl Blocks {
                     .sum();
                 see(Executed {
                     image: counted.image,
+                    thread: counted.thread,
+                    part: counted.part,
                     mapping: mapping.and_then(|number| self.mappings.get(number as usize)),
                     pc: pc.wrapping_add(skipped),
                     facts: executed,

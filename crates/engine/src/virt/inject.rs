@@ -151,6 +151,12 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     })?;
     name_slot(shared, tid, slot, previous)?;
     note_command(shared, tid, slot);
+    if let Some(regions) = &shared.regions {
+        step(
+            "choosing functions",
+            shared.write_hooks(slot, &regions.hooks(tid)),
+        )?;
+    }
     let args = StartArgs {
         pc: regs.rip,
         sp,

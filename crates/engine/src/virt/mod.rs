@@ -23,6 +23,7 @@ mod inject;
 #[cfg(target_arch = "x86_64")]
 mod ptrace;
 pub mod references;
+mod regions;
 mod shared;
 mod store;
 mod times;
@@ -32,8 +33,9 @@ mod watched;
 use crate::machine::Machine;
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
 pub use again::run_held_constant;
-pub use blocks::{Blocks, Executed, Mapping};
+pub use blocks::{Blocks, Executed, Mapping, Mark};
 pub use error::LaunchError;
+pub use regions::{Action, FindFunctions, MAX_FUNCTIONS, Regions, RequestsTo};
 #[doc(hidden)] // for the fuzz targets
 pub use store::kept_file_is_valid;
 pub use store::{Cache, CacheError};
@@ -87,6 +89,8 @@ pub struct Options {
     pub machine: Option<Machine>,
     /// `/dev/urandom`, `/dev/random`, `rdrand` and `rdseed` give the same bytes in every run.
     pub own_random: bool,
+    /// What programs say to Valgrind by client requests is answered, and which part of the run is counted.
+    pub regions: Option<Regions>,
     /// Bytes that translated code may take in each process (0: 512 MiB, which is plenty for all but compilers that
     /// never stop); at that bound the oldest is taken out, and translated again where it is needed.
     pub code_cache: u64,
@@ -141,6 +145,12 @@ impl Options {
     #[must_use]
     pub fn slot_limit(mut self, slots: u32) -> Self {
         self.slot_limit = slots;
+        self
+    }
+    /// With `regions` set.
+    #[must_use]
+    pub fn regions(mut self, regions: Option<Regions>) -> Self {
+        self.regions = regions;
         self
     }
     /// With `own_clock` set.

@@ -3,12 +3,14 @@
 use super::LaunchError;
 use super::context::{MappedBytes, MappedContext};
 use super::image::write_image;
+use super::regions::Regions;
 use super::store::Store;
 use super::watched::Watched;
 use crate::layout::{
-    CONTEXT_BYTES, Context, Header, MAGIC, MAX_SLOTS, REGION, option, region_offset,
+    CONTEXT_BYTES, COUNTERS, Context, Header, MAGIC, MAX_SLOTS, REGION, option, region_offset,
 };
 use crate::machine::{self, Machine};
+use crate::regions::{HOOKS, Hook, MAX_HOOKS};
 use crate::shown::{RANDOM_BYTES, mixed};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,6 +29,8 @@ pub(super) struct Shared {
     pub store: Store,
     /// What is timed.
     pub watched: Option<Watched>,
+    /// Which part of the run is counted.
+    pub regions: Option<Regions>,
     /// The command line of every image that began by `execve`, by its slot.
     pub commands: Mutex<BTreeMap<u32, String>>,
     /// Bytes of code at the start of the image.
@@ -90,8 +94,13 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
 impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
-        let kept = plain && !options.in_turn && options.references.is_none();
-        let cache = options.cache.clone().filter(|_| kept);
+        // Hooks are in the code.
+        let hooks = options
+            .regions
+            .as_ref()
+            .is_some_and(|r| r.functions.is_some());
+        let keeps = plain && !options.in_turn && !hooks && options.references.is_none();
+        let cache = options.cache.clone().filter(|_| keeps);
         let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
         totals
@@ -153,7 +162,13 @@ impl Shared {
                 }
                 | if rotates() { option::ROTATES } else { 0 }
                 | references(options)
-                | if options.in_turn { option::SCHEDULE } else { 0 };
+                | if options.in_turn { option::SCHEDULE } else { 0 }
+                | if options.regions.is_some() {
+                    option::REQUESTS
+                } else {
+                    0
+                };
+            (*h).front = options.regions.as_ref().map_or(0, Regions::front);
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
             }
@@ -177,6 +192,7 @@ impl Shared {
             header,
             store: Store::new(cache),
             watched: options.times.clone(),
+            regions: options.regions.clone(),
             commands: Mutex::default(),
             text,
             at_random: options.at_random,
@@ -231,6 +247,33 @@ impl Shared {
     /// concerns `write`, whatever the file is.
     pub(super) fn write(&self, slot: u32, offset: usize, bytes: &[u8]) -> io::Result<()> {
         self.map(slot)?.write(offset, bytes)
+    }
+
+    /// Leaves the hooks of an image where its runtime finds them.
+    pub(super) fn write_hooks(&self, slot: u32, hooks: &[Hook]) -> io::Result<()> {
+        if self.header().apart != REGION {
+            return Ok(());
+        }
+        let hooks = hooks.get(..hooks.len().min(MAX_HOOKS)).unwrap_or(&[]);
+        let offset = self.offset(slot) + u64::from(HOOKS);
+        let len = (COUNTERS - HOOKS) as usize;
+        // SAFETY: maps a file of ours; the result is checked, and as much is written as fits.
+        unsafe {
+            let at = libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                self.totals.as_raw_fd(),
+                libc::off_t::try_from(offset).map_err(io::Error::other)?,
+            );
+            if at == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            std::ptr::copy_nonoverlapping(hooks.as_ptr(), at.cast::<Hook>(), hooks.len());
+            libc::munmap(at, len);
+        }
+        Ok(())
     }
 
     /// Nothing has been counted in this slot, nor will be.

@@ -185,13 +185,19 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
         .min(crate::layout::MAX_SLOTS);
     // By process: whether a thread ended by itself, and whether one had such signals blocked.
     let mut processes = BTreeMap::new();
+    if let Some(blocks) = &mut blocks {
+        blocks.marks(end);
+    }
     for slot in 1..end {
         let Ok(page) = shared.context(slot) else {
             continue;
         };
         let word = |at| u32::from_le_bytes(field(page.as_slice(), at));
         let status = word(offset_of!(Context, state));
-        if matches!(status, state::FREE | state::LOG | state::RETIRING) {
+        if matches!(
+            status,
+            state::FREE | state::LOG | state::RETIRING | state::MARK
+        ) {
             continue;
         }
         let leader = word(offset_of!(Context, leader));

@@ -75,11 +75,16 @@ impl Watched {
         if (data.dev(), data.ino()) != (self.device, self.inode) {
             return None;
         }
-        let vector = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
-        let word = |bytes: &[u8], at| u64::from_le_bytes(field(bytes, at));
-        let found = vector
-            .chunks_exact(16)
-            .find(|pair| word(pair, 0) == AT_ENTRY)?;
-        Some(word(found, 8).wrapping_sub(self.entry))
+        bias(pid, self.entry)
     }
+}
+
+/// How far from its addresses the program of a process lies that has just loaded it; `entry`: the file's.
+pub(super) fn bias(pid: i32, entry: u64) -> Option<u64> {
+    let vector = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+    let word = |bytes: &[u8], at| u64::from_le_bytes(field(bytes, at));
+    let found = vector
+        .chunks_exact(16)
+        .find(|pair| word(pair, 0) == AT_ENTRY)?;
+    Some(word(found, 8).wrapping_sub(entry))
 }

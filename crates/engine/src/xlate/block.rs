@@ -15,6 +15,7 @@ mod operand;
 mod place;
 mod rdpmc;
 mod references;
+mod request;
 mod terminate;
 mod turn;
 mod xsave;
@@ -22,6 +23,7 @@ mod xsave;
 use gs::unsupported;
 use item::{Item, surely_invalid};
 pub use operand::{Operand, far_register};
+pub use request::{REQUEST_LEN, is_mark};
 pub use turn::FUEL;
 
 pub use count::{Added, Part, count_keeping};
@@ -51,6 +53,10 @@ pub trait Source {
     fn live_flags(&mut self, pc: u64) -> u8;
     /// Whether a restartable sequence is described there: who loads its address is about to begin it.
     fn is_sequence(&mut self, _address: u64) -> bool {
+        false
+    }
+    /// Whether the runtime is asked in front of the block at `pc`.
+    fn is_hook(&mut self, _pc: u64) -> bool {
         false
     }
 }
@@ -136,6 +142,8 @@ pub struct Block {
     pub end: End,
     /// Address of the copied `syscall`, or 0.
     pub syscall: u64,
+    /// Where a block with a hook goes on behind it, or 0.
+    pub hook: u64,
     /// The table that the indirect branch at its end uses.
     pub via: Option<Via>,
     /// Direct exits.
@@ -189,6 +197,8 @@ pub struct Config {
     pub own_machine: bool,
     /// The runtime answers `rdrand` and `rdseed`.
     pub own_random: bool,
+    /// Client requests are answered.
+    pub requests: bool,
     /// With `own_machine`: components of the extended state that there are (XCR0).
     pub components: u32,
     /// Memory references are noted.
@@ -221,6 +231,7 @@ pub fn build<'b>(
             live_in: flag::ALL,
             end: End::Branch,
             syscall: 0,
+            hook: 0,
             via: None,
             exits: [Exit::default(); MAX_EXITS],
             exit_count: 0,
@@ -268,7 +279,8 @@ impl Builder<'_, '_> {
         let mut pc = start;
         let mut side_exits = 0;
         while self.count < self.config.limit.min(MAX_INSNS) {
-            if self.count > 0 && time::is_watched(&self.config.watches, pc) {
+            let apart = time::is_watched(&self.config.watches, pc) || source.is_hook(pc);
+            if self.count > 0 && apart {
                 break;
             }
             let mut bytes = [0u8; MAX_LEN];
@@ -305,6 +317,10 @@ impl Builder<'_, '_> {
             if !self.config.answers(&insn) {
                 insn.kind = Kind::Plain;
             }
+            let requested = self.config.requests && request::is_request(source, pc, &bytes);
+            if requested {
+                insn.kind = Kind::Request;
+            }
             let item = Item { insn, bytes, pc };
             if insn.loads_address() && source.is_sequence(item.operand()) {
                 self.end = End::Unsupported;
@@ -322,7 +338,11 @@ impl Builder<'_, '_> {
                 *place = Facts::of(&insn);
             }
             self.count += 1;
-            pc = item.next();
+            pc = if requested {
+                pc.wrapping_add(REQUEST_LEN)
+            } else {
+                item.next()
+            };
             match insn.kind {
                 Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => {}
                 // Forward conditional branches are left behind; a backward one is
@@ -374,6 +394,9 @@ impl Builder<'_, '_> {
             let here = self.hot.here();
             time::stamp(self.hot, stamp);
             self.record(here, 0);
+        }
+        if source.is_hook(start) {
+            self.hook(start);
         }
         let total = self.whole();
         let point = self.place_count(source, next);

@@ -30,6 +30,8 @@ pub struct Offsets {
     pub vector_special: u32,
     /// A thread whose fuel is used up.
     pub vector_turn: u32,
+    /// In front of a block with a hook.
+    pub vector_hook: u32,
     /// Backward branches until then.
     pub fuel: u32,
     /// Not 0 during system calls.
@@ -164,6 +166,7 @@ mod tests {
             vector_syscall: 0,
             vector_special: 0,
             vector_turn: 0,
+            vector_hook: 0,
             fuel: 0,
             whole: 0,
         };

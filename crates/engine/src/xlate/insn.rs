@@ -60,6 +60,8 @@ pub enum Kind {
     Rdtsc,
     /// Asks the machine: `cpuid`, `xgetbv`, `rdpid`, `rdrand`, `rdseed`.
     Asks,
+    /// A client request: four rotations, of which this is the first, and what tells the request.
+    Request,
     /// Saves or restores the extended state: `xsave`, `xsavec`, `xsaveopt`, `xrstor`.
     Xsave,
     /// `xbegin`: treated as a transaction that aborts at once.

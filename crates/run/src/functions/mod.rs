@@ -1,6 +1,7 @@
 //! Events of every function that ran under the virtual PMU, and the events that can be asked for.
 
 mod blocks;
+mod chosen;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -11,6 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::request::{self, EventRequest};
 use crate::source::virtual_pmu;
 pub use blocks::{Detail, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs};
+pub use chosen::{functions_like, matches};
 
 /// One event that was asked for.
 pub struct AskedEvent {

@@ -78,6 +78,26 @@ pub fn execute(
     })
 }
 
+/// As [`execute`], with a choice of what is counted.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_regions(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+    per_block: bool,
+    regions: virt::Regions,
+) -> Result<RunResult, Refusal> {
+    if !known_format(program) {
+        let failure = exec_failure(program, libc::ENOEXEC);
+        return Err(Refusal::Engine(failure));
+    }
+    engine::execute(signals, program, launch, |options| {
+        options.per_block(per_block).regions(Some(regions))
+    })
+}
+
 /// As [`execute`], timing chosen blocks.
 ///
 /// # Errors

@@ -1,13 +1,14 @@
 //! What each process cost, and the files in Callgrind's and Cachegrind's formats.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use truecount_engine::virt::{Blocks, Mark};
 use truecount_engine::xlate::facts::Event;
 use truecount_profile::export::{CallgrindFile, CostedFunction, PlaceCost};
-use truecount_run::functions::FunctionCosts;
+use truecount_run::functions::{FunctionCosts, Piece};
 use truecount_run::result::RunResult;
 
 use super::options::{Options, Tool, expand};
@@ -38,8 +39,21 @@ pub(super) struct Process {
     pub(super) command: String,
     /// Instructions of its threads, as the virtual PMU adds them up.
     counted: u64,
-    /// What its functions cost.
-    pub(super) functions: Vec<FunctionCosts>,
+    /// The parts of its profile, in order.
+    parts: Vec<Part>,
+    /// Instructions of parts that were dropped (`--zero-before`, the request that sets all to zero).
+    dropped: u64,
+}
+
+/// A part of a profile: a file of its own, or a piece of one.
+struct Part {
+    /// From 1 on.
+    number: u32,
+    /// From 1 on, where threads are apart.
+    thread: Option<u32>,
+    /// What ended it; none: the end of the program.
+    trigger: Option<String>,
+    functions: Vec<FunctionCosts>,
 }
 
 /// A process image: its first thread's slot, and what is known of it.
@@ -87,15 +101,56 @@ impl Process {
                 parent: image.parent,
                 command: command_of(image, &images, commands),
                 counted: image.counted,
-                functions: Vec::new(),
+                parts: Vec::new(),
+                dropped: 0,
             })
             .collect()
+    }
+
+    /// Takes the parts of its profile out of what the run cost.
+    pub(super) fn take_parts(
+        &mut self,
+        options: &Options,
+        blocks: &Blocks,
+        costs: &mut BTreeMap<Piece, Vec<FunctionCosts>>,
+    ) {
+        let image = self.image;
+        let marks = blocks.marks().iter();
+        let marks: Vec<&Mark> = marks.filter(|mark| mark.image == image).collect();
+        let threads = match options.separate_threads {
+            true => blocks.threads(image),
+            false => BTreeSet::from([0]),
+        };
+        let mut number = 1;
+        for part in 0..=u32::try_from(marks.len()).unwrap_or(u32::MAX) {
+            let end = marks.get(part as usize);
+            for (thread, at) in threads.iter().zip(1..) {
+                let piece = Piece {
+                    image,
+                    thread: *thread,
+                    part,
+                };
+                let functions = costs.remove(&piece).unwrap_or_default();
+                if end.is_some_and(|mark| mark.drops) {
+                    self.dropped = self.dropped.wrapping_add(instructions(&functions));
+                    continue;
+                }
+                self.parts.push(Part {
+                    number,
+                    thread: options.separate_threads.then_some(at),
+                    trigger: end.map(|mark| mark.name.clone()),
+                    functions,
+                });
+            }
+            number += u32::from(end.is_some_and(|mark| !mark.drops));
+        }
     }
 
     /// The sum over all functions, by event.
     pub(super) fn totals(&self, options: &Options) -> Vec<u64> {
         let sum = |event: Event| {
-            let costs = self.functions.iter().flat_map(|function| &function.costs);
+            let functions = self.parts.iter().flat_map(|part| &part.functions);
+            let costs = functions.flat_map(|function| &function.costs);
             costs.fold(0u64, |sum, cost| {
                 sum.wrapping_add(count(cost.counts, event))
             })
@@ -108,11 +163,11 @@ impl Process {
 
     /// What the functions cost is what the threads executed, to the instruction.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        let costs = self.functions.iter().flat_map(|function| &function.costs);
-        let sum = costs.fold(0u64, |sum, cost| {
-            sum.wrapping_add(count(cost.counts, Event::Instructions))
+        let parts = self.parts.iter();
+        let sum = parts.fold(self.dropped, |sum, part| {
+            sum.wrapping_add(instructions(&part.functions))
         });
-        if self.functions.is_empty() || sum == self.counted {
+        if sum == self.counted {
             return Ok(());
         }
         let cause = format!(
@@ -122,23 +177,47 @@ impl Process {
         Err(Failure::new(123, cause).hint("the files of this run are void; please report it"))
     }
 
-    /// Writes its file.
+    /// Writes its files.
     pub(super) fn write(&self, options: &Options) -> Result<(), Failure> {
         let option = out_option(options);
-        let path = PathBuf::from(expand(option, &options.out_file, self.pid, 0)?);
-        let file = self.file(options);
-        let done = File::create(&path).and_then(|opened| {
-            let mut out = io::BufWriter::new(opened);
-            match options.tool {
-                Tool::Cachegrind => file.write_cachegrind(&mut out)?,
-                _ => file.write(options.form, &mut out)?,
+        let plain = expand(option, &options.out_file, self.pid, 0)?;
+        let mut written: Vec<PathBuf> = Vec::new();
+        for part in &self.parts {
+            let mut name = plain.clone();
+            if !options.combine_dumps && options.tool == Tool::Callgrind {
+                if part.trigger.is_some() {
+                    name.push(format!(".{}", part.number));
+                }
+                if let Some(thread) = part.thread {
+                    name.push(format!("-{thread:02}"));
+                }
             }
-            out.flush()
-        });
-        done.map_err(|error| Failure::new(1, format!("cannot write {}: {error}", path.display())))
+            let path = PathBuf::from(name);
+            let again = written.contains(&path);
+            let opened = File::options()
+                .create(true)
+                .write(true)
+                .append(again)
+                .truncate(!again)
+                .open(&path);
+            let file = self.file(options, part);
+            let done = opened.and_then(|opened| {
+                let mut out = io::BufWriter::new(opened);
+                match options.tool {
+                    Tool::Cachegrind => file.write_cachegrind(&mut out)?,
+                    _ => file.write(options.form, &mut out)?,
+                }
+                out.flush()
+            });
+            done.map_err(|error| {
+                Failure::new(1, format!("cannot write {}: {error}", path.display()))
+            })?;
+            written.push(path);
+        }
+        Ok(())
     }
 
-    fn file(&self, options: &Options) -> CallgrindFile {
+    fn file(&self, options: &Options, part: &Part) -> CallgrindFile {
         let events = events(options);
         let costs = |counts| {
             events
@@ -146,7 +225,7 @@ impl Process {
                 .map(|&(_, event)| count(counts, event))
                 .collect()
         };
-        let functions = self.functions.iter().map(|function| CostedFunction {
+        let functions = part.functions.iter().map(|function| CostedFunction {
             object: function.object.clone(),
             file: function.file.clone(),
             name: function.name.clone(),
@@ -166,9 +245,12 @@ impl Process {
             creator: format!("truecount-{}", env!("CARGO_PKG_VERSION")),
             pid: self.pid,
             command: self.command.clone(),
-            part: 1,
-            thread: None,
-            descriptions: vec!["Trigger: Program termination".to_owned()],
+            part: part.number,
+            thread: part.thread,
+            descriptions: vec![format!(
+                "Trigger: {}",
+                part.trigger.as_deref().unwrap_or("Program termination")
+            )],
             events: events
                 .iter()
                 .map(|&(name, _)| (name.to_owned(), None))
@@ -176,6 +258,14 @@ impl Process {
             functions: functions.collect(),
         }
     }
+}
+
+/// Instructions of all functions.
+fn instructions(functions: &[FunctionCosts]) -> u64 {
+    let costs = functions.iter().flat_map(|function| &function.costs);
+    costs.fold(0u64, |sum, cost| {
+        sum.wrapping_add(count(cost.counts, Event::Instructions))
+    })
 }
 
 fn count(counts: truecount_engine::virt::Counts, event: Event) -> u64 {

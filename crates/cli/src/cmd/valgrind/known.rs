@@ -178,15 +178,11 @@ pub(super) const CACHES: &[Row] = &[
     ("--L2", Value::Text, INSIDE),
 ];
 
-pub(super) const NOT_YET: &str = "it is not served";
+const NOT_YET: &str = "it is not served";
 
 /// Options of Callgrind that set nothing here.
 pub(super) const CALLGRIND: &[Row] = &[
     ("--dump-every-bb", Value::Number, Fate::Refused(NOT_YET)),
-    ("--dump-before", Value::Text, Fate::Refused(NOT_YET)),
-    ("--zero-before", Value::Text, Fate::Refused(NOT_YET)),
-    ("--dump-after", Value::Text, Fate::Refused(NOT_YET)),
-    ("--toggle-collect", Value::Text, Fate::Refused(NOT_YET)),
     (
         "--fn-skip",
         Value::Text,

@@ -1,6 +1,7 @@
 //! `truecount valgrind`, and the same by the name `valgrind`: the command line, the log and the files of Valgrind's
 //! tools callgrind, cachegrind and none, served by the virtual PMU. For harnesses that start Valgrind.
 
+mod chosen;
 mod files;
 mod known;
 mod log;
@@ -9,13 +10,16 @@ mod options;
 use std::ffi::OsString;
 use std::io::Write as _;
 
-use truecount_run::functions::{Detail, Names, Piece, line_costs};
+use truecount_run::determinism::Fixed;
+use truecount_run::factor::Factor;
+use truecount_run::functions::{Detail, Names, line_costs};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use chosen::Chosen;
 use files::Process;
 use options::{Asked, Options, Tool};
 
@@ -37,7 +41,10 @@ OPTIONS THAT ARE SERVED
   --log-file=FILE, --log-fd=N, -q    in names of files %p is the process, %q{NAME} a variable
   --trace-children=yes               follow execve; each process has its own files
   --dump-instr=yes, --dump-line=no   positions by address, by line
-  --compress-strings=no, --compress-pos=no, --combine-dumps=yes
+  --compress-strings=no, --compress-pos=no, --combine-dumps=yes, --separate-threads=yes
+  --toggle-collect=FUNCTION          collect inside only; * and ? stand for text, for a character
+  --dump-before=, --dump-after=, --zero-before=FUNCTION      parts of the profile
+  --collect-atstart=no, --instr-atstart=no                   until a request of the program
   --cache-sim=yes                    counts Dr and Dw; caches are not simulated
   --branch-sim=yes                   counts Bc and Bi; prediction is not simulated
   --version, --help
@@ -108,35 +115,40 @@ fn profile(options: &Options) -> CmdResult {
     }
     let signals = Signals::block()
         .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
+    // As under Valgrind there is no vDSO; and a program that starts twice starts the same way.
+    let fixed = Fixed::new(&[Factor::AtRandom, Factor::Clock]);
     let launch = Launch {
         argv: &options.command,
+        fixed: Some(&fixed),
         ..Launch::default()
     };
-    let ran = virtual_pmu::execute(&signals, &program, &launch, options.tool != Tool::None)?;
+    let chosen = Chosen::new(options, &program)?;
+    let regions = chosen.regions(options);
+    let counts = options.tool != Tool::None;
+    let ran = virtual_pmu::execute_regions(&signals, &program, &launch, counts, regions)?;
     let detail = Detail {
         instructions: options.form.instructions && options.tool == Tool::Callgrind,
         lines: options.form.lines,
+        threads: options.separate_threads,
     };
     let mut processes = Process::all(&ran, options);
-    if options.tool != Tool::None {
+    if let Some(blocks) = &ran.executed.blocks {
         let wanted = |image| processes.iter().any(|process| process.image == image);
         let mut costs = line_costs(&ran, &mut Names::default(), detail, &wanted);
         for process in &mut processes {
-            let piece = Piece {
-                image: process.image,
-            };
-            process.functions = costs.remove(&piece).unwrap_or_default();
+            process.take_parts(options, blocks, &mut costs);
         }
     }
+    let mut notes = ran.virtual_notes();
+    notes.extend(chosen.notes());
     let mut problems = Vec::new();
     for process in &processes {
-        problems.push(process.check());
-        problems.push(match options.tool {
-            Tool::None => Ok(()),
-            _ => process.write(options),
-        });
+        if counts {
+            problems.push(process.check());
+            problems.push(process.write(options));
+        }
     }
-    problems.push(log.write(options, &processes, &ran.virtual_notes()));
+    problems.push(log.write(options, &processes, &notes));
     Failure::of_all(problems)?;
     match ran.exit().signal {
         Some(signal) => Ok(end_by(signal)),

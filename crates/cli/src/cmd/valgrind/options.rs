@@ -4,9 +4,10 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
+use truecount_engine::virt::Action;
 use truecount_profile::export::CallgrindForm;
 
-use super::known::{CACHES, CALLGRIND, CORE, Fate, NO_SIMULATOR, NOT_YET, Row, Value};
+use super::known::{CACHES, CALLGRIND, CORE, Fate, NO_SIMULATOR, Row, Value};
 use crate::failure::Failure;
 
 /// What takes Valgrind's place.
@@ -53,6 +54,10 @@ pub(super) struct Options {
     pub(super) form: CallgrindForm,
     pub(super) combine_dumps: bool,
     pub(super) separate_threads: bool,
+    pub(super) collect_atstart: bool,
+    pub(super) instr_atstart: bool,
+    /// Functions by their patterns, and what happens there.
+    pub(super) functions: Vec<(String, Action)>,
     pub(super) cache_sim: bool,
     pub(super) branch_sim: bool,
     /// Options that change nothing here, as they were given, each with the reason.
@@ -74,6 +79,9 @@ impl Options {
             form: CallgrindForm::default(),
             combine_dumps: false,
             separate_threads: false,
+            collect_atstart: true,
+            instr_atstart: true,
+            functions: Vec::new(),
             cache_sim: tool == Tool::Cachegrind,
             branch_sim: false,
             noted: Vec::new(),
@@ -214,11 +222,16 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
         "--compress-pos" if callgrind => options.form.compress_positions = yes()?,
         "--combine-dumps" if callgrind => options.combine_dumps = yes()?,
         "--separate-threads" if callgrind => options.separate_threads = yes()?,
-        "--collect-atstart" | "--instr-atstart" if callgrind => {
-            if !yes()? {
-                return Err(refused(word, NOT_YET));
-            }
+        "--collect-atstart" if callgrind => options.collect_atstart = yes()?,
+        "--instr-atstart" if callgrind => options.instr_atstart = yes()?,
+        "--toggle-collect" if callgrind => {
+            options.functions.push((text()?, Action::Toggle));
+            // As Callgrind has it: collecting begins with the first of them.
+            options.collect_atstart = false;
         }
+        "--dump-before" if callgrind => options.functions.push((text()?, Action::DumpBefore)),
+        "--zero-before" if callgrind => options.functions.push((text()?, Action::ZeroBefore)),
+        "--dump-after" if callgrind => options.functions.push((text()?, Action::DumpAfter)),
         "--cache-sim" | "--simulate-cache" if callgrind || cachegrind => {
             options.cache_sim = yes()?;
             if options.cache_sim {

@@ -6,7 +6,7 @@
 
 use super::count::Added;
 use super::operand::uses_gs;
-use super::{Builder, Config, End, Item, record};
+use super::{Builder, Config, End, Item, REQUEST_LEN, record};
 use crate::syscall_table::{self as nr, Answer};
 use crate::xlate::decode::{Insn, Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
@@ -125,12 +125,16 @@ impl Builder<'_, '_> {
                 self.record(here, 0);
                 return;
             }
-            Kind::Rdtsc | Kind::Asks | Kind::LoadsGs => {
+            Kind::Rdtsc | Kind::Asks | Kind::LoadsGs | Kind::Request => {
                 self.block.end = End::Answered;
                 let number = self.first_exit + self.block.exit_count as u32;
                 self.hot.set_gs32(offsets.exit_id, number);
                 self.hot.jump_gs(offsets.vector_special);
-                self.exit(item.next(), 0, 0, None);
+                let next = match item.insn.kind {
+                    Kind::Request => item.pc.wrapping_add(REQUEST_LEN),
+                    _ => item.next(),
+                };
+                self.exit(next, 0, 0, None);
             }
             _ => {
                 self.copy(item, here, 0);

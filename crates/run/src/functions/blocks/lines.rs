@@ -14,6 +14,8 @@ pub struct Detail {
     pub instructions: bool,
     /// Lines; else the functions alone.
     pub lines: bool,
+    /// Threads.
+    pub threads: bool,
 }
 
 /// A function and what it cost itself.
@@ -42,11 +44,15 @@ pub struct LineCost {
     pub counts: Counts,
 }
 
-/// Which piece of a run: process image (slot of its first thread), thread (its slot; 0: all), part.
+/// Which piece of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Piece {
     /// Slot of the first thread of the process image.
     pub image: u32,
+    /// The thread's slot; 0: all threads.
+    pub thread: u32,
+    /// How many marks of the process were before.
+    pub part: u32,
 }
 
 /// Where an instruction is.
@@ -173,11 +179,12 @@ pub fn line_costs(
         if !wanted(executed.image) {
             return;
         }
-        let sums = all
-            .entry(Piece {
-                image: executed.image,
-            })
-            .or_default();
+        let piece = Piece {
+            image: executed.image,
+            thread: if detail.threads { executed.thread } else { 0 },
+            part: executed.part,
+        };
+        let sums = all.entry(piece).or_default();
         let pid = pids.get(&executed.image).copied().unwrap_or(0);
         add(&executed, pid, names, &mut numbers, detail, sums);
     });

@@ -43,10 +43,9 @@ pub(super) fn execute(
     launch: &Launch<'_>,
     ask: impl FnOnce(virt::Options) -> virt::Options,
 ) -> Result<RunResult, Refusal> {
-    let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
-        Turns::Kernel
-    } else {
-        Turns::Scheduler
+    let turns = match launch.fixed.is_some_and(Fixed::kernel_turns) {
+        true => Turns::Kernel,
+        false => Turns::Scheduler,
     };
     let (mut command, mut missing) =
         command::prepare(program, launch, turns).map_err(Refusal::Command)?;

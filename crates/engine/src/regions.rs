@@ -1,0 +1,79 @@
+//! Which part of a run is counted, as launcher and runtime both see it: `core` only.
+
+/// With `option::REQUESTS`: where in a slot's region the launcher leaves the hooks of an image ([`Hook`]), in front of
+/// the counters …
+pub const HOOKS: u32 = 0x8000;
+/// … so many at most, and one of zeros.
+pub const MAX_HOOKS: usize = 2047;
+/// Behind the last hook.
+pub const END: u32 = HOOKS + (MAX_HOOKS as u32 + 1) * size_of::<Hook>() as u32;
+/// Chosen functions that a thread can be inside of at the same time.
+pub const MAX_REGIONS: usize = 16;
+
+/// Bits of `Header::front`.
+pub mod front {
+    /// Requests to Callgrind are answered …
+    pub const CALLGRIND: u32 = 1;
+    /// … or to Cachegrind.
+    pub const CACHEGRIND: u32 = 2;
+    /// Threads begin without collecting.
+    pub const COLLECT_OFF: u32 = 4;
+    /// Processes begin without counting.
+    pub const INSTRUMENTATION_OFF: u32 = 8;
+}
+
+/// Bits of [`Hook::actions`].
+pub mod hook {
+    /// Collecting is switched over when the function is entered, and when it is left.
+    pub const TOGGLE: u32 = 1;
+    /// A part ends where it is entered …
+    pub const DUMP_BEFORE: u32 = 2;
+    /// … or all is zero there.
+    pub const ZERO_BEFORE: u32 = 4;
+    /// A part ends where it is left.
+    pub const DUMP_AFTER: u32 = 8;
+    /// A call of such a function returns here.
+    pub const RETURN: u32 = 16;
+}
+
+/// Values of `Context::mark_kind`.
+pub mod mark {
+    /// A part of the profile ends.
+    pub const DUMP: u32 = 1;
+    /// What was counted before is dropped.
+    pub const ZERO: u32 = 2;
+    /// Bytes of its name.
+    pub const MAX_NAME: usize = 1024;
+}
+
+/// A function of an image that the runtime is to be asked at.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hook {
+    /// Its first instruction; 0: the end of the list.
+    pub address: u64,
+    /// See [`hook`].
+    pub actions: u64,
+}
+
+/// Which part of a thread is counted.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Region {
+    /// Where GS is, at the context or …
+    pub counts_at: u64,
+    /// … at a region aside, whose counters nobody reads; 0: there is none.
+    pub aside: u64,
+    /// The thread collects (`--collect-atstart`, `--toggle-collect`).
+    pub collects: u32,
+    /// Chosen functions that it is inside of: address, return address, stack pointer at its first instruction …
+    pub depth: u32,
+    /// … the outermost first.
+    pub inside: [[u64; 3]; MAX_REGIONS],
+    /// In a slot of `state::MARK`: number of the mark in its process, from 1 on …
+    pub mark: u32,
+    /// … the slot of the thread …
+    pub mark_of: u32,
+    /// … and what was done: see [`mark`].
+    pub mark_kind: u32,
+}

@@ -1,0 +1,93 @@
+//! Which part of a run is counted: by client requests, and inside functions of the program.
+
+use crate::regions::{Hook, MAX_HOOKS, front, hook};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// So many functions of a program can be chosen.
+pub const MAX_FUNCTIONS: usize = MAX_HOOKS;
+
+/// Whose client requests are answered, beside those of Valgrind's core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestsTo {
+    /// Nobody's.
+    #[default]
+    Core,
+    /// Callgrind's.
+    Callgrind,
+    /// Cachegrind's.
+    Cachegrind,
+}
+
+/// What happens at a chosen function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Collecting is switched over where it is entered, and where it is left.
+    Toggle,
+    /// A part of the profile ends where it is entered.
+    DumpBefore,
+    /// What was counted is dropped where it is entered.
+    ZeroBefore,
+    /// A part of the profile ends where it is left.
+    DumpAfter,
+}
+
+/// Finds the chosen functions of a program by its path: addresses as its file has them.
+#[derive(Clone)]
+pub struct FindFunctions(pub Arc<dyn Fn(&Path) -> Vec<(u64, Action)> + Send + Sync>);
+
+impl std::fmt::Debug for FindFunctions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FindFunctions")
+    }
+}
+
+/// Which part of a run is counted. Needs [`super::Options::per_block`]; without it requests are answered alone.
+#[derive(Clone, Debug, Default)]
+pub struct Regions {
+    /// Whose requests are answered.
+    pub requests: RequestsTo,
+    /// Threads begin without collecting.
+    pub collect_off: bool,
+    /// Processes begin without counting.
+    pub count_off: bool,
+    /// Chosen functions of the program (not of its libraries); at most [`MAX_FUNCTIONS`].
+    pub functions: Option<FindFunctions>,
+}
+
+impl Regions {
+    /// As the runtime reads it.
+    pub(super) fn front(&self) -> u32 {
+        let bit = |on, bit| if on { bit } else { 0 };
+        bit(self.requests == RequestsTo::Callgrind, front::CALLGRIND)
+            | bit(self.requests == RequestsTo::Cachegrind, front::CACHEGRIND)
+            | bit(self.collect_off, front::COLLECT_OFF)
+            | bit(self.count_off, front::INSTRUMENTATION_OFF)
+    }
+
+    /// The chosen functions of a process that has just loaded its program.
+    pub(super) fn hooks(&self, pid: i32) -> Vec<Hook> {
+        let exe = PathBuf::from(format!("/proc/{pid}/exe"));
+        let entry = File::open(&exe)
+            .ok()
+            .and_then(|file| truecount_elf::entry(&file));
+        let bias = entry.and_then(|entry| super::watched::bias(pid, entry));
+        let (Some(find), Some(bias)) = (&self.functions, bias) else {
+            return Vec::new();
+        };
+        let path = std::fs::read_link(&exe).unwrap_or(exe);
+        let found = (find.0)(&path).into_iter();
+        found
+            .map(|(address, action)| Hook {
+                address: address.wrapping_add(bias),
+                actions: u64::from(match action {
+                    Action::Toggle => hook::TOGGLE,
+                    Action::DumpBefore => hook::DUMP_BEFORE,
+                    Action::ZeroBefore => hook::ZERO_BEFORE,
+                    Action::DumpAfter => hook::DUMP_AFTER,
+                }),
+            })
+            .collect()
+    }
+}
