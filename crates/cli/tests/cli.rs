@@ -18,6 +18,8 @@ mod exactness;
 mod files;
 #[path = "cli/gates.rs"]
 mod gates;
+#[path = "cli/history.rs"]
+mod history;
 #[path = "cli/identities.rs"]
 mod identities;
 #[path = "cli/interrupts.rs"]

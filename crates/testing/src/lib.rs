@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names of what a machine may lack, and what each is.
-pub const NEEDS: [(&str, &str); 36] = [
+pub const NEEDS: [(&str, &str); 38] = [
     (
         "virtual",
         "the virtual PMU: x86-64 Linux where ptrace is permitted",
@@ -38,6 +38,8 @@ pub const NEEDS: [(&str, &str); 36] = [
     ("tmux", "tmux, to drive the live screen"),
     ("setpriv", "setpriv, and root to give up rights with it"),
     ("bash", "bash"),
+    ("git", "git"),
+    ("postgres", "PostgreSQL's server (initdb, postgres)"),
     (
         "tools",
         "a program of every Linux system (true, sh, cat, /dev/full …)",

@@ -7,6 +7,7 @@ mod completions;
 mod discover;
 mod events;
 pub(crate) mod exactness;
+mod history;
 pub(crate) mod latency;
 mod man;
 mod noise;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Discover(discover::Args),
     Events(events::Args),
     Exactness(exactness::Args),
+    History(history::Args),
     Latency(latency::Args),
     Man(man::Args),
     Noise(noise::Args),
@@ -61,6 +63,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),
         Command::Exactness(args) => exactness::run(args),
+        Command::History(args) => history::run(args),
         Command::Stat(args) => stat::run(args),
         Command::System(args) => system::run(args),
         Command::Top(args) => top::run(args),
