@@ -2,9 +2,7 @@
 
 use crate::layout::Context;
 use crate::thread_context::prepare;
-use crate::{
-    cache_file, counts, dispatch, engine, memory_locks, schedule, signal_calls, slots, sys,
-};
+use crate::{cache_file, counts, dispatch, engine, memory_locks, schedule, signal_calls, slots};
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
 #[unsafe(no_mangle)]
@@ -27,7 +25,7 @@ extern "C" fn rt_child(context: *mut Context) {
     if context.start[1] != 0 {
         signal_calls::clear_handlers(context);
     }
-    sys::set_mask(context.pending_mask);
+    schedule::born(context);
     schedule::begins(context);
     dispatch::resume_at(context);
 }

@@ -3,9 +3,9 @@
 use crate::block::NONE;
 use crate::engine::{self, Engine};
 use crate::entry::kind;
-use crate::layout::{BOOT_STACK, Context, StartArgs, TABLES};
+use crate::layout::{BOOT_STACK, Context, StartArgs};
 use crate::own_memory::{self, RUNTIME_END};
-use crate::pages::WATCHED;
+use crate::pages::watched;
 use crate::schedule::Step;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
@@ -14,7 +14,7 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
-    program_memory, report, rseq, schedule, signal_calls, slots, sys, syscalls, totals,
+    program_memory, report, rseq, schedule, selector, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -103,7 +103,7 @@ fn system_call(context: &mut Context) {
             return;
         }
     }
-    if WATCHED.load(Relaxed) != 0 {
+    if watched().load(Relaxed) != 0 {
         let mut engine = engine::lock();
         let Engine { cache, pages, .. } = &mut *engine;
         pages.open_for(cache, number, arguments);
@@ -160,6 +160,7 @@ fn special(context: &mut Context) {
         // RDTSC is 0F 31, RDTSCP 0F 01 F9.
         Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
         Ok(insn) if insn.kind == Kind::Asks => asked::answer(context, &insn),
+        Ok(insn) if insn.kind == Kind::LoadsGs => selector::load(context, &insn, &code, target),
         _ => report::fail(format_args!(
             "the instruction at {at:#x} has changed: {code:02x?}"
         )),
@@ -238,6 +239,7 @@ fn native(context: &mut Context, pc: u64) {
 extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: the launcher wrote it before it let us run.
     let args = unsafe { *args };
+    own_memory::set_low(args.low);
     totals::start(args.totals_fd, args.slot as u32);
     perf::know_file(args.totals_fd);
     // SAFETY: the launcher opened it for us.
@@ -276,5 +278,5 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context
 }
 
-const _: () = assert!(BOOT_STACK < RUNTIME_END && TABLES >= RUNTIME_END);
+const _: () = assert!(BOOT_STACK < RUNTIME_END);
 const _: () = assert!(core::mem::offset_of!(Context, xmm) % 16 == 0);

@@ -72,7 +72,9 @@ pub fn execute(
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
     }
-    engine::execute(signals, program, launch, per_block, None)
+    engine::execute(signals, program, launch, |options| {
+        options.per_block(per_block)
+    })
 }
 
 /// As [`execute`], timing chosen blocks.
@@ -85,7 +87,9 @@ pub fn execute_timed(
     launch: &Launch<'_>,
     watched: virt::Watched,
 ) -> Result<RunResult, Refusal> {
-    engine::execute(signals, program, launch, false, Some(watched))
+    engine::execute(signals, program, launch, |options| {
+        options.times(Some(watched))
+    })
 }
 
 /// The engine's event that a metric names.

@@ -41,8 +41,7 @@ pub(super) fn execute(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-    per_block: bool,
-    watched: Option<virt::Watched>,
+    ask: impl FnOnce(virt::Options) -> virt::Options,
 ) -> Result<RunResult, Refusal> {
     let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
         Turns::Kernel
@@ -58,9 +57,13 @@ pub(super) fn execute(
         None => None,
     };
     // The engine's own thread starts the program.
-    missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
+    let chosen = launch.fixed.map_or(Ok(None), |fixed| fixed.choose_pid(1));
+    let chosen = chosen.unwrap_or_else(|refused| {
+        missing.push(refused);
+        None
+    });
     let start = Instant::now();
-    let options = options(launch).per_block(per_block).times(watched);
+    let options = ask(options(launch));
     let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
@@ -77,6 +80,8 @@ pub(super) fn execute(
     }
     let pid = i32::try_from(running.id())
         .map_err(|_| Refusal::Command(Error::new(ErrorKind::Setup, "the PID is out of range")))?;
+    let differs = chosen.and_then(|chosen| chosen.difference(pid, 1));
+    missing.extend(differs.map(|reason| Missing::new(Factor::Pid, reason)));
     let aslr_refused = !launch.keep_aslr && randomised(pid);
     let stopped = until_end(pid, signals, launch).map_err(|error| {
         let cause = format!("cannot wait for the program: {error}");
@@ -134,6 +139,7 @@ pub(super) fn execute(
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
             blocks: outcome.blocks,
+            commands: outcome.commands,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
