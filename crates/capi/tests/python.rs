@@ -50,9 +50,7 @@ fn installed() -> Option<(tempfile::TempDir, PathBuf)> {
             .env_remove("PYTHONHASHSEED");
         command
     };
-    let Some(_) = step(run(Path::new("python3")).args(["-m", "venv", "venv"])) else {
-        return None;
-    };
+    step(run(Path::new("python3")).args(["-m", "venv", "venv"]))?;
     let python = at("venv/bin/python");
     let quick = [
         "-m",
@@ -65,17 +63,13 @@ fn installed() -> Option<(tempfile::TempDir, PathBuf)> {
         "--timeout",
         "20",
     ];
-    let Some(_) = step(run(&python).args(quick).args(["maturin", "pytest"])) else {
-        return None;
-    };
+    step(run(&python).args(quick).args(["maturin", "pytest"]))?;
     let manifest = package.join("Cargo.toml");
-    let Some(_) = step(
+    step(
         run(Path::new("cargo"))
             .args(["fetch", "--locked", "--manifest-path"])
             .arg(&manifest),
-    ) else {
-        return None;
-    };
+    )?;
     // What follows needs nothing from outside: it works or it is a failure.
     let built = run(&at("venv/bin/maturin"))
         .args([
