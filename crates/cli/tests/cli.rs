@@ -18,6 +18,7 @@ mod exactness;
 mod files;
 #[path = "cli/gates.rs"]
 mod gates;
+#[cfg(feature = "history")]
 #[path = "cli/history.rs"]
 mod history;
 #[path = "cli/identities.rs"]

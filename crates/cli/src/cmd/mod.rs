@@ -7,6 +7,7 @@ mod completions;
 mod discover;
 mod events;
 pub(crate) mod exactness;
+#[cfg(feature = "history")]
 mod history;
 pub(crate) mod latency;
 mod man;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Discover(discover::Args),
     Events(events::Args),
     Exactness(exactness::Args),
+    #[cfg(feature = "history")]
     History(history::Args),
     Latency(latency::Args),
     Man(man::Args),
@@ -65,6 +67,7 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),
         Command::Exactness(args) => exactness::run(args),
+        #[cfg(feature = "history")]
         Command::History(args) => history::run(args),
         Command::Stat(args) => stat::run(args),
         Command::System(args) => system::run(args),
