@@ -20,6 +20,9 @@ mod exactness;
 mod files;
 #[path = "cli/gates.rs"]
 mod gates;
+#[cfg(feature = "history")]
+#[path = "cli/history.rs"]
+mod history;
 #[path = "cli/identities.rs"]
 mod identities;
 #[path = "cli/interrupts.rs"]

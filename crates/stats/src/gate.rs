@@ -68,6 +68,41 @@ impl Gate {
     }
 }
 
+impl Gate {
+    /// Judges two exact counts of this gate's metric: there is nothing to estimate, so any difference beyond the limit
+    /// counts, and no floor. `reasons` is what [`incomparable`] found.
+    ///
+    /// ```
+    /// use truecount_stats::*;
+    /// let gate = Gate::above("instructions:u", 0.0);
+    /// assert_eq!(gate.judge_exact(1_000_000.0, 1_000_001.0, vec![]), Outcome::Regression);
+    /// assert_eq!(gate.judge_exact(1_000_000.0, 999_999.0, vec![]), Outcome::Pass);
+    /// ```
+    #[must_use]
+    pub fn judge_exact(&self, base: f64, other: f64, reasons: Vec<Incomparable>) -> Outcome {
+        if !reasons.is_empty() {
+            return Outcome::Incomparable(reasons);
+        }
+        if !(base.is_finite() && other.is_finite()) {
+            return Outcome::Undecided;
+        }
+        let worse_by = match self.worse {
+            Worse::Higher => other - base,
+            Worse::Lower => base - other,
+        };
+        // The same limit as of intervals: of a metric whose fall is worse, base / other may not exceed it.
+        let of = match self.worse {
+            Worse::Higher => base,
+            Worse::Lower => other,
+        };
+        if worse_by > 0.0 && worse_by > of.abs() * self.limit {
+            Outcome::Regression
+        } else {
+            Outcome::Pass
+        }
+    }
+}
+
 /// What a gate says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -290,6 +325,35 @@ mod tests {
         assert_eq!(
             gate.judge(&judged(&[1000; 10], &[1030; 10]), vec![]),
             Outcome::Pass
+        );
+    }
+
+    /// Exact counts: no floor, no estimate; the limit itself passes.
+    #[test]
+    fn exact_counts_need_no_statistics() {
+        let gate = |limit, worse| Gate {
+            metric: "m".into(),
+            limit,
+            worse,
+        };
+        for (base, other, limit, higher, lower) in [
+            (1000.0, 1000.0, 0.0, Outcome::Pass, Outcome::Pass),
+            (1000.0, 1001.0, 0.0, Outcome::Regression, Outcome::Pass),
+            (1000.0, 999.0, 0.0, Outcome::Pass, Outcome::Regression),
+            (1000.0, 1010.0, 0.01, Outcome::Pass, Outcome::Pass),
+            (1000.0, 1011.0, 0.01, Outcome::Regression, Outcome::Pass),
+            (0.0, 1.0, 0.5, Outcome::Regression, Outcome::Pass),
+            (f64::NAN, 1.0, 0.5, Outcome::Undecided, Outcome::Undecided),
+        ] {
+            let found = gate(limit, Worse::Higher).judge_exact(base, other, vec![]);
+            assert_eq!(found, higher, "{base} {other}");
+            let found = gate(limit, Worse::Lower).judge_exact(base, other, vec![]);
+            assert_eq!(found, lower, "{base} {other}");
+        }
+        let reasons = vec![Incomparable::Scaled];
+        assert_eq!(
+            gate(0.0, Worse::Higher).judge_exact(1.0, 2.0, reasons.clone()),
+            Outcome::Incomparable(reasons)
         );
     }
 

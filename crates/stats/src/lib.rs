@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod change_points;
 mod compare;
 mod correlation;
 mod dispersion;
@@ -40,10 +41,12 @@ mod rng;
 mod schedule;
 mod share;
 mod signed_rank;
+mod student;
 mod summary;
 mod value;
 mod verdict;
 
+pub use change_points::{ChangeOptions, ChangePoint, change_points};
 pub use compare::{
     Comparison, Design, Options, SIGNIFICANCE, compare_paired, compare_unpaired, smallest_n,
 };

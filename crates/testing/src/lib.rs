@@ -44,6 +44,8 @@ pub const NEEDS: &[(&str, &str)] = &[
     ("tmux", "tmux, to drive the live screen"),
     ("setpriv", "setpriv, and root to give up rights with it"),
     ("bash", "bash"),
+    ("git", "git"),
+    ("postgres", "PostgreSQL's server (initdb, postgres)"),
     (
         "tools",
         "a program of every Linux system (true, sh, cat, /dev/full …)",

@@ -66,6 +66,10 @@ impl Builder {
         }
         if let Some(target) = self.arch.target() {
             command.args(["--target", target]);
+            // What needs a C compiler for the target (SQLite) is left out: there is none.
+            if arguments.contains(&"truecount-cli") {
+                command.arg("--no-default-features");
+            }
             let variable = target.to_uppercase().replace('-', "_");
             command.env(format!("CARGO_TARGET_{variable}_LINKER"), "rust-lld");
         }

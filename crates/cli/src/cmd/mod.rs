@@ -7,6 +7,8 @@ mod completions;
 mod discover;
 mod events;
 pub(crate) mod exactness;
+#[cfg(feature = "history")]
+mod history;
 pub(crate) mod latency;
 mod man;
 mod noise;
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Discover(discover::Args),
     Events(events::Args),
     Exactness(exactness::Args),
+    #[cfg(feature = "history")]
+    History(history::Args),
     Latency(latency::Args),
     Man(man::Args),
     Noise(noise::Args),
@@ -63,6 +67,8 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),
         Command::Exactness(args) => exactness::run(args),
+        #[cfg(feature = "history")]
+        Command::History(args) => history::run(args),
         Command::Stat(args) => stat::run(args),
         Command::System(args) => system::run(args),
         Command::Top(args) => top::run(args),

@@ -6,16 +6,21 @@ use truecount_stats::{Floors, Worse};
 use crate::error::{Error, ErrorKind};
 use crate::rounds::{Map, Metric, percent};
 
-/// A metric and a share.
-#[derive(Debug, Clone)]
-pub(super) struct Limit {
-    pub(super) metric: String,
-    pub(super) share: f64,
+/// A metric, and by how much it may get worse.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// Name of the metric, with or without its filter.
+    pub metric: String,
+    /// A share: 0.02 is 2 %.
+    pub share: f64,
 }
 
 impl Limit {
-    /// From `METRIC=PCT`.
-    pub(super) fn parse(option: &str, text: &str) -> Result<Self, Error> {
+    /// From `METRIC=PCT`, which the named option was given.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(option: &str, text: &str) -> Result<Self, Error> {
         let wrong = |why: &str| {
             Error::new(ErrorKind::Usage, format!("{option} `{text}`: {why}"))
                 .hint("write it as instructions:u=0.5%")
@@ -34,7 +39,8 @@ impl Limit {
     }
 
     /// Whether it is for this metric: the same name, or the name without its filter.
-    pub(super) fn covers(&self, metric: &str) -> bool {
+    #[must_use]
+    pub fn covers(&self, metric: &str) -> bool {
         metric == self.metric || metric.split(':').next() == Some(self.metric.as_str())
     }
 }
@@ -49,7 +55,8 @@ pub(super) fn floors(set: &[Limit], gates: &[Limit]) -> Floors {
 }
 
 /// Which direction of a metric is worse; `None` where neither is, or nobody says.
-pub(super) fn worse(name: &str, metric: &Metric) -> Option<Worse> {
+#[must_use]
+pub fn worse(name: &str, metric: &Metric) -> Option<Worse> {
     let plain = name.split(':').next().unwrap_or(name);
     match metric.worse.or_else(|| Metrics::embedded().worse(plain)) {
         Some(Row::Higher) => Some(Worse::Higher),

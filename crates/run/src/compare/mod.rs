@@ -11,9 +11,8 @@ use crate::env_record::Environment;
 use crate::error::{Error, ErrorKind};
 use crate::rounds::{Command, Map, Metric};
 pub use gate::GateRow;
-use limit::Limit;
-pub use limit::measured;
-pub use pairs::{Accept, Pair, Saved};
+pub use limit::{Limit, measured, worse};
+pub use pairs::{Accept, Pair, Saved, provenance, wording};
 use pairs::{Family, Sides};
 
 /// What is asked of a result.

@@ -150,8 +150,9 @@ const REFERENCE: &str = "reference";
 /// Facts of the program's environment that do.
 const ENVIRONMENT: [&str; 5] = ["aslr", "env_count", "env_bytes", "pinned", "deterministic"];
 
-/// The facts of two records that must be equal.
-fn provenance(
+/// The facts of a metric's conditions that two results must share.
+#[must_use]
+pub fn provenance(
     environment: Option<&Environment>,
     accept: Accept,
     name: &str,
@@ -196,7 +197,8 @@ fn compare_metric(base: &Metric, other: &Metric, paired: bool) -> Option<Compari
 }
 
 /// The words for changes of a metric: by its name where it is an event or a resource, `lower` and `higher` of ratios.
-fn wording(name: &str, metric: &Metric) -> Wording {
+#[must_use]
+pub fn wording(name: &str, metric: &Metric) -> Wording {
     match metric.unit.as_str() {
         "count" | "ns" | "bytes" => Wording::of(name),
         _ => Wording::Level,

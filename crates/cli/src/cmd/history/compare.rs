@@ -1,0 +1,345 @@
+//! `truecount history compare`: two commits against each other, and gates.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use truecount_history::decide::changes::{in_order, noise};
+use truecount_history::decide::compare::{Asked, Comparison, Row, compare};
+use truecount_history::git::{MAX_ANCESTORS, Repository, short};
+use truecount_history::record::Commit;
+use truecount_history::store::{Blessing, Key, Store};
+use truecount_model::number::{change as percent, quantity};
+use truecount_run::compare::Limit;
+
+use super::changes::function;
+use super::{StoreArgs, benchmark, number_of};
+use crate::CmdResult;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::render::json;
+use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
+use crate::render::table::{Align, Cell, Table};
+
+const EXAMPLES: &str = "\
+EXIT STATUS
+  compare exits with 0 when no gate failed (or none was given), with 3 when a metric of --fail-above got
+  worse by more than it may, with 4 when that is undecided or the two are not comparable.
+
+EXAMPLES
+  truecount history compare                              HEAD against its merge base with main
+  truecount history compare --fail-above instructions=0     any instruction more fails
+  truecount history compare v1.2 v1.3 --all
+  truecount history compare --accept kernel,compiler --fail-above instructions=1%
+
+Where the base has no record, its nearest ancestor that has one is taken, and that is said.";
+
+/// Compare two commits, with gates
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The base (default: the merge base of NEW and --branch; on that branch NEW's parent)
+    #[arg(value_name = "BASE")]
+    base: Option<String>,
+    /// What is judged
+    #[arg(value_name = "NEW", default_value = "HEAD")]
+    new: String,
+    /// The branch that the base is looked for on (default: origin's, main, or master)
+    #[arg(long, value_name = "REV")]
+    branch: Option<String>,
+    /// Only this suite
+    #[arg(long, value_name = "NAME")]
+    suite: Option<String>,
+    /// Exit with 3 when METRIC is worse by more than PCT, 4 when that is undecided; 0 lets no count more pass
+    #[arg(long, value_name = "METRIC=PCT")]
+    fail_above: Vec<String>,
+    /// Compare although these facts differ: machine, environment, all, or names of facts (kernel, compiler, truecount)
+    #[arg(long, value_name = "FACTS", value_delimiter = ',')]
+    accept: Vec<String>,
+    /// Show all rows, also those that did not change
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON document (schema truecount.history-compare/1) instead of the text; with =FILE, write it there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// The result as a document.
+#[derive(Serialize)]
+pub(super) struct Document {
+    schema: &'static str,
+    pub(super) base: Commit,
+    pub(super) new: Commit,
+    /// Commits between the base that was meant and the one that has records.
+    pub(super) skipped: usize,
+    #[serde(flatten)]
+    pub(super) found: Comparison,
+}
+
+pub(super) fn run(args: &Args) -> CmdResult {
+    let gates = limits(&args.fail_above)?;
+    let repository = args.store.repository()?;
+    let mut store = args.store.open(false)?;
+    let gated = !gates.is_empty();
+    let document = document(args, gates, &repository, &mut store).map_err(|mut failure| {
+        // With a gate it is an answer too: nothing says that it may pass.
+        if gated && failure.code == 1 {
+            failure.code = 4;
+        }
+        failure
+    })?;
+    let mut out = Output::shown(args.json.as_deref())?;
+    match args.json {
+        Some(_) => json::write(&mut out, &document)?,
+        None => text(&mut out, &document, args.all)?,
+    }
+    out.flush()?;
+    Ok(Outcome(document.found.status))
+}
+
+fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
+    let limits = texts.iter().map(|text| Limit::parse("--fail-above", text));
+    Ok(limits.collect::<Result<Vec<Limit>, _>>()?)
+}
+
+fn document(
+    args: &Args,
+    gates: Vec<Limit>,
+    repository: &Repository,
+    store: &mut Store,
+) -> Result<Document, Failure> {
+    let new = repository.commit(&args.new)?;
+    let wanted = match &args.base {
+        Some(base) => repository.resolve(base)?,
+        None => base(repository, &new, args.branch.as_deref())?,
+    };
+    let suite = args.suite.as_deref();
+    let measured = store.commits(suite)?;
+    if !measured.contains(&new.hash) {
+        let cause = format!("{} has no record: {}", short(&new.hash), new.subject);
+        return Err(Failure::new(1, cause).hint("measure it, then: truecount history add FILE"));
+    }
+    let ancestors = repository.first_parents(&wanted, MAX_ANCESTORS)?;
+    let found = ancestors
+        .iter()
+        .position(|hash| measured.contains(hash) && *hash != new.hash);
+    let Some((skipped, hash)) = found.and_then(|place| Some((place, ancestors.get(place)?))) else {
+        let cause = format!(
+            "neither {} nor an ancestor of it has a record",
+            short(&wanted)
+        );
+        return Err(Failure::new(1, cause).hint(
+            "measure it: git switch --detach there, bench --save, history add; or history backfill",
+        ));
+    };
+    let (before, after) = (
+        store.records(hash, suite)?,
+        store.records(&new.hash, suite)?,
+    );
+    let blessings = blessings(repository, store, hash, &new.hash)?;
+    let noises = noises(store, &ancestors)?;
+    let look = |key: &Key| noises.get(key).copied();
+    let asked = Asked {
+        gates,
+        own_gates: BTreeMap::new(),
+        accept: args.accept.iter().cloned().collect(),
+        blessings,
+        noise: Some(&look),
+    };
+    let found = compare(&before, &after, &asked)?;
+    Ok(Document {
+        schema: "truecount.history-compare/1",
+        base: repository.commit(hash)?,
+        new,
+        skipped,
+        found,
+    })
+}
+
+/// The commit that a new one is compared with, where none is named.
+fn base(repository: &Repository, new: &Commit, branch: Option<&str>) -> Result<String, Failure> {
+    let usual = [
+        "origin/HEAD",
+        "origin/main",
+        "origin/master",
+        "main",
+        "master",
+    ];
+    let branch = match branch {
+        Some(branch) => Some(branch),
+        None => usual
+            .into_iter()
+            .find(|name| repository.resolve(name).is_ok()),
+    };
+    let shared = match branch {
+        Some(branch) => repository.merge_base(&new.hash, branch)?,
+        None => new.hash.clone(),
+    };
+    if shared != new.hash {
+        return Ok(shared);
+    }
+    new.parents.first().cloned().ok_or_else(|| {
+        Failure::new(1, format!("{} is the first commit", short(&new.hash)))
+            .hint("name what it is compared with")
+    })
+}
+
+/// The acceptances of commits after the base.
+fn blessings(
+    repository: &Repository,
+    store: &mut Store,
+    base: &str,
+    new: &str,
+) -> Result<Vec<Blessing>, Failure> {
+    let all = store.blessings()?;
+    if all.is_empty() {
+        return Ok(all);
+    }
+    let between: BTreeSet<String> = repository.between(base, new, false)?.into_iter().collect();
+    Ok(all
+        .into_iter()
+        .filter(|b| between.contains(&b.commit))
+        .collect())
+}
+
+/// How far each series that is not of exact counts moved from commit to commit, among the ancestors of the base.
+fn noises(store: &mut Store, ancestors: &[String]) -> Result<BTreeMap<Key, f64>, Failure> {
+    let places: BTreeMap<&str, usize> = ancestors
+        .iter()
+        .take(100)
+        .rev()
+        .enumerate()
+        .map(|(place, hash)| (hash.as_str(), place))
+        .collect();
+    let mut found = BTreeMap::new();
+    for series in store.series_of(places.keys().copied())? {
+        let values: Vec<f64> = in_order(&series, &places)
+            .iter()
+            .map(|(_, point)| point.value)
+            .collect();
+        if let Some(noise) = noise(&values) {
+            found.insert(series.key, noise);
+        }
+    }
+    Ok(found)
+}
+
+fn text(out: &mut dyn Write, document: &Document, all: bool) -> std::io::Result<()> {
+    let (base, new) = (&document.base, &document.new);
+    let line =
+        |what: &str, commit: &Commit| format!("{what} {}  {}", short(&commit.hash), commit.subject);
+    writeln!(out, "{}", line("base", base))?;
+    if document.skipped > 0 {
+        let line = format!(
+            "     (the nearest ancestor with a record: {} without)",
+            number_of(document.skipped, "commit")
+        );
+        writeln!(out, "{}", paint(DIM, &line))?;
+    }
+    writeln!(out, "{}", line("new ", new))?;
+    writeln!(out, "{}", paint(HEAD, &summary(&document.found)))?;
+    let shown: Vec<&Row> = document
+        .found
+        .rows
+        .iter()
+        .filter(|row| all || tells(row))
+        .collect();
+    let mut table = Table::new([
+        ("benchmark", Align::Left),
+        ("metric", Align::Left),
+        ("base", Align::Right),
+        ("new", Align::Right),
+        ("change", Align::Right),
+        ("gate", Align::Left),
+        ("", Align::Left),
+    ]);
+    for row in &shown {
+        let value = |value: Option<f64>| {
+            value.map_or_else(String::new, |value| quantity(value, 1.0, &row.unit))
+        };
+        let style = match (row.regression, row.verdict.as_str()) {
+            (Some(true), _) => BAD,
+            (Some(false), _) => GOOD,
+            (None, "incomparable" | "undecided" | "gone") => WARN,
+            (None, _) => DIM,
+        };
+        let gate = match row.gate.as_deref() {
+            Some("regressed") => Cell::styled(BAD, "regressed"),
+            Some(other) => other.into(),
+            None => "".into(),
+        };
+        let comparable = row.verdict != "incomparable";
+        table.row(vec![
+            benchmark(&row.suite, &row.benchmark, &row.parameters).into(),
+            row.metric.as_str().into(),
+            value(row.base).into(),
+            value(row.other).into(),
+            row.ratio
+                .filter(|_| comparable)
+                .map_or_else(String::new, percent)
+                .into(),
+            gate,
+            Cell::styled(style, row.explanation.clone()),
+        ]);
+    }
+    if !shown.is_empty() {
+        table.write(out)?;
+    }
+    for row in shown.iter().filter(|row| !row.moved.is_empty()) {
+        let name = benchmark(&row.suite, &row.benchmark, &row.parameters);
+        writeln!(
+            out,
+            "\n{name}: functions by the change of their own {}",
+            row.metric
+        )?;
+        for moved in &row.moved {
+            writeln!(out, "  {}", function(moved))?;
+        }
+    }
+    for note in &document.found.notes {
+        writeln!(out, "{note}")?;
+    }
+    Ok(())
+}
+
+/// Whether a row says more than that nothing happened.
+pub(super) fn tells(row: &Row) -> bool {
+    let quiet = matches!(row.verdict.as_str(), "same" | "described");
+    !quiet || row.gate.as_deref().is_some_and(|gate| gate != "passed")
+}
+
+/// One sentence about all of it.
+pub(super) fn summary(found: &Comparison) -> String {
+    let count = |of: &dyn Fn(&Row) -> bool| found.rows.iter().filter(|row| of(row)).count();
+    let benchmarks: BTreeSet<_> = found
+        .rows
+        .iter()
+        .map(|row| (&row.suite, &row.benchmark, &row.parameters))
+        .collect();
+    let (worse, better) = (
+        count(&|row| row.regression == Some(true)),
+        count(&|row| row.regression == Some(false)),
+    );
+    let open = count(&|row| matches!(row.verdict.as_str(), "undecided" | "n too small"));
+    let refused = count(&|row| row.verdict == "incomparable");
+    let mut parts = vec![format!(
+        "{}: {} worse, {} better",
+        number_of(benchmarks.len(), "benchmark"),
+        worse,
+        better
+    )];
+    for (number, what) in [(open, "undecided"), (refused, "incomparable")] {
+        if number > 0 {
+            parts.push(format!("{number} {what}"));
+        }
+    }
+    let gates = count(&|row| row.gate.is_some());
+    if gates > 0 {
+        let failed = count(&|row| row.gate.as_deref() == Some("regressed"));
+        parts.push(format!("{failed} of {} failed", number_of(gates, "gate")));
+    }
+    format!("{}.", parts.join(", "))
+}

@@ -1,0 +1,23 @@
+//! What changed, by how sure the numbers are. Exact counts: any difference is a change. Others: statistics.
+
+pub mod changes;
+pub mod compare;
+mod judge;
+mod moved;
+mod pair;
+
+pub use moved::{Moved, moved};
+
+use truecount_model::Precision;
+use truecount_run::env_record::Environment;
+use truecount_run::rounds::Metric;
+
+/// Whether a metric is an exact count, so that any difference of another is a change: at least five equal counts of a
+/// source that nothing disturbs; one is enough where what makes runs differ was held constant under a reference machine.
+#[must_use]
+pub fn is_exact(metric: &Metric, environment: &Environment) -> bool {
+    let equal = metric.distinct == 1 && metric.deviation.is_none();
+    let sure = metric.undisturbed() && metric.precision == Some(Precision::Exact);
+    let held = environment.reference.is_some() && !environment.deterministic.is_empty();
+    equal && sure && (metric.exact || held)
+}
