@@ -14,7 +14,8 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
-    program_memory, report, rseq, schedule, selector, signal_calls, slots, sys, syscalls, totals,
+    program_memory, references, report, rseq, schedule, selector, signal_calls, slots, sys,
+    syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -55,6 +56,15 @@ fn answer(context: &mut Context) {
                 .get(context.exit_id as usize)
                 .target;
             schedule::turn(context);
+            go(context, context.pc, None, NONE);
+        }
+        kind::REFERENCES => {
+            context.pc = engine::lock()
+                .cache
+                .exits
+                .get(context.exit_id as usize)
+                .target;
+            references::publish(context);
             go(context, context.pc, None, NONE);
         }
         kind::ONCE => {
@@ -252,6 +262,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: just mapped; ours alone.
     let context = unsafe { &mut *(address_of_context as *mut Context) };
     counts::init(args.slot as u32);
+    references::init();
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
