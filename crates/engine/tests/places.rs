@@ -160,3 +160,12 @@ fn random_system_calls_do_what_they_do_natively() {
         }
     }
 }
+
+/// A signal that is pending and blocked when a program is replaced is pending in the next one; it ended it.
+#[test]
+fn pending_signals_survive_execve() {
+    let source = include_str!("places/pending.c");
+    for signals in ["10", "11", "10,11", "10,12,34"] {
+        same("pending", source, &["-O1", "-w"], Some(signals));
+    }
+}
