@@ -24,7 +24,7 @@ use crate::xlate::block::{self, Added, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-use crate::{check, clock, collect, counts, machine, turns};
+use crate::{check, clock, collect, counts, machine, references, turns};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -67,6 +67,7 @@ const CONFIG: Config = Config {
     own_random: false,
     requests: false,
     components: 0,
+    noting: None,
 };
 
 /// A checked entry into a block for one way of indirect branches.
@@ -256,6 +257,7 @@ impl Cache {
         config.own_random = machine::own_random();
         config.requests = collect::on();
         config.components = machine::shown().components;
+        config.noting = references::next();
         if once {
             config.limit = 1;
         }
@@ -347,6 +349,7 @@ impl Cache {
             return None;
         }
         counts::describe(pc, &built);
+        references::describe(pc, &built);
         let last = pc + u64::from(built.guest_len.max(1)) - 1;
         let mut copy = 0;
         if once || !pages.is_constant(pc) || !pages.is_constant(last) {
@@ -378,6 +381,7 @@ impl Cache {
             record_count: built.record_count as u16,
             insns: built.insns,
             counter: config.counter.unwrap_or(0),
+            words: built.words,
             exit_count: built.exit_count as u8,
             copy,
             valid: true,

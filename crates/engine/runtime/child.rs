@@ -2,7 +2,9 @@
 
 use crate::layout::Context;
 use crate::thread_context::prepare;
-use crate::{cache_file, counts, dispatch, engine, memory_locks, schedule, signal_calls, slots};
+use crate::{
+    cache_file, counts, dispatch, engine, memory_locks, references, schedule, signal_calls, slots,
+};
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
 #[unsafe(no_mangle)]
@@ -17,6 +19,7 @@ extern "C" fn rt_child(context: *mut Context) {
             engine::free_in_child();
         }
         counts::forked(slot);
+        references::forked();
         cache_file::forked(slot);
         memory_locks::forget();
     }

@@ -14,8 +14,8 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, check, clock, code_writes, collect, confine, counts, machine, perf,
-    proc_maps, program_memory, report, requests, rseq, schedule, selector, signal_calls, slots,
-    sys, syscalls, totals,
+    proc_maps, program_memory, references, report, requests, rseq, schedule, selector,
+    signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -67,6 +67,15 @@ fn answer(context: &mut Context) {
             if let Some(back) = collect::hooked(context) {
                 engine.cache.ask_at(back);
             }
+        }
+        kind::REFERENCES => {
+            context.pc = engine::lock()
+                .cache
+                .exits
+                .get(context.exit_id as usize)
+                .target;
+            references::publish(context);
+            go(context, context.pc, None, NONE);
         }
         kind::ONCE => {
             let mut engine = engine::lock();
@@ -274,6 +283,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     counts::init(args.slot as u32);
     context.this = address_of_context;
     collect::start(context);
+    references::init();
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;

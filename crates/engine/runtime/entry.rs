@@ -24,8 +24,10 @@ pub mod kind {
     pub const ONCE: u32 = 6;
     /// The thread's fuel is used up: others have their turn (see `schedule`).
     pub const TURN: u32 = 7;
+    /// The ring of noted references has no room (see `references`).
+    pub const REFERENCES: u32 = 8;
     /// A block with a hook is about to begin (see `collect`).
-    pub const HOOK: u32 = 8;
+    pub const HOOK: u32 = 9;
     /// Plus the register's number: a jump or call through it is not in its table.
     pub const MISS_REGISTER: u32 = 16;
 }
@@ -68,7 +70,10 @@ global_asm!(
     "rt_turn: mov dword ptr gs:[{kind}], 7",
     "jmp rt_save",
     ".globl rt_hook",
-    "rt_hook: mov dword ptr gs:[{kind}], 8",
+    "rt_hook: mov dword ptr gs:[{kind}], 9",
+    "jmp rt_save",
+    ".globl rt_references",
+    "rt_references: mov dword ptr gs:[{kind}], 8",
     "jmp rt_save",
     ".globl rt_miss_ret",
     "rt_miss_ret: mov rcx, [rsp-8]",
@@ -335,6 +340,7 @@ unsafe extern "C" {
     pub fn rt_special();
     pub fn rt_turn();
     pub fn rt_hook();
+    pub fn rt_references();
     pub fn rt_miss_ret();
     pub fn rt_miss_memory();
     pub fn rt_miss_rax();

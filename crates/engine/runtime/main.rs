@@ -24,6 +24,7 @@
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `requests`, `collect` | what programs say to Valgrind; which part of a run is counted |
+//! | `references` | the rings of noted memory references, if wanted |
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
@@ -85,6 +86,7 @@ mod perf;
 mod placed;
 mod proc_maps;
 mod program_memory;
+mod references;
 mod report;
 mod requests;
 mod rseq;

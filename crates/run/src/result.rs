@@ -163,6 +163,9 @@ pub struct Thread {
     /// Identifies the process image within the run: the number of its first thread.
     #[serde(skip)]
     pub image: u32,
+    /// The thread's number in the run.
+    #[serde(skip)]
+    pub slot: u32,
 }
 
 /// What ran under the virtual PMU.
@@ -182,6 +185,8 @@ pub struct Executed {
     pub unseen_faults: u32,
     /// Processes that were still running when the program ended.
     pub outlived: usize,
+    /// What was referenced of memory, where the run noted that.
+    pub memory: Option<crate::references::Memory>,
     /// The blocks executed, where the run counted them.
     pub blocks: Option<truecount_engine::virt::Blocks>,
     /// The command line of every process image that began by `execve`, by its number ([`Thread::image`]).
@@ -319,6 +324,7 @@ mod tests {
             counts: None,
             events: serde_json::Map::new(),
             image: 1,
+            slot: 0,
         };
         RunResult {
             ended: Some(Ended {

@@ -1,7 +1,7 @@
 //! The files every process of a run maps: the totals, and the runtime's image.
 
 use super::LaunchError;
-use super::context::MappedContext;
+use super::context::{MappedBytes, MappedContext};
 use super::image::write_image;
 use super::regions::Regions;
 use super::store::Store;
@@ -95,12 +95,10 @@ impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
         // Hooks are in the code.
-        let hooks = options
-            .regions
-            .as_ref()
-            .is_some_and(|r| r.functions.is_some());
-        let keeps = plain && !options.in_turn && !hooks;
-        let cache = options.cache.clone().filter(|_| keeps);
+        let regions = options.regions.as_ref();
+        let hooks = regions.is_some_and(|regions| regions.functions.is_some());
+        let kept = plain && !options.in_turn && options.references.is_none() && !hooks;
+        let cache = options.cache.clone().filter(|_| kept);
         let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
         totals
@@ -138,7 +136,7 @@ impl Shared {
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).code_cache = options.code_cache;
-            let blocks = options.per_block && plain;
+            let blocks = (options.per_block || options.references.is_some()) && plain;
             (*h).apart = match plain && !blocks {
                 true => CONTEXT_BYTES,
                 false => REGION,
@@ -161,6 +159,7 @@ impl Shared {
                     0
                 }
                 | if rotates() { option::ROTATES } else { 0 }
+                | references(options)
                 | if options.in_turn { option::SCHEDULE } else { 0 }
                 | if options.regions.is_some() {
                     option::REQUESTS
@@ -282,6 +281,16 @@ impl Shared {
         }
     }
 
+    /// Maps bytes of a slot's region.
+    pub(super) fn map_bytes(&self, slot: u32, offset: u64, len: usize) -> io::Result<MappedBytes> {
+        MappedBytes::new(&self.totals, self.offset(slot) + offset, len)
+    }
+
+    /// Reads bytes of the totals file.
+    pub(super) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.totals.read_exact_at(bytes, offset)
+    }
+
     /// Maps a slot's context page for futex calls.
     pub(super) fn map(&self, slot: u32) -> io::Result<MappedContext> {
         MappedContext::new(&self.totals, self.offset(slot))
@@ -294,6 +303,18 @@ impl Drop for Shared {
         unsafe { libc::munmap(self.header.as_ptr().cast(), size_of::<Header>()) };
     }
 }
+/// Option bits for a run that notes references.
+fn references(options: &super::Options) -> u32 {
+    if options.references.is_none() || options.times.is_some() {
+        return 0;
+    }
+    /// `HWCAP2_FSGSBASE` (arch/x86/include/uapi/asm/hwcap2.h).
+    const FSGSBASE: libc::c_ulong = 2;
+    // SAFETY: reads the auxiliary vector.
+    let reads_fs = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
+    option::REFERENCES | if reads_fs { option::READS_FS } else { 0 }
+}
+
 /// Whether this CPU has `rorx` (BMI2).
 fn rotates() -> bool {
     #[cfg(target_arch = "x86_64")]

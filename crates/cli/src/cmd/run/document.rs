@@ -7,6 +7,7 @@ use super::Args;
 use truecount_model::{Reading, SourceKind};
 use truecount_run::env_record::Environment;
 use truecount_run::functions::{AskedEvent, Function};
+use truecount_run::references::Memory;
 use truecount_run::result::{RunResult, Thread};
 use truecount_run::runner::Exit;
 
@@ -34,6 +35,9 @@ pub(super) struct Document {
     pub(super) threads: Option<Vec<Thread>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) functions: Option<Vec<Function>>,
+    /// What was referenced of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<Memory>,
     pub(super) notes: Vec<String>,
     environment: Environment,
 }
@@ -127,6 +131,7 @@ impl Document {
             processes: args.per_process.then(|| processes(&ran.executed.threads)),
             threads: args.per_thread.then_some(ran.executed.threads),
             functions,
+            memory: ran.executed.memory,
             notes,
             environment,
         }
@@ -148,6 +153,7 @@ mod tests {
             counts: None,
             events: Map::from_iter([("loads:u".to_owned(), instructions.into())]),
             image,
+            slot: 0,
         };
         let found = processes(&[
             thread(1, 10, "sh", 5),

@@ -1,6 +1,7 @@
 //! `truecount run`: a program under the virtual PMU, with its exact counts after it has ended.
 
 mod document;
+mod memory;
 mod text;
 
 use std::ffi::OsString;
@@ -30,6 +31,8 @@ EXAMPLES
   truecount run -e instructions:u,branches:u,loads:u -- ./prog
   truecount run --functions -- ./prog       an exact profile: every function's instructions
   truecount run --functions -e loads:u --flamegraph loads.svg -- ./prog
+  truecount run --memory -- ./prog          bytes, lines and pages that it touches, exactly
+  truecount run --model -- ./prog           … and what caches and branch predictors would make of it
   truecount run --json -o out.json -- ./prog
 
 EVENTS (each with :u; all cost the same, and any number of them costs what one does)
@@ -51,7 +54,7 @@ and prints what was counted; a second Ctrl-C kills it.
 
 LIMITS
   It runs 64-bit programs on x86-64 Linux. Cycles, cache misses and mispredictions are no property
-  of instructions: not available.
+  of instructions: not available, but as a model (--model), which is no count.
   Inside the program perf_event_open works, rdpmc only with instructions:u alone. Programs that set
   the GS segment or call vsyscall end with a report and status 123; 32-bit and set-user-id children
   run uncounted, and the result says so. For a second opinion: truecount stat --source step (slow).";
@@ -83,6 +86,8 @@ pub(crate) struct Args {
     /// Draw them as a flame graph (program, module, function; no stacks); implies --functions
     #[arg(long, value_name = "SVG")]
     flamegraph: Option<PathBuf>,
+    #[command(flatten)]
+    memory: memory::MemoryArgs,
     /// Write the result to FILE instead of stderr
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -144,7 +149,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         || wishes
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
-    let ran = virtual_pmu::execute(&signals, &program, &launch, per_block)?;
+    let ran = match args.memory.wanted()? {
+        Some(wanted) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
+        None => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
+    };
     let status = ran.exit().shell_code();
     let functions = if functions {
         functions_of(&ran, &wishes, &mut Names::default())

@@ -115,6 +115,7 @@ pub(super) fn execute(
             unseen_writes: outcome.totals.unseen_writes,
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
+            memory: None,
             blocks: outcome.blocks,
             commands: outcome.commands,
             times: outcome.times,
@@ -134,6 +135,7 @@ pub(super) fn execute(
                     counts: thread.events,
                     events: serde_json::Map::new(),
                     image: thread.leader,
+                    slot: thread.slot,
                 })
                 .collect(),
         },
