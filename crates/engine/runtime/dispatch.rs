@@ -59,15 +59,6 @@ fn answer(context: &mut Context) {
             schedule::turn(context);
             go(context, context.pc, None, NONE);
         }
-        kind::REFERENCES => {
-            context.pc = engine::lock()
-                .cache
-                .exits
-                .get(context.exit_id as usize)
-                .target;
-            references::publish(context);
-            go(context, context.pc, None, NONE);
-        }
         kind::HOOK => {
             let mut engine = engine::lock();
             let exit = *engine.cache.exits.get(context.exit_id as usize);
@@ -76,6 +67,15 @@ fn answer(context: &mut Context) {
             if let Some(back) = collect::hooked(context) {
                 engine.cache.ask_at(back);
             }
+        }
+        kind::REFERENCES => {
+            context.pc = engine::lock()
+                .cache
+                .exits
+                .get(context.exit_id as usize)
+                .target;
+            references::publish(context);
+            go(context, context.pc, None, NONE);
         }
         kind::ONCE => {
             let mut engine = engine::lock();
@@ -281,9 +281,9 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: just mapped; ours alone.
     let context = unsafe { &mut *(address_of_context as *mut Context) };
     counts::init(args.slot as u32);
-    references::init();
     context.this = address_of_context;
     collect::start(context);
+    references::init();
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;

@@ -69,11 +69,11 @@ global_asm!(
     ".globl rt_turn",
     "rt_turn: mov dword ptr gs:[{kind}], 7",
     "jmp rt_save",
-    ".globl rt_references",
-    "rt_references: mov dword ptr gs:[{kind}], 8",
-    "jmp rt_save",
     ".globl rt_hook",
     "rt_hook: mov dword ptr gs:[{kind}], 9",
+    "jmp rt_save",
+    ".globl rt_references",
+    "rt_references: mov dword ptr gs:[{kind}], 8",
     "jmp rt_save",
     ".globl rt_miss_ret",
     "rt_miss_ret: mov rcx, [rsp-8]",
@@ -339,8 +339,8 @@ unsafe extern "C" {
     pub fn rt_syscall();
     pub fn rt_special();
     pub fn rt_turn();
-    pub fn rt_references();
     pub fn rt_hook();
+    pub fn rt_references();
     pub fn rt_miss_ret();
     pub fn rt_miss_memory();
     pub fn rt_miss_rax();

@@ -23,8 +23,8 @@
 //! | `signal_calls`, `action`, `altstack` | the program's handlers, masks, alternate stacks |
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
-//! | `references` | the rings of noted memory references, if wanted |
 //! | `requests`, `collect` | what programs say to Valgrind; which part of a run is counted |
+//! | `references` | the rings of noted memory references, if wanted |
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |

@@ -14,8 +14,8 @@ pub fn prepare(context: &mut Context, slot: u32) {
     context.vector_syscall = address(entry::rt_syscall);
     context.vector_special = address(entry::rt_special);
     context.vector_turn = address(entry::rt_turn);
-    references::prepare(context);
     context.vector_hook = address(entry::rt_hook);
+    references::prepare(context);
     if context.stack == 0 {
         context.stack = own_memory::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
     }

@@ -13,6 +13,7 @@
 //! thread and memory sanitizers of GCC and LLVM, and below 0x5555_5555_4000, where the kernel puts
 //! programs that can be loaded anywhere.
 
+pub use crate::regions::{Watch, time_state};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
@@ -182,10 +183,10 @@ pub struct Header {
     pub random_uses: AtomicU64,
     /// Random devices that were the kernel's because that file could not be opened.
     pub random_missed: AtomicU32,
-    /// With [`option::REFERENCES`]: who reads the rings.
-    pub rings: crate::xlate::references::Readers,
     /// With [`option::REQUESTS`]: see [`crate::regions::front`].
     pub front: u32,
+    /// With [`option::REFERENCES`]: who reads the rings.
+    pub rings: crate::xlate::references::Readers,
 }
 
 impl Header {
@@ -260,32 +261,14 @@ pub mod option {
     pub const RANDOM: u32 = 16;
     /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
     pub const SCHEDULE: u32 = 64;
+    /// Client requests are answered (`runtime/requests.rs`).
+    pub const REQUESTS: u32 = 256;
     /// References of memory are noted (`xlate::references`); with [`BLOCKS`].
     pub const REFERENCES: u32 = 1 << 20;
     /// Programs may read their FS base (`rdfsbase`).
     pub const READS_FS: u32 = 1 << 21;
-    /// Client requests are answered (`runtime/requests.rs`).
-    pub const REQUESTS: u32 = 256;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
     pub const ROTATES: u32 = 1 << 16;
-}
-
-/// What became of a watch point in a thread: the word behind its time stamp.
-pub mod time_state {
-    /// A start is noted.
-    pub const ARMED: u32 = 1;
-    /// An end took it.
-    pub const USED: u32 = 2;
-}
-
-/// Two program addresses between which the time is taken, or one (`end` 0): between two executions.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Watch {
-    /// 0: none.
-    pub start: u64,
-    /// See above.
-    pub end: u64,
 }
 
 /// States of [`Context::exec`].
@@ -470,12 +453,12 @@ pub struct Context {
     pub whole: AtomicU32,
     /// The program's GS base: the segment itself is the engine's.
     pub program_gs: u64,
-    /// With [`option::REFERENCES`]: where its ring stands, and the entry for a thread whose ring has no room.
-    pub noted: crate::xlate::references::Ring,
     /// Entry in front of a block with a hook.
     pub vector_hook: u64,
     /// With [`option::REQUESTS`]: which part of the run is counted.
     pub region: crate::regions::Region,
+    /// With [`option::REFERENCES`]: where its ring stands, and the entry for a thread whose ring has no room.
+    pub noted: crate::xlate::references::Ring,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

@@ -1,4 +1,4 @@
-//! Which part of a run is counted, as launcher and runtime both see it: `core` only.
+//! Which part of a run is counted, or timed, as launcher and runtime both see it: `core` only.
 
 /// With `option::REQUESTS`: where in a slot's region the launcher leaves the hooks of an image ([`Hook`]), in front of
 /// the counters …
@@ -76,4 +76,22 @@ pub struct Region {
     pub mark_of: u32,
     /// … and what was done: see [`mark`].
     pub mark_kind: u32,
+}
+
+/// What became of a watch point in a thread: the word behind its time stamp.
+pub mod time_state {
+    /// A start is noted.
+    pub const ARMED: u32 = 1;
+    /// An end took it.
+    pub const USED: u32 = 2;
+}
+
+/// Two program addresses between which the time is taken, or one (`end` 0): between two executions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// 0: none.
+    pub start: u64,
+    /// See above.
+    pub end: u64,
 }

@@ -95,12 +95,10 @@ impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
         // Hooks are in the code.
-        let hooks = options
-            .regions
-            .as_ref()
-            .is_some_and(|r| r.functions.is_some());
-        let keeps = plain && !options.in_turn && !hooks && options.references.is_none();
-        let cache = options.cache.clone().filter(|_| keeps);
+        let regions = options.regions.as_ref();
+        let hooks = regions.is_some_and(|regions| regions.functions.is_some());
+        let kept = plain && !options.in_turn && options.references.is_none() && !hooks;
+        let cache = options.cache.clone().filter(|_| kept);
         let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
         totals
