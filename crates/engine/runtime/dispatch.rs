@@ -13,7 +13,7 @@ use crate::xlate::block::record;
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
+    asked, cache_file, call_tree, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
     program_memory, report, rseq, schedule, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
@@ -57,6 +57,7 @@ fn answer(context: &mut Context) {
             schedule::turn(context);
             go(context, context.pc, None, NONE);
         }
+        kind::CALL | kind::RETURN | kind::JUMP => call_tree::note(context),
         kind::ONCE => {
             let mut engine = engine::lock();
             let Engine { cache, pages, .. } = &mut *engine;
@@ -250,6 +251,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: just mapped; ours alone.
     let context = unsafe { &mut *(address_of_context as *mut Context) };
     counts::init(args.slot as u32);
+    call_tree::init();
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
@@ -270,6 +272,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context.rflags = args.rflags;
     context.exit_kind = kind::GOTO;
     context.target = args.pc;
+    call_tree::begin(context, args.pc);
     goto(&mut engine, context, args.pc, None, NONE);
     context.whole.store(0, Relaxed);
     report::started();

@@ -24,6 +24,10 @@ pub mod kind {
     pub const ONCE: u32 = 6;
     /// The thread's fuel is used up: others have their turn (see `schedule`).
     pub const TURN: u32 = 7;
+    /// A call, return or jump that a routine of `call_routines` did not know.
+    pub const CALL: u32 = 32;
+    pub const RETURN: u32 = 33;
+    pub const JUMP: u32 = 34;
     /// Plus the register's number: a jump or call through it is not in its table.
     pub const MISS_REGISTER: u32 = 16;
 }
@@ -94,6 +98,7 @@ global_asm!(
     ".globl rt_goto",
     "rt_goto: mov dword ptr gs:[{kind}], 5",
     //
+    ".globl rt_save",
     "rt_save:",
     "mov gs:[{regs}+0], rax",
     "mov gs:[{regs}+8], rcx",

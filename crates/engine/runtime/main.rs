@@ -23,6 +23,7 @@
 //! | `signal_calls`, `action`, `altstack` | the program's handlers, masks, alternate stacks |
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
+//! | `call_tree`, `call_routines`, `functions` | the calling-context tree, if wanted; where functions begin |
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
@@ -31,6 +32,8 @@
 #![no_main]
 #![allow(dead_code, missing_docs)]
 
+#[path = "../src/calls.rs"]
+mod calls;
 #[path = "../src/layout.rs"]
 mod layout;
 #[path = "../src/limits.rs"]
@@ -56,6 +59,8 @@ mod asked;
 mod block;
 mod cache;
 mod cache_file;
+mod call_routines;
+mod call_tree;
 mod child;
 mod clock;
 mod code_writes;
@@ -64,6 +69,7 @@ mod counts;
 mod dispatch;
 mod engine;
 mod entry;
+mod functions;
 mod fault_signals;
 mod frames;
 mod images;

@@ -175,6 +175,15 @@ fields! {
     plain cached: u64;
 }
 
+impl Slot {
+    /// In a slot of nodes: how many there are.
+    pub fn calls_used(self) -> &'static AtomicU32 {
+        let context = context_at(self.0) as *const Context;
+        // SAFETY: as above.
+        unsafe { &*(&raw const (*context).calls.used) }
+    }
+}
+
 /// The view of a slot.
 pub fn slot(number: u32) -> Slot {
     Slot(number % MAX_SLOTS)

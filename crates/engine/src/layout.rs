@@ -75,6 +75,8 @@ pub const TIME_BINS: u32 = 65_536;
 pub const TIME_HISTOGRAM_BYTES: u32 = TIME_BINS * 8;
 const _: () =
     assert!(TIME_HISTOGRAMS as u64 + TIME_HISTOGRAM_BYTES as u64 * (MAX_WATCHES as u64 + 1) <= LOG);
+/// Nodes of the tree of calls that a process finds at once.
+pub const CALL_CACHE: u64 = 65_536;
 /// The runtime's own memory (block descriptions, stacks).
 pub const ARENA_BASE: u64 = 0x5510_0000_0000;
 const _: () = assert!(TOTALS_NEAR.is_multiple_of(REGION));
@@ -167,6 +169,10 @@ pub struct Header {
     pub random_uses: AtomicU64,
     /// Random devices that were the kernel's because that file could not be opened.
     pub random_missed: AtomicU32,
+    /// With [`option::CALLS`]: nodes there can be, and those made or refused so far.
+    pub node_limit: u32,
+    /// See above.
+    pub nodes: AtomicU32,
 }
 
 impl Header {
@@ -241,6 +247,10 @@ pub mod option {
     pub const RANDOM: u32 = 16;
     /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
     pub const SCHEDULE: u32 = 64;
+    /// A calling-context tree (`calls`); with [`BLOCKS`].
+    pub const CALLS: u32 = 128;
+    /// Call sites have nodes of their own in it.
+    pub const SITES: u32 = 256;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
     pub const ROTATES: u32 = 1 << 16;
 }
@@ -301,7 +311,7 @@ pub mod state {
     pub const ENDED: u32 = 2;
     /// The process image was replaced by `execve`, or is about to be.
     pub const REPLACED: u32 = 3;
-    /// No thread: the region continues a log.
+    /// No thread: the region continues a log, or holds nodes or frames of a tree.
     pub const LOG: u32 = 4;
     /// The thread is gone; what it executed is being added to the sums in the header.
     pub const RETIRING: u32 = 5;
@@ -443,6 +453,8 @@ pub struct Context {
     pub whole: AtomicU32,
     /// The program's GS base: the segment itself is the engine's.
     pub program_gs: u64,
+    /// With [`option::CALLS`]: where in the tree of its calls the thread is.
+    pub calls: crate::calls::Thread,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

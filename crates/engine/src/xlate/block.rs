@@ -6,6 +6,7 @@
 //! a cold stub. For every copied instruction a [`Record`] remembers where it
 //! landed, so that any fault or signal maps back to the program exactly.
 
+mod calls;
 mod copy;
 mod count;
 mod exits;
@@ -18,6 +19,7 @@ mod terminate;
 mod turn;
 mod xsave;
 
+pub use calls::CallOffsets;
 use gs::unsupported;
 use item::{Item, surely_invalid};
 pub use operand::far_register;
@@ -49,6 +51,10 @@ pub trait Source {
     fn live_flags(&mut self, pc: u64) -> u8;
     /// Whether a restartable sequence is described there: who loads its address is about to begin it.
     fn is_sequence(&mut self, _address: u64) -> bool {
+        false
+    }
+    /// Whether a jump leaves its function for another one's beginning: a tail call.
+    fn is_tail_call(&mut self, _from: u64, _to: u64) -> bool {
         false
     }
 }
@@ -185,6 +191,8 @@ pub struct Config {
     pub own_random: bool,
     /// With `own_machine`: components of the extended state that there are (XCR0).
     pub components: u32,
+    /// Calls, returns and jumps from function to function are noted in a tree; with `counter`.
+    pub calls: Option<CallOffsets>,
 }
 
 /// Translates the block at `pc` into `hot` and its cold parts into `cold`.
@@ -367,11 +375,11 @@ impl Builder<'_, '_> {
             match point {
                 Some(place) if place.at != at => {}
                 // What was taken over is just what the block takes away.
-                Some(_) if total.value == 0 => counted = true,
+                Some(_) if total.is_nothing() => counted = true,
                 Some(Place { through: None, .. }) => {
                     self.fuel(at, &item);
                     let here = self.hot.here();
-                    self.hot.add_gs(total.offset, total.value);
+                    total.plainly(self.hot, &offsets);
                     self.record(here, record::COUNTS);
                     counted = true;
                 }
@@ -380,7 +388,7 @@ impl Builder<'_, '_> {
                 }) => {
                     // One record with the instruction: in between the register
                     // is not the program's.
-                    self.hot.count_through(reg, total.offset, total.value);
+                    total.through(reg, self.hot, &offsets);
                     mark = record::COUNTS;
                     counted = true;
                 }
@@ -415,6 +423,10 @@ impl Builder<'_, '_> {
                     let stub = self.cold.here();
                     let added = self.early(at + 1, counted);
                     count_keeping(self.cold, &offsets, added, live);
+                    let leaves = self.leaves(source, &item);
+                    if leaves {
+                        self.note_jump_cold(item.target());
+                    }
                     let unlinked_jump = self.cold.here();
                     if unlinked_jump == stub {
                         self.exit_jcc(item.insn.opcode, item.target());
@@ -430,11 +442,11 @@ impl Builder<'_, '_> {
                             added,
                             live,
                         };
-                        self.exit(item.target(), patch, unlinked, Some(side));
+                        self.exit(item.target(), patch, unlinked, (!leaves).then_some(side));
                     }
                     self.record(here, item.insn.len);
                 }
-                _ => self.terminate(&item, counted, total),
+                _ => self.terminate(source, &item, counted, total),
             }
         }
     }
