@@ -235,13 +235,13 @@ impl Picture {
     }
 
     /// Writes all of it.
-    pub(crate) fn write(mut self, content: &str) -> Result<(), Failure> {
+    pub(crate) fn write(mut self, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), Failure> {
         let mut write = || {
             // A pipe or a device has no length.
             if self.file.metadata()?.is_file() {
                 self.file.set_len(0)?;
             }
-            self.file.write_all(content.as_bytes())
+            self.file.write_all(content.as_ref())
         };
         write().map_err(|error| cannot_write(&self.path, &error))
     }

@@ -217,9 +217,13 @@ unsafe extern "C" {
     pub fn rt_tree_jumps();
 }
 
+fn address(label: unsafe extern "C" fn()) -> u64 {
+    label as *const () as usize as u64
+}
+
 /// Where they are.
 pub fn range() -> Range<u64> {
-    rt_tree_routines as usize as u64..rt_tree_routines_end as usize as u64
+    address(rt_tree_routines)..address(rt_tree_routines_end)
 }
 
 /// Where in the cache a node is looked for.

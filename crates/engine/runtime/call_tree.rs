@@ -453,12 +453,13 @@ fn arrive(context: &mut Context, target: u64) {
     let found = functions::find(target);
     let from = functions::find(here.function);
     let parent = top(context).node;
-    if found.begins || found.module != from.module {
+    if found.begins || !found.known && found.module != from.module {
         let next = child(context, parent, target, 0, node_kind::CALL);
         called(next);
         go_to(context, next);
     } else if found.len != 0 && found.start != here.start {
-        // In the middle of another function: a part of it that is elsewhere, or one whose call was not seen.
+        // In the middle of another function: a part of it that is elsewhere, one that goes on on a stack of its own, or
+        // one whose call was not seen.
         let next = child(context, parent, found.start, 0, node_kind::CALL);
         go_to(context, next);
     }

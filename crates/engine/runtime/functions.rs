@@ -66,7 +66,9 @@ pub struct Found {
     pub start: u64,
     /// Its length; 0: nothing is known.
     pub len: u64,
-    /// The place is where a function begins.
+    /// It is known to be in a function …
+    pub known: bool,
+    /// … and where that begins.
     pub begins: bool,
     /// Where the part of the file is mapped that the code is in; 0: no file's.
     pub module: u64,
@@ -75,6 +77,7 @@ pub struct Found {
 const UNKNOWN: Found = Found {
     start: 0,
     len: 0,
+    known: false,
     begins: false,
     module: 0,
 };
@@ -92,9 +95,11 @@ impl Functions {
         let functions = functions.unwrap_or(&[]);
         let after = functions.partition_point(|function| function.start <= pc);
         let next = functions.get(after).map_or(module.end, |next| next.start);
-        let (mut start, mut end, mut begins) = (module.start, next, false);
+        let (mut start, mut end) = (module.start, next);
+        let (mut known, mut begins) = (false, false);
         if let Some(before) = after.checked_sub(1).and_then(|at| functions.get(at)) {
             begins = before.start == pc;
+            known = begins || pc < before.end;
             (start, end) = match pc < before.end {
                 true => (before.start, before.end.min(next)),
                 false => (before.end, next),
@@ -103,6 +108,7 @@ impl Functions {
         Found {
             start,
             len: end.saturating_sub(start),
+            known,
             begins,
             module: module.start,
         }

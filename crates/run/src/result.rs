@@ -163,6 +163,9 @@ pub struct Thread {
     /// Identifies the process image within the run: the number of its first thread.
     #[serde(skip)]
     pub image: u32,
+    /// Its own number within the run.
+    #[serde(skip)]
+    pub slot: u32,
 }
 
 /// What ran under the virtual PMU.
@@ -184,6 +187,8 @@ pub struct Executed {
     pub outlived: usize,
     /// The blocks executed, where the run counted them.
     pub blocks: Option<truecount_engine::virt::Blocks>,
+    /// The tree of calls, where the run kept one.
+    pub calls: Option<truecount_engine::virt::Calls>,
     /// The time of chosen blocks, where the run took it.
     pub times: Option<truecount_engine::virt::Times>,
     /// Blocks of code that had to be translated.

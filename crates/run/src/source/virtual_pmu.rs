@@ -72,7 +72,29 @@ pub fn execute(
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
     }
-    engine::execute(signals, program, launch, per_block, None)
+    let counted = engine::Counted {
+        per_block,
+        ..engine::Counted::default()
+    };
+    engine::execute(signals, program, launch, counted)
+}
+
+/// As [`execute`], with every block's executions and the tree of calls.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_calls(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+    calls: virt::CallOptions,
+) -> Result<RunResult, Refusal> {
+    let counted = engine::Counted {
+        per_block: true,
+        calls: Some(calls),
+        ..engine::Counted::default()
+    };
+    engine::execute(signals, program, launch, counted)
 }
 
 /// As [`execute`], timing chosen blocks.
@@ -85,7 +107,11 @@ pub fn execute_timed(
     launch: &Launch<'_>,
     watched: virt::Watched,
 ) -> Result<RunResult, Refusal> {
-    engine::execute(signals, program, launch, false, Some(watched))
+    let counted = engine::Counted {
+        watched: Some(watched),
+        ..engine::Counted::default()
+    };
+    engine::execute(signals, program, launch, counted)
 }
 
 /// The engine's event that a metric names.

@@ -34,6 +34,8 @@ pub(super) struct Document {
     pub(super) threads: Option<Vec<Thread>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) functions: Option<Vec<Function>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) calls: Option<super::calls::Calls>,
     pub(super) notes: Vec<String>,
     environment: Environment,
 }
@@ -127,6 +129,7 @@ impl Document {
             processes: args.per_process.then(|| processes(&ran.executed.threads)),
             threads: args.per_thread.then_some(ran.executed.threads),
             functions,
+            calls: None,
             notes,
             environment,
         }
@@ -148,6 +151,7 @@ mod tests {
             counts: None,
             events: Map::from_iter([("loads:u".to_owned(), instructions.into())]),
             image,
+            slot: image,
         };
         let found = processes(&[
             thread(1, 10, "sh", 5),

@@ -37,12 +37,22 @@ fn options(launch: &Launch<'_>) -> virt::Options {
         .code_cache(cache::code_bound())
 }
 
+/// What is counted beside instructions.
+#[derive(Default)]
+pub(super) struct Counted {
+    /// Every block's executions.
+    pub(super) per_block: bool,
+    /// The tree of calls.
+    pub(super) calls: Option<virt::CallOptions>,
+    /// The time of chosen blocks.
+    pub(super) watched: Option<virt::Watched>,
+}
+
 pub(super) fn execute(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-    per_block: bool,
-    watched: Option<virt::Watched>,
+    counted: Counted,
 ) -> Result<RunResult, Refusal> {
     let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
         Turns::Kernel
@@ -60,7 +70,10 @@ pub(super) fn execute(
     // The engine's own thread starts the program.
     missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
     let start = Instant::now();
-    let options = options(launch).per_block(per_block).times(watched);
+    let options = options(launch)
+        .per_block(counted.per_block)
+        .calls(counted.calls)
+        .times(counted.watched);
     let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
@@ -134,6 +147,7 @@ pub(super) fn execute(
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
             blocks: outcome.blocks,
+            calls: outcome.calls,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
@@ -151,6 +165,7 @@ pub(super) fn execute(
                     counts: thread.events,
                     events: serde_json::Map::new(),
                     image: thread.leader,
+                    slot: thread.slot,
                 })
                 .collect(),
         },
