@@ -49,7 +49,7 @@ fn main() {
             "-C",
             "codegen-units=1",
         ])
-        .args(["-C", "relocation-model=static", "-C", "overflow-checks=off"])
+        .args(["-C", "relocation-model=pic", "-C", "overflow-checks=off"])
         .args(["-C", "force-unwind-tables=no", "-C", "strip=debuginfo"]);
     for argument in ["-nostdlib", "-nostartfiles", "-static", "-no-pie"] {
         rustc.args(["-C", &format!("link-arg={argument}")]);

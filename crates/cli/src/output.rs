@@ -1,12 +1,14 @@
 //! Where a result goes: a file, stdout or stderr. Styles are dropped where they do not belong.
 
-use std::fs::File;
+mod file;
+
 use std::io::{self, Write};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::failure::Failure;
+pub(crate) use file::{LimitOfSize, ResultFile};
 use truecount_run::runner::while_stoppable;
 
 /// An opened destination.
@@ -24,16 +26,13 @@ impl Output {
     /// Opens `path`, or the standard stream that was chosen, for something that was measured: where it cannot be
     /// written, it is shown on stderr.
     pub(crate) fn open(path: Option<&Path>, stderr: bool) -> Result<Self, Failure> {
-        let (to, name): (Box<dyn Write>, _) = match path {
-            Some(path) => {
-                let file = create(path).map_err(|error| cannot_write(path, &error))?;
-                let fd = file.as_raw_fd();
-                // A file has no styles.
-                let file = Patient::new(anstream::StripStream::new(file), fd);
-                (Box::new(file), path.display().to_string())
-            }
+        let (to, name) = match path {
+            Some(path) => (
+                Place::File(ResultFile::open(path)?),
+                path.display().to_string(),
+            ),
             None if stderr => return Ok(Self::Stderr(io::LineWriter::new(to_stderr()))),
-            None => (Box::new(to_stdout()), "standard output".to_owned()),
+            None => (Place::Stdout(to_stdout()), "standard output".to_owned()),
         };
         let bytes = Vec::new();
         Ok(Self::Buffered(Buffered { to, name, bytes }))
@@ -76,11 +75,6 @@ fn to_stderr() -> Patient<anstream::AutoStream<io::Stderr>> {
         anstream::AutoStream::auto(io::stderr()),
         libc::STDERR_FILENO,
     )
-}
-
-/// Creates or empties a file. A FIFO that nobody reads yet is waited for, until Ctrl-C.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
-    while_stoppable(|| File::create(path))
 }
 
 /// A stream that may be a pipe whose reader takes nothing: while that is waited for, Ctrl-C ends truecount, which has
@@ -182,15 +176,30 @@ pub(crate) fn programs_stdout(
 
 /// Holds what is written until [`Write::flush`], and shows it on stderr where that fails.
 pub(crate) struct Buffered {
-    to: Box<dyn Write>,
+    to: Place,
     name: String,
     bytes: Vec<u8>,
+}
+
+enum Place {
+    File(ResultFile),
+    Stdout(Patient<anstream::AutoStream<io::Stdout>>),
+}
+
+impl Place {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            // A file has no styles.
+            Self::File(file) => file.put(&anstream::adapter::strip_bytes(bytes).into_vec()),
+            Self::Stdout(out) => out.write_all(bytes).and_then(|()| out.flush()),
+        }
+    }
 }
 
 impl Buffered {
     fn pass_on(&mut self) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.bytes);
-        let error = match self.to.write_all(&bytes).and_then(|()| self.to.flush()) {
+        let error = match self.to.put(&bytes) {
             // Whoever closed a pipe has seen enough.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => error,
             other => return other,
@@ -212,38 +221,19 @@ impl Drop for Buffered {
     }
 }
 
-/// A picture or page beside the result: opened before the measurement, since a wrong path must not cost one, and
-/// written after the result, which a failure must not cost either. What the file holds stays until then.
-pub(crate) struct Picture {
-    path: PathBuf,
-    file: File,
-}
+/// A picture or page beside the result: tried before the measurement, since a wrong path must not cost one, and
+/// written after the result, which a failure must not cost either.
+pub(crate) struct Picture(ResultFile);
 
 impl Picture {
-    /// Opens it, where one is asked for.
+    /// Tries it, where one is asked for.
     pub(crate) fn create(path: Option<&Path>) -> Result<Option<Self>, Failure> {
-        let Some(path) = path else { return Ok(None) };
-        let mut options = File::options();
-        options.write(true).create(true).truncate(false);
-        match while_stoppable(|| options.open(path)) {
-            Ok(file) => Ok(Some(Self {
-                path: path.to_owned(),
-                file,
-            })),
-            Err(error) => Err(cannot_write(path, &error)),
-        }
+        Ok(path.map(ResultFile::open).transpose()?.map(Self))
     }
 
     /// Writes all of it.
     pub(crate) fn write(mut self, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), Failure> {
-        let mut write = || {
-            // A pipe or a device has no length.
-            if self.file.metadata()?.is_file() {
-                self.file.set_len(0)?;
-            }
-            self.file.write_all(content.as_ref())
-        };
-        write().map_err(|error| cannot_write(&self.path, &error))
+        self.0.write(content.as_ref())
     }
 }
 

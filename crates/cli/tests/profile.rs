@@ -95,6 +95,33 @@ fn every_analysis_reads_what_the_recorder_writes() {
     }
 }
 
+/// An export that does not fit (here: no file may have a byte) leaves no half of itself.
+#[test]
+fn half_an_export_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    record(here.join("whole"), 3);
+    for before in [false, true] {
+        if before {
+            std::fs::write(here.join("out"), "what was there before").unwrap();
+        }
+        let output = Command::new("sh")
+            .args([
+                "-c",
+                "ulimit -f 0; exec \"$0\" profile export --to chrome whole -o out",
+            ])
+            .arg(env!("CARGO_BIN_EXE_truecount"))
+            .current_dir(here)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("too large"), "{told}");
+        let left = std::fs::read_to_string(here.join("out")).ok();
+        assert_eq!(left.as_deref(), before.then_some(""), "{told}");
+    }
+}
+
 #[test]
 fn bad_files_are_one_line_and_cut_ones_are_read_in_part() {
     let directory = tempfile::tempdir().unwrap();

@@ -54,7 +54,7 @@ impl<P: Policy> Counter<P> {
 
     /// Where the counter stands. Never allocates, locks, logs or panics.
     ///
-    /// x86-64: 5 instructions for one counter and 12 for a difference, beside the choice between the two. What cannot
+    /// x86-64: 5 instructions for one counter and 11 for a difference, beside the choice between the two. What cannot
     /// be read returns the last point read; [`check`](Self::check) tells.
     #[inline]
     #[must_use]
@@ -92,6 +92,18 @@ impl<P: Policy> Counter<P> {
                 index,
                 counter: PhantomData,
             }),
+            _ => None,
+        }
+    }
+
+    /// The number that the instruction takes which reads this counter (`rdpmc` on x86-64), for code that has the
+    /// instruction itself; raw values are compared by [`between_raw`](Self::between_raw). `None` where the counter is not
+    /// read by one register. It holds on the counter's thread while the counter is open; elsewhere the instruction may
+    /// fault.
+    #[must_use]
+    pub fn register(&self) -> Option<u32> {
+        match self.core.reader {
+            Reader::Single { index } => Some(index),
             _ => None,
         }
     }

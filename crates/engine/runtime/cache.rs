@@ -6,6 +6,7 @@
 
 mod ahead;
 mod areas;
+mod give_way;
 mod index;
 pub mod kept;
 mod links;
@@ -16,7 +17,7 @@ mod threads;
 use crate::block::{Block, NONE};
 use crate::layout::{Context, MAX_WATCHES, TABLES, Watch};
 use crate::own_memory::{self, MAX_AREAS};
-use crate::pages::{self, Pages};
+use crate::pages::Pages;
 use crate::sys;
 use crate::table::Table;
 use crate::xlate::block::{self, Added, CallOffsets, Config, End, MAX_EXITS, Record, Side};
@@ -50,7 +51,7 @@ pub const OFFSETS: Offsets = Offsets {
 
 const CONFIG: Config = Config {
     offsets: OFFSETS,
-    tables: TABLES as u32,
+    tables: 0,
     program_gs: offset_of!(Context, program_gs) as u32,
     watched: 0,
     events_word: crate::layout::TOTALS_BASE + offset_of!(crate::layout::Header, events_open) as u64,
@@ -126,6 +127,8 @@ pub struct Cache {
     areas: Table<Area>,
     area_count: usize,
     sections: Table<Section>,
+    /// Code of this GiB finds no place near it.
+    crowded: u64,
     /// Sections begun so far.
     begun: u64,
     chunks: Table<Chunk>,
@@ -196,6 +199,7 @@ impl Cache {
             areas: Table::new(),
             area_count: 0,
             sections: Table::new(),
+            crowded: u64::MAX,
             begun: 0,
             chunks: Table::new(),
             free_chunk: NONE,
@@ -250,7 +254,8 @@ impl Cache {
     fn config(&self, number: u32, once: bool) -> Config {
         let mut config = CONFIG;
         config.offsets.count += 8 * (number & 7);
-        config.watched = core::ptr::from_ref(&pages::WATCHED) as usize as u32;
+        config.watched = own_memory::low() as u32;
+        config.tables = (own_memory::low() + TABLES) as u32;
         config.counter = counts::next();
         config.watches = self.watches;
         config.own_clock = clock::on();

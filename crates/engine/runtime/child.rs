@@ -3,7 +3,8 @@
 use crate::layout::Context;
 use crate::thread_context::prepare;
 use crate::{
-    cache_file, call_tree, counts, dispatch, engine, functions, memory_locks, schedule, signal_calls, slots, sys,
+    cache_file, call_tree, counts, dispatch, engine, functions, memory_locks, schedule,
+    signal_calls, slots,
 };
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
@@ -30,7 +31,7 @@ extern "C" fn rt_child(context: *mut Context) {
     if context.start[1] != 0 {
         signal_calls::clear_handlers(context);
     }
-    sys::set_mask(context.pending_mask);
+    schedule::born(context);
     schedule::begins(context);
     dispatch::resume_at(context);
 }

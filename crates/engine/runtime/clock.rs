@@ -97,12 +97,17 @@ pub fn now(context: &mut Context) -> u64 {
     clock().fetch_add(more, Relaxed) + more
 }
 
+/// What the process executed, nanoseconds, as far as its threads have looked.
+pub fn ran() -> u64 {
+    RAN.load(Relaxed)
+}
+
 pub fn pair(time: u64, parts: u64) -> Pair {
     [time / SECOND, time % SECOND / parts]
 }
 
 /// `parts`: nanoseconds of the second word's unit. Too long a time is as long as can be.
-fn from_pair(pair: Pair, parts: u64) -> u64 {
+pub fn from_pair(pair: Pair, parts: u64) -> u64 {
     pair[0]
         .saturating_mul(SECOND)
         .saturating_add(pair[1].saturating_mul(parts))

@@ -5,7 +5,7 @@
 use crate::action::{self, Action};
 use crate::frames::Info;
 use crate::layout::Context;
-use crate::pages::WATCHED;
+use crate::pages::watched;
 use crate::syscall_table as nr;
 use crate::{cache_file, engine, program_memory, sys};
 use core::sync::atomic::Ordering::Relaxed;
@@ -58,7 +58,7 @@ fn set_user_dispatch(context: &mut Context, a: [u64; 6]) -> i64 {
                 return -sys::EFAULT;
             }
             // From here on all calls come to the runtime.
-            WATCHED.fetch_add(1, Relaxed);
+            watched().fetch_add(1, Relaxed);
             context.user_dispatch = [1, offset, len, selector];
         }
         _ => return -EINVAL,

@@ -3,9 +3,9 @@
 use crate::block::NONE;
 use crate::engine::{self, Engine};
 use crate::entry::kind;
-use crate::layout::{BOOT_STACK, Context, StartArgs, TABLES};
+use crate::layout::{BOOT_STACK, Context, StartArgs};
 use crate::own_memory::{self, RUNTIME_END};
-use crate::pages::WATCHED;
+use crate::pages::watched;
 use crate::schedule::Step;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
@@ -104,7 +104,7 @@ fn system_call(context: &mut Context) {
             return;
         }
     }
-    if WATCHED.load(Relaxed) != 0 {
+    if watched().load(Relaxed) != 0 {
         let mut engine = engine::lock();
         let Engine { cache, pages, .. } = &mut *engine;
         pages.open_for(cache, number, arguments);
@@ -239,6 +239,7 @@ fn native(context: &mut Context, pc: u64) {
 extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: the launcher wrote it before it let us run.
     let args = unsafe { *args };
+    own_memory::set_low(args.low);
     totals::start(args.totals_fd, args.slot as u32);
     perf::know_file(args.totals_fd);
     // SAFETY: the launcher opened it for us.
@@ -279,5 +280,5 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context
 }
 
-const _: () = assert!(BOOT_STACK < RUNTIME_END && TABLES >= RUNTIME_END);
+const _: () = assert!(BOOT_STACK < RUNTIME_END);
 const _: () = assert!(core::mem::offset_of!(Context, xmm) % 16 == 0);

@@ -49,8 +49,8 @@ global_asm!(
     ".popsection",
     ".text",
     "rt_boot:",
-    "mov rsp, {boot}",
-    "mov rdi, {boot}",
+    "movabs rsp, {boot}",
+    "mov rdi, rsp",
     "xor ebp, ebp",
     "call rt_start",
     // The launcher, which traces us until here, lets go.

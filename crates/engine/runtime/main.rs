@@ -1,4 +1,4 @@
-//! The runtime that lives in the target: a freestanding program at a fixed low
+//! The runtime that lives in the target: a freestanding program at a fixed
 //! address, without libc, TLS or heap. `build.rs` compiles it with `rustc`
 //! directly; `virt::inject` maps it into each new process image.
 //!
@@ -8,7 +8,7 @@
 //! | `sys`, `program_memory` | raw system calls, fault-safe access to program memory |
 //! | `lock`, `engine` | the lock, and what the threads of a process share under it |
 //! | `slots`, `thread_context`, `stacks` | what belongs to one thread |
-//! | `own_memory`, `table`, `totals` | the engine's memory in the program's address space |
+//! | `own_memory`, `table`, `totals`, `give_way` | the engine's memory in the program's address space |
 //! | `cache`, `block` | code areas, blocks, linking, indirect-branch tables |
 //! | `cache_file` | translations on disk: taken over, followed, offered |
 //! | `pages` | what is mapped where, watched code pages |
@@ -72,6 +72,7 @@ mod entry;
 mod functions;
 mod fault_signals;
 mod frames;
+mod give_way;
 mod images;
 mod locate;
 mod lock;

@@ -6,10 +6,12 @@ use crate::layout::Context;
 use crate::own_memory::overlaps_engine;
 use crate::pages::{EXEC, WRITE};
 use crate::syscall_table as nr;
-use crate::{cache_file, memory_locks, perf, placed};
+use crate::{cache_file, give_way, memory_locks, perf, placed};
 
+const EFAULT: i64 = 14;
 const EINVAL: i64 = 22;
 const ENOMEM: i64 = 12;
+const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 fn page_up(value: u64) -> u64 {
     value.saturating_add(0xfff) & !0xfff
@@ -24,12 +26,22 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         nr::MPROTECT | nr::MUNMAP | nr::MREMAP | nr::PKEY_MPROTECT => true,
         _ => false,
     };
+    if number == nr::MMAP && a[3] & MAP_FIXED_NOREPLACE != 0 {
+        // It fails by itself where there is no room.
+        give_way::from(start, end);
+    }
     if touches_fixed && overlaps_engine(start, end) {
-        return if number == nr::MMAP { -ENOMEM } else { -EINVAL };
+        match number {
+            nr::MMAP | nr::MUNMAP if give_way::from(start, end) => {}
+            nr::MUNMAP => return -EINVAL,
+            // As where nothing is mapped.
+            nr::MREMAP => return -EFAULT,
+            _ => return -ENOMEM,
+        }
     }
     if number == nr::MREMAP && a[3] & 2 != 0 {
         let (to, end) = (a[4], a[4].saturating_add(page_up(a[2])));
-        if overlaps_engine(to, end) {
+        if !give_way::from(to, end) {
             return -ENOMEM;
         }
     }
@@ -40,11 +52,17 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     };
     let mut engine = engine::lock();
     let Engine { cache, pages, .. } = &mut *engine;
-    let result = match number {
+    let mut result = match number {
         nr::MPROTECT | nr::PKEY_MPROTECT => pages.protected(cache, number, a),
         // SAFETY: passed through as the program made it; checked against our memory.
         _ => of_event.unwrap_or_else(|| unsafe { placed::call(number, a) }),
     };
+    if number == nr::BRK && (result as u64) < a[0] {
+        drop(engine);
+        result = give_way::grow(a[0], result);
+        engine = engine::lock();
+    }
+    let Engine { cache, pages, .. } = &mut *engine;
     let failed = (-4095..0).contains(&result);
     match number {
         nr::MMAP if !failed => {

@@ -2,7 +2,7 @@
 
 use crate::call_routines;
 use crate::check;
-use crate::layout::{ARENA_BASE, RUNTIME_BASE, TABLES_END, TOTALS_BASE};
+use crate::layout::{ARENA_BASE, LOW_BYTES, RUNTIME_BASE, TOTALS_BASE};
 use crate::sys;
 use crate::syscall_table as nr;
 use crate::totals;
@@ -14,6 +14,24 @@ pub const RUNTIME_END: u64 = RUNTIME_BASE + 0x40_0000;
 pub const AREA: u64 = 64 << 20;
 /// Code areas there can be.
 pub const MAX_AREAS: usize = 64;
+
+/// Which place of [`crate::layout::LOW`] is used.
+static LOW_BASE: AtomicU64 = AtomicU64::new(0);
+
+/// Where what has to be low is.
+pub fn low() -> u64 {
+    LOW_BASE.load(Relaxed)
+}
+
+/// What has to be low is there from now on.
+pub fn set_low(base: u64) {
+    LOW_BASE.store(base, Relaxed);
+}
+
+/// Whether a host address is the runtime's.
+pub fn is_runtime(address: u64) -> bool {
+    (RUNTIME_BASE..RUNTIME_END).contains(&address)
+}
 
 static ARENA_NEXT: AtomicU64 = AtomicU64::new(ARENA_BASE);
 
@@ -91,6 +109,13 @@ pub fn note_area(number: usize, base: u64) {
     }
 }
 
+/// Code area `number` is the program's memory now.
+pub fn lose_area(number: usize, nowhere: u64) {
+    if let Some(place) = AREA_BASES.get(number) {
+        place.store(nowhere, Relaxed);
+    }
+}
+
 /// There are no code areas any more.
 pub fn forget_areas() {
     AREA_COUNT.store(0, Release);
@@ -110,8 +135,15 @@ pub fn in_code(address: u64) -> bool {
 /// Whether a range touches memory of the engine.
 pub fn overlaps_engine(start: u64, end: u64) -> bool {
     let touches = |low: u64, high: u64| start < high && low < end;
-    touches(RUNTIME_BASE, TABLES_END)
+    overlaps_fixed(start, end)
+        || touches(low(), low() + LOW_BYTES)
+        || area_bases().any(|base| touches(base, base + AREA))
+}
+
+/// Whether it touches memory that cannot go elsewhere.
+pub fn overlaps_fixed(start: u64, end: u64) -> bool {
+    let touches = |low: u64, high: u64| start < high && low < end;
+    touches(RUNTIME_BASE, RUNTIME_END)
         || touches(ARENA_BASE, ARENA_NEXT.load(Relaxed))
         || totals::overlaps(start, end)
-        || area_bases().any(|base| touches(base, base + AREA))
 }

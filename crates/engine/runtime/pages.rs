@@ -1,11 +1,8 @@
 //! What the program may execute, and which code pages are watched.
 //!
-//! A page whose code was translated and that the program may write is mapped
-//! without write permission; the fault of the first write drops the page's
-//! blocks and gives the permission back. Where a file's page is mapped twice,
-//! for execution and for writing, the writable mapping (the *alias*) is watched
-//! as well. What is mapped where comes from `maps`, read again after the program
-//! changed mappings.
+//! A page whose code was translated and that the program may write is mapped without write permission; the
+//! fault of the first write drops the page's blocks and gives the permission back. Where a file's page is
+//! mapped twice, for execution and for writing, the writable mapping (the *alias*) is watched as well. What is mapped where comes from `maps`.
 
 mod change;
 mod compare;
@@ -28,7 +25,10 @@ pub const EXEC: u8 = 4;
 
 /// How many pages are watched. Translated code reads it before a system call: the
 /// kernel cannot write into watched pages (see [`Pages::open_for`]).
-pub static WATCHED: AtomicU32 = AtomicU32::new(0);
+pub fn watched() -> &'static AtomicU32 {
+    // SAFETY: the first word there, mapped for good.
+    unsafe { &*(own_memory::low() as *const AtomicU32) }
+}
 
 /// A system call's write may concern code (see `code_writes`).
 static ARMED: AtomicBool = AtomicBool::new(false);
@@ -36,7 +36,7 @@ static ARMED: AtomicBool = AtomicBool::new(false);
 /// From here on the system calls of this process come to the runtime.
 pub fn arm() {
     if !ARMED.swap(true, AcqRel) {
-        WATCHED.fetch_add(1, Relaxed);
+        watched().fetch_add(1, Relaxed);
     }
 }
 
@@ -250,7 +250,7 @@ impl Pages {
             page.watched = try_protect(number << 12, 0x1000, page.prot & !WRITE);
             page.compared = !page.watched;
             if page.watched {
-                WATCHED.fetch_add(1, Relaxed);
+                watched().fetch_add(1, Relaxed);
             }
         }
         if shared && !guarded {
@@ -292,7 +292,7 @@ impl Pages {
                 page.shared = true;
                 page.watched = try_protect(alias << 12, 0x1000, vma.prot & !WRITE);
                 if page.watched {
-                    WATCHED.fetch_add(1, Relaxed);
+                    watched().fetch_add(1, Relaxed);
                 } else if let Some(page) = self.existing(number) {
                     page.compared = true;
                 }
@@ -410,7 +410,7 @@ impl Pages {
         page.faults = page.faults.saturating_add(1);
         // Written time and again: comparing costs less than a fault.
         page.compared |= page.faults >= MANY_FAULTS && page.alias_of == 0;
-        WATCHED.fetch_sub(1, Relaxed);
+        watched().fetch_sub(1, Relaxed);
         let (prot, code) = (page.prot, page.alias_of);
         page.alias_of = 0;
         self.drop_blocks(cache, number);

@@ -7,11 +7,11 @@
 //! number, and says the same block size as the original (the C library's buffer).
 //! The kernel writes the list when it is read, so the copy is made anew by a read from
 //! its start: a program may map its buffer after the `open`. While a copy is open, every
-//! call comes to the runtime, as with watched pages (`pages::WATCHED`).
+//! call comes to the runtime, as with watched pages (`pages::watched`).
 
 use crate::machine;
 use crate::own_memory::overlaps_engine;
-use crate::pages::WATCHED;
+use crate::pages::watched;
 use crate::program_memory;
 use crate::sys;
 use crate::syscall_table as nr;
@@ -68,7 +68,7 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
             GIVEN[1].store(stat[0], Relaxed);
             GIVEN[2].store(stat[1], Relaxed);
             if GIVEN[0].swap(fd + 1, AcqRel) == 0 {
-                WATCHED.fetch_add(1, Relaxed);
+                watched().fetch_add(1, Relaxed);
             }
         }
         sys::call(nr::CLOSE, [copy, 0, 0, 0, 0, 0]);
@@ -78,7 +78,7 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
 /// No copy is open any more, as far as is known.
 fn forget() {
     if GIVEN[0].swap(0, AcqRel) != 0 {
-        WATCHED.fetch_sub(1, Relaxed);
+        watched().fetch_sub(1, Relaxed);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::locate::{self, Found, locate};
 use crate::own_memory::in_code;
 use crate::pages::{Fault, Pages};
 use crate::syscall_table as nr;
-use crate::{check, code_writes, fault_signals, slots, sys};
+use crate::{check, code_writes, fault_signals, schedule, slots, sys};
 use core::sync::atomic::Ordering::Relaxed;
 
 const TF: u64 = 0x100;
@@ -138,6 +138,9 @@ fn to_program(
     frame: &mut Ucontext,
     fault: Option<([u64; 16], u64)>,
 ) {
+    if fault.is_none() {
+        schedule::came(signal, info);
+    }
     let action = action::get(context, signal);
     // What a filter traps: si_call_addr.
     if signal == SIGSYS && info.code == SYS_SECCOMP {

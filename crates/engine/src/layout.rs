@@ -7,7 +7,8 @@
 //! maps the file at `TOTALS_BASE` as far as slots are in use (`runtime/totals.rs`). `GS` of a translated
 //! thread points at its context.
 //!
-//! What needs no low address lies between the places of sanitizers' shadow memory and of programs loaded
+//! Only what code refers to by 32-bit addresses is low ([`LOW`]), at a place that the launcher finds free, and moves
+//! when the program wants it. All else lies between the places of sanitizers' shadow memory and of programs loaded
 //! anywhere: from 0x5510_0000_0000 to 0x5554_0000_0000 is memory of the program's own for the address,
 //! thread and memory sanitizers of GCC and LLVM, and below 0x5555_5555_4000, where the kernel puts
 //! programs that can be loaded anywhere.
@@ -15,17 +16,28 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
-/// Where the runtime is linked and mapped in every target. Below 2 GiB, which the tables need to be, and below the
-/// address sanitizer's shadow (0x7fff_8000) and what Wine keeps for itself (0x7f00_0000); not where programs like to
-/// map, or are linked to, by hand (round addresses).
-pub const RUNTIME_BASE: u64 = 0x7e40_0000;
-/// Tables of translated targets of indirect branches, 65,536 code addresses
-/// each: for returns, for branches through memory, and through RAX, RCX, RDX.
-pub const TABLES: u64 = RUNTIME_BASE + 0x40_0000;
+/// Where the runtime is linked and mapped in every target.
+pub const RUNTIME_BASE: u64 = 0x5510_0000_0000;
+/// Places for what has to be below 2 GiB, the usual one first; the first that is free is taken. It is below the
+/// address sanitizer's shadow (0x7fff_8000) and what Wine keeps for itself (0x7f00_0000). All are away from
+/// round addresses, where programs like to map, or are linked to, by hand.
+pub const LOW: [u64; 8] = [
+    0x7e80_0000,
+    0x6ec8_0000,
+    0x3ec8_0000,
+    0x1ec8_0000,
+    0x5ac8_0000,
+    0x4ac8_0000,
+    0x2ac8_0000,
+    0x0ac8_0000,
+];
+/// At a place of [`LOW`]: a page with the number of watched pages. Behind it, tables of translated targets of indirect
+/// branches, 65,536 code addresses each: for returns, for branches through memory, and through RAX, RCX, RDX.
+pub const TABLES: u64 = 0x1000;
 /// Bytes of each table.
 pub const TABLE_BYTES: u64 = 65_536 * 8;
-/// End of the last table.
-pub const TABLES_END: u64 = TABLES + 5 * TABLE_BYTES;
+/// Bytes at a place of [`LOW`].
+pub const LOW_BYTES: u64 = TABLES + 5 * TABLE_BYTES;
 /// Where the totals file is mapped …
 pub const TOTALS_BASE: u64 = 0x5520_0000_0000;
 /// … up to this offset; what is behind it …
@@ -78,7 +90,7 @@ const _: () =
 /// Nodes of the tree of calls that a process finds at once.
 pub const CALL_CACHE: u64 = 65_536;
 /// The runtime's own memory (block descriptions, stacks).
-pub const ARENA_BASE: u64 = 0x5510_0000_0000;
+pub const ARENA_BASE: u64 = RUNTIME_BASE + 0x1000_0000;
 const _: () = assert!(TOTALS_NEAR.is_multiple_of(REGION));
 /// Stack of the first thread until it has its own; the start arguments above.
 pub const BOOT_STACK: u64 = RUNTIME_BASE + 0x3f_0000;
@@ -482,6 +494,8 @@ pub struct StartArgs {
     pub cache_key: u64,
     /// Not 0: the program may register restartable sequences.
     pub sequences: u64,
+    /// The place of [`LOW`] that was free.
+    pub low: u64,
     /// What is timed in this image.
     pub watches: [Watch; MAX_WATCHES],
 }

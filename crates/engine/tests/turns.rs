@@ -129,6 +129,40 @@ fn children_that_are_killed() {
     assert_eq!(text, "137\n139\n");
 }
 
+/// Timers of every kind go off by the run's clock, and interrupt who computes at the same place.
+#[test]
+fn timers_go_by_the_runs_clock() {
+    let Some(program) = program("turn_timers.c", include_str!("turns/timers.c")) else {
+        return;
+    };
+    let Some(text) = always_the_same(&program, &[]) else {
+        return;
+    };
+    let is = |line: &str| assert!(text.contains(line), "{line}\n{text}");
+    is("alarm 1 after 3600 s, left 0");
+    is("made: 1 -1, value 42, code 1, left 49, overrun 0, Interrupted system call");
+    is("thread: 1");
+    is("descriptor: 1 after 100 s");
+    is("read 8: 3 after 125 s");
+    is("child 8: 1");
+    is("off: 0, every 10 s");
+}
+
+/// Signals come in the order of sending, to the same threads at the same places.
+#[test]
+fn signals_inside_the_run_come_in_one_order() {
+    let Some(program) = program("turn_signals.c", include_str!("turns/signals.c")) else {
+        return;
+    };
+    let Some(text) = always_the_same(&program, &[]) else {
+        return;
+    };
+    assert!(text.contains("ended 5, sum 10"), "{text}");
+    assert!(text.contains("128: 10 from the child: 1"), "{text}");
+    assert!(text.contains("128: 15 from the child: 1"), "{text}");
+    assert!(text.ends_with("process: 0 1, killed by 9\n"), "{text}");
+}
+
 /// A deadlock of the program stays one, can be ended, and is named.
 #[test]
 fn a_deadlock_is_reported() {

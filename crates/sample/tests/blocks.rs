@@ -217,3 +217,31 @@ fn a_loop_has_its_trip_count_and_its_cycles() {
     let outer = a.loops.iter().find(|l| l.header == 0x1000).unwrap();
     assert_eq!((outer.iterations, outer.cycles.bins()), (1, &[(48, 1)][..]));
 }
+
+/// A loop that calls one of four functions by a pointer: calls of functions before it and returns from functions behind
+/// it go backwards, and are no loops.
+#[test]
+fn calls_and_returns_are_no_loops() {
+    for functions in [0x1000, 0x9000] {
+        let mut random = 7u32;
+        let mut entries = Vec::new();
+        for _ in 0..200 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let function = functions + u64::from(random >> 30) * 0x40;
+            // call *(%rax) at 0x5010 (2 bytes), ret at the function's end, the loop's own branch at 0x5020.
+            entries.push((0x5010, function, "P", 3));
+            entries.push((function + 0x20, 0x5012, "P", 5));
+            entries.push((0x5020, 0x5000, "P", 2));
+        }
+        let text: String = entries.chunks(30).map(|some| line(some) + "\n").collect();
+        let a = blocks::analyze_text(&text, None).unwrap();
+        let found: Vec<(u64, u64)> = a.loops.iter().map(|l| (l.header, l.back_edge)).collect();
+        assert_eq!(found, [(0x5000, 0x5020)], "{functions:#x}");
+        let l = &a.loops[0];
+        assert_eq!(l.bodies.len(), 4, "one way for each function");
+        assert!(
+            l.iterations > 100 && l.cycles.percentile(0.5) == Some(10),
+            "{l:?}"
+        );
+    }
+}

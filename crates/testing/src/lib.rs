@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names of what a machine may lack, and what each is.
-pub const NEEDS: [(&str, &str); 36] = [
+pub const NEEDS: [(&str, &str); 41] = [
     (
         "virtual",
         "the virtual PMU: x86-64 Linux where ptrace is permitted",
@@ -27,6 +27,11 @@ pub const NEEDS: [(&str, &str); 36] = [
     ("cc", "a C compiler that links"),
     ("rustc", "rustc and cargo, as the tests were built with"),
     ("lld", "rustc's LLD"),
+    ("clang", "clang"),
+    ("sanitizers", "the sanitizers of the C compiler"),
+    ("pkg-config", "pkg-config"),
+    ("go", "go"),
+    ("maturin", "maturin and pytest in a Python environment"),
     (
         "compilers",
         "c++, go, and the linkers and static libraries of C",

@@ -358,3 +358,51 @@ fn rustcs_intervals_do_not_vary() {
         "{document:#}"
     );
 }
+
+/// Programs that choose numbers, too, and lock the file as everybody should, do not get in the way of a run, whoever
+/// counts.
+#[test]
+fn others_that_choose_process_numbers_wait_for_each_other() {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let last = "/proc/sys/kernel/ns_last_pid";
+    let open = || std::fs::OpenOptions::new().write(true).open(last);
+    if let Err(error) = open() {
+        truecount_testing::skip!("remedies", "{last}: {error}");
+        return;
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let mut file = open().unwrap();
+                // SAFETY: a plain call on an open descriptor.
+                assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0);
+                file.write_all(b"500").unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                drop(file);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let mut numbers = Vec::new();
+        for source in ["software", "virtual", "step"] {
+            if !truecount_testing::counts(env!("CARGO_BIN_EXE_truecount"), source) {
+                continue;
+            }
+            // Single steps are slow.
+            for _ in 0..if source == "step" { 1 } else { 4 } {
+                let head = ["stat", "--source", source, "--deterministic=pid", "--"];
+                let output = run(&[&head[..], &["sh", "-c", "echo $$"]].concat());
+                assert_eq!(code(&output), 0, "{}", stderr(&output));
+                numbers.push((source, stdout(&output), stderr(&output)));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        let digits = |text: &str| text.trim().len();
+        let most = numbers.iter().map(|(_, number, _)| digits(number)).max();
+        for each in &numbers {
+            assert!(Some(digits(&each.1)) == most && most > Some(3), "{each:?}");
+        }
+    });
+}

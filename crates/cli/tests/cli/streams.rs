@@ -123,3 +123,154 @@ fn a_closed_stderr_leaves_the_status() {
         assert_eq!(command.status().unwrap().code(), Some(status), "{line:?}");
     }
 }
+
+/// Commands whose result goes to FILE, and which fail after they have looked at it: nothing stays behind where nothing was,
+/// and what was there stays.
+const FAILING: &[(&str, i32)] = &[
+    (
+        "stat --source software -o FILE truecount-no-such-program",
+        127,
+    ),
+    (
+        "stat --source software --json=FILE truecount-no-such-program",
+        127,
+    ),
+    ("run -o FILE truecount-no-such-program", 127),
+    ("run --flamegraph FILE truecount-no-such-program", 127),
+    (
+        "noise --source virtual --html FILE truecount-no-such-program",
+        127,
+    ),
+    (
+        "noise --source virtual --svg FILE -o /nonexistent/x true",
+        1,
+    ),
+    (
+        "bench --source software -n 2 --save FILE truecount-no-such-program",
+        127,
+    ),
+    (
+        "bench --source software -n 2 --export-json FILE --csv=/nonexistent/x true",
+        1,
+    ),
+    (
+        "bench --source software -n 2 --csv=FILE --export-json /nonexistent/x true",
+        1,
+    ),
+    ("bench --source software -n 2 --html=FILE false", 1),
+    ("exactness --seconds 1 --json=FILE -e nosuchevent", 2),
+    ("discover --json=FILE -- truecount-no-such-program", 127),
+    (
+        "record -e cpu-clock:u -o FILE truecount-no-such-program",
+        127,
+    ),
+    ("overhead --json=FILE -- truecount-no-such-program", 127),
+    // Executed once, it has no interval: no chart.
+    ("latency main --svg FILE -- PROGRAM", 1),
+    (
+        "latency main --html FILE --svg /nonexistent/x -- PROGRAM",
+        1,
+    ),
+];
+
+#[test]
+fn a_failure_leaves_no_file_and_keeps_what_was_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = crate::support::compiled(directory.path(), "int main(void) { return 0; }\n");
+    let file = directory.path().join("result");
+    let name = file.to_str().unwrap();
+    for (line, status) in FAILING {
+        let virtual_pmu = line.contains("virtual") || line.starts_with("latency");
+        if virtual_pmu && !crate::support::virtual_pmu() {
+            continue;
+        }
+        let Some(line) = (match &program {
+            Some(program) => Some(line.replace("PROGRAM", program.to_str().unwrap())),
+            None => (!line.contains("PROGRAM")).then(|| (*line).to_owned()),
+        }) else {
+            continue;
+        };
+        let line = line.replace("FILE", name);
+        for before in [None, Some("what was there before")] {
+            if let Some(text) = before {
+                std::fs::write(&file, text).unwrap();
+            }
+            let words: Vec<&str> = line.split(' ').collect();
+            let output = truecount(&words).output().unwrap();
+            let told = stderr(&output);
+            // Where it cannot even begin (no PMU, no sampling) it says so with another status.
+            let ended = code(&output);
+            assert!(
+                ended == *status || [1, 125].contains(&ended),
+                "{line}: {ended}: {told}"
+            );
+            let now = std::fs::read_to_string(&file).ok();
+            assert_eq!(now.as_deref(), before, "{line}: {told}");
+            let _ = std::fs::remove_file(&file);
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(directory.path())
+        .unwrap()
+        .flatten()
+        .collect();
+    assert!(left.len() <= 2, "{left:?}");
+}
+
+/// Results that are larger than a file may be: told with a status, shown elsewhere where they were measured, and neither
+/// half a file nor the end of truecount by SIGXFSZ.
+#[test]
+fn half_a_result_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("result");
+    let name = file.to_str().unwrap();
+    let lines: Vec<String> = [
+        "stat --source software --json=FILE true",
+        "bench --source software -n 2 --json=FILE true",
+        "bench --source software -n 2 --html=FILE true",
+        "check --json=FILE",
+        "events --cpu skl --json=FILE",
+        "record -e cpu-clock:u -o FILE true",
+    ]
+    .map(|line| line.replace("FILE", name))
+    .into();
+    for line in lines {
+        for before in [None, Some("what was there before")] {
+            // A recording is read as far as it goes, and the one before it has another name.
+            let recording = line.starts_with("record");
+            if let Some(text) = before.filter(|_| !recording) {
+                std::fs::write(&file, text).unwrap();
+            }
+            let words: Vec<&str> = line.split(' ').collect();
+            let mut command = truecount(&words);
+            // SAFETY: setrlimit is async-signal-safe.
+            unsafe {
+                command.pre_exec(|| {
+                    let limit = libc::rlimit {
+                        rlim_cur: 64,
+                        rlim_max: 64,
+                    };
+                    libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
+                    Ok(())
+                });
+            }
+            let output = command.output().unwrap();
+            let told = stderr(&output);
+            assert!(
+                output.status.code().is_some(),
+                "{line}: {}: {told}",
+                output.status
+            );
+            if recording && output.status.code() == Some(125) {
+                continue;
+            }
+            assert_eq!(code(&output), 1, "{line}: {told}");
+            assert_eq!(complaints(&told).len(), 1, "{line}: {told}");
+            assert!(told.contains("too large"), "{line}: {told}");
+            if !recording {
+                let now = std::fs::read_to_string(&file).ok();
+                assert_eq!(now.as_deref(), before, "{line}: {told}");
+            }
+            let _ = std::fs::remove_file(&file);
+        }
+    }
+}

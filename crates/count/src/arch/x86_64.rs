@@ -125,16 +125,19 @@ impl Difference {
 /// Reads a counter minus another (instructions minus interrupts) at one point between two interrupts, modulo 2⁶⁴.
 ///
 /// The counter is read, then the one to subtract. If that one stands where it stood at the last read, no interrupt
-/// fell in since, so none fell between the two reads, and the difference is right: 12 instructions. Otherwise, out of
+/// fell in since, so none fell between the two reads, and the difference is right: 11 instructions. Otherwise, out of
 /// line: interrupts, counter, interrupts again, repeated until no interrupt fell between. What this executes beyond an
 /// undisturbed read is itself counted by the counter; it is known to the instruction, and taken off this reading and
 /// all later ones (`repeated`), so that differences of readings are the same whether a read was disturbed or not.
 ///
-/// A signal handler may read the same counter in between. What the last read left is loaded before the counter is read,
-/// so an interrupt after that (no handler runs without one) is always seen; and `last` is stored after what belongs to
-/// it, so a handler in between only makes the next read go the long way. These two loads are what the read has beyond
-/// ten instructions: compared with and taken from memory at the end instead, a handler that ran between the two `rdpmc`
-/// would have written there what makes a torn reading look whole.
+/// A signal handler may read the same counter in between. `last` is loaded before the counter is read, and no handler
+/// runs without an interrupt: where the subtracted counter stands at `last` in the end, nobody has written to the state
+/// since that load, and `base`, taken from memory between the two `rdpmc`, belongs to `last`. Otherwise the long way is
+/// taken, whatever was subtracted. `last` is stored after what belongs to it, so a handler in between only makes the
+/// next read go the long way. That load is the one instruction that the read has beyond ten: compared with memory at
+/// the end instead, a handler that ran between the two `rdpmc` would have written there what makes a torn reading look
+/// whole. (Loaded together with the counter's number it would have to be shifted out again; the number itself, the
+/// shift and the sum of the counter's halves, the subtraction, the comparison and its jump have no shorter form.)
 ///
 /// One fence is enough, directly before the read of the counter: an interrupt discards everything in flight, so a
 /// `rdpmc` that executed early is executed again after it.
@@ -148,19 +151,21 @@ pub(crate) unsafe fn read_difference<P: Policy>(state: *mut Difference) -> u64 {
         ($policy:ident) => {
             asm!(
                 "mov {last:e}, [{state} + 8]",
-                "mov {base}, [{state} + 16]",
                 order!($policy),
                 "mov ecx, [{state}]",
                 "rdpmc", // A
                 "shl rdx, 32",
                 "lea {difference}, [rax + rdx]",
+                "sub {difference}, [{state} + 16]",
                 "mov ecx, [{state} + 4]",
                 "rdpmc",
                 "cmp eax, {last:e}",
                 "jne 3f",
-                "sub {difference}, {base}",
                 "2:",
                 ".pushsection .text.unlikely.truecount,\"ax\",@progbits",
+                // What a repeated pass lacks beside the first one, which has subtracted.
+                "4:",
+                "nop",
                 "3:",
                 "add qword ptr [{state} + 24], {way}",
                 "mov {last:e}, eax",
@@ -172,7 +177,7 @@ pub(crate) unsafe fn read_difference<P: Policy>(state: *mut Difference) -> u64 {
                 "mov ecx, [{state} + 4]",
                 "rdpmc",
                 "cmp eax, {last:e}",
-                "jne 3b",
+                "jne 4b",
                 "shl rdx, 32",
                 "add rdx, rax",
                 "add rdx, [{state} + 24]",
@@ -185,10 +190,9 @@ pub(crate) unsafe fn read_difference<P: Policy>(state: *mut Difference) -> u64 {
                 ".popsection",
                 state = in(reg) state,
                 last = out(reg) _,
-                base = out(reg) _,
                 difference = out(reg) difference,
-                // From A to B, as from B to B: 7 instructions up to `jne`, `add`, `mov`, the order, `mov`.
-                way = const 10 + order_length(PolicyKind::$policy),
+                // From A to B 8 instructions up to `jne`, `add`, `mov`, the order, `mov`; from B to B 7 and `nop`.
+                way = const 11 + order_length(PolicyKind::$policy),
                 // From B to the end 7 up to `jne`, 8, `jmp`: 16; from A to the end 8.
                 tail = const 8,
                 out("rax") _, out("rdx") _, out("rcx") _, out("r11") _,

@@ -104,10 +104,10 @@ fn reads_are_a_few_instructions() {
             "single_unordered" => 5,
             // What the library promises for its default policy.
             "single_fence" => 6,
-            "difference_fence" => 16,
+            "difference_fence" => 13,
             // The promise for a difference leaves room; this is what it is, the load of the state's address and the
             // result's move included.
-            "difference_unordered" => 13,
+            "difference_unordered" => 12,
             // One more than with a fence at most; saving rbx around cpuid costs three and an index register one.
             "single_serialize" => 6,
             "difference_serialize" => 16,

@@ -35,8 +35,8 @@ pub(super) fn default_entry(way: usize) -> u64 {
 }
 
 impl Cache {
-    /// Maps an area within reach of code at `pc`.
-    pub(super) fn new_area(&mut self, pc: u64) -> usize {
+    /// Maps an area within reach of code at `pc`, if there is a place.
+    pub(super) fn new_area(&mut self, pc: u64) -> Option<usize> {
         let around = pc & !0xfff_ffff;
         // Not where a low program's heap grows to, nor where programs like to map at fixed addresses.
         let low = if pc < 0x5c00_0000 { 0x5c00_0000 } else { 0 };
@@ -48,21 +48,25 @@ impl Cache {
             if at == 0 || at >> 47 != 0 || at < 0x1000_0000 {
                 continue;
             }
-            let number = self.area_count;
-            if number == MAX_AREAS {
-                break;
+            if let Some(number) = self.area_at(at) {
+                return Some(number);
             }
-            if !self.map_area(at) {
-                continue;
-            }
-            // One far jump a way, for entries that nobody meant.
-            let mut misses = code(at + HOT, MISSES as usize);
-            for way in 0..Via::COUNT {
-                far(&mut misses, default_entry(way));
-            }
-            return number;
         }
-        self.full(pc)
+        None
+    }
+
+    /// An area at an address, if that is free.
+    pub(super) fn area_at(&mut self, at: u64) -> Option<usize> {
+        let number = self.area_count;
+        if number == MAX_AREAS || !self.map_area(at) {
+            return None;
+        }
+        // One far jump a way, for entries that nobody meant.
+        let mut misses = code(at + HOT, MISSES as usize);
+        for way in 0..Via::COUNT {
+            far(&mut misses, default_entry(way));
+        }
+        Some(number)
     }
 
     /// The end of a run whose code does not fit.
@@ -142,6 +146,8 @@ impl Cache {
 }
 
 impl Area {
+    /// Where an area is whose addresses the program has taken: nothing lies there.
+    pub(super) const NOWHERE: u64 = 1 << 63;
     /// Sections that an area can have.
     pub(super) const SECTIONS: usize = 32;
 

@@ -4,7 +4,8 @@
 use super::areas::{code, default_entry};
 use super::{Cache, Entry, OFFSETS};
 use crate::block::NONE;
-use crate::layout::{TABLE_BYTES, TABLES, TABLES_END, option};
+use crate::layout::{TABLE_BYTES, TABLES, option};
+use crate::own_memory::{self, is_runtime};
 use crate::slots;
 use crate::xlate::block::Side;
 use crate::xlate::emit::reaches;
@@ -299,8 +300,13 @@ pub(super) fn rotates() -> bool {
 pub(super) fn patch(at: u64, to: u64) {
     let displacement = to.wrapping_sub(at + 4) as u32;
     // SAFETY: emission keeps the four bytes in an aligned quadword, so that
-    // threads that run there see the old or the new branch.
-    unsafe { (at as *mut u32).write_volatile(displacement) };
+    // threads that run there see the old or the new branch. (A write that changes nothing would
+    // cost a copy of a page that came from disk.)
+    unsafe {
+        if (at as *const u32).read_volatile() != displacement {
+            (at as *mut u32).write_volatile(displacement);
+        }
+    }
 }
 
 /// In front of an entry's code: its number, so that the table is all there is to know of a bucket.
@@ -308,10 +314,10 @@ pub(super) const NUMBER: [u8; 4] = [0; 4];
 
 /// The entry that a place of a table leads to, if it leads to one.
 fn first_entry(way: usize, index: usize) -> u32 {
-    let base = TABLES + way as u64 * TABLE_BYTES;
+    let base = own_memory::low() + TABLES + way as u64 * TABLE_BYTES;
     // SAFETY: index < 65536, the table is mapped; only the lock's holder writes there.
     let at = unsafe { *(base as *const u64).add(index) };
-    if at < TABLES_END {
+    if is_runtime(at) {
         return NONE;
     }
     // SAFETY: what is not the runtime's is an entry, with its number in front of it.
@@ -319,7 +325,7 @@ fn first_entry(way: usize, index: usize) -> u32 {
 }
 
 pub(super) fn set_table(way: usize, index: usize, value: u64) {
-    let base = TABLES + way as u64 * TABLE_BYTES;
+    let base = own_memory::low() + TABLES + way as u64 * TABLE_BYTES;
     // SAFETY: index < 65536, the table is mapped; one aligned word.
     unsafe { ((base as *mut u64).add(index)).write_volatile(value) };
 }

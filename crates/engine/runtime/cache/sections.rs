@@ -27,17 +27,19 @@ pub(super) struct Chunk {
     pub(super) first: u64,
     pub(super) area: u32,
     /// Next of the section, or of the free ones.
-    next: u32,
+    pub(super) next: u32,
     blocks: u16,
-    exits: u16,
+    pub(super) exits: u16,
     padding: u32,
 }
 
 /// Nothing in it.
 const FREE: u8 = 0;
-const LIVE: u8 = 1;
+pub(super) const LIVE: u8 = 1;
 /// Unreachable; threads may still be inside.
 const RETIRED: u8 = 2;
+/// Its memory is the program's now.
+pub(super) const LOST: u8 = 3;
 
 /// A part of an area: hot code and the cold code that belongs to it. `hot` and `cold` are the next free addresses.
 #[derive(Clone, Copy)]
@@ -48,10 +50,10 @@ pub(super) struct Section {
     cold_start: u64,
     hot_end: u64,
     cold_end: u64,
-    first_chunk: u32,
+    pub(super) first_chunk: u32,
     last_chunk: u32,
     area: u32,
-    state: u8,
+    pub(super) state: u8,
     /// It came from disk: not emptied.
     kept: bool,
     /// Which one of all it is, as sections were begun.
@@ -85,7 +87,7 @@ fn shape() -> (u64, u64, u64) {
 
 impl Section {
     /// Room in both halves for a translation.
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.state == LIVE && self.hot + ROOM < self.hot_end && self.has_room()
     }
     /// Room in the cold half for a translation, or for anything smaller with some left over: what
@@ -101,7 +103,7 @@ impl Section {
     }
     fn used(&self) -> u64 {
         match self.state {
-            FREE => 0,
+            FREE | LOST => 0,
             _ => self.hot - self.hot_start + self.cold - self.cold_start,
         }
     }
@@ -132,12 +134,17 @@ impl Cache {
                 return section;
             }
         }
-        let at = self.new_area(pc);
-        self.begin_section(at).unwrap_or_else(|| self.full(pc))
+        let near = match self.crowded == pc >> 30 {
+            true => None,
+            false => self.new_area(pc),
+        };
+        near.and_then(|at| self.begin_section(at))
+            .or_else(|| self.far_section(pc))
+            .unwrap_or_else(|| self.full(pc))
     }
 
     /// A new section in an area, if there is a free place.
-    fn begin_section(&mut self, at: usize) -> Option<usize> {
+    pub(super) fn begin_section(&mut self, at: usize) -> Option<usize> {
         let (hot, cold, count) = shape();
         let base = self.areas.get(at).base;
         for place in 0..count {
@@ -370,6 +377,23 @@ impl Cache {
 
     /// Takes a section's blocks out: nothing leads to them any more, nor from one to another.
     fn retire(&mut self, pages: &mut Pages, at: usize) {
+        self.empty(pages, at);
+        self.epoch += 1;
+        let epoch = self.epoch;
+        let section = self.sections.get(at);
+        section.state = RETIRED;
+        section.retired = epoch;
+        for area in 0..self.area_count {
+            let area = self.areas.get(area);
+            if area.current == at as u32 {
+                area.current = NONE;
+            }
+        }
+        self.threads.call(epoch);
+    }
+
+    /// Nothing leads to a section's blocks any more, nor from one to another.
+    pub(super) fn empty(&mut self, pages: &mut Pages, at: usize) {
         let mut chunk = self.sections.get(at).first_chunk;
         while chunk != NONE {
             let info = *self.chunks.get(chunk as usize);
@@ -394,18 +418,6 @@ impl Cache {
             chunk = info.next;
         }
         self.once = [(0, NONE); 256];
-        self.epoch += 1;
-        let epoch = self.epoch;
-        let section = self.sections.get(at);
-        section.state = RETIRED;
-        section.retired = epoch;
-        for area in 0..self.area_count {
-            let area = self.areas.get(area);
-            if area.current == at as u32 {
-                area.current = NONE;
-            }
-        }
-        self.threads.call(epoch);
     }
 
     /// Withdraws a block, and what is known of it by address.

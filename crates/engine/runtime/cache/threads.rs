@@ -107,6 +107,24 @@ impl Cache {
         }
     }
 
+    /// Whether no other thread or process executes code of this memory.
+    pub fn is_alone(&mut self) -> bool {
+        if self.threads.more {
+            return false;
+        }
+        for at in 0..Threads::KNOWN {
+            let number = self.threads.slots.get(at).copied().unwrap_or(0);
+            if number == 0 || slots::slot(number).tid() == sys::gettid() {
+                continue;
+            }
+            match doing(slots::slot(number)) {
+                Doing::Gone => self.ends(number),
+                _ => return false,
+            }
+        }
+        true
+    }
+
     /// Whether a thread may be in a section that was retired, or refer to it.
     pub(super) fn is_entered(&mut self, section: usize) -> bool {
         let retired = self.sections.get(section).retired;

@@ -1,6 +1,6 @@
 //! What the program does to its mappings, as far as code pages care.
 
-use super::{EXEC, Page, Pages, WATCHED, WRITE, protect};
+use super::{EXEC, Page, Pages, WRITE, protect, watched};
 use crate::block::NONE;
 use crate::cache::Cache;
 use crate::sys;
@@ -13,7 +13,7 @@ impl Pages {
             && page.watched
         {
             page.watched = false;
-            WATCHED.fetch_sub(1, Relaxed);
+            watched().fetch_sub(1, Relaxed);
         }
     }
 
@@ -131,7 +131,7 @@ impl Pages {
                 pages.drop_blocks(cache, number);
             } else if prot & WRITE != 0 && page.is_code() && !page.compared {
                 page.watched = true;
-                WATCHED.fetch_add(1, Relaxed);
+                watched().fetch_add(1, Relaxed);
                 if !small {
                     protect(number << 12, 0x1000, prot & !WRITE);
                 }

@@ -1,4 +1,4 @@
-//! Waiting for children, and signals to threads and processes of the run.
+//! Waiting for children.
 
 use super::waits::{Over, Tried, until};
 use super::{Step, interrupted, token};
@@ -9,13 +9,11 @@ use crate::syscall_table as nr;
 
 const NOHANG: u64 = 1;
 const NOWAIT: u64 = 0x0100_0000;
-const SIGKILL: u64 = 9;
 
 pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
     match number {
         nr::WAIT4 if a[2] & NOHANG == 0 => Some(wait4(context, a)),
         nr::WAITID if a[3] & NOHANG == 0 => Some(waitid(context, a)),
-        nr::KILL => Some(kill(a)),
         _ => None,
     }
 }
@@ -56,20 +54,4 @@ fn waitid(context: &mut Context, a: [u64; 6]) -> Step {
             false => Tried::Step(Step::Native),
         }
     })
-}
-
-/// kill: a process that it ends has ended when it returns.
-fn kill(a: [u64; 6]) -> Step {
-    let pid = a[0] as u32;
-    let is_ours = token::lock().find(|thread| thread.pid == pid).is_some();
-    if a[1] & 0xffff_ffff != SIGKILL || !is_ours || pid == sys::getpid() {
-        return Step::Native;
-    }
-    // SAFETY: as the program made it.
-    let result = unsafe { sys::call(nr::KILL, a) };
-    if result == 0 {
-        token::wait_for_end(pid);
-        token::lock().remove_process(pid, 0);
-    }
-    Step::Done(result)
 }

@@ -107,7 +107,8 @@ fn event_from_outside(fd: u64, deep: bool) -> bool {
     // Nothing but these: a set that is empty, or one that is not known.
     let (mut known, mut outside) = (false, false);
     lines(path, |line| {
-        if line.starts_with(b"eventfd-count:") || line.starts_with(b"Pid:") {
+        let inside: [&[u8]; 3] = [b"eventfd-count:", b"Pid:", b"sigmask:"];
+        if inside.iter().any(|start| line.starts_with(start)) {
             known = true;
         } else if let Some(rest) = line.strip_prefix(b"tfd:") {
             known = true;
@@ -120,6 +121,25 @@ fn event_from_outside(fd: u64, deep: bool) -> bool {
         Some(())
     });
     !known || outside
+}
+
+/// A decimal number in what /proc/self/fdinfo says of a descriptor, behind its name.
+pub fn number_in(fd: u64, name: &[u8]) -> Option<u64> {
+    use core::fmt::Write;
+    let mut path = crate::report::Text::new();
+    let _ = write!(path, "/proc/self/fdinfo/{fd}\0");
+    let path = core::ffi::CStr::from_bytes_with_nul(path.bytes()).ok()?;
+    let mut found = None;
+    lines(path, |line| {
+        let rest = line.strip_prefix(name)?;
+        let digits = rest.iter().skip_while(|byte| !byte.is_ascii_digit());
+        let digits = digits.take_while(|byte| byte.is_ascii_digit());
+        found = Some(digits.fold(0u64, |value, digit| {
+            value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'))
+        }));
+        Some(())
+    });
+    found
 }
 
 /// Calls on it never wait (`O_NONBLOCK`).

@@ -2,12 +2,14 @@
 
 use super::{descriptors, on, token};
 use crate::layout::Context;
+use crate::schedule_state::timers::kind;
 use crate::schedule_state::{cause, now, why, word};
 use crate::syscall_table as nr;
 use crate::xlate::block::FUEL;
 use crate::{check, counts, program_memory, slots, sys};
 
 const CLONE_VFORK: u64 = 0x4000;
+const CLONE_PARENT: u64 = 0x8000;
 const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_NEWPID: u64 = 0x2000_0000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
@@ -30,6 +32,11 @@ pub fn started(context: &mut Context) {
     let thread = state.edit(number);
     (thread.pid, thread.tid, thread.exec) = (pid, sys::gettid(), 0);
     thread.slot = slots::slot_of(context);
+    state.knows(pid);
+    // exec(3): intervals of setitimer stay.
+    state
+        .timers
+        .forget(|timer| timer.pid == pid && timer.kind == kind::MADE);
     state.remove_process(pid, number);
     state.release_parent(number);
     state.epoch += 1;
@@ -67,6 +74,10 @@ pub fn announces(
     };
     child.turn = number;
     child.fuel = FUEL;
+    state.edit(number).ppid = match flags & (CLONE_THREAD | CLONE_PARENT) {
+        0 => context.pid,
+        _ => state.thread(context.turn).ppid,
+    };
     child.clear_tid = if flags & CLONE_CHILD_CLEARTID != 0 {
         tid_at
     } else {
@@ -105,6 +116,8 @@ pub fn made(context: &mut Context, child: u32, flags: u64, result: i64) {
             0 => result as u32,
             _ => context.pid,
         };
+        let pid = thread.pid;
+        state.knows(pid);
     }
 }
 
@@ -117,6 +130,7 @@ pub fn begins(context: &mut Context) {
         let mut state = token::lock();
         let thread = state.edit(context.turn);
         (thread.pid, thread.tid) = (context.pid, context.tid);
+        state.knows(context.pid);
     }
     token::park(context);
 }

@@ -10,7 +10,10 @@
 //! | `waits` | sleeps, and calls that wait: tried without waiting each time the token comes round |
 //! | `sets` | `poll`, `select`, `epoll`: waits for one of several descriptors |
 //! | `descriptors` | what is asked of descriptors for that |
-//! | `children` | waiting for children, sending signals |
+//! | `children` | waiting for children |
+//! | `signals` | signals inside the run, and from outside |
+//! | `timers` | timers go off by the run's clock |
+//! | `stuck` | what if the owner of the token does not give it up |
 //!
 //! A call that can wait is first asked whether it would (`poll` without a limit and the like). Where it would not, it is
 //! made as without the scheduler, and nobody else executes meanwhile.
@@ -20,19 +23,24 @@ mod descriptors;
 mod ends;
 mod futex;
 mod sets;
+mod signals;
+mod stuck;
+mod timers;
 mod token;
 mod waits;
 
 pub use crate::turns::on;
 pub use ends::{announces, becomes, begins, leaves, made, started, stays};
+pub use signals::{born, came};
 
 use crate::layout::Context;
-use crate::schedule_state::{cause, why};
+use crate::schedule_state::why;
 use crate::syscall_table::{self as nr, Class};
 use crate::turns::{Run, state};
 use crate::xlate::block::FUEL;
-use crate::{action, clock, counts, signal_calls, sys, turns};
+use crate::{action, clock, counts, turns};
 use core::sync::atomic::Ordering::*;
+use signals::deliverable;
 
 const EAGAIN: i64 = 11;
 const EINTR: i64 = 4;
@@ -50,9 +58,22 @@ pub enum Step {
 /// The time of what the thread executed.
 fn charge(context: &mut Context) -> u64 {
     if counts::per_block() {
-        turns::clock().map_or(0, |clock| clock.load(Relaxed))
-    } else {
-        clock::now(context)
+        return turns::clock().map_or(0, |clock| clock.load(Relaxed));
+    }
+    let now = clock::now(context);
+    timers::executed();
+    now
+}
+
+/// The time of a whole turn, where it takes long to count what was executed.
+fn charge_turn(context: &mut Context) {
+    if !counts::per_block() {
+        charge(context);
+    } else if let Some(clock) = turns::clock() {
+        // As much at least: an instruction a branch.
+        let turn = FUEL.unsigned_abs();
+        context.clock_seen += turn;
+        clock.fetch_add(turn, Relaxed);
     }
 }
 
@@ -63,7 +84,7 @@ pub fn turn(context: &mut Context) {
         return;
     }
     token::own(context);
-    charge(context);
+    charge_turn(context);
     let mut state = token::lock();
     state.ready(context.turn, why::TURN);
     token::give_up(context, state);
@@ -86,11 +107,10 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
             context.clear_tid = a[0];
             return Step::Native;
         }
-        nr::SETITIMER | nr::ALARM | nr::TIMER_SETTIME | nr::TIMERFD_SETTIME => {
-            token::lock().note(cause::TIMER, number);
-            return Step::Native;
-        }
         _ => {}
+    }
+    if let Some(step) = timers::call(context, number, a) {
+        return step;
     }
     let class = nr::class(number);
     if matches!(class, Class::Plain | Class::Memory | Class::Clock) {
@@ -104,28 +124,13 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
     if let Some(step) = children::call(context, number, a) {
         return step;
     }
+    if let Some(step) = signals::call(context, number, a) {
+        return step;
+    }
     if let Some(step) = sets::call(context, number, a) {
         return step;
     }
     waits::call(context, number, a)
-}
-
-/// Signals that have come to this thread and are not blocked by the program.
-fn deliverable(context: &Context) -> u64 {
-    pending() & !signal_calls::real_mask(context)
-}
-
-/// Signals that have come, blocked or not.
-fn pending() -> u64 {
-    let mut set = 0u64;
-    // SAFETY: writes to a local.
-    unsafe {
-        sys::call(
-            nr::RT_SIGPENDING,
-            [core::ptr::from_mut(&mut set) as u64, 8, 0, 0, 0, 0],
-        )
-    };
-    set
 }
 
 /// What a call that a signal ended gives. `restarts`: it is made again where the handler allows that.

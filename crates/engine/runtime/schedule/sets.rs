@@ -2,8 +2,9 @@
 //! `epoll_wait(2)`; and waits for signals.
 
 use super::descriptors::from_outside;
+use super::signals::{lets_through, pending};
 use super::waits::{Over, Tried, until, wait_for};
-use super::{EAGAIN, Step, interrupted, pending};
+use super::{EAGAIN, Step, interrupted};
 use crate::layout::Context;
 use crate::program_memory::{self, Plain};
 use crate::schedule_state::NEVER;
@@ -18,7 +19,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
         nr::POLL | nr::PPOLL => poll(context, number, a),
         nr::SELECT | nr::PSELECT6 => select(context, number, a),
         nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => epoll(context, number, a),
-        nr::PAUSE => wait_for(context, false, || true, |_| Tried::NotYet),
+        nr::PAUSE => wait_for(context, false, || false, |_| Tried::NotYet),
         nr::RT_SIGSUSPEND => suspend(context, a),
         nr::RT_SIGTIMEDWAIT => wait_signal(context, a),
         _ => return None,
@@ -39,11 +40,6 @@ fn limit(at: u64, parts: u64) -> Result<Option<u64>, ()> {
         0 => Ok(None),
         at => clock::read(at, parts).map(Some).ok_or(()),
     }
-}
-
-/// A mask that holds while the call waits: with a signal that it lets through, the call is the kernel's.
-fn lets_through(mask: u64) -> bool {
-    mask != 0 && program_memory::read::<u64>(mask).is_some_and(|mask| pending() & !mask != 0)
 }
 
 /// A wait with a limit for one of `attempt`'s events. What is left is noted where the kernel does.
@@ -200,7 +196,7 @@ fn suspend(context: &mut Context, a: [u64; 6]) -> Step {
     wait_for(
         context,
         false,
-        || true,
+        || false,
         |_| match lets_through(mask) {
             true => Tried::Step(Step::Native),
             false => Tried::NotYet,
@@ -217,7 +213,7 @@ fn wait_signal(context: &mut Context, a: [u64; 6]) -> Step {
     let result = until(
         context,
         deadline,
-        || true,
+        || false,
         |_| match pending() & set != 0 {
             true => Tried::Step(Step::Native),
             false => Tried::NotYet,

@@ -1,6 +1,8 @@
 //! Who has the token: the lock over the run's state, waiting, and what if a thread that has it is gone.
 
-use super::{Run, charge, deliverable, state};
+use super::signals::{deliverable, shut};
+use super::stuck::Stuck;
+use super::{Run, charge, signals, state, timers};
 use crate::entry;
 use crate::layout::Context;
 use crate::schedule_state::{Move, NEVER, cause, now, why, word};
@@ -97,6 +99,7 @@ pub fn own(context: &mut Context) {
 
 /// A thread is ready that was outside. Where all wait, one of them has to know.
 pub fn come_back(context: &mut Context, state: Guard) {
+    shut(context);
     match (state.owner, state.idler) {
         (0, 0) => move_on(context, state),
         (0, _) => ring(state),
@@ -120,7 +123,11 @@ pub fn tell(number: u32, what: u32) {
 }
 
 /// The thread has noted that it waits: the token moves on, and it goes on when it comes round again. Why it does.
-pub fn give_up(context: &mut Context, state: Guard) -> u32 {
+pub fn give_up(context: &mut Context, mut state: Guard) -> u32 {
+    // What has come by now ends the wait before it begins; what comes later is looked at when it is sent.
+    if shut(context) && deliverable(context) != 0 {
+        state.interrupt(context.turn);
+    }
     move_on(context, state);
     park(context);
     lock().thread(context.turn).why
@@ -133,13 +140,13 @@ pub fn move_on(context: &mut Context, mut state: Guard) {
         check!(false, "schedule: {what}");
         return;
     }
-    match state.move_on() {
-        Move::Run(next) => {
+    match timers::move_on(&mut state) {
+        Some(next) => {
             state.idler = 0;
             drop(state);
             tell(next, word::TOKEN);
         }
-        Move::Idle { .. } => {
+        None => {
             state.idler = context.turn;
             drop(state);
             idle(context);
@@ -150,33 +157,14 @@ pub fn move_on(context: &mut Context, mut state: Guard) {
 /// How long one sleeps before it is looked whether who has the token is still there, milliseconds.
 const TICK: u64 = 100;
 
-/// Waits on a word while it is `value`; a signal ends that.
-fn wait_on(word: &AtomicU32, value: u32, milliseconds: u64, quiet: bool) {
-    if quiet {
-        sys::futex_wait(word, value, milliseconds);
-        return;
-    }
-    let limit = clock::pair(milliseconds * 1_000_000, 1);
-    let a = [
-        word.as_ptr() as u64,
-        0,
-        u64::from(value),
-        limit.as_ptr() as u64,
-        0,
-        0,
-    ];
-    // SAFETY: word and limit outlive the call.
-    unsafe { entry::rt_wait(nr::FUTEX, a.as_ptr()) };
-    core::hint::black_box(&limit);
-}
-
 /// Sleeps until the thread has the token.
 pub fn park(context: &mut Context) {
     let own = word_of(context.turn);
-    let mut quiet = false;
     let mut stuck = Stuck::default();
+    shut(context);
     loop {
         match own.swap(word::NONE, AcqRel) {
+            word::TOKEN if signals::looked(context) => continue,
             word::TOKEN => break,
             word::MOVE => {
                 relieve(context);
@@ -192,26 +180,32 @@ pub fn park(context: &mut Context) {
             relieve(context);
             continue;
         }
-        // More signals may have come since one that was none for the program.
-        if context.pending != 0 {
-            interrupt(context);
-            quiet = true;
-        }
-        wait_on(own, word::NONE, TICK, quiet);
+        sys::futex_wait(own, word::NONE, TICK);
         if own.load(Acquire) == word::NONE {
             stuck.look(context);
+            notice(context);
         }
     }
     context.fuel = FUEL;
+    timers::write(context);
 }
 
-/// A signal came to this thread: what it waits for is over.
-fn interrupt(context: &mut Context) {
+/// A signal came to this thread from outside the run: what it waits for is over. (Those of the run's own are looked at in
+/// the order of sending.)
+fn notice(context: &mut Context) {
     if deliverable(context) == 0 {
         return;
     }
     let mut state = lock();
-    if state.interrupt(context.turn) && state.owner == 0 {
+    let own = state.thread(context.turn);
+    // Whose parent has a signal for it that ended just now is dealt with first.
+    let ends =
+        state.owner != 0 && (state.thread(state.owner).now == now::LEAVING || is_gone(&state));
+    if own.look != 0 || ends || !state.interrupt(context.turn) {
+        return;
+    }
+    state.note(cause::SIGNAL, 0);
+    if state.owner == 0 {
         match state.idler {
             0 => move_on(context, state),
             _ => ring(state),
@@ -220,20 +214,16 @@ fn interrupt(context: &mut Context) {
 }
 
 /// All wait: until something comes from outside, or until time has passed.
-fn idle(context: &mut Context) {
+pub fn idle(context: &mut Context) {
     const MONOTONIC: u64 = 1;
-    let mut quiet = false;
     loop {
         let value = bell().load(Acquire);
         let mut state = lock();
         if state.owner != 0 || state.idler != context.turn {
             return;
         }
-        if context.pending != 0 {
-            quiet = true;
-            if deliverable(context) != 0 {
-                state.interrupt(context.turn);
-            }
+        if deliverable(context) != 0 && state.interrupt(context.turn) {
+            state.note(cause::SIGNAL, 0);
         }
         let real = clock::real(MONOTONIC);
         if state.idle_rounds == 0 {
@@ -247,6 +237,7 @@ fn idle(context: &mut Context) {
                 tell(next, word::TOKEN);
                 return;
             }
+            Move::Fire(timer) => timers::fire(&mut state, &timer),
             Move::Idle { deadline, outside } => {
                 let left = deadline.saturating_sub(state.time);
                 if deadline != NEVER && passed >= left {
@@ -264,7 +255,7 @@ fn idle(context: &mut Context) {
                 drop(state);
                 let pause = 1 << rounds.min(4);
                 let most = (left.saturating_sub(passed) / 1_000_000 + 1).min(pause);
-                wait_on(bell(), value, most, quiet);
+                sys::futex_wait(bell(), value, most);
                 let mut state = lock();
                 if state.owner == 0 && state.idler == context.turn {
                     state.look_outside();
@@ -309,7 +300,7 @@ pub fn is_process_over(pid: u32) -> bool {
 }
 
 /// Whether the owner is there no more.
-fn is_gone(state: &Guard) -> bool {
+pub fn is_gone(state: &Guard) -> bool {
     let owner = state.thread(state.owner);
     owner.tid != 0 && is_over(owner.pid, owner.tid)
 }
@@ -335,7 +326,7 @@ pub fn wait_for_end(pid: u32) {
 }
 
 /// Waits for the end of the token's owner, which is leaving, and moves the token on.
-fn relieve(context: &mut Context) {
+pub fn relieve(context: &mut Context) {
     let (leaver, pid, tid, whole) = {
         let state = lock();
         let thread = state.thread(state.owner);
@@ -350,100 +341,24 @@ fn relieve(context: &mut Context) {
         // The first thread stays as long as there are others.
         false => pid == tid || is_over(pid, tid),
     });
+    let whole = whole || is_process_over(pid);
+    if whole {
+        signals::parents_are_told();
+    }
     let mut state = lock();
     let now = state.thread(leaver);
     if state.owner != leaver || (now.pid, now.tid) != (pid, tid) {
         return;
     }
-    if whole || is_process_over(pid) {
+    if whole {
+        let parent = now.ppid;
+        state.look(parent, 0);
         state.remove_process(pid, 0);
     } else {
         state.remove(leaver);
     }
     state.owner = 0;
     move_on(context, state);
-}
-
-/// Whether the run does not go on although it could.
-#[derive(Default)]
-struct Stuck {
-    moves: u64,
-    asleep: u32,
-    busy: u32,
-}
-
-impl Stuck {
-    /// Looks at the token's owner; called about every [`TICK`].
-    fn look(&mut self, context: &mut Context) {
-        let mut state = lock();
-        let owner = state.owner;
-        if owner == 0 {
-            let idler = state.thread(state.idler);
-            let lost = idler.now == now::GONE || idler.tid != 0 && is_over(idler.pid, idler.tid);
-            if lost && state.idler != context.turn {
-                state.idler = context.turn;
-                drop(state);
-                idle(context);
-            }
-            return;
-        }
-        let (pid, tid, is) = {
-            let thread = state.thread(owner);
-            (thread.pid, thread.tid, thread.now)
-        };
-        if tid != 0 && is_gone(&state) {
-            let whole = is_process_over(pid);
-            state.edit(owner).bits = u32::from(whole);
-            drop(state);
-            relieve(context);
-            return;
-        }
-        let others = state.find(|thread| thread.now == now::READY).is_some();
-        if self.moves != state.moves || !others || is != now::RUN || tid == 0 {
-            (self.moves, self.asleep, self.busy) = (state.moves, 0, 0);
-            return;
-        }
-        match kernel_state(pid, tid) {
-            b'S' | b'T' | b't' => self.asleep += 1,
-            _ => (self.asleep, self.busy) = (0, self.busy + 1),
-        }
-        if self.asleep >= 20 || self.busy >= 300 {
-            let cause = if self.asleep >= 20 {
-                cause::CALL
-            } else {
-                cause::FORCED
-            };
-            state.note(cause, 0);
-            state.wait_other(owner, now::OUTSIDE);
-            move_on(context, state);
-            *self = Self::default();
-        }
-    }
-}
-
-/// The letter that the kernel gives a thread (proc(5)).
-fn kernel_state(pid: u32, tid: u32) -> u8 {
-    use core::fmt::Write;
-    let mut path = crate::report::Text::new();
-    let _ = write!(path, "/proc/{pid}/task/{tid}/stat\0");
-    let mut text = [0u8; 256];
-    // SAFETY: open, read and close with our own buffers.
-    let got = unsafe {
-        let at = path.bytes().as_ptr() as u64;
-        let fd = sys::call(nr::OPEN, [at, 0o2_000_000, 0, 0, 0, 0]);
-        if fd < 0 {
-            return 0;
-        }
-        let got = sys::call(
-            nr::READ,
-            [fd as u64, text.as_mut_ptr() as u64, 256, 0, 0, 0],
-        );
-        sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
-        got
-    };
-    let text = text.get(..got.max(0) as usize).unwrap_or(&[]);
-    let end = text.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    text.get(end + 2).copied().unwrap_or(0)
 }
 
 /// A call of the kernel's during which others have the token.
@@ -464,15 +379,10 @@ pub fn outside(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
 
 /// The token moves on from a thread that will not sleep here: where all the others wait, one of them has to know.
 pub fn move_on_without(_context: &Context, mut state: Guard) {
-    match state.move_on() {
-        Move::Run(next) => {
-            state.idler = 0;
-            drop(state);
-            tell(next, word::TOKEN);
-        }
-        Move::Idle { .. } => {
-            // Whoever sleeps and looks first takes over.
-            state.idler = 0;
-        }
+    state.idler = 0;
+    // Where all wait, whoever sleeps and looks first takes over.
+    if let Some(next) = timers::move_on(&mut state) {
+        drop(state);
+        tell(next, word::TOKEN);
     }
 }

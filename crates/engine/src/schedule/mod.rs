@@ -8,10 +8,14 @@
 //! Threads are found by walking through all of them; order follows from numbers that grow. Moves are rare compared
 //! with that: each is a switch from one thread of the kernel's to another.
 
+mod futex;
+mod look;
 #[cfg(test)]
 mod tests;
+pub mod timers;
 
 use core::sync::atomic::AtomicU32;
+use timers::{Timer, Timers};
 
 /// Threads that a run can have at the same time.
 pub const MAX_THREADS: usize = 8192;
@@ -54,6 +58,8 @@ pub mod why {
     pub const INTERRUPTED: u32 = 3;
     /// Its call may succeed now.
     pub const AGAIN: u32 = 4;
+    /// A signal was sent that may be for it: it looks, and waits on if not.
+    pub const LOOK: u32 = 5;
 }
 
 /// What a thread is to do when its word is set: values of [`Thread::word`].
@@ -97,8 +103,14 @@ pub struct Thread {
     pub deadline: u64,
     /// What had been done by others when it last tried.
     pub epoch: u64,
-    /// Signals that end a wait of it, by their bits (for those who send one).
-    pub caught: u64,
+    /// Its place among those who look whether a signal is for them; 0: it does not.
+    pub look: u64,
+    /// What it waits for goes on if none is: see [`now`]; 0: it does not look.
+    pub was: u32,
+    /// Its process's parent.
+    pub ppid: u32,
+    /// Until when, then.
+    was_deadline: u64,
     /// See [`word`]. A futex.
     pub word: AtomicU32,
     /// It is about to be another program.
@@ -139,6 +151,10 @@ pub struct State<const N: usize> {
     pub inherited: [u64; INHERITED],
     /// The device of pipes without a name.
     pub pipes: u64,
+    /// Timers of the run's clock.
+    pub timers: Timers,
+    /// Process ids that the run has had, a bit each (the lower half of their bits).
+    pids: [u64; 1024],
     threads: [Thread; N],
 }
 
@@ -159,6 +175,8 @@ pub mod cause {
     pub const NATIVE: usize = 4;
     /// All threads waited for each other.
     pub const DEADLOCK: usize = 5;
+    /// A signal came from outside the run.
+    pub const SIGNAL: usize = 6;
 }
 
 /// What is to be done next.
@@ -166,6 +184,8 @@ pub mod cause {
 pub enum Move {
     /// This thread has the token.
     Run(u32),
+    /// This timer goes off: somebody sends its signal, and moves on.
+    Fire(Timer),
     /// Nobody can go on before something comes from outside, or the deadline (of the run's clock) is over.
     Idle {
         /// The earliest one.
@@ -193,6 +213,8 @@ impl<const N: usize> Default for State<N> {
             outside_call: [0; CAUSES],
             inherited: [0; INHERITED],
             pipes: 0,
+            timers: Timers::default(),
+            pids: [0; 1024],
             threads: core::array::from_fn(|_| Thread::default()),
         }
     }
@@ -255,6 +277,10 @@ impl<const N: usize> State<N> {
     pub fn remove(&mut self, number: u32) {
         self.release_parent(number);
         self.edit(number).now = now::GONE;
+        let pid = self.thread(number).pid;
+        if self.find(|thread| thread.pid == pid).is_none() {
+            self.timers.forget(|timer| timer.pid == pid);
+        }
         while self.high > 0 && self.thread(self.high).now == now::GONE {
             self.high -= 1;
         }
@@ -299,6 +325,7 @@ impl<const N: usize> State<N> {
         thread.sequence = sequence;
         thread.deadline = NEVER;
         thread.outside = 0;
+        (thread.look, thread.was) = (0, 0);
     }
 
     /// The owner gives the token up for a wait.
@@ -312,6 +339,7 @@ impl<const N: usize> State<N> {
         thread.why = why::TURN;
         thread.sequence = sequence;
         thread.deadline = deadline;
+        (thread.look, thread.was) = (0, 0);
         thread
     }
 
@@ -369,41 +397,6 @@ impl<const N: usize> State<N> {
             .min_by_key(|&number| self.thread(number).sequence)
     }
 
-    /// Wakes at most `count` of those that wait for `key` with one of `bits`, in the order in which they came; how many.
-    pub fn wake(&mut self, key: Key, bits: u32, count: u32) -> u32 {
-        for woken in 0..count {
-            let meant = |thread: &Thread| {
-                thread.now == now::FUTEX && thread.key == key && thread.bits & bits != 0
-            };
-            let Some(number) = self.earliest(meant) else {
-                return woken;
-            };
-            self.ready(number, why::WOKEN);
-        }
-        count
-    }
-
-    /// Wakes some, then lets others wait for another key instead, behind those who are there already. How many were
-    /// woken, and moved.
-    pub fn requeue(&mut self, from: Key, to: Key, wake: u32, moved: u32) -> (u32, u32) {
-        let woken = self.wake(from, u32::MAX, wake);
-        if from == to {
-            let waiting = self.those(|thread| thread.now == now::FUTEX && thread.key == from);
-            return (woken, (waiting.count() as u32).min(moved));
-        }
-        for done in 0..moved {
-            let meant = |thread: &Thread| thread.now == now::FUTEX && thread.key == from;
-            let Some(number) = self.earliest(meant) else {
-                return (woken, done);
-            };
-            let sequence = self.place();
-            let thread = self.edit(number);
-            thread.key = to;
-            thread.sequence = sequence;
-        }
-        (woken, moved)
-    }
-
     /// Those whose deadline is over are ready, the earliest first.
     fn expire(&mut self) {
         while let Some(number) = self
@@ -438,9 +431,13 @@ impl<const N: usize> State<N> {
     /// Moves the token on, which nobody has.
     pub fn move_on(&mut self) -> Move {
         loop {
+            if let Some(timer) = self.timers.due(self.time) {
+                return Move::Fire(timer);
+            }
             self.expire();
             self.retry();
-            if let Some(first) = self.earliest(|thread| thread.now == now::READY) {
+            if let Some(first) = self.first() {
+                self.looks(first);
                 self.give(first);
                 return Move::Run(first);
             }
@@ -448,7 +445,8 @@ impl<const N: usize> State<N> {
                 .those(|thread| waits(thread.now))
                 .map(|number| self.thread(number).deadline)
                 .min()
-                .unwrap_or(NEVER);
+                .unwrap_or(NEVER)
+                .min(self.timers.next());
             let outside = self
                 .find(|thread| {
                     thread.now == now::TRY && thread.outside != 0 || thread.now == now::OUTSIDE

@@ -28,7 +28,7 @@ fn turns(state: &mut Small, count: usize) -> Vec<u32> {
             }
             match state.move_on() {
                 Move::Run(number) => number,
-                Move::Idle { .. } => 0,
+                Move::Idle { .. } | Move::Fire(_) => 0,
             }
         })
         .collect()

@@ -1,6 +1,6 @@
 //! The runtime's image, as the build leaves it, and as it lies in memory.
 
-use crate::layout::{BOOT_STACK, RUNTIME_BASE, TABLE_BYTES, TABLES, TABLES_END};
+use crate::layout::{BOOT_STACK, LOW_BYTES, RUNTIME_BASE, TABLE_BYTES, TABLES};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -19,10 +19,10 @@ fn damaged() -> io::Error {
     io::Error::other("the virtual PMU's image is damaged")
 }
 
-/// Lays the ELF's segments out as they will be in memory, the tables behind;
+/// Lays the ELF's segments out as they will be in memory, behind them what is going to be low;
 /// returns the bytes of the executable part.
 pub(super) fn write_image(file: &File) -> io::Result<u64> {
-    file.set_len(FLAT + (TABLES_END - TABLES))?;
+    file.set_len(FLAT + LOW_BYTES)?;
     let mut text = 0;
     let image = truecount_elf::Elf::parse(IMAGE).ok_or_else(damaged)?;
     for segment in image.segments {
@@ -42,13 +42,13 @@ pub(super) fn write_image(file: &File) -> io::Result<u64> {
     // Every slot of a table leads to its jump at the start of the image. In parts: memory that the launcher never
     // touches costs it no page.
     let mut part = [0; PART];
-    for table in 0..(TABLES_END - TABLES) / TABLE_BYTES {
+    for table in 0..(LOW_BYTES - TABLES) / TABLE_BYTES {
         let entry = (RUNTIME_BASE + 8 * (table + 1)).to_le_bytes();
         for place in part.chunks_exact_mut(entry.len()) {
             place.copy_from_slice(&entry);
         }
         for at in (0..TABLE_BYTES).step_by(PART) {
-            file.write_all_at(&part, FLAT + table * TABLE_BYTES + at)?;
+            file.write_all_at(&part, FLAT + TABLES + table * TABLE_BYTES + at)?;
         }
     }
     Ok(text.next_multiple_of(4096))

@@ -8,8 +8,8 @@ use super::ptrace::{self, Event, Regs};
 use super::shared::Shared;
 use super::store::Plan;
 use crate::layout::{
-    ARENA_BASE, BOOT_STACK, CANNOT_START, Context, REGION, RUNTIME_BASE, StartArgs, TABLES,
-    TABLES_END, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR,
+    ARENA_BASE, BOOT_STACK, CANNOT_START, Context, LOW, LOW_BYTES, REGION, RUNTIME_BASE, StartArgs,
+    TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR,
 };
 use crate::limits;
 use std::io;
@@ -120,16 +120,17 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         let apart = shared.header().apart;
         let _ = ptrace::change_limit(tid, resource, |l| limits::enlarged(resource, l, apart));
     }
-    let plan = shared.store.plan(tid, shared.emitted());
+    let mut plan = shared.store.plan(tid, shared.emitted());
+    let mut low = 0;
     let outcome = remote
         .run("leaving execve", &leave)
-        .and_then(|()| map_all(shared, &remote, &plan))
+        .and_then(|()| map_all(shared, &remote, &mut plan, &mut low))
         .inspect(|_| {
             if shared.machine.is_some() {
                 unmap_vdso(&remote);
             }
         })
-        .inspect_err(|_| remove(shared, &remote, None));
+        .inspect_err(|_| remove(shared, &remote, low, None));
     step("restoring code", ptrace::poke(tid, regs.rip, original))?;
     let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
     let (totals_fd, cache_fd) = match outcome {
@@ -163,6 +164,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         cache_effort: plan.effort.unwrap_or(u64::MAX),
         cache_key: plan.key(),
         sequences: u64::from(!crate::restartable::has_sequences(tid)),
+        low,
         watches: shared
             .watched
             .as_ref()
@@ -193,7 +195,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         // Nothing of the program has been executed: it can run natively.
         step("writing code", ptrace::poke(tid, regs.rip, patched))?;
         step("setting the signal mask", ptrace::set_mask(tid, !(1 << 4)))?;
-        remove(shared, &remote, Some(totals_fd));
+        remove(shared, &remote, low, Some(totals_fd));
         step("restoring code", ptrace::poke(tid, regs.rip, original))?;
         let mut natively = regs;
         natively.rsp = sp;
@@ -248,23 +250,36 @@ fn arrange_stack(shared: &Shared, tid: i32, old: u64, hwcap: u64) -> Result<u64,
 /// Takes the vDSO and its data away: their size differs from kernel to kernel, and so would where the program's mappings
 /// go. Where that is not allowed they stay, unused.
 fn unmap_vdso(remote: &Remote) {
-    let maps = std::fs::read_to_string(format!("/proc/{}/maps", remote.tid)).unwrap_or_default();
-    for line in maps
-        .lines()
-        .filter(|line| line.contains("[vdso]") || line.contains("[vvar"))
-    {
-        let range = line
-            .split(' ')
-            .next()
-            .and_then(|range| range.split_once('-'));
-        let number = |text| u64::from_str_radix(text, 16).ok();
-        if let Some((Some(start), Some(end))) =
-            range.map(|(start, end)| (number(start), number(end)))
-        {
-            let unmapped = [start, end.saturating_sub(start), 0, 0, 0, 0];
+    for mapping in mappings(remote.tid) {
+        if mapping.file.contains("[vdso]") || mapping.file.contains("[vvar") {
+            let bytes = mapping.end.saturating_sub(mapping.start);
+            let unmapped = [mapping.start, bytes, 0, 0, 0, 0];
             let _ = remote.call("removing the vDSO", libc::SYS_munmap as u64, unmapped);
         }
     }
+}
+
+/// A line of `/proc/PID/maps`.
+struct Mapping {
+    start: u64,
+    end: u64,
+    /// Empty: none.
+    file: String,
+}
+
+/// What is mapped; nothing where the kernel does not say.
+fn mappings(tid: i32) -> Vec<Mapping> {
+    let maps = std::fs::read_to_string(format!("/proc/{tid}/maps")).unwrap_or_default();
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let mapping = |line: &str| {
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        Some(Mapping {
+            start: number(start)?,
+            end: number(end)?,
+            file: line.splitn(6, ' ').nth(5).unwrap_or("").trim().to_owned(),
+        })
+    };
+    maps.lines().filter_map(mapping).collect()
 }
 
 /// Who runs in a slot, and what it was before its `execve`.
@@ -319,16 +334,23 @@ fn start_runtime(tid: i32) -> Result<Result<(), String>, InjectError> {
 
 /// Takes the runtime out of a program that it could not start in. What cannot be undone is the
 /// engine's, not the program's.
-fn remove(shared: &Shared, remote: &Remote, totals_fd: Option<u64>) {
+fn remove(shared: &Shared, remote: &Remote, low: u64, totals_fd: Option<u64>) {
     let call =
         |number: i64, a: [u64; 6]| drop(remote.call("removing the engine", number as u64, a));
-    for (at, bytes) in [
+    let own = [
         (RUNTIME_BASE, FLAT),
-        (TABLES, TABLES_END - TABLES),
+        (low, LOW_BYTES),
         (ARENA_BASE, TOTALS_BASE + TOTALS_NEAR - ARENA_BASE),
         (TOTALS_FAR + TOTALS_NEAR, REGION),
-    ] {
-        call(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]);
+    ];
+    for mapping in mappings(remote.tid) {
+        // (The program may be there as well.)
+        let ours = mapping.file.is_empty() || mapping.file.contains("memfd:truecount");
+        let inside = |&(at, bytes): &(u64, u64)| at <= mapping.start && mapping.end <= at + bytes;
+        if ours && own.iter().any(inside) {
+            let bytes = mapping.end - mapping.start;
+            call(libc::SYS_munmap, [mapping.start, bytes, 0, 0, 0, 0]);
+        }
     }
     if let Some(fd) = totals_fd {
         call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
@@ -367,7 +389,12 @@ const ARCH_SET_GS: u64 = 0x1001;
 /// Maps image and tables; returns the descriptors in the target of the totals
 /// file and of translations to use (`u64::MAX`: none). One descriptor at a time, as far as can be:
 /// a program may be limited to few.
-fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), InjectError> {
+fn map_all(
+    shared: &Shared,
+    remote: &Remote,
+    plan: &mut Plan,
+    low: &mut u64,
+) -> Result<(u64, u64), InjectError> {
     let [totals, image] = shared.paths();
     let scratch = (remote.regs.rsp - 1024) & !15;
     let open = |what: &'static str, path: &str, flags: i32| {
@@ -391,7 +418,13 @@ fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), 
     };
     let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
     let mapped = map(RUNTIME_BASE, FLAT, 0)
-        .and_then(|_| map(TABLES, TABLES_END - TABLES, FLAT))
+        .and_then(|_| {
+            // The first place that the program has not taken.
+            let mut tried = LOW.iter().map(|&at| map(at, LOW_BYTES, FLAT));
+            let first = tried.next().ok_or(InjectError::Gone)?;
+            *low = first.or_else(|error| tried.find_map(Result::ok).ok_or(error))?;
+            Ok(())
+        })
         .and_then(|_| {
             remote.call(
                 "making the engine executable",
@@ -405,6 +438,10 @@ fn map_all(shared: &Shared, remote: &Remote, plan: &Plan) -> Result<(u64, u64), 
         [image_fd, 0, 0, 0, 0, 0],
     )?;
     mapped?;
+    if *low != LOW[0] {
+        // Translations are kept for the usual place.
+        *plan = Plan::default();
+    }
     let totals_fd = open(what, &totals, libc::O_RDWR)?;
     let mut cache_fd = u64::MAX;
     if let Some(file) = &plan.file {

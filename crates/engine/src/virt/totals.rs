@@ -93,6 +93,7 @@ fn outside(shared: &Shared) -> Vec<Outside> {
                 cause::TIMER => {
                     format!("timers of the kernel were set (the last: {})", named(call))
                 }
+                cause::SIGNAL => "signals came from outside the run".to_owned(),
                 cause::NATIVE => "programs went on natively".to_owned(),
                 cause::DEADLOCK => "all threads waited for each other (a deadlock)".to_owned(),
                 _ => "something else decided".to_owned(),

@@ -9,5 +9,6 @@ pub mod emit;
 pub mod entry;
 pub mod facts;
 mod insn;
+pub mod low;
 mod table;
 pub mod time;

@@ -195,12 +195,19 @@ impl Fixed {
         .map(|(_, factor, reason)| Missing::new(factor, reason))
     }
 
-    /// To be called just before the program starts, when so many `threads` start first: chooses its number. What could
-    /// not be done.
-    pub fn choose_pid(&self, threads: i32) -> Option<Missing> {
-        let first = self.pid()?.saturating_sub(threads);
-        let error = pid::choose(first).err()?;
-        Some(Missing::new(Factor::Pid, pid::reason(&error)))
+    /// To be called just before the program starts, when so many `threads` start first: chooses its number, if it is to
+    /// have one, and keeps others from choosing until it is dropped.
+    ///
+    /// # Errors
+    /// What could not be done.
+    pub fn choose_pid(&self, threads: i32) -> Result<Option<pid::Chosen>, Missing> {
+        let Some(wanted) = self.pid() else {
+            return Ok(None);
+        };
+        let chosen = pid::choose(wanted.saturating_sub(threads));
+        chosen
+            .map(Some)
+            .map_err(|error| Missing::new(Factor::Pid, pid::reason(&error)))
     }
 
     /// The number that the program is to have, if any.

@@ -3,8 +3,10 @@
 //! every time, and mostly the same numbers. The kernel moves that place on with every process; moving it disturbs
 //! nobody, and nothing needs to be put back.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 const LAST: &str = "/proc/sys/kernel/ns_last_pid";
 
@@ -43,12 +45,51 @@ pub fn any(mut draw: impl FnMut(u64) -> u64) -> i32 {
     low.saturating_add(i32::try_from(draw(width)).unwrap_or(0))
 }
 
+/// Whoever else chooses numbers by this file locks it (CRIU does, too), but not for long.
+const LOCKED_AT_MOST: Duration = Duration::from_secs(2);
+
+/// A number that was chosen. Until this is dropped, or [`unlock`](Self::unlock) is called in a copy of this process,
+/// nobody who locks the file chooses another.
+#[derive(Debug)]
+pub struct Chosen {
+    file: File,
+    first: i32,
+}
+
+impl Chosen {
+    /// Lets others choose. Async-signal-safe; copies of the process share the lock.
+    pub fn unlock(&self) {
+        // SAFETY: a plain call on a descriptor that is open as long as `self` is.
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
+    }
+
+    /// What differs for a program that got the number `pid`, the `threads`-th that was given from here.
+    pub fn difference(&self, pid: i32, threads: i32) -> Option<String> {
+        let digits = |number: i32| number.checked_ilog10().map_or(1, |most| most + 1);
+        let wanted = self.first.saturating_add(threads);
+        (digits(pid) != digits(wanted)).then(|| {
+            format!(
+                "the program's number is {pid}, not {wanted}: other programs start and choose numbers at the same time"
+            )
+        })
+    }
+}
+
 /// Makes `pid` the next number, if it is free.
 ///
 /// # Errors
 /// EPERM without CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN, ENOENT in kernels without it, EROFS in containers.
-pub fn choose(pid: i32) -> io::Result<()> {
-    fs::write(LAST, pid.saturating_sub(1).to_string())
+pub fn choose(pid: i32) -> io::Result<Chosen> {
+    let mut file = OpenOptions::new().write(true).open(LAST)?;
+    let begin = Instant::now();
+    // SAFETY: a plain call on a descriptor that is open.
+    while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0
+        && begin.elapsed() < LOCKED_AT_MOST
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    file.write_all(pid.saturating_sub(1).to_string().as_bytes())?;
+    Ok(Chosen { file, first: pid })
 }
 
 /// [`choose`]'s error in words.

@@ -114,11 +114,17 @@ impl Launcher {
             false
         });
         // Last: whatever is started takes a number.
-        self.missing
-            .extend(launch.fixed.and_then(|fixed| fixed.choose_pid(0)));
+        let chosen = launch.fixed.map_or(Ok(None), |fixed| fixed.choose_pid(0));
+        let chosen = chosen.unwrap_or_else(|missing| {
+            self.missing.push(missing);
+            None
+        });
         let hold = hook.is_some() || calls.is_some();
         self.send(launch, program, hold, calls, in_turn)?;
         let pid = self.receive_pid()?;
+        let differs = chosen.and_then(|chosen| chosen.difference(pid, 0));
+        self.missing
+            .extend(differs.map(|reason| Missing::new(Factor::Pid, reason)));
         let answers = match (launch.fixed, calls) {
             (Some(fixed), Some(_)) => self.answers(fixed, pid)?,
             _ => None,

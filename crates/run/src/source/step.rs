@@ -93,7 +93,17 @@ impl Source for Step {
             None => None,
         };
         missing.extend(launch.fixed.into_iter().flat_map(Fixed::only_virtual));
-        missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
+        match launch.fixed.map_or(Ok(None), |fixed| fixed.choose_pid(1)) {
+            // SAFETY: one async-signal-safe call on a value that the closure owns.
+            Ok(Some(chosen)) => unsafe {
+                command.pre_exec(move || {
+                    chosen.unlock();
+                    Ok(())
+                });
+            },
+            Ok(None) => {}
+            Err(refused) => missing.push(refused),
+        }
         let cancel = AtomicBool::new(false);
         let before = self.before;
         let meter = &mut self.meter;

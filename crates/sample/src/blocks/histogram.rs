@@ -152,11 +152,12 @@ impl Histogram {
             hill.bins.first().map_or(0, |b| b.0),
             hill.bins.last().map_or(0, |b| b.0),
         );
-        // A sharp peak is its value, a broad one the middle of its top.
+        // A sharp peak is its value, a broad one the middle of its top: where two neighbours hold about as much, a few
+        // executions more of the one or the other must not move it by a whole cycle.
         let sharp = hill
             .bins
             .iter()
-            .any(|(c, n)| *c == peak && *n as f64 * 2.0 >= weight);
+            .any(|(c, n)| *c == peak && *n as f64 >= 0.9 * weight);
         Mode {
             cycles: if sharp {
                 f64::from(peak)
@@ -310,6 +311,23 @@ mod tests {
             "{modes:?}"
         );
         assert!((modes[1].cycles - 300.0).abs() <= 10.0, "{modes:?}");
+    }
+
+    /// The tables of blocks and of loops count almost the same executions: their modes are almost the same.
+    #[test]
+    fn a_few_executions_more_do_not_move_a_mode() {
+        let mode = |twelve, thirteen| {
+            let h = Histogram::new(vec![(11, 9), (12, twelve), (13, thirteen), (14, 7)]);
+            h.modes()[0].cycles
+        };
+        for (a, b) in [
+            (mode(480, 500), mode(500, 480)),
+            (mode(480, 520), mode(480, 420)),
+            (mode(895, 60), mode(930, 60)),
+        ] {
+            assert!((a - b).abs() <= 0.2, "{a} and {b}");
+        }
+        assert_eq!(mode(2000, 40), 12.0);
     }
 
     #[test]

@@ -3,10 +3,13 @@
 //! An iteration is what lies between two arrivals at a loop's header by the same backward branch. The mean trip
 //! count is header executions / entries into the loop, both counted over all stacks: a stack is shorter than most
 //! loops, but every window shows each kind of event in its true proportion, so the ratio needs no whole run.
+//!
+//! A call of a function that lies before its caller, and the return from one that lies behind it, are backward branches,
+//! too, and no loops: what was called comes back to the instruction after the call.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::tally::{NONE, Tally};
+use super::tally::{LoopTally, NONE, Tally};
 use super::{Block, FILES, Histogram};
 
 /// One way through a loop's body.
@@ -87,7 +90,7 @@ pub(super) fn loops(
                 cycles: histogram(&b.cycles),
             })
             .collect();
-        if bodies.is_empty() {
+        if bodies.is_empty() || calls_or_returns(tally, &bodies, blocks) {
             continue;
         }
         bodies.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.blocks.cmp(&b.blocks)));
@@ -125,6 +128,23 @@ pub(super) fn loops(
         )
     });
     without_rotations(out)
+}
+
+/// Longest call, in bytes (`call *disp32(base,index,scale)` with two prefixes is 9; arm64's are 4).
+const CALL: u64 = 10;
+
+/// Whether the backward branch is a call or a return: in most of its iterations something arrives just behind it (the
+/// function that it called has returned), or a branch just before its target was taken (the call that it returns from).
+fn calls_or_returns(tally: &LoopTally, bodies: &[LoopBody], blocks: &[Block]) -> bool {
+    let file = (tally.place & FILES != 0).then_some(tally.place & !FILES);
+    let after = |at: u64, place: u64| place > at && place - at <= CALL;
+    let crosses = |body: &&LoopBody| {
+        let own = body.blocks.iter().filter_map(|b| blocks.get(*b as usize));
+        let mut own = own.filter(|b| b.file == file);
+        own.any(|b| after(tally.from, b.start) || after(b.end, tally.header))
+    };
+    let count = |list: &mut dyn Iterator<Item = &LoopBody>| list.map(|b| b.count).sum::<u64>();
+    count(&mut bodies.iter().filter(crosses)).saturating_mul(2) > count(&mut bodies.iter())
 }
 
 /// Header executions and entries from the counts of what follows what.

@@ -12,7 +12,7 @@ mod svg;
 mod text;
 
 use std::ffi::OsString;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use truecount_model::number::show_times_in;
@@ -25,7 +25,7 @@ use truecount_stats::{GateExit, Repeats};
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, cannot_write, create};
+use crate::output::{Output, ResultFile};
 use crate::program_args::parse_online_cpus;
 use crate::render::json;
 pub(crate) use args::Args;
@@ -51,6 +51,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         &args.csv,
         &args.markdown,
         &args.html,
+        &args.show.export_json,
+        &args.show.export_csv,
+        &args.show.export_markdown,
+        &args.show.export_asciidoc,
+        &args.show.export_orgmode,
     ] {
         path.as_deref()
             .map_or(Ok(()), crate::output::can_be_written)?;
@@ -298,14 +303,12 @@ fn show(args: &Args, document: &Document) -> Vec<Failure> {
         let Some(path) = path.as_deref().filter(|path| *path != Path::new("-")) else {
             continue;
         };
-        let written = create(path).and_then(|file| {
-            let mut out = BufWriter::new(file);
-            write(&mut out, document)?;
-            out.flush()
+        let written = ResultFile::open(path).and_then(|mut file| {
+            let mut text = Vec::new();
+            write(&mut text, document)?;
+            file.write(&text)
         });
-        if let Err(error) = written {
-            failures.push(cannot_write(path, &error));
-        }
+        failures.extend(written.err());
     }
     failures
 }

@@ -18,7 +18,7 @@ use truecount_sample::{Recording, blocks};
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, cannot_write};
+use crate::output::{Output, ResultFile};
 use crate::recording::{Given, given, unreadable};
 use crate::render::charts::Frame;
 use crate::render::waiting::watched;
@@ -161,11 +161,11 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let other = other.as_ref();
     let picture = args.svg.as_ref().map_or(Ok(()), |path| {
         let svg = compare::svg(&mut view, chosen.unwrap_or(0), other, Frame::File)?;
-        std::fs::write(path, svg).map_err(|e| cannot_write(path, &e))
+        ResultFile::open(path)?.write(svg.as_bytes())
     });
     let page = args.html.as_ref().map_or(Ok(()), |path| {
         let page = html::page(&mut view, args.top, chosen, other);
-        std::fs::write(path, page).map_err(|e| cannot_write(path, &e))
+        ResultFile::open(path)?.write(page.as_bytes())
     });
     Failure::of_all([shown, picture, page])?;
     Ok(Outcome::OK)

@@ -1,6 +1,5 @@
 //! `truecount profile export`: profiles for other people's viewers.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use truecount_profile::export::{ExportOptions, Format, export};
 use super::{files, say_losses, unreadable};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::cannot_write;
+use crate::output::{ResultFile, cannot_write};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -130,8 +129,7 @@ fn convert(args: &Args, profile: &Profile, output: &Path) -> Result<(), Failure>
         )
         .hint("choose another file with -o"));
     }
-    let file = File::create(output).map_err(|error| cannot_write(output, &error))?;
-    let mut out = BufWriter::new(file);
-    let written = export(profile, format, &options, &mut out).map_err(unreadable);
-    written.and_then(|()| out.flush().map_err(|error| cannot_write(output, &error)))
+    ResultFile::stream(output, |out| {
+        export(profile, format, &options, out).map_err(unreadable)
+    })
 }

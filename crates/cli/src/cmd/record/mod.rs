@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::cannot_write;
+use crate::output::{LimitOfSize, cannot_write};
 use truecount_model::number::grouped;
 use truecount_record::{Chains, Chosen, Recorder, Request, Scope, Summary, choose, describe};
 use truecount_run::runner::wait::{Ticker, wait_without_command};
@@ -120,11 +120,20 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         writeln!(err, "truecount record: {note}")?;
     }
     let kept = keep_old(&args.output)?;
+    // What is full is told, and what was recorded until then can be read.
+    let _limit = LimitOfSize::held_back();
     let recorder: RefCell<Option<Recorder>> = RefCell::new(None);
     let start = |scope: Scope| -> Result<(), truecount_run::Error> {
-        let new = Recorder::open(&chosen, &scope, args.ring, &args.output)?;
-        recorder.replace(Some(new));
-        Ok(())
+        match Recorder::open(&chosen, &scope, args.ring, &args.output) {
+            Ok(new) => {
+                recorder.replace(Some(new));
+                Ok(())
+            }
+            Err(error) => {
+                discard(&args.output, kept.as_deref());
+                Err(error)
+            }
+        }
     };
     match (args.pid, args.all_cpus) {
         (Some(pid), _) => start(Scope::Process(pid))?,
@@ -195,7 +204,7 @@ fn keep_old(path: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(Some(old.into()))
 }
 
-/// The program could not be started: the file as it was before. What fails here is told by the failure already.
+/// Nothing was recorded: the file as it was before. What fails here is told by the failure already.
 fn discard(path: &Path, kept: Option<&Path>) {
     let is_file = std::fs::metadata(path).is_ok_and(|m| m.is_file());
     let _ = match kept {

@@ -18,7 +18,7 @@ use truecount_sample::symbols::SearchPath;
 
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, cannot_write};
+use crate::output::{Output, ResultFile};
 use crate::program_args::parse_cpus;
 use crate::recording::{Given, given};
 use rows::{Rows, SortKey};
@@ -268,7 +268,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
                      view: &mut View| {
         let Some(path) = path else { return Ok(()) };
         let content = content(view)?;
-        std::fs::write(path, content).map_err(|e| cannot_write(path, &e))?;
+        ResultFile::open(path)?.write(&content)?;
         written = true;
         writeln!(
             anstream::stderr(),

@@ -68,7 +68,11 @@ pub(super) fn execute(
         None => None,
     };
     // The engine's own thread starts the program.
-    missing.extend(launch.fixed.and_then(|fixed| fixed.choose_pid(1)));
+    let chosen = launch.fixed.map_or(Ok(None), |fixed| fixed.choose_pid(1));
+    let chosen = chosen.unwrap_or_else(|refused| {
+        missing.push(refused);
+        None
+    });
     let start = Instant::now();
     let options = options(launch)
         .per_block(counted.per_block)
@@ -90,6 +94,8 @@ pub(super) fn execute(
     }
     let pid = i32::try_from(running.id())
         .map_err(|_| Refusal::Command(Error::new(ErrorKind::Setup, "the PID is out of range")))?;
+    let differs = chosen.and_then(|chosen| chosen.difference(pid, 1));
+    missing.extend(differs.map(|reason| Missing::new(Factor::Pid, reason)));
     let aslr_refused = !launch.keep_aslr && randomised(pid);
     let stopped = until_end(pid, signals, launch).map_err(|error| {
         let cause = format!("cannot wait for the program: {error}");

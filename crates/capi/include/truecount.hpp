@@ -1,0 +1,186 @@
+// truecount.hpp: truecount.h for C++11 and newer, header only.
+//
+//     truecount::counter c("instructions:u");      // throws truecount::error
+//     auto region = c.start();
+//     work();
+//     std::cout << region.count() << '\n';
+#ifndef TRUECOUNT_HPP
+#define TRUECOUNT_HPP
+
+#include <truecount.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace truecount {
+
+namespace detail {
+// std::exchange is C++14.
+template <class T> T exchange(T &place, T value) noexcept {
+    T before = place;
+    place = value;
+    return before;
+}
+} // namespace detail
+
+// What failed, and what to do about it.
+class error : public std::runtime_error {
+public:
+    explicit error(int status)
+        : std::runtime_error(std::string(truecount_error_message()) + "; " + truecount_error_hint()), status_(status) {}
+    truecount_status status() const noexcept { return static_cast<truecount_status>(status_); }
+
+private:
+    int status_;
+};
+
+inline void check(int status) {
+    if (status != TRUECOUNT_OK)
+        throw error(status);
+}
+
+// Whether instructions:u can be counted here.
+inline bool available() { return truecount_available() != 0; }
+
+// A counter of the thread that made it.
+class counter {
+public:
+    // A region that began with start().
+    class region {
+    public:
+        // What was counted since it began, less what reading costs.
+        __attribute__((always_inline)) std::uint64_t count() const {
+            const std::uint64_t end = truecount_read(counter_->handle_);
+            return counter_->between(start_, end);
+        }
+
+    private:
+        friend class counter;
+        region(const counter *c) : counter_(c), start_(0) {}
+        const counter *counter_;
+        std::uint64_t start_;
+    };
+
+    explicit counter(const std::string &event) : handle_(nullptr), overhead_(0) {
+        check(truecount_open(event.c_str(), &handle_));
+        for (int i = 0; i < 16; i++) {
+            const std::uint64_t count = start().count();
+            if (i == 0 || count < least_)
+                least_ = count;
+        }
+        overhead_ = least_;
+    }
+    counter(counter &&other) noexcept
+        : handle_(detail::exchange<const truecount_counter *>(other.handle_, nullptr)), overhead_(other.overhead_), least_(other.least_) {}
+    counter(const counter &) = delete;
+    counter &operator=(const counter &) = delete;
+    counter &operator=(counter &&) = delete;
+    ~counter() {
+        if (handle_)
+            truecount_close(handle_);
+    }
+
+    __attribute__((always_inline)) region start() const {
+        region begun(this);
+        begun.start_ = truecount_read(handle_);
+        return begun;
+    }
+    __attribute__((always_inline)) std::uint64_t read() const { return truecount_read(handle_); }
+    // Between two reads, less what reading costs.
+    std::uint64_t between(std::uint64_t start, std::uint64_t end) const {
+        std::uint64_t count = 0;
+        truecount::check(truecount_between(handle_, start, end, &count));
+        return count > overhead_ ? count - overhead_ : 0;
+    }
+    // What f() costs.
+    template <class F> std::uint64_t operator()(F &&f) const {
+        const std::uint64_t start = truecount_read(handle_);
+        std::forward<F>(f)();
+        return between(start, truecount_read(handle_));
+    }
+    // Throws where reads are not right.
+    void check_right() const { truecount::check(truecount_check(handle_)); }
+    std::string name() const { return text(truecount_name(handle_)); }
+    std::string unit() const { return text(truecount_unit(handle_)); }
+    std::string source() const { return text(truecount_source(handle_)); }
+    bool exact() const { return truecount_is_exact(handle_) != 0; }
+    const truecount_counter *get() const noexcept { return handle_; }
+
+private:
+    static std::string text(const char *of) {
+        if (!of)
+            throw error(truecount_error_status());
+        return of;
+    }
+    const truecount_counter *handle_;
+    std::uint64_t overhead_;
+    std::uint64_t least_ = 0;
+};
+
+// Several events of the thread that made it.
+class group {
+public:
+    explicit group(const std::string &events) : handle_(nullptr) { check(truecount_group_open(events.c_str(), &handle_)); }
+    group(const group &) = delete;
+    group &operator=(const group &) = delete;
+    ~group() { truecount_group_close(handle_); }
+
+    std::size_t size() const { return truecount_group_len(handle_); }
+    std::string name(std::size_t event) const {
+        const char *name = truecount_group_name(handle_, event);
+        if (!name)
+            throw error(truecount_error_status());
+        return name;
+    }
+    void start() { check(truecount_group_start(handle_)); }
+    // A count for each event; TRUECOUNT_INVALID for one that was not on the PMU.
+    std::vector<std::uint64_t> stop() {
+        std::vector<std::uint64_t> counts(size());
+        check(truecount_group_stop(handle_, counts.data(), counts.size()));
+        return counts;
+    }
+
+private:
+    const truecount_group *handle_;
+};
+
+// Records regions into a region profile.
+class recorder {
+public:
+    // A region that ends when it goes out of scope.
+    class region {
+    public:
+        region(const recorder &r, const char *label) : recorder_(r.handle_) {
+            check(truecount_region_begin(recorder_, label));
+        }
+        region(const region &) = delete;
+        region &operator=(const region &) = delete;
+        ~region() { truecount_region_end(recorder_); }
+
+    private:
+        const truecount_recorder *recorder_;
+    };
+
+    explicit recorder(const std::string &path, const std::string &events = "instructions:u") : handle_(nullptr) {
+        check(truecount_recorder_open(path.c_str(), events.c_str(), &handle_));
+    }
+    recorder(const recorder &) = delete;
+    recorder &operator=(const recorder &) = delete;
+    ~recorder() {
+        if (handle_)
+            truecount_recorder_close(handle_);
+    }
+    void flush() { check(truecount_recorder_flush(handle_)); }
+    // As the destructor, but throws where something could not be written.
+    void close() { check(truecount_recorder_close(detail::exchange<const truecount_recorder *>(handle_, nullptr))); }
+
+private:
+    const truecount_recorder *handle_;
+};
+
+} // namespace truecount
+
+#endif

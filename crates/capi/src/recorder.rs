@@ -1,0 +1,205 @@
+//! Regions of a program into region profiles.
+
+use crate::error::{Failed, Status, guarded};
+use crate::slots::{Kind, Slot, none};
+use crate::strings::utf8;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use truecount::perf::fork::generation;
+use truecount::{Recorder, Region};
+
+/// A recorder of this process, and in which process of those made by forks it was opened.
+#[derive(Clone)]
+struct Opened {
+    recorder: Recorder,
+    generation: u32,
+}
+
+static ALL: LazyLock<Mutex<HashMap<usize, Opened>>> = LazyLock::new(Mutex::default);
+
+fn all() -> MutexGuard<'static, HashMap<usize, Opened>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a thread knows of a recorder. The innermost region is the last one.
+struct Local {
+    handle: usize,
+    opened: Opened,
+    regions: Vec<Region>,
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        while let Some(innermost) = self.regions.pop() {
+            drop(innermost);
+        }
+    }
+}
+
+thread_local! {
+    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+}
+
+fn with_local<R>(
+    handle: *const Slot,
+    use_it: impl FnOnce(&mut Local) -> Result<R, Failed>,
+) -> Result<R, Failed> {
+    // Also of a recorder that another thread closed.
+    let slot = Slot::find(handle, Kind::Recorder).inspect_err(|_| forget(handle as usize))?;
+    let handle = std::ptr::from_ref(slot) as usize;
+    let outcome = LOCALS.try_with(|locals| {
+        let Ok(mut locals) = locals.try_borrow_mut() else {
+            return Err(Failed::new(
+                Status::Thread,
+                "a signal handler interrupted the recorder",
+                "record no regions in signal handlers",
+            ));
+        };
+        let found = locals.iter().position(|local| local.handle == handle);
+        let place = match found {
+            Some(place) => place,
+            None => {
+                let opened = all().get(&handle).cloned().ok_or_else(|| {
+                    Failed::new(
+                        Status::Closed,
+                        "this recorder is closed",
+                        "record before it is closed",
+                    )
+                })?;
+                locals.push(Local {
+                    handle,
+                    opened,
+                    regions: Vec::new(),
+                });
+                locals.len() - 1
+            }
+        };
+        let Some(local) = locals.get_mut(place) else {
+            return Err(Failed::new(Status::Closed, "this recorder is closed", ""));
+        };
+        if local.opened.generation != generation() {
+            return Err(Failed::forked("recorder"));
+        }
+        use_it(local)
+    });
+    outcome.unwrap_or_else(|_| {
+        Err(Failed::new(
+            Status::Closed,
+            "the thread is ending",
+            "record before the thread's destructors run",
+        ))
+    })
+}
+
+fn forget(handle: usize) {
+    let _ = LOCALS.try_with(|locals| {
+        if let Ok(mut locals) = locals.try_borrow_mut() {
+            locals.retain(|local| local.handle != handle);
+        }
+    });
+}
+
+/// Opens a recorder of one to four events (separated by semicolons), one file for each.
+///
+/// # Safety
+/// `path` and `events` are NULL or strings; `recorder` is NULL or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn truecount_recorder_open(
+    path: *const c_char,
+    events: *const c_char,
+    recorder: *mut *const Slot,
+) -> c_int {
+    guarded(|| {
+        if recorder.is_null() {
+            return Err(Failed::null("recorder"));
+        }
+        // SAFETY: not NULL, and the caller says that it is valid.
+        unsafe { recorder.write(none()) };
+        // SAFETY: as the caller says.
+        let path = unsafe { utf8(path, "path") }?;
+        // SAFETY: as the caller says.
+        let events = unsafe { utf8(events, "events") }?;
+        let events: Vec<&str> = events.split(';').map(str::trim).collect();
+        let opened = Opened {
+            recorder: Recorder::with_counters(path, &events)?,
+            generation: generation(),
+        };
+        let slot = Slot::take(Kind::Recorder, 0)?;
+        all().insert(std::ptr::from_ref(slot) as usize, opened);
+        // SAFETY: as above.
+        unsafe { recorder.write(slot) };
+        Ok(())
+    })
+}
+
+/// Begins a region on the calling thread.
+///
+/// # Safety
+/// `label` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn truecount_region_begin(
+    recorder: *const Slot,
+    label: *const c_char,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: as the caller says.
+        let label = unsafe { utf8(label, "label") }?;
+        with_local(recorder, |local| {
+            let recorder = &local.opened.recorder;
+            let label = recorder.label(label);
+            local.regions.push(recorder.region(label));
+            Ok(())
+        })
+    })
+}
+
+/// Ends the innermost region of the recorder on the calling thread.
+///
+/// # Safety
+/// None: any value is compared before it is used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn truecount_region_end(recorder: *const Slot) -> c_int {
+    guarded(|| {
+        with_local(recorder, |local| match local.regions.pop() {
+            Some(_ends) => Ok(()),
+            None => Err(Failed::new(
+                Status::Nesting,
+                "no region of this recorder is open on this thread",
+                "begin one by truecount_region_begin() on the thread that ends it",
+            )),
+        })
+    })
+}
+
+/// Writes what was recorded so far.
+///
+/// # Safety
+/// None: any value is compared before it is used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn truecount_recorder_flush(recorder: *const Slot) -> c_int {
+    guarded(|| with_local(recorder, |local| Ok(local.opened.recorder.flush()?)))
+}
+
+/// Ends the calling thread's regions, writes everything and closes the recorder, on any thread.
+///
+/// # Safety
+/// None: any value is compared before it is used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn truecount_recorder_close(recorder: *const Slot) -> c_int {
+    guarded(|| {
+        let flushed = with_local(recorder, |local| {
+            while let Some(innermost) = local.regions.pop() {
+                drop(innermost);
+            }
+            Ok(local.opened.recorder.flush()?)
+        });
+        let slot = Slot::find(recorder, Kind::Recorder)?;
+        slot.close();
+        let handle = std::ptr::from_ref(slot) as usize;
+        forget(handle);
+        all().remove(&handle);
+        flushed
+    })
+}

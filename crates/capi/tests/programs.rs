@@ -1,0 +1,302 @@
+//! Programs in C and C++, installed and compiled as a user would, with and without the virtual PMU.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+#[path = "support/mod.rs"]
+mod support;
+
+use support::{Prefix, inside, native, text};
+
+/// The lines that begin with a word, without it.
+fn of<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '))
+        .collect()
+}
+
+/// The constant that ten counts of the known loop have in common beyond its length.
+fn constant(said: &str) -> u64 {
+    let counts = of(said, "loop");
+    assert_eq!(counts.len(), 10, "{said}");
+    assert!(counts.iter().all(|count| *count == counts[0]), "{said}");
+    counts[0].parse().expect(said)
+}
+
+#[test]
+fn c_counts_a_loop_of_known_length_the_same_every_time() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    for flags in [
+        &["-O0"][..],
+        &["-O1"],
+        &["-O2"],
+        &["-O3"],
+        &["-O2", "-fPIE", "-fno-omit-frame-pointer"],
+        &["-O3", "-DTRUECOUNT_NO_INLINE"],
+        &["-Os", "-static-truecount"],
+    ] {
+        let program = prefix.compile("cc", "count.c", flags);
+        let Some(output) = inside(&program, &[]) else {
+            return;
+        };
+        let said = text(&output);
+        assert!(output.status.success(), "{flags:?} {said}");
+        assert_eq!(of(&said, "empty"), ["0"], "{flags:?} {said}");
+        // The call of the function, its entry and its end, in a library that may be a debug build.
+        assert!(constant(&said) < 300, "{flags:?} {said}");
+        assert!(
+            said.contains("instructions:u count virtual exact=1"),
+            "{said}"
+        );
+        assert!(
+            said.contains("all counted") && said.contains("available 1 version 1"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn without_a_pmu_c_gets_the_cause_and_a_hint() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let program = prefix.compile("cc", "count.c", &["-O1"]);
+    let output = native(&program, &[]);
+    let said = text(&output);
+    if output.status.success() {
+        // A machine with a PMU.
+        assert!(said.contains("hardware"), "{said}");
+        constant(&said);
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("no counter: cannot count instructions:u"),
+        "{said}"
+    );
+    assert!(
+        of(&said, "hint:")
+            .first()
+            .is_some_and(|hint| hint.len() > 10),
+        "{said}"
+    );
+}
+
+#[test]
+fn clocks_are_counted_everywhere() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let program = prefix.compile("cc", "count.c", &["-O1"]);
+    let said = text(&native(&program, &["wall-time"]));
+    assert!(said.contains("wall-time ns software exact=0"), "{said}");
+}
+
+#[test]
+fn wrong_use_is_an_error_and_never_a_crash() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let program = prefix.compile("cc", "misuse.c", &["-O2"]);
+    let output = native(&program, &["wall-time"]);
+    assert!(
+        output.status.success(),
+        "{:?}\n{}",
+        output.status,
+        text(&output)
+    );
+    if let Some(output) = inside(&program, &["instructions:u"]) {
+        assert!(
+            output.status.success(),
+            "{:?}\n{}",
+            output.status,
+            text(&output)
+        );
+        assert!(
+            text(&output).contains("read after fork: 4"),
+            "{}",
+            text(&output)
+        );
+    }
+}
+
+#[test]
+fn wrong_use_is_clean_under_the_address_sanitizer() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let flags = [
+        "-O1",
+        "-g",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+    ];
+    match prefix.built("cc", "misuse.c", &flags) {
+        Ok(program) => {
+            let output = native(&program, &["wall-time"]);
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{}\n{stderr}", text(&output));
+            assert!(stderr.is_empty(), "{stderr}");
+        }
+        Err(said) => truecount_testing::skip!("sanitizers", "cc: {said}"),
+    }
+}
+
+#[test]
+fn groups_and_regions_from_c() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let program = prefix.compile("cc", "regions.c", &["-O2"]);
+    let file = prefix.path("profile");
+    let file = file.to_str().unwrap();
+    let Some(output) = inside(&program, &["{instructions:u}", file, "instructions:u"]) else {
+        return;
+    };
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 10, "{said}");
+    assert!(lines.iter().all(|line| *line == lines[0]), "{said}");
+    assert!(
+        lines[0].starts_with("1 instructions:u ") && lines[0].ends_with(" 1"),
+        "{said}"
+    );
+    let profile = std::fs::read(prefix.path("profile.mm_profdata")).unwrap();
+    assert!(profile.windows(5).any(|bytes| bytes == b"inner"));
+    assert!(profile.windows(6).any(|bytes| bytes == b"thread"));
+}
+
+#[test]
+fn cpp_counts_the_same() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    if !truecount_testing::compiler(std::process::Command::new("c++").arg("--version").output()) {
+        return;
+    }
+    for flags in [&["-O0", "-std=c++11"][..], &["-O2", "-std=c++17"]] {
+        let program = prefix.compile("c++", "raii.cpp", flags);
+        let Some(output) = inside(&program, &[]) else {
+            return;
+        };
+        let said = text(&output);
+        assert!(output.status.success(), "{flags:?} {said}");
+        assert!(said.contains("instructions:u virtual 1"), "{said}");
+        assert!(
+            said.contains("thread: 1") && said.contains("event: 1"),
+            "{said}"
+        );
+        assert!(constant(&said) < 300, "{flags:?} {said}");
+        assert!(
+            of(&said, "empty")
+                .first()
+                .is_some_and(|empty| empty.starts_with("0 ")),
+            "{flags:?} {said}"
+        );
+    }
+}
+
+/// Both the compilers and both ways to link; what pkg-config says is what works.
+#[test]
+fn pkg_config_says_how_to_link() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let pc = std::fs::read_to_string(prefix.path("lib/pkgconfig/truecount.pc")).unwrap();
+    let root = prefix.directory.path().display().to_string();
+    assert!(
+        pc.contains(&format!("prefix={root}\n")) && pc.contains("Libs: -L${libdir} -ltruecount\n"),
+        "{pc}"
+    );
+    let asked = std::process::Command::new("pkg-config")
+        .args(["--cflags", "--libs", "truecount"])
+        .env("PKG_CONFIG_PATH", prefix.path("lib/pkgconfig"))
+        .output();
+    match asked {
+        Ok(output) => {
+            let said = text(&output);
+            assert!(output.status.success(), "{output:?}");
+            assert!(
+                said.contains("-ltruecount") && said.contains(&root),
+                "{said}"
+            );
+        }
+        Err(error) => truecount_testing::skip!("pkg-config", "pkg-config: {error}"),
+    }
+}
+
+/// A read is at most eight instructions, from the function's entry to its return.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn an_inline_read_is_eight_instructions() {
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+    use object::{Object as _, ObjectSection as _};
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    for compiler in ["cc", "clang"] {
+        let object = match prefix.built(
+            compiler,
+            "probe.c",
+            &[
+                "-O2",
+                "-c",
+                "-fcf-protection=none",
+                if compiler == "cc" {
+                    "-std=gnu99"
+                } else {
+                    "-std=gnu11"
+                },
+            ],
+        ) {
+            Ok(object) => object,
+            Err(said) if compiler == "clang" => {
+                truecount_testing::skip!("clang", "clang: {said}");
+                continue;
+            }
+            Err(said) => panic!("{said}"),
+        };
+        let bytes = std::fs::read(object).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let code = file.section_by_name(".text").unwrap();
+        let decoder = Decoder::with_ip(64, code.data().unwrap(), 0, DecoderOptions::NONE);
+        let path: Vec<_> = decoder
+            .into_iter()
+            .take_while(|i| i.mnemonic() != Mnemonic::Ret)
+            .collect();
+        let listing: Vec<String> = path.iter().map(ToString::to_string).collect();
+        assert!(
+            path.iter().any(|i| i.mnemonic() == Mnemonic::Rdpmc),
+            "{listing:?}"
+        );
+        assert!(path.len() <= 8, "{compiler}: {listing:?}");
+    }
+}
+
+/// What the README shows compiles and runs.
+#[test]
+fn the_readmes_example_works() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let readme = include_str!("../README.md");
+    let code = readme
+        .split("```c\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let source = prefix.path("example.c");
+    std::fs::write(&source, code).unwrap();
+    let program = prefix.compile("cc", source.to_str().unwrap(), &["-O2"]);
+    if let Some(output) = inside(&program, &[]) {
+        let said = text(&output);
+        assert!(output.status.success(), "{said}");
+        assert!(
+            said.contains("hello\n") && said.contains(" instructions\n"),
+            "{said}"
+        );
+    }
+}

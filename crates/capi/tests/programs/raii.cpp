@@ -1,0 +1,39 @@
+// The C++ header: regions, groups, errors.
+#include <iostream>
+#include <thread>
+#include <truecount.hpp>
+
+int main(int argc, char **argv) {
+    const std::string event = argc > 1 ? argv[1] : "instructions:u";
+    try {
+        truecount::counter c(event);
+        auto empty = c.start();
+        const std::uint64_t nothing = empty.count();
+        std::cout << "empty " << nothing << " " << c([] {}) << '\n';
+        for (int i = 0; i < 10; i++) {
+            std::uint64_t length = 0;
+            const auto count = c([&] { length = truecount_known_loop(100000); });
+            std::cout << "loop " << count - length << '\n';
+        }
+        std::cout << c.name() << ' ' << c.source() << ' ' << c.exact() << '\n';
+        std::thread([&] {
+            try {
+                c.between(c.read(), c.read());
+                std::cout << "no error\n";
+            } catch (const truecount::error &e) {
+                std::cout << "thread: " << (e.status() == TRUECOUNT_THREAD) << ' ' << e.what() << '\n';
+            }
+        }).join();
+        truecount::counter moved(std::move(c));
+        moved.check_right();
+        std::cout << "moved " << moved([] {}) << '\n';
+    } catch (const truecount::error &e) {
+        std::cout << "no counter: " << e.what() << '\n';
+        return 3;
+    }
+    try {
+        truecount::counter c("no-such-event");
+    } catch (const truecount::error &e) {
+        std::cout << "event: " << (e.status() == TRUECOUNT_EVENT) << '\n';
+    }
+}

@@ -1,0 +1,67 @@
+//! Signals inside the run: who waits and may be meant looks when its turn comes, in the order of sending. Natively all
+//! signals are blocked in those who wait, so that the kernel chooses nobody.
+
+use super::{State, now, waits, why};
+
+impl<const N: usize> State<N> {
+    /// A signal is about to be sent to a process, or to one of its threads (`tid` not 0): those that wait look.
+    pub fn look(&mut self, pid: u32, tid: u32) {
+        for number in self.numbers() {
+            let thread = self.thread(number);
+            let meant = thread.pid == pid && (tid == 0 || thread.tid == tid);
+            if meant && waits(thread.now) && thread.look == 0 {
+                let place = self.place();
+                self.edit(number).look = place;
+            }
+        }
+    }
+
+    /// Who is next: is ready, or looks.
+    pub(super) fn first(&self) -> Option<u32> {
+        self.those(|thread| thread.now == now::READY || waits(thread.now) && thread.look != 0)
+            .min_by_key(|&number| {
+                let thread = self.thread(number);
+                match thread.now {
+                    now::READY => thread.sequence,
+                    _ => thread.look,
+                }
+            })
+    }
+
+    /// Who is about to have the token only looks, if it waits.
+    pub(super) fn looks(&mut self, number: u32) {
+        let thread = self.edit(number);
+        if waits(thread.now) {
+            (thread.was, thread.was_deadline) = (thread.now, thread.deadline);
+            (thread.look, thread.why) = (0, why::LOOK);
+        }
+    }
+
+    /// Nothing was for it: it waits on, in its old place.
+    pub fn waits_on(&mut self, number: u32) {
+        let thread = self.edit(number);
+        (thread.now, thread.deadline) = (core::mem::take(&mut thread.was), thread.was_deadline);
+        if self.owner == number {
+            self.owner = 0;
+        }
+    }
+
+    /// Something was: what it waited for is over.
+    pub fn stops_waiting(&mut self, number: u32) {
+        let thread = self.edit(number);
+        (thread.was, thread.why, thread.outside) = (0, why::INTERRUPTED, 0);
+    }
+
+    /// A process of this number is, or was, of the run.
+    pub fn knows(&mut self, pid: u32) {
+        if let Some(word) = self.pids.get_mut(pid as usize / 64 % 1024) {
+            *word |= 1 << (pid % 64);
+        }
+    }
+
+    /// Whether one of this number is, or was.
+    pub fn known(&self, pid: u32) -> bool {
+        let word = self.pids.get(pid as usize / 64 % 1024);
+        word.is_some_and(|word| word >> (pid % 64) & 1 != 0)
+    }
+}

@@ -1,0 +1,100 @@
+//! Programs that take addresses where the virtual PMU's memory is: it gives way, and they do what they do natively.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![allow(clippy::expect_used)] // helpers of tests
+
+mod support;
+
+use std::io::Read as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use support::{built, fixed_layout, launch};
+use truecount_engine::virt::{Cache, Options, Totals};
+
+/// Its status, output and count; `None` (and a printed reason) where the machine forbids ptrace.
+fn run(
+    program: &Path,
+    argument: Option<&str>,
+    options: &Options,
+) -> Option<(ExitStatus, String, Totals)> {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let mut command = Command::new(program);
+    command.args(argument).stdout(writer).env_clear();
+    fixed_layout(&mut command);
+    let running = launch(&mut command, options)?;
+    // The command holds an end of the pipe.
+    drop(command);
+    let mut output = String::new();
+    reader.read_to_string(&mut output).expect("text");
+    let outcome = running.wait().expect("the engine ends well");
+    Some((outcome.status, output, outcome.totals))
+}
+
+/// The same output as natively, and the same count either way of counting and with translations that were kept.
+fn same(name: &str, source: &str, arguments: &[&str], argument: Option<&str>) {
+    let Some(program) = built(&format!("places-{name}.c"), source, arguments) else {
+        return;
+    };
+    let mut native = Command::new(&program);
+    native.args(argument).env_clear().stderr(Stdio::inherit());
+    fixed_layout(&mut native);
+    let native = native.output().expect("it was just built");
+    let expected = String::from_utf8_lossy(&native.stdout).into_owned();
+    assert!(native.status.success(), "natively: {expected}");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("places-{name}-kept"));
+    let _ = std::fs::remove_dir_all(&directory);
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
+    made.expect("the tests' directory is writable");
+    let mut counts = Vec::new();
+    for per_block in [false, true] {
+        for keep in [false, true, true] {
+            let cache = keep.then(|| Cache::open(&directory).expect("it was just made"));
+            let options = Options::default().per_block(per_block).cache(cache);
+            let Some((status, output, totals)) = run(&program, argument, &options) else {
+                return;
+            };
+            assert!(status.success(), "{name}: {status}");
+            assert_eq!(output, expected, "{name}, per block: {per_block}");
+            counts.push(totals.instructions());
+        }
+    }
+    let first = counts.first().copied();
+    assert!(counts.iter().all(|&c| Some(c) == first), "{counts:?}");
+}
+
+#[test]
+fn the_engine_gives_way_to_programs_loaded_anywhere() {
+    let source = include_str!("places/moves.c");
+    same("moves", source, &["-O1", "-fpie", "-pie"], None);
+}
+
+#[test]
+fn the_engine_gives_way_to_programs_at_low_addresses() {
+    let source = include_str!("places/moves.c");
+    same(
+        "moves-low",
+        source,
+        &["-O1", "-no-pie", "-static"],
+        Some("low"),
+    );
+}
+
+/// Whatever a program is linked to: where the engine usually is, too.
+#[test]
+fn programs_are_linked_to_any_address() {
+    let source = "#include <stdio.h>\nint main(void) { puts(\"good\"); return 0; }";
+    for at in [
+        "0x10000",
+        "0x7e800000",
+        "0x7e400000",
+        "0x7ea00000",
+        "0x6ec80000",
+        "0x5c000000",
+        "0x7d400000",
+    ] {
+        let name = format!("at-{at}");
+        let placed = format!("-Wl,-Ttext-segment={at}");
+        let arguments = ["-O1", "-no-pie", "-static", &placed];
+        same(&name, source, &arguments, None);
+    }
+}
