@@ -5,17 +5,20 @@
 //! stack is not as a call or a return leaves it. Who is on the stack is decided by the stack pointer: frames below it
 //! are gone, whatever took them away (`longjmp`, an exception, a thread's own switch of stacks).
 
+mod nodes;
+
 use crate::call_routines::{
     place, rt_tree_called, rt_tree_called_site, rt_tree_jumps, rt_tree_returns,
 };
-use crate::calls::{FIRST, FRAMES, Frame, NODES, Node, kind as node_kind};
+use crate::calls::{CALL_CACHE, FIRST, FRAMES, Frame, Node, kind as node_kind};
 use crate::entry::{address, kind};
-use crate::layout::{CALL_CACHE, Context, option, state as slot_state};
+use crate::layout::{Context, option, state as slot_state};
 use crate::lock::{Guard, Mutex};
 use crate::slots::{self, slot};
 use crate::{functions, own_memory, program_memory};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use nodes::Index;
 
 static ON: AtomicBool = AtomicBool::new(false);
 static CACHE: AtomicU64 = AtomicU64::new(0);
@@ -25,21 +28,7 @@ pub fn on() -> bool {
     ON.load(Relaxed)
 }
 
-/// All nodes of the process by parent, function and site: an open hash table of their addresses.
-pub struct Index {
-    places: *mut u64,
-    bits: u32,
-    used: usize,
-    /// The slot whose nodes are given out.
-    slot: u32,
-}
-
-static INDEX: Mutex<Index> = Mutex::new(Index {
-    places: core::ptr::null_mut(),
-    bits: 0,
-    used: 0,
-    slot: 0,
-});
+static INDEX: Mutex<Index> = Mutex::new(Index::new());
 
 /// For a `fork`.
 pub fn lock() -> Guard<'static, Index> {
@@ -79,108 +68,6 @@ pub fn prepare(context: &mut Context) {
     };
     calls.vector_return = address(rt_tree_returns);
     calls.vector_jump = address(rt_tree_jumps);
-}
-
-fn mixed(parent: u64, function: u64, site: u64) -> u64 {
-    let mixture = (parent >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ function;
-    let mixture = mixture.wrapping_mul(0xc2b2_ae3d_27d4_eb4f) ^ site;
-    mixture.wrapping_mul(0x1656_67b1_9e37_79f9)
-}
-
-impl Index {
-    fn grow(&mut self, bits: u32) {
-        let (old, old_bits) = (self.places, self.bits);
-        self.places = own_memory::reserve(8 << bits) as *mut u64;
-        self.bits = bits;
-        if old.is_null() {
-            return;
-        }
-        for at in 0..1usize << old_bits {
-            // SAFETY: inside the old table; what is in it is a node.
-            unsafe {
-                let node = *old.add(at);
-                if node != 0 {
-                    let known = *(node as *const Node);
-                    let free = self.find(known.parent, known.function, known.site).1;
-                    *free = node;
-                }
-            }
-        }
-        own_memory::give_back(old as u64, 8 << old_bits);
-    }
-
-    /// The node, or 0, and its place.
-    fn find(&mut self, parent: u64, function: u64, site: u64) -> (u64, *mut u64) {
-        let mask = (1usize << self.bits) - 1;
-        let mut at = (mixed(parent, function, site) >> (64 - self.bits)) as usize;
-        loop {
-            // SAFETY: masked; the table is never full, so this ends.
-            unsafe {
-                let place = self.places.add(at & mask);
-                let node = *place;
-                if node == 0 {
-                    return (0, place);
-                }
-                let known = &*(node as *const Node);
-                if (known.parent, known.function, known.site) == (parent, function, site) {
-                    return (node, place);
-                }
-            }
-            at += 1;
-        }
-    }
-
-    /// Memory for a node. `None`: there are as many as there may be.
-    fn make(&mut self, node: Node, bounded: bool) -> Option<u64> {
-        let header = slots::header();
-        if bounded && header.nodes.fetch_add(1, Relaxed) >= header.node_limit {
-            return None;
-        }
-        let mut used = match self.slot {
-            0 => NODES,
-            number => slot(number).calls_used().load(Relaxed),
-        };
-        if used >= NODES {
-            self.slot = slots::new_slot();
-            slot(self.slot).state().store(slot_state::LOG, Release);
-            used = 0;
-        }
-        let at =
-            slots::context_at(self.slot) + FIRST + u64::from(used) * size_of::<Node>() as u64;
-        // SAFETY: inside the region of a slot that is ours; nobody knows the node yet.
-        unsafe { (at as *mut Node).write(node) };
-        slot(self.slot).calls_used().store(used + 1, Release);
-        Some(at)
-    }
-
-    /// The node for a function below another node, made if need be. `None`: there are too many.
-    fn child(&mut self, parent: u64, function: u64, site: u64, kind: u32) -> Option<u64> {
-        let (known, free) = self.find(parent, function, site);
-        if known != 0 {
-            return Some(known);
-        }
-        // SAFETY: a node.
-        let slot = unsafe { (*(parent as *const Node)).slot };
-        let found = functions::find(function);
-        let node = Node {
-            parent,
-            function,
-            start: found.start,
-            len: found.len,
-            site,
-            slot,
-            kind,
-            ..Node::default()
-        };
-        let made = self.make(node, true)?;
-        // SAFETY: a place of the table.
-        unsafe { *free = made };
-        self.used += 1;
-        if self.used * 4 > 3 << self.bits {
-            self.grow(self.bits + 1);
-        }
-        Some(made)
-    }
 }
 
 /// The node that a thread executes in.
@@ -326,7 +213,7 @@ pub fn born(context: &mut Context, forked: bool) {
     }
     if forked {
         // The nodes so far are the parent's.
-        INDEX.lock().slot = 0;
+        INDEX.lock().start_afresh();
     }
     if context.calls.node == 0 {
         begin(context, context.pc);

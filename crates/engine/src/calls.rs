@@ -61,6 +61,8 @@ pub const FIRST: u64 = 0x1_0000;
 pub const NODES: u32 = ((crate::layout::REGION - FIRST) / size_of::<Node>() as u64) as u32;
 /// Frames of a slot, the lowest and a few for signals included.
 pub const FRAMES: u64 = (crate::layout::REGION - FIRST) / size_of::<Frame>() as u64;
+/// Nodes that a process finds at once.
+pub const CALL_CACHE: u64 = 65_536;
 /// Nodes of a run, unless another bound is given.
 pub const MAX_NODES: u32 = 4 << 20;
 
@@ -73,7 +75,7 @@ pub struct Thread {
     pub top: u64,
     /// Where the room for frames ends.
     pub end: u64,
-    /// Nodes found lately: [`crate::layout::CALL_CACHE`] addresses.
+    /// Nodes found lately: [`CALL_CACHE`] addresses.
     pub cache: u64,
     /// Registers and flags on the way.
     pub spill: [u64; 4],

@@ -87,8 +87,6 @@ pub const TIME_BINS: u32 = 65_536;
 pub const TIME_HISTOGRAM_BYTES: u32 = TIME_BINS * 8;
 const _: () =
     assert!(TIME_HISTOGRAMS as u64 + TIME_HISTOGRAM_BYTES as u64 * (MAX_WATCHES as u64 + 1) <= LOG);
-/// Nodes of the tree of calls that a process finds at once.
-pub const CALL_CACHE: u64 = 65_536;
 /// The runtime's own memory (block descriptions, stacks).
 pub const ARENA_BASE: u64 = RUNTIME_BASE + 0x1000_0000;
 const _: () = assert!(TOTALS_NEAR.is_multiple_of(REGION));
@@ -181,9 +179,9 @@ pub struct Header {
     pub random_uses: AtomicU64,
     /// Random devices that were the kernel's because that file could not be opened.
     pub random_missed: AtomicU32,
-    /// With [`option::CALLS`]: nodes there can be, and those made or refused so far.
+    /// With [`option::CALLS`]: nodes there can be …
     pub node_limit: u32,
-    /// See above.
+    /// … and those made or refused so far.
     pub nodes: AtomicU32,
 }
 

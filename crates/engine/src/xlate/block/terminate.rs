@@ -68,17 +68,7 @@ impl Builder<'_, '_> {
                 self.note_return();
                 self.ret(item);
             }
-            Kind::JmpInd => {
-                self.load_target(item);
-                self.note_jump(None);
-                self.jump_by_table(SCRATCH);
-            }
-            Kind::CallInd => {
-                self.load_target(item);
-                self.push(item.next());
-                self.note_call(None);
-                self.jump_by_table(SCRATCH);
-            }
+            Kind::JmpInd | Kind::CallInd => self.by_memory(item),
             Kind::Call => {
                 self.push(item.next());
                 self.note_call(Some(item.target()));
@@ -98,18 +88,7 @@ impl Builder<'_, '_> {
                 }
                 self.exit_jmp(item.next());
             }
-            Kind::Loop => {
-                // loop taken; jmp next; taken: jmp target
-                let code = item.code();
-                let head = code.get(..code.len().saturating_sub(1)).unwrap_or(&[]);
-                self.hot.put(head);
-                let displacement = self.hot.here();
-                self.hot.put(&[0]);
-                self.exit_jmp(item.next());
-                let taken = self.hot.here().wrapping_sub(displacement + 1) as u8;
-                self.hot.patch8(displacement, taken);
-                self.exit_jmp(item.target());
-            }
+            Kind::Loop => self.looping(item),
             Kind::Xbegin => {
                 self.hot.mov_imm(RAX, 0);
                 self.exit_jmp(item.target());
@@ -213,6 +192,32 @@ impl Builder<'_, '_> {
             }
         }
         None
+    }
+
+    /// `loop` and its like, which have no long form.
+    fn looping(&mut self, item: &Item) {
+        // loop taken; jmp next; taken: jmp target
+        let code = item.code();
+        let head = code.get(..code.len().saturating_sub(1)).unwrap_or(&[]);
+        self.hot.put(head);
+        let displacement = self.hot.here();
+        self.hot.put(&[0]);
+        self.exit_jmp(item.next());
+        let taken = self.hot.here().wrapping_sub(displacement + 1) as u8;
+        self.hot.patch8(displacement, taken);
+        self.exit_jmp(item.target());
+    }
+
+    /// A jump or call through memory, or a register without a table.
+    fn by_memory(&mut self, item: &Item) {
+        self.load_target(item);
+        if item.insn.kind == Kind::CallInd {
+            self.push(item.next());
+            self.note_call(None);
+        } else {
+            self.note_jump(None);
+        }
+        self.jump_by_table(SCRATCH);
     }
 
     /// `jmp reg`, `call reg`: the register itself indexes the table. Its value is
