@@ -57,10 +57,12 @@ pub struct Frame {
 
 /// Where a slot's nodes, or frames, begin in its region: behind the context.
 pub const FIRST: u64 = 0x1_0000;
+/// Bytes of the region.
+pub const REGION: u64 = 64 << 20;
 /// Nodes of a slot.
-pub const NODES: u32 = ((crate::layout::REGION - FIRST) / size_of::<Node>() as u64) as u32;
+pub const NODES: u32 = ((REGION - FIRST) / size_of::<Node>() as u64) as u32;
 /// Frames of a slot, the lowest and a few for signals included.
-pub const FRAMES: u64 = (crate::layout::REGION - FIRST) / size_of::<Frame>() as u64;
+pub const FRAMES: u64 = (REGION - FIRST) / size_of::<Frame>() as u64;
 /// Nodes that a process finds at once.
 pub const CALL_CACHE: u64 = 65_536;
 /// Nodes of a run, unless another bound is given.

@@ -131,3 +131,5 @@ impl Index {
         Some(made)
     }
 }
+
+const _: () = assert!(crate::calls::REGION == crate::layout::REGION);
