@@ -25,8 +25,14 @@ struct Cli {
     command: cmd::Command,
 }
 
-/// The command: parses the process' arguments, runs what they say and tells its exit status.
+/// The command: by the name `valgrind` (a link, a copy) Valgrind's; else parses the process' arguments, runs what they say and tells its exit status.
 pub fn main() -> std::process::ExitCode {
+    let mut words = std::env::args_os();
+    let name = words.next().map(std::path::PathBuf::from);
+    if name.as_deref().and_then(std::path::Path::file_name) == Some("valgrind".as_ref()) {
+        let words: Vec<_> = words.collect();
+        return failure::report(cmd::valgrind::front(&words));
+    }
     if measures() {
         truecount_run::session::start_early();
     }

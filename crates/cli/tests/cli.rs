@@ -54,5 +54,7 @@ mod switches;
 mod system;
 #[path = "cli/threads.rs"]
 mod threads;
+#[path = "cli/valgrind.rs"]
+mod valgrind;
 #[path = "cli/verdicts.rs"]
 mod verdicts;

@@ -14,7 +14,7 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, call_tree, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
-    program_memory, report, rseq, schedule, signal_calls, slots, sys, syscalls, totals,
+    program_memory, report, rseq, schedule, selector, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -161,6 +161,7 @@ fn special(context: &mut Context) {
         // RDTSC is 0F 31, RDTSCP 0F 01 F9.
         Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
         Ok(insn) if insn.kind == Kind::Asks => asked::answer(context, &insn),
+        Ok(insn) if insn.kind == Kind::LoadsGs => selector::load(context, &insn, &code, target),
         _ => report::fail(format_args!(
             "the instruction at {at:#x} has changed: {code:02x?}"
         )),

@@ -27,6 +27,7 @@
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
+//! | `selector` | loads of the GS selector |
 //! | `report` | the end after a failed internal check |
 #![no_std]
 #![no_main]
@@ -89,6 +90,7 @@ mod program_memory;
 mod report;
 mod rseq;
 mod schedule;
+mod selector;
 mod signal_calls;
 mod signals;
 mod slots;

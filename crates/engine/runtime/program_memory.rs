@@ -16,6 +16,8 @@ pub unsafe trait Plain: Copy {}
 // SAFETY: integers.
 unsafe impl Plain for u8 {}
 // SAFETY: integers.
+unsafe impl Plain for u16 {}
+// SAFETY: integers.
 unsafe impl Plain for u32 {}
 // SAFETY: integers.
 unsafe impl Plain for u64 {}

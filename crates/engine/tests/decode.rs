@@ -62,6 +62,7 @@ fn differs(factory: &mut InstructionInfoFactory, bytes: &[u8]) -> Option<String>
                 | Kind::GsBase
                 | Kind::Rdtsc
                 | Kind::Asks
+                | Kind::LoadsGs
                 | Kind::Xsave
                 | Kind::Unsupported
                 | Kind::Trap

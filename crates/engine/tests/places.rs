@@ -9,6 +9,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use support::{built, fixed_layout, launch};
+use truecount_engine::step;
 use truecount_engine::virt::{Cache, Options, Totals};
 
 /// Its status, output and count; `None` (and a printed reason) where the machine forbids ptrace.
@@ -96,5 +97,30 @@ fn programs_are_linked_to_any_address() {
         let placed = format!("-Wl,-Ttext-segment={at}");
         let arguments = ["-O1", "-no-pie", "-static", &placed];
         same(&name, source, &arguments, None);
+    }
+}
+
+/// Every instruction that names GS's selector or an address of 32 bits does what it does natively, and is counted once.
+#[test]
+fn selectors_and_short_addresses_are_served() {
+    let source = include_str!("places/segments.s");
+    let Some(program) = built("places-segments.s", source, &["-nostdlib", "-static"]) else {
+        return;
+    };
+    let native = Command::new(&program).status().expect("it was just built");
+    assert_eq!(native.code(), Some(0), "natively");
+    let mut command = Command::new(&program);
+    command.env_clear();
+    let stepped = step::run(command, step::StepOptions::default());
+    let Some(stepped) = support::stepped(stepped) else {
+        return;
+    };
+    for per_block in [false, true] {
+        let options = Options::default().per_block(per_block);
+        let Some((status, _, totals)) = run(&program, None, &options) else {
+            return;
+        };
+        assert_eq!(status.code(), Some(0), "per block: {per_block}");
+        assert_eq!(totals.instructions(), stepped.instructions());
     }
 }

@@ -106,11 +106,16 @@ pub fn native(program: &Path, arguments: &[&str]) -> Output {
 /// Runs a program under the virtual PMU; `None`, said as a skip, where that cannot be.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub fn inside(program: &Path, arguments: &[&str]) -> Option<Output> {
+    inside_of(Command::new(program).args(arguments))
+}
+
+/// As [`inside`], for a command with more to it.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub fn inside_of(command: &mut Command) -> Option<Output> {
     use std::io::Read as _;
     use truecount_engine::virt;
-    let mut command = Command::new(program);
-    command.args(arguments).stdout(Stdio::piped());
-    let mut running = match virt::launch(&mut command, &virt::Options::default()) {
+    command.stdout(Stdio::piped());
+    let mut running = match virt::launch(command, &virt::Options::default()) {
         Ok(running) => running,
         Err(virt::LaunchError::PtraceForbidden { error }) => {
             truecount_testing::skip!("virtual", "ptrace is not permitted: {error}");

@@ -18,6 +18,7 @@ mod run;
 mod stat;
 mod system;
 mod top;
+pub(crate) mod valgrind;
 
 use crate::CmdResult;
 
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Stat(stat::Args),
     System(system::Args),
     Top(top::Args),
+    Valgrind(valgrind::Args),
 }
 
 /// Runs the subcommand that was asked for.
@@ -64,5 +66,6 @@ pub(crate) fn run(command: &Command) -> CmdResult {
         Command::Stat(args) => stat::run(args),
         Command::System(args) => system::run(args),
         Command::Top(args) => top::run(args),
+        Command::Valgrind(args) => valgrind::run(args),
     }
 }

@@ -150,6 +150,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         InjectError::Step("finding a place to count in", error)
     })?;
     name_slot(shared, tid, slot, previous)?;
+    note_command(shared, tid, slot);
     let args = StartArgs {
         pc: regs.rip,
         sp,
@@ -256,6 +257,20 @@ fn unmap_vdso(remote: &Remote) {
             let unmapped = [mapping.start, bytes, 0, 0, 0, 0];
             let _ = remote.call("removing the vDSO", libc::SYS_munmap as u64, unmapped);
         }
+    }
+}
+
+/// Keeps the command line that an image began with.
+fn note_command(shared: &Shared, tid: i32, slot: u32) {
+    let bytes = std::fs::read(format!("/proc/{tid}/cmdline")).unwrap_or_default();
+    let words: Vec<_> = bytes
+        .strip_suffix(&[0])
+        .unwrap_or(&bytes)
+        .split(|&byte| byte == 0)
+        .map(String::from_utf8_lossy)
+        .collect();
+    if let Ok(mut commands) = shared.commands.lock() {
+        commands.insert(slot, words.join(" "));
     }
 }
 

@@ -7,6 +7,7 @@
 // Elsewhere nothing is started, so much of this has no caller there.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
+mod again;
 mod blocks;
 mod bytes;
 mod calls;
@@ -30,6 +31,7 @@ mod watched;
 
 use crate::machine::Machine;
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
+pub use again::run_held_constant;
 pub use blocks::{Blocks, Executed, Mapping};
 pub use calls::{CallKind, CallNode, Calls};
 pub use error::LaunchError;
@@ -44,6 +46,7 @@ pub use watched::{Interval, Watched};
 /// and those of the one before whose early exit it took over.
 pub const MOST_IN_A_BLOCK: usize = 2 * crate::xlate::block::MAX_INSNS;
 
+use std::collections::BTreeMap;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 
@@ -235,6 +238,9 @@ pub struct Outcome {
     pub calls: Option<Calls>,
     /// With [`Options::times`]: the time of the chosen blocks.
     pub times: Option<Times>,
+    /// The command line of every process image that began by `execve`, by the slot of its first thread
+    /// ([`ThreadTotals::leader`]).
+    pub commands: BTreeMap<u32, String>,
 }
 
 /// Starts `command` under the virtual PMU. Standard streams, environment and working
@@ -352,6 +358,12 @@ impl Running {
             blocks,
             calls,
             times: times::read(&self.shared),
+            commands: self
+                .shared
+                .commands
+                .lock()
+                .map(|mut commands| std::mem::take(&mut *commands))
+                .unwrap_or_default(),
         })
     }
 }

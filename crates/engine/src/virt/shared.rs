@@ -10,11 +10,13 @@ use crate::layout::{
 };
 use crate::machine::{self, Machine};
 use crate::shown::{RANDOM_BYTES, mixed};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 
 /// The memfds of a run and the launcher's view of the header.
 pub(super) struct Shared {
@@ -25,6 +27,8 @@ pub(super) struct Shared {
     pub store: Store,
     /// What is timed.
     pub watched: Option<Watched>,
+    /// The command line of every image that began by `execve`, by its slot.
+    pub commands: Mutex<BTreeMap<u32, String>>,
     /// Bytes of code at the start of the image.
     pub text: u64,
     /// Replaces the kernel's random bytes of every image.
@@ -182,6 +186,7 @@ impl Shared {
             header,
             store: Store::new(cache),
             watched: options.times.clone(),
+            commands: Mutex::default(),
             text,
             at_random: options.at_random,
             hide_vdso: options.hide_vdso || own_clock,

@@ -22,7 +22,7 @@ mod xsave;
 pub use calls::CallOffsets;
 use gs::unsupported;
 use item::{Item, surely_invalid};
-pub use operand::far_register;
+pub use operand::{Operand, far_register};
 pub use turn::FUEL;
 
 pub use count::{Added, Part, count_keeping};

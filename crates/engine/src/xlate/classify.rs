@@ -23,8 +23,7 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
             0xff if reg == 3 || reg == 5 => insn.kind = Kind::Unsupported,
             0xca | 0xcb | 0xcf => insn.kind = Kind::Unsupported,
             0xcc | 0xcd | 0xf1 | 0xf4 => insn.kind = Kind::Trap,
-            // mov to segment registers: GS is taken, SS delays traps
-            0x8e if reg == 5 => insn.kind = Kind::Unsupported,
+            0x8e if reg == 5 => insn.kind = Kind::LoadsGs,
             0xc7 if insn.modrm == 0xf8 => insn.kind = Kind::Xbegin,
             // Shifts by an immediate: nothing is written when the masked count is 0.
             0xc0 | 0xc1 => {
@@ -76,8 +75,9 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
             // mul-like and double shifts: only what is defined, decided by the table;
             // shld/shrd by a count of 0 write nothing.
             0xa4 | 0xa5 | 0xac | 0xad => insn.properties = written(insn.properties, 0),
-            // pop gs, lgs
-            0xa9 | 0xb5 => insn.kind = Kind::Unsupported,
+            0xa9 => insn.kind = Kind::LoadsGs,
+            // lgs
+            0xb5 => insn.kind = Kind::Unsupported,
             // rdgsbase, wrgsbase
             0xae if insn.modrm >= 0xc0 && insn.has(prefix::REP) && (reg == 1 || reg == 3) => {
                 insn.kind = Kind::GsBase;

@@ -54,6 +54,8 @@ pub enum Kind {
     Rdpmc,
     /// `rdgsbase`, `wrgsbase`.
     GsBase,
+    /// `mov` and `pop` to GS.
+    LoadsGs,
     /// `rdtsc`, `rdtscp`.
     Rdtsc,
     /// Asks the machine: `cpuid`, `xgetbv`, `rdpid`, `rdrand`, `rdseed`.
@@ -62,7 +64,7 @@ pub enum Kind {
     Xsave,
     /// `xbegin`: treated as a transaction that aborts at once.
     Xbegin,
-    /// Cannot be run by copying (far transfers, loads of the GS selector, …).
+    /// Cannot be run by copying (far transfers, …).
     Unsupported,
 }
 

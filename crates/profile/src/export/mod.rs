@@ -6,6 +6,7 @@
 //! goes along.
 
 mod callgrind;
+mod callgrind_file;
 mod chrome;
 mod firefox;
 mod flame;
@@ -20,6 +21,7 @@ mod proto;
 mod stacks;
 mod tree;
 
+pub use callgrind_file::{CallCost, CallgrindFile, CallgrindForm, CostedFunction, PlaceCost};
 pub use flame::{FlameGraph, Level};
 pub use folded::stacks;
 pub use json::{EventLine, event_line};

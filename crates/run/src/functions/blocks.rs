@@ -2,6 +2,10 @@
 //! without stacks. Names come from symbol tables (blazesym), of code that a program wrote itself
 //! from `/tmp/perf-PID.map` where the program leaves one, else it is `[jit]`.
 
+mod lines;
+
+pub use lines::{Detail, FunctionCosts, LineCost, Piece, line_costs};
+
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use truecount_events::Machine;
 use crate::error::{Error, ErrorKind};
 use crate::request::{self, EventRequest};
 use crate::source::virtual_pmu;
-pub use blocks::{Names, functions_of};
+pub use blocks::{Detail, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs};
 
 /// One event that was asked for.
 pub struct AskedEvent {

@@ -72,11 +72,9 @@ pub fn execute(
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
     }
-    let counted = engine::Counted {
-        per_block,
-        ..engine::Counted::default()
-    };
-    engine::execute(signals, program, launch, counted)
+    engine::execute(signals, program, launch, |options| {
+        options.per_block(per_block)
+    })
 }
 
 /// As [`execute`], with every block's executions and the tree of calls.
@@ -89,12 +87,9 @@ pub fn execute_calls(
     launch: &Launch<'_>,
     calls: virt::CallOptions,
 ) -> Result<RunResult, Refusal> {
-    let counted = engine::Counted {
-        per_block: true,
-        calls: Some(calls),
-        ..engine::Counted::default()
-    };
-    engine::execute(signals, program, launch, counted)
+    engine::execute(signals, program, launch, |options| {
+        options.per_block(true).calls(Some(calls))
+    })
 }
 
 /// As [`execute`], timing chosen blocks.
@@ -107,11 +102,9 @@ pub fn execute_timed(
     launch: &Launch<'_>,
     watched: virt::Watched,
 ) -> Result<RunResult, Refusal> {
-    let counted = engine::Counted {
-        watched: Some(watched),
-        ..engine::Counted::default()
-    };
-    engine::execute(signals, program, launch, counted)
+    engine::execute(signals, program, launch, |options| {
+        options.times(Some(watched))
+    })
 }
 
 /// The engine's event that a metric names.

@@ -6,7 +6,7 @@
 
 use super::operand::{far_register, uses_gs};
 use super::{Builder, Item, record};
-use crate::xlate::decode::{Insn, MAX_LEN};
+use crate::xlate::decode::{Insn, MAX_LEN, prefix};
 use crate::xlate::emit::reaches;
 
 impl Builder<'_, '_> {
@@ -21,7 +21,8 @@ impl Builder<'_, '_> {
         } else if item.insn.is_rip_relative() {
             let operand = item.operand();
             let end = here.wrapping_add(u64::from(item.insn.len));
-            if reaches(end, operand) && !self.config.force_far {
+            let near = !item.insn.has(prefix::ADDRSIZE) && reaches(end, operand);
+            if near && !self.config.force_far {
                 let mut bytes = item.bytes;
                 let at = usize::from(item.insn.modrm_at) + 1;
                 let disp = (operand.wrapping_sub(end) as u32).to_le_bytes();

@@ -12,8 +12,7 @@ use crate::xlate::emit::SCRATCH;
 /// Operands that cannot be reached from where the copy is.
 pub(super) fn unsupported(item: &Item) -> bool {
     let insn = &item.insn;
-    insn.is_rip_relative() && insn.prefixes & prefix::ADDRSIZE != 0
-        || uses_gs(insn) && !can_be_reached(item)
+    uses_gs(insn) && !can_be_reached(item)
 }
 
 /// Whether [`Builder::copy_gs`] knows how.

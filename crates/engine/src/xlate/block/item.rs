@@ -1,6 +1,6 @@
 //! An instruction of a block, at its place in the program.
 
-use crate::xlate::decode::{Insn, MAX_LEN};
+use crate::xlate::decode::{Insn, MAX_LEN, prefix};
 
 #[derive(Clone, Copy)]
 pub(super) struct Item {
@@ -25,8 +25,13 @@ impl Item {
         for (to, from) in disp.iter_mut().zip(self.bytes.iter().skip(at)) {
             *to = *from;
         }
-        self.next()
-            .wrapping_add_signed(i64::from(i32::from_le_bytes(disp)))
+        let address = self
+            .next()
+            .wrapping_add_signed(i64::from(i32::from_le_bytes(disp)));
+        match self.insn.has(prefix::ADDRSIZE) {
+            true => address & 0xffff_ffff,
+            false => address,
+        }
     }
 }
 

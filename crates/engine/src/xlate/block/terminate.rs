@@ -125,7 +125,7 @@ impl Builder<'_, '_> {
                 self.record(here, 0);
                 return;
             }
-            Kind::Rdtsc | Kind::Asks => {
+            Kind::Rdtsc | Kind::Asks | Kind::LoadsGs => {
                 self.block.end = End::Answered;
                 let number = self.first_exit + self.block.exit_count as u32;
                 self.hot.set_gs32(offsets.exit_id, number);
@@ -272,21 +272,24 @@ impl Builder<'_, '_> {
             self.hot.store_gs(self.config.offsets.target, SCRATCH);
             return;
         }
-        if insn.prefixes & prefix::FS != 0 {
+        let fs = insn.prefixes & prefix::FS != 0;
+        if fs && !insn.is_rip_relative() {
             self.hot.put(&[0x64]);
         }
         if insn.is_rip_relative() {
             let operand = item.operand();
             let end = self.hot.here().wrapping_add(7);
-            if insn.prefixes & prefix::FS == 0 && reaches(end, operand) && !self.config.force_far {
+            let near = !insn.has(prefix::FS | prefix::ADDRSIZE) && reaches(end, operand);
+            if near && !self.config.force_far {
                 self.hot.put(&[0x48, 0x8b, 0x0d]);
                 self.hot
                     .put(&(operand.wrapping_sub(end) as u32).to_le_bytes());
-            } else if insn.prefixes & prefix::FS == 0 {
-                self.hot.mov_imm(SCRATCH, operand);
-                self.hot.put(&[0x48, 0x8b, 0x09]); // mov rcx, [rcx]
             } else {
-                self.hot.put(&[0x0f, 0x0b]); // nothing makes FS and RIP relative at once
+                self.hot.mov_imm(SCRATCH, operand);
+                if fs {
+                    self.hot.put(&[0x64]);
+                }
+                self.hot.put(&[0x48, 0x8b, 0x09]); // mov rcx, [rcx]
             }
         } else {
             if insn.prefixes & prefix::ADDRSIZE != 0 {

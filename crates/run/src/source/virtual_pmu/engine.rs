@@ -37,22 +37,11 @@ fn options(launch: &Launch<'_>) -> virt::Options {
         .code_cache(cache::code_bound())
 }
 
-/// What is counted beside instructions.
-#[derive(Default)]
-pub(super) struct Counted {
-    /// Every block's executions.
-    pub(super) per_block: bool,
-    /// The tree of calls.
-    pub(super) calls: Option<virt::CallOptions>,
-    /// The time of chosen blocks.
-    pub(super) watched: Option<virt::Watched>,
-}
-
 pub(super) fn execute(
     signals: &Signals,
     program: &Path,
     launch: &Launch<'_>,
-    counted: Counted,
+    ask: impl FnOnce(virt::Options) -> virt::Options,
 ) -> Result<RunResult, Refusal> {
     let turns = if launch.fixed.is_some_and(Fixed::kernel_turns) {
         Turns::Kernel
@@ -74,10 +63,7 @@ pub(super) fn execute(
         None
     });
     let start = Instant::now();
-    let options = options(launch)
-        .per_block(counted.per_block)
-        .calls(counted.calls)
-        .times(counted.watched);
+    let options = ask(options(launch));
     let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
@@ -154,6 +140,7 @@ pub(super) fn execute(
             outlived: alive.len(),
             blocks: outcome.blocks,
             calls: outcome.calls,
+            commands: outcome.commands,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),

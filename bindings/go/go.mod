@@ -1,0 +1,3 @@
+module truecount
+
+go 1.21

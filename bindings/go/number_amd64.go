@@ -1,0 +1,3 @@
+package truecount
+
+const perfEventOpen = 298

@@ -1,0 +1,108 @@
+package truecount
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"truecount/internal/known"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func open(t testing.TB, event string) *Counter {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	c, err := Open(event)
+	if err != nil {
+		if os.Getenv("TRUECOUNT_GO_INSIDE") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func least(t testing.TB, c *Counter, f func()) uint64 {
+	t.Helper()
+	least := ^uint64(0)
+	for i := 0; i < 20; i++ {
+		count, err := c.Measure(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if count < least {
+			least = count
+		}
+	}
+	return least
+}
+
+func TestALoopOfKnownLengthCountsTheSame(t *testing.T) {
+	c := open(t, "instructions:u")
+	f := func() { known.Loop(100_000) }
+	first := least(t, c, f)
+	if first < 200_000 || first > 200_030 {
+		t.Fatalf("%d for a loop of 200000", first)
+	}
+	for i := 0; i < 9; i++ {
+		if again := least(t, c, f); again != first {
+			t.Fatalf("%d, then %d", first, again)
+		}
+	}
+	t.Logf("loop %d", first-200_000)
+}
+
+func TestNothingIs0(t *testing.T) {
+	c := open(t, "instructions:u")
+	if count := least(t, c, nothing); count != 0 {
+		t.Fatal(count)
+	}
+}
+
+func TestWrongUseIsAnError(t *testing.T) {
+	var wrong *EventError
+	for _, event := range []string{"", "no-such-event", "instructions:x", "rxyz", "instructions:u:u", "r"} {
+		if _, err := Open(event); !errors.As(err, &wrong) {
+			t.Errorf("%q: %v", event, err)
+		}
+	}
+	c := open(t, "task-clock")
+	elsewhere := make(chan error)
+	go func() {
+		// The test's goroutine is locked to its thread: this is another one.
+		_, err := c.Read()
+		elsewhere <- err
+	}()
+	if err := <-elsewhere; err != ErrThread {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Read(); err != ErrClosed {
+		t.Error(err)
+	}
+	if err := c.Close(); err != ErrClosed {
+		t.Error(err)
+	}
+}
+
+func TestAnErrorSaysWhatToDo(t *testing.T) {
+	err := &OpenError{"instructions:u", 2}
+	if text := err.Error(); !strings.Contains(text, "truecount run") || !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(text)
+	}
+}
+
+func BenchmarkLoop(b *testing.B) {
+	Bench(b, func() { known.Loop(1000) })
+}
+
+func BenchmarkNothing(b *testing.B) {
+	Bench(b, nothing)
+}

@@ -1,0 +1,252 @@
+"""What Python code costs in the CPU's own counters: exact, the same on every run.
+
+    import truecount
+
+    with truecount.counter("instructions:u") as c:
+        work()
+    print(c.count)
+
+Where the machine has no PMU, run the program by ``python -m truecount program.py``: it has the virtual PMU then.
+"""
+
+import contextlib
+import functools
+import gc
+import os
+import sys
+
+from . import _truecount
+from ._errors import (
+    ClosedError,
+    Error,
+    EventError,
+    ForkedError,
+    NestingError,
+    NoCountError,
+    NotAvailableError,
+    RecorderError,
+    ThreadError,
+)
+from ._truecount import Counter, known_loop
+
+__version__ = "0.1.0"
+__all__ = [
+    "ClosedError",
+    "Counter",
+    "Error",
+    "EventError",
+    "ForkedError",
+    "Measured",
+    "NestingError",
+    "NoCountError",
+    "NotAvailableError",
+    "RecorderError",
+    "ThreadError",
+    "available",
+    "counted",
+    "counter",
+    "known_loop",
+    "measure",
+    "regions",
+    "run_virtual",
+    "why_not",
+]
+
+#: Rounds after which CPython has specialized a short function.
+_WARM = 64
+
+
+def available():
+    """Whether instructions:u can be counted here."""
+    return _truecount.why_not() is None
+
+
+def why_not():
+    """Why instructions:u cannot be counted here, and what to do; None where it can be."""
+    return _truecount.why_not()
+
+
+def _nothing():
+    pass
+
+
+def _empty_blocks(c):
+    least = None
+    for _ in range(_WARM):
+        with c:
+            pass
+        if least is None or c.count < least:
+            least = c.count
+    return least
+
+
+def _calibrate(c):
+    with _without_collection():
+        c._overhead = _empty_blocks(c)
+        c._call_overhead = min(c.call(_nothing)[0] for _ in range(_WARM))
+    return c
+
+
+@contextlib.contextmanager
+def _without_collection():
+    """As timeit does: a collection that falls into a region is not the region's."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def counter(event="instructions:u"):
+    """A counter of the calling thread: ``with`` it, and ``count`` is what the block cost. Blocks may nest."""
+    return _calibrate(Counter(event))
+
+
+class Measured:
+    """What :func:`measure` found: the counts in the order of the calls, and the last call's result."""
+
+    __slots__ = ("counts", "event", "exact", "result", "source", "unit")
+
+    def __init__(self, c, counts, result):
+        self.event = c.name
+        self.unit = c.unit
+        self.source = c.source
+        self.exact = c.exact
+        self.counts = counts
+        self.result = result
+
+    @property
+    def count(self):
+        """The least count: that of a call that nothing came between."""
+        return min(self.counts)
+
+    @property
+    def spread(self):
+        """The largest count less the least one: 0 where all calls cost the same."""
+        return max(self.counts) - min(self.counts)
+
+    def __repr__(self):
+        spread = f" to {max(self.counts)}" if self.spread else ""
+        return f"<{self.count}{spread} {self.event} ({self.source}), {len(self.counts)} calls>"
+
+
+def measure(function, *args, event="instructions:u", runs=5, warmup=16, setup=None, **kwargs):
+    """Calls a function `warmup` times uncounted and `runs` times counted. `setup()`, called before every call, may give
+    ``(args, kwargs)`` for it; it is not counted."""
+    return _measure(function, args, kwargs, event, runs, warmup, setup)
+
+
+def _measure(function, args, kwargs, event, runs, warmup, setup=None):
+    if runs < 1:
+        raise ValueError("runs must be at least 1")
+    c = counter(event)
+    counts, result = [], None
+    try:
+        with _without_collection():
+            for turn in range(warmup + runs):
+                given = setup() if setup is not None else None
+                if given is not None:
+                    args, kwargs = given
+                count, result = c.call(function, tuple(args), kwargs or None)
+                if turn >= warmup:
+                    counts.append(count)
+        return Measured(c, counts, result)
+    finally:
+        c.close()
+
+
+def counted(event="instructions:u"):
+    """A decorator: the decorated function has the counts of its calls in ``counts`` (the last 1000)."""
+
+    def decorate(function):
+        import collections
+        import threading
+
+        own = threading.local()
+        counts = collections.deque(maxlen=1000)
+
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            c = getattr(own, "counter", None)
+            if c is None or own.process != os.getpid():
+                c = own.counter = counter(event)
+                own.process = os.getpid()
+            count, result = c.call(function, args, kwargs or None)
+            counts.append(count)
+            return result
+
+        wrapper.counts = counts
+        return wrapper
+
+    if callable(event):
+        function, event = event, "instructions:u"
+        return decorate(function)
+    return decorate
+
+
+class _Regions:
+    def __init__(self, path, events):
+        self._recorder = _truecount.Recorder(os.fspath(path), ";".join(events))
+
+    @contextlib.contextmanager
+    def region(self, label):
+        """A region; regions nest."""
+        self._recorder.begin(label)
+        try:
+            yield
+        finally:
+            self._recorder.end()
+
+    __call__ = region
+
+    def flush(self):
+        self._recorder.flush()
+
+    def close(self):
+        self._recorder.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+
+def regions(path, events=("instructions:u",)):
+    """Records regions into a profile that `truecount profile` reads::
+
+        with truecount.regions("out") as region:
+            with region("parse"):
+                parse()
+    """
+    if isinstance(events, str):
+        events = (events,)
+    return _Regions(path, events)
+
+
+def run_virtual(arguments, environment=None):
+    """Runs a program under the virtual PMU; gives its exit status (negative: its signal). What makes identical runs
+    of Python differ is held constant: addresses, and the seed of hashes (PYTHONHASHSEED=0, unless it is set)."""
+    given = dict(environment or {})
+    if "PYTHONHASHSEED" not in given and "PYTHONHASHSEED" not in os.environ:
+        given["PYTHONHASHSEED"] = "0"
+    # What a run leaves for the next one changes what that one does.
+    given.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    given["TRUECOUNT_PYTHON_INSIDE"] = "1"
+    return _truecount.run_virtual([os.fspath(a) for a in arguments], sorted(given.items()))
+
+
+def _main():
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: python -m truecount [-m MODULE | SCRIPT] [ARGUMENT ...]\n"
+              "Runs a Python program under the virtual PMU, where truecount counts without a PMU.")
+        return 0 if arguments else 2
+    try:
+        status = run_virtual([sys.executable, *arguments])
+    except RuntimeError as error:
+        print(f"truecount: {error}", file=sys.stderr)
+        return 1
+    return 128 - status if status < 0 else status

@@ -1,0 +1,254 @@
+"""The pytest plug-in: tests that count, limits, and pytest under the virtual PMU (``--truecount=virtual``)."""
+
+import json
+import os
+import sys
+
+import pytest
+
+import truecount as _truecount_package
+
+_INSIDE = "TRUECOUNT_PYTHON_INSIDE"
+_RESULTS = []
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("truecount", "counts of the CPU's own counters")
+    group.addoption(
+        "--truecount",
+        choices=("native", "virtual"),
+        default="native",
+        help="who counts: the machine's PMU, or the virtual PMU, under which pytest then runs itself again",
+    )
+    group.addoption("--truecount-json", metavar="FILE", help="write the counts to FILE, also as a baseline")
+    group.addoption("--truecount-pyperf", metavar="FILE", help="write the counts to FILE in the format of pyperf")
+    group.addoption("--truecount-compare", metavar="FILE", help="compare with the counts in FILE (max_change)")
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "truecount(event='instructions:u', max_instructions=N, max_change='0.5%'): count the test; fail above a limit",
+    )
+    if not config.pluginmanager.hasplugin("benchmark"):
+        config.pluginmanager.register(_BenchmarkFixture(), "truecount-benchmark-fixture")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    if config.getoption("--truecount") != "virtual" or os.environ.get(_INSIDE):
+        return None
+    arguments = [sys.executable, "-m", "pytest", *map(os.fspath, config.invocation_params.args)]
+    try:
+        status = _truecount_package.run_virtual(arguments)
+    except RuntimeError as error:
+        raise pytest.UsageError(f"--truecount=virtual: {error}") from error
+    return 128 - status if status < 0 else status
+
+
+def _limit(text):
+    """A largest change: 0.005 for "0.5%", or a number of counts."""
+    text = str(text).strip()
+    try:
+        if text.endswith("%"):
+            return float(text[:-1]) / 100, None
+        return None, int(text)
+    except ValueError:
+        raise pytest.UsageError(f"max_change={text!r}: a share (\"0.5%\") or a number of counts") from None
+
+
+class Benchmark:
+    """What the fixtures ``truecount`` and ``benchmark`` give: call it with a function and its arguments."""
+
+    def __init__(self, node, marker):
+        self._node = node
+        self._options = dict(marker.kwargs) if marker else {}
+        self.event = self._options.get("event", "instructions:u")
+        self.measured = None
+        self.extra_info = {}
+
+    def __call__(self, function, *args, **kwargs):
+        return self._measure(function, args, kwargs)
+
+    def pedantic(self, target, args=(), kwargs=None, setup=None, rounds=5, warmup_rounds=16, iterations=1):
+        """As pytest-benchmark's; `iterations` calls are one round's count divided by them."""
+        if iterations != 1:
+            if setup is not None:
+                raise ValueError("setup needs iterations=1")
+
+            def several(*args, **kwargs):
+                for _ in range(iterations - 1):
+                    target(*args, **kwargs)
+                return target(*args, **kwargs)
+
+            return self._measure(several, args, kwargs or {}, None, rounds, warmup_rounds, iterations)
+        return self._measure(target, args, kwargs or {}, setup, rounds, warmup_rounds)
+
+    def _measure(self, function, args, kwargs, setup=None, rounds=5, warmup=16, iterations=1):
+        if self.measured is not None:
+            raise RuntimeError("a test measures one function: it has measured one already")
+        try:
+            prepare = None if setup is None else lambda: setup() or (args, kwargs)
+            measured = _truecount_package._measure(function, args, kwargs, self.event, rounds, warmup, prepare)
+        except _truecount_package.NotAvailableError as error:
+            pytest.skip(f"not counted: {error} (pytest --truecount=virtual counts without a PMU)")
+        self.measured = measured
+        self._keep(measured.count // iterations, measured)
+        return measured.result
+
+    def _keep(self, count, measured):
+        result = {
+            "name": self._node.nodeid,
+            "event": measured.event,
+            "unit": measured.unit,
+            "count": count,
+            "counts": measured.counts,
+            "source": measured.source,
+            "exact": measured.exact,
+        }
+        if self.extra_info:
+            result["extra_info"] = self.extra_info
+        _RESULTS.append(result)
+        self._judge(result)
+
+    def _judge(self, result):
+        most = self._options.get("max_instructions", self._options.get("max_count"))
+        if most is not None and result["count"] > most:
+            pytest.fail(f"{result['count']} {result['event']}: more than {most}", pytrace=False)
+        if "max_change" not in self._options:
+            return
+        share, counts = _limit(self._options["max_change"])
+        before = _baseline(self._node.config).get((result["name"], result["event"]))
+        if before is None:
+            return
+        if before["source"] != result["source"]:
+            pytest.fail(
+                f"the baseline was counted by another source ({before['source']}, now {result['source']}): "
+                "make it anew by --truecount-json",
+                pytrace=False,
+            )
+        more = result["count"] - before["count"]
+        allowed = counts if counts is not None else before["count"] * share
+        if more > allowed:
+            pytest.fail(
+                f"{result['count']} {result['event']}, {more} more than the baseline's {before['count']} "
+                f"({more / max(before['count'], 1):+.2%}; max_change={self._options['max_change']})",
+                pytrace=False,
+            )
+
+
+def _baseline(config):
+    path = config.getoption("--truecount-compare")
+    if not path:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        if document["schema"] != _SCHEMA:
+            raise ValueError(f"its schema is {document['schema']!r}")
+        return {(r["name"], r["event"]): r for r in document["results"] if isinstance(r["count"], int)}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise pytest.UsageError(
+            f"--truecount-compare: {path} is not a baseline ({error}): make one by --truecount-json"
+        ) from error
+
+
+_SCHEMA = "truecount.pytest/1"
+
+
+class _Once:
+    """One call of a test, as a measurement."""
+
+    def __init__(self, c, count):
+        self.event, self.unit, self.source, self.exact = c.name, c.unit, c.source, c.exact
+        self.counts = [count]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    marker = pyfuncitem.get_closest_marker("truecount")
+    own = set(pyfuncitem.fixturenames) & {"truecount", "benchmark"}
+    if marker is None or own:
+        yield
+        return
+    benchmark = Benchmark(pyfuncitem, marker)
+    try:
+        c = _truecount_package.counter(benchmark.event)
+    except _truecount_package.NotAvailableError as error:
+        pytest.skip(f"not counted: {error} (pytest --truecount=virtual counts without a PMU)")
+    try:
+        with _truecount_package._without_collection():
+            start = c.read()
+            outcome = yield
+            end = c.read()
+        count = c.between(start, end)
+        measured = _Once(c, count)
+    finally:
+        c.close()
+    if outcome.excinfo is None:
+        benchmark._keep(count, measured)
+
+
+@pytest.fixture
+def truecount(request):
+    """Measures a function: ``truecount(function, *args)`` gives its result."""
+    return Benchmark(request.node, request.node.get_closest_marker("truecount"))
+
+
+class _BenchmarkFixture:
+    """The fixture of pytest-benchmark, where that is not installed (or switched off by -p no:benchmark)."""
+
+    @pytest.fixture
+    def benchmark(self, request):
+        """As the fixture ``truecount``."""
+        return Benchmark(request.node, request.node.get_closest_marker("truecount"))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if not _RESULTS:
+        return
+    terminalreporter.section("truecount")
+    baseline = _baseline(config)
+    width = max(len(r["name"]) for r in _RESULTS)
+    for r in _RESULTS:
+        spread = max(r["counts"]) - min(r["counts"])
+        line = f"{r['name']:<{width}}  {r['count']:>14,} {r['event']}"
+        line += " (" + r["source"] + (f", up to {spread:,} more in {len(r['counts'])} calls" if spread else "") + ")"
+        before = baseline.get((r["name"], r["event"]))
+        if before is not None:
+            line += f"  {(r['count'] - before['count']) / max(before['count'], 1):+.2%}"
+        terminalreporter.write_line(line)
+
+
+def pytest_sessionfinish(session):
+    config = session.config
+    if config.getoption("--truecount") == "virtual" and not os.environ.get(_INSIDE):
+        return
+    _write(config.getoption("--truecount-json"), {"schema": _SCHEMA, "results": _RESULTS})
+    _write(config.getoption("--truecount-pyperf"), _pyperf())
+
+
+def _write(path, document):
+    if not path:
+        return
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+            file.write("\n")
+    except OSError as error:
+        raise pytest.UsageError(f"cannot write the counts: {error}") from error
+
+
+def _pyperf():
+    """A suite of pyperf's format, version 1.0: one run a test, its values the counts."""
+    return {
+        "version": "1.0",
+        "metadata": {"unit": "integer"},
+        "benchmarks": [
+            {
+                "metadata": {"name": r["name"], "unit": "integer", "truecount_event": r["event"]},
+                "runs": [{"values": [float(count) for count in r["counts"]]}],
+            }
+            for r in _RESULTS
+        ],
+    }

@@ -1,0 +1,167 @@
+"""Runs under the virtual PMU: python -m truecount -m pytest tests, or pytest --truecount=virtual."""
+
+import os
+import threading
+
+import pytest
+
+import truecount
+
+pytestmark = pytest.mark.skipif(not truecount.available(), reason=truecount.why_not() or "")
+
+
+def loop(c, iterations=100_000):
+    with c:
+        length = truecount.known_loop(iterations)
+    return c.count - length
+
+
+def test_a_loop_of_known_length_counts_the_same_every_time():
+    measured = truecount.measure(truecount.known_loop, 100_000, runs=10)
+    assert measured.spread == 0
+    # A call from Python to C and back.
+    assert 0 < measured.count - measured.result < 20_000
+
+
+def test_blocks_count_it_too():
+    c = truecount.counter()
+    for _ in range(64):
+        loop(c)
+    counts = sorted(loop(c) for _ in range(10))
+    # CPython tries now and then to specialize the call at the block's end.
+    assert counts[0] == counts[8]
+
+
+def test_an_empty_block_is_0():
+    c = truecount.counter()
+
+    def empty():
+        with c:
+            pass
+        return c.count
+
+    for _ in range(64):
+        empty()
+    # CPython tries now and then to specialize the call at the block's end.
+    assert sorted(empty() for _ in range(10))[:9] == [0] * 9
+
+
+def test_an_empty_call_is_0():
+    assert truecount.measure(lambda: None).counts == [0] * 5
+
+
+def test_measure_gives_counts_and_the_result():
+    measured = truecount.measure(sorted, [3, 1, 2])
+    assert measured.result == [1, 2, 3]
+    assert measured.spread == 0 and measured.count > 50
+    assert "instructions:u" in repr(measured)
+
+
+def test_setup_is_not_counted():
+    def counts(size):
+        def setup():
+            return ([7] * size,), {}
+
+        return truecount.measure(lambda data: data[0], setup=setup).counts
+
+    assert counts(10) == counts(10_000)
+
+
+def test_blocks_nest():
+    c = truecount.counter()
+    with c:
+        with c:
+            truecount.known_loop(1000)
+        inner = c.count
+    assert c.count > inner > 2000
+
+
+def test_the_decorator_counts_calls():
+    @truecount.counted
+    def work(n):
+        return sum(range(n))
+
+    assert work(100) == 4950 and work(100) == 4950
+    assert len(work.counts) == 2 and work.counts[-1] > 100
+
+    @truecount.counted("instructions:u")
+    def other():
+        return 1
+
+    assert other() == 1 and len(other.counts) == 1
+
+
+def test_what_a_counter_says_of_itself():
+    c = truecount.Counter("instructions:u")
+    assert (c.name, c.unit) == ("instructions:u", "count")
+    assert c.source in ("virtual", "hardware")
+    assert c.total() > 0
+    c.check()
+
+
+def test_wrong_use_raises():
+    with pytest.raises(truecount.EventError) as raised:
+        truecount.counter("no-such-event")
+    assert raised.value.hint and raised.value.status == 1
+    c = truecount.counter()
+    errors = []
+
+    def elsewhere():
+        for use in (c.read, c.close, lambda: c.name, lambda: c.__enter__()):
+            try:
+                use()
+            except truecount.ThreadError as error:
+                errors.append(error)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert len(errors) == 4 and "another thread" in str(errors[0])
+    c.close()
+    for use in (c.read, c.close, c.total, lambda: c.name):
+        with pytest.raises(truecount.ClosedError):
+            use()
+    with pytest.raises(ValueError):
+        truecount.Counter("a\0b")
+
+
+def test_the_child_of_a_fork_gets_an_error():
+    c = truecount.counter()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            c.read()
+        except truecount.ForkedError:
+            status = 0 if truecount.counter().read() else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_regions_are_recorded(tmp_path):
+    with truecount.regions(tmp_path / "out") as region:
+        with region("outer"):
+            with region("inner"):
+                truecount.known_loop(100)
+    assert b"inner" in (tmp_path / "out.mm_profdata").read_bytes()
+    with pytest.raises(truecount.ClosedError):
+        with region("late"):
+            pass
+    with pytest.raises(truecount.RecorderError):
+        truecount.regions(tmp_path / "none" / "out")
+
+
+def test_the_fixture_measures(truecount):
+    assert truecount(lambda: 7) == 7
+    assert truecount.measured.counts == [0] * 5
+
+
+def test_the_fixture_has_the_interface_of_pytest_benchmark(benchmark):
+    assert benchmark.pedantic(sorted, args=([2, 1],), rounds=3, warmup_rounds=20) == [1, 2]
+    assert len(benchmark.measured.counts) == 3
+
+
+@pytest.mark.truecount(max_instructions=10_000_000)
+def test_a_marker_alone_counts_the_test():
+    assert sum(range(10)) == 45

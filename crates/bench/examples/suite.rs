@@ -1,0 +1,46 @@
+//! What stands in a file of benches/, as an example: `cargo run --release -p truecount-bench --example suite -- --bench`.
+
+use std::hint::black_box;
+use truecount_bench::{Alloc, bench};
+
+#[global_allocator]
+static ALLOCATOR: Alloc = Alloc::system();
+
+#[bench]
+fn empty() {}
+
+/// Two instructions an iteration, and what calling it takes.
+#[bench]
+fn loop_of_known_length() -> Option<u64> {
+    truecount::known_loop(black_box(100_000))
+}
+
+fn descending(n: u64) -> Vec<u64> {
+    (0..n).rev().collect()
+}
+
+#[bench(group = "sort", args = [10, 1000], setup = descending)]
+fn stable(mut data: Vec<u64>) -> Vec<u64> {
+    data.sort();
+    data
+}
+
+/// How much is prepared makes no difference.
+#[bench(args = [10, 1000], setup = descending, teardown = |data: Vec<u64>| assert!(!data.is_empty()))]
+fn setup_is_not_counted(data: Vec<u64>) -> Vec<u64> {
+    data
+}
+
+mod text {
+    use truecount_bench::bench;
+
+    /// `MORE` makes it longer, for tests of comparisons.
+    #[bench(setup = || std::env::var("MORE").map_or(100, |more| 100 + more.len()))]
+    fn repeated(times: usize) -> String {
+        "word ".repeat(times)
+    }
+}
+
+fn main() -> std::process::ExitCode {
+    truecount_bench::main()
+}

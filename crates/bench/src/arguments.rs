@@ -1,0 +1,233 @@
+//! The command line of a suite.
+
+use std::path::PathBuf;
+
+pub(crate) const HELP: &str = "\
+Benchmarks that count.
+
+usage: cargo bench [--bench NAME] -- [FLAGS] [FILTER ...]
+
+FILTER: benchmarks whose name contains it (--exact: whose name is it).
+
+  -e, --event EVENT       what to count (default instructions:u); several: give it again. Names of metrics:
+                          ir is instructions:u
+      --source SOURCE     auto (default): the PMU, else the virtual PMU; native; virtual
+      --runs N            counted runs of each benchmark (default 5)
+      --warmup N          uncounted runs before them (default 3)
+      --limit EVENT=MAX   exit status 3 where a count grew by more than MAX over the baseline: a share (ir=0.5%) or
+                          a number of counts (ir=1000). Given without a baseline of that name: an error
+      --baseline NAME     compare with the baseline NAME (without --limit every growth of an exact count is a
+                          regression)
+      --save-baseline NAME
+      --baseline-dir DIR  where baselines are kept (default: truecount/ in cargo's target directory)
+      --json[=FILE]       the result as JSON (schema truecount.benches/1), to stdout instead of the text, or FILE
+      --list              names, and no run
+      --exact             filters are whole names
+  -h, --help
+
+Exit status: 0; 1 a benchmark cannot be counted; 2 usage; 3 a regression; 101 a benchmark panicked.";
+
+/// Who counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Source {
+    #[default]
+    Auto,
+    Native,
+    Virtual,
+}
+
+/// A largest growth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Limit {
+    Share(f64),
+    Counts(u64),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Arguments {
+    pub filters: Vec<String>,
+    pub exact: bool,
+    pub list: bool,
+    pub help: bool,
+    /// Cargo says so to benchmarks; without it (`cargo test --benches`) every benchmark runs once, uncounted.
+    pub bench: bool,
+    pub events: Vec<String>,
+    pub source: Source,
+    pub runs: u32,
+    pub warmup: u32,
+    pub limits: Vec<(String, Limit)>,
+    pub baseline: Option<String>,
+    pub save: Option<String>,
+    pub directory: Option<PathBuf>,
+    /// `Some(None)`: to stdout.
+    pub json: Option<Option<PathBuf>>,
+}
+
+/// The event's name behind a short one.
+fn event(name: &str) -> String {
+    match name {
+        "ir" | "instructions" => "instructions:u".to_owned(),
+        "branches" => "branches:u".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+impl Arguments {
+    pub(crate) fn parse(given: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let mut arguments = Self {
+            runs: 5,
+            warmup: 3,
+            ..Self::default()
+        };
+        let mut given = given.into_iter();
+        while let Some(argument) = given.next() {
+            let (flag, attached) = match argument.split_once('=') {
+                Some((flag, value)) if flag.starts_with("--") => {
+                    (flag.to_owned(), Some(value.to_owned()))
+                }
+                _ => (argument, None),
+            };
+            let mut value = || {
+                let value = attached.clone().or_else(|| given.next());
+                value.ok_or_else(|| format!("{flag} needs a value"))
+            };
+            match flag.as_str() {
+                "--bench" => arguments.bench = true,
+                "--exact" => arguments.exact = true,
+                "--list" => arguments.list = true,
+                "-h" | "--help" => arguments.help = true,
+                "-e" | "--event" => arguments.events.push(event(&value()?)),
+                "--source" => {
+                    arguments.source = match value()?.as_str() {
+                        "auto" => Source::Auto,
+                        "native" => Source::Native,
+                        "virtual" => Source::Virtual,
+                        other => {
+                            return Err(format!("--source {other}: auto, native or virtual"));
+                        }
+                    };
+                }
+                "--runs" => arguments.runs = number(&flag, &value()?, 1)?,
+                "--warmup" => arguments.warmup = number(&flag, &value()?, 0)?,
+                "--limit" => arguments.limits.push(limit(&value()?)?),
+                "--baseline" => arguments.baseline = Some(name(&flag, value()?)?),
+                "--save-baseline" => arguments.save = Some(name(&flag, value()?)?),
+                "--baseline-dir" => arguments.directory = Some(value()?.into()),
+                "--json" => arguments.json = Some(attached.clone().map(PathBuf::from)),
+                // What libtest's harness knows and cargo or people pass along.
+                "--nocapture" | "--show-output" | "--test" | "--quiet" | "-q" => {}
+                "--color" | "--format" | "--test-threads" => {
+                    value()?;
+                }
+                other if other.starts_with('-') => {
+                    return Err(format!(
+                        "{other} is not a flag of a suite (--help lists them)"
+                    ));
+                }
+                filter => arguments.filters.push(filter.to_owned()),
+            }
+        }
+        if arguments.events.is_empty() {
+            arguments.events.push("instructions:u".to_owned());
+        }
+        for (of, _) in &arguments.limits {
+            if !arguments.events.contains(of) {
+                return Err(format!("--limit {of}=…: {of} is not counted (-e {of})"));
+            }
+        }
+        if !arguments.limits.is_empty() && arguments.baseline.is_none() {
+            return Err("--limit needs --baseline NAME: growth over what?".to_owned());
+        }
+        Ok(arguments)
+    }
+
+    /// Whether a benchmark of this name is asked for.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.filters.is_empty()
+            || self.filters.iter().any(|filter| {
+                if self.exact {
+                    name == filter
+                } else {
+                    name.contains(filter.as_str())
+                }
+            })
+    }
+}
+
+fn number(flag: &str, text: &str, least: u32) -> Result<u32, String> {
+    text.parse()
+        .ok()
+        .filter(|number| (least..=1_000_000).contains(number))
+        .ok_or_else(|| format!("{flag} {text}: a number from {least} to 1000000"))
+}
+
+/// A name that is a file's, too.
+fn name(flag: &str, name: String) -> Result<String, String> {
+    let good = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(good) {
+        return Err(format!(
+            "{flag} {name:?}: letters, digits, `-`, `_` and `.`"
+        ));
+    }
+    Ok(name)
+}
+
+fn limit(text: &str) -> Result<(String, Limit), String> {
+    let wrong = || format!("--limit {text}: EVENT=0.5% or EVENT=1000");
+    let (of, most) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let limit = match most.strip_suffix('%') {
+        Some(share) => {
+            let share: f64 = share.parse().map_err(|_| wrong())?;
+            if !(0.0..=1e6).contains(&share) {
+                return Err(wrong());
+            }
+            Limit::Share(share / 100.0)
+        }
+        None => Limit::Counts(most.parse().map_err(|_| wrong())?),
+    };
+    Ok((event(of), limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &str) -> Result<Arguments, String> {
+        Arguments::parse(words.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn flags() {
+        let all =
+            parse("--bench sort --limit ir=0.5% --baseline main --json=x.json --runs 7").unwrap();
+        assert_eq!(
+            all.limits,
+            [("instructions:u".to_owned(), Limit::Share(0.005))]
+        );
+        assert_eq!((all.runs, all.bench, all.wants("a::sort")), (7, true, true));
+        assert!(!all.wants("add"));
+        assert_eq!(all.json, Some(Some("x.json".into())));
+        let several = parse("-e ir -e branches --limit branches=10 --baseline b").unwrap();
+        assert_eq!(several.events, ["instructions:u", "branches:u"]);
+        assert_eq!(several.limits[0].1, Limit::Counts(10));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (words, needle) in [
+            ("--limit ir=1%", "--baseline"),
+            ("--limit branches=1% --baseline x", "not counted"),
+            ("--limit ir --baseline x", "EVENT=0.5%"),
+            ("--limit ir=-1% --baseline x", "EVENT=0.5%"),
+            ("--limit ir=NaN% --baseline x", "EVENT=0.5%"),
+            ("--runs 0", "from 1"),
+            ("--runs", "needs a value"),
+            ("--source cpu", "virtual"),
+            ("--frobnicate", "--help"),
+            ("--baseline ../x", "letters"),
+        ] {
+            let said = parse(words).unwrap_err();
+            assert!(said.contains(needle), "{words}: {said}");
+        }
+    }
+}

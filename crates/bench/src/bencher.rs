@@ -1,0 +1,183 @@
+//! One benchmark and how it is counted.
+
+use crate::alloc;
+use std::fmt;
+use std::hint::black_box;
+use truecount::{Counter, Error, Fence};
+
+/// A benchmark of the suite; the attribute [`bench`](macro@crate::bench) makes it.
+pub struct Benchmark {
+    module: &'static str,
+    group: Option<&'static str>,
+    name: &'static str,
+    pub(crate) run: fn(&mut Bencher<'_>),
+}
+
+inventory::collect!(Benchmark);
+
+impl Benchmark {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn __new(
+        module: &'static str,
+        group: Option<&'static str>,
+        name: &'static str,
+        run: fn(&mut Bencher<'_>),
+    ) -> Self {
+        Self {
+            module,
+            group,
+            name,
+            run,
+        }
+    }
+
+    /// Its group, or the module inside the suite, and its name.
+    pub(crate) fn full_name(&self) -> String {
+        // The first part is the suite's own name.
+        let inside = self.module.split_once("::").map(|(_, inside)| inside);
+        match self.group.or(inside) {
+            Some(group) => format!("{group}::{}", self.name),
+            None => self.name.to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for Benchmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.full_name())
+    }
+}
+
+/// A counter with what counting nothing counts.
+pub(crate) struct Calibrated {
+    counter: Counter<Fence>,
+    overhead: u64,
+}
+
+/// What the calibration calls: in the shape of a benchmark that does nothing.
+fn nothing() {}
+
+impl Calibrated {
+    pub(crate) fn open(event: &str) -> Result<Self, Error> {
+        let counter = Counter::<Fence>::open(event)?;
+        let mut overhead = u64::MAX;
+        for _ in 0..32 {
+            let (count, ()) = counted(&counter, (), |(): ()| nothing());
+            overhead = overhead.min(count);
+        }
+        Ok(Self { counter, overhead })
+    }
+
+    pub(crate) fn counter(&self) -> &Counter<Fence> {
+        &self.counter
+    }
+}
+
+/// Calls a function between two reads. Not inlined, and the function is a pointer that the compiler does not know: the
+/// way around a benchmark is the same as around the one that does nothing.
+#[inline(never)]
+fn counted<I, O>(counter: &Counter<Fence>, input: I, run: fn(I) -> O) -> (u64, O) {
+    let run = black_box(run);
+    let start = counter.read();
+    let output = run(input);
+    let end = counter.read();
+    (counter.between(start, end), output)
+}
+
+/// What is done with each case of a benchmark.
+pub(crate) enum Task<'a> {
+    /// Its name.
+    List,
+    /// Run once, uncounted.
+    Once,
+    /// Count by this event.
+    Count {
+        by: &'a Calibrated,
+        runs: u32,
+        warmup: u32,
+        allocations: bool,
+    },
+}
+
+/// One case: what was counted in each run, and allocations (calls, bytes) of one run.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) counts: Vec<u64>,
+    pub(crate) allocations: Option<(u64, u64)>,
+}
+
+/// Runs the cases of a benchmark.
+pub struct Bencher<'a> {
+    pub(crate) benchmark: &'a str,
+    pub(crate) wanted: &'a dyn Fn(&str) -> bool,
+    pub(crate) task: Task<'a>,
+    pub(crate) cases: Vec<Case>,
+}
+
+impl fmt::Debug for Bencher<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bencher")
+            .field("benchmark", &self.benchmark)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Bencher<'_> {
+    /// One case: `setup` makes what `run` takes and `teardown` takes what it gives; only `run` is counted.
+    pub fn case<I, O>(
+        &mut self,
+        label: &str,
+        mut setup: impl FnMut() -> I,
+        run: fn(I) -> O,
+        mut teardown: impl FnMut(O),
+    ) {
+        let name = match label {
+            "" => self.benchmark.to_owned(),
+            label => format!("{}/{label}", self.benchmark),
+        };
+        if !(self.wanted)(&name) {
+            return;
+        }
+        let mut counts = Vec::new();
+        let mut allocated = None;
+        match &self.task {
+            Task::List => {}
+            Task::Once => teardown(black_box(run(black_box(setup())))),
+            Task::Count {
+                by,
+                runs,
+                warmup,
+                allocations,
+            } => {
+                counts.reserve(*runs as usize);
+                for turn in 0..warmup + runs {
+                    let input = black_box(setup());
+                    let (count, output) = counted(&by.counter, input, run);
+                    teardown(black_box(output));
+                    if turn >= *warmup {
+                        counts.push(count.saturating_sub(by.overhead));
+                    }
+                }
+                if *allocations {
+                    let input = black_box(setup());
+                    let before = alloc::now();
+                    let output = run(input);
+                    let after = alloc::now();
+                    teardown(black_box(output));
+                    allocated = before.zip(after).map(|(before, after)| {
+                        (
+                            after.0.saturating_sub(before.0),
+                            after.1.saturating_sub(before.1),
+                        )
+                    });
+                }
+            }
+        }
+        self.cases.push(Case {
+            name,
+            counts,
+            allocations: allocated,
+        });
+    }
+}

@@ -1,0 +1,285 @@
+//! Runs the suite: here where counters answer, else once more under the virtual PMU.
+
+use crate::arguments::{Arguments, HELP, Source};
+use crate::baseline;
+use crate::bencher::{Bencher, Benchmark, Calibrated, Task};
+use crate::report::{Document, Metric};
+use std::io::Write as _;
+use std::process::{Command, ExitCode};
+use truecount_engine::virt;
+
+/// Set in the run under the virtual PMU.
+const INSIDE: &str = "TRUECOUNT_BENCH_INSIDE";
+
+const CANNOT: u8 = 1;
+const USAGE: u8 = 2;
+const REGRESSION: u8 = 3;
+
+/// Why the suite ends early: its exit status and one line.
+struct Stop(u8, String);
+
+/// The `main` of a suite (`harness = false`): runs the benchmarks that the command line asks for.
+#[must_use]
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(status) => status,
+        Err(Stop(status, why)) => {
+            let _ = writeln!(std::io::stderr(), "error: {why}");
+            ExitCode::from(status)
+        }
+    }
+}
+
+fn run() -> Result<ExitCode, Stop> {
+    let given = std::env::args_os().skip(1);
+    let given = given.map(|argument| argument.to_string_lossy().into_owned());
+    let arguments = Arguments::parse(given).map_err(|why| Stop(USAGE, why))?;
+    if arguments.help {
+        return print(&format!("{HELP}\n"));
+    }
+    let mut benchmarks: Vec<(String, &Benchmark)> = inventory::iter::<Benchmark>()
+        .map(|benchmark| (benchmark.full_name(), benchmark))
+        .collect();
+    benchmarks.sort_by(|a, b| a.0.cmp(&b.0));
+    if let Some(twice) = benchmarks.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(Stop(
+            USAGE,
+            format!(
+                "two benchmarks are named {}: give one of them a group or a name",
+                twice[0].0
+            ),
+        ));
+    }
+    let wanted = |name: &str| arguments.wants(name);
+    if arguments.list || !arguments.bench {
+        let task = || {
+            if arguments.list {
+                Task::List
+            } else {
+                Task::Once
+            }
+        };
+        let end = if arguments.list {
+            ": benchmark"
+        } else {
+            ": ok"
+        };
+        let mut text = String::new();
+        for (name, benchmark) in &benchmarks {
+            for case in cases(name, benchmark, &wanted, task()) {
+                text += &format!("{}{end}\n", case.name);
+            }
+        }
+        return print(&text);
+    }
+    if !natively(&arguments)? {
+        return inside(&arguments);
+    }
+    let before = match &arguments.baseline {
+        Some(name) => Some(baseline::load(&arguments, name).map_err(|why| Stop(USAGE, why))?),
+        None => None,
+    };
+    let mut document = Document::new();
+    for (number, event) in arguments.events.iter().enumerate() {
+        count(&arguments, &benchmarks, event, number == 0, &mut document);
+    }
+    if document.benches.is_empty() {
+        return Err(Stop(
+            USAGE,
+            "no benchmark has such a name (--list)".to_owned(),
+        ));
+    }
+    finish(&arguments, &mut document, before.as_ref())
+}
+
+/// Runs the cases of one benchmark that are asked for.
+fn cases(
+    name: &str,
+    benchmark: &Benchmark,
+    wanted: &dyn Fn(&str) -> bool,
+    task: Task<'_>,
+) -> Vec<crate::bencher::Case> {
+    let mut bencher = Bencher {
+        benchmark: name,
+        wanted,
+        task,
+        cases: Vec::new(),
+    };
+    (benchmark.run)(&mut bencher);
+    bencher.cases
+}
+
+/// Whether to count in this process.
+fn natively(arguments: &Arguments) -> Result<bool, Stop> {
+    if std::env::var_os(INSIDE).is_some() {
+        return Ok(true);
+    }
+    let here = Calibrated::open("instructions:u");
+    match (arguments.source, here) {
+        (Source::Virtual, _) | (Source::Auto, Err(_)) => Ok(false),
+        (Source::Auto | Source::Native, Ok(_)) => Ok(true),
+        (Source::Native, Err(error)) => Err(Stop(
+            CANNOT,
+            format!("{error} (--source virtual counts without a PMU)"),
+        )),
+    }
+}
+
+/// The same program again, under the virtual PMU.
+fn inside(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let cannot = |why: String| {
+        Stop(
+            CANNOT,
+            format!("the virtual PMU cannot run the suite: {why}"),
+        )
+    };
+    let own = std::env::current_exe().map_err(|error| cannot(error.to_string()))?;
+    let mut command = Command::new(own);
+    command.args(std::env::args_os().skip(1)).env(INSIDE, "1");
+    // Branches come from counters of every block.
+    let blocks = arguments
+        .events
+        .iter()
+        .any(|event| event != "instructions:u");
+    let outcome =
+        virt::run_held_constant(&mut command, blocks).map_err(|error| cannot(error.to_string()))?;
+    let status = outcome.status;
+    match status.code() {
+        Some(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(CANNOT))),
+        None => Err(Stop(CANNOT, format!("the suite ended by {status}"))),
+    }
+}
+
+fn count(
+    arguments: &Arguments,
+    benchmarks: &[(String, &Benchmark)],
+    event: &str,
+    first: bool,
+    document: &mut Document,
+) {
+    let opened = Calibrated::open(event);
+    let wanted = |name: &str| arguments.wants(name);
+    for (name, benchmark) in benchmarks {
+        let task = match &opened {
+            Ok(by) => Task::Count {
+                by,
+                runs: arguments.runs,
+                warmup: arguments.warmup,
+                allocations: first,
+            },
+            Err(_) => Task::List,
+        };
+        for case in cases(name, benchmark, &wanted, task) {
+            let (source, unit, exact, not_available) = match &opened {
+                Ok(by) => {
+                    let counter = by.counter();
+                    let wrong = counter.check().err().map(|error| error.to_string());
+                    (
+                        source(counter.source()),
+                        counter.unit().to_owned(),
+                        counter.is_exact(),
+                        wrong,
+                    )
+                }
+                Err(error) => ("none", String::new(), false, Some(error.to_string())),
+            };
+            let right = not_available.is_none();
+            let bench = document.bench(&case.name);
+            bench.metrics.push(Metric {
+                event: event.to_owned(),
+                unit,
+                source: source.to_owned(),
+                exact: exact && right,
+                count: case.counts.iter().copied().min().filter(|_| right),
+                counts: if right { case.counts } else { Vec::new() },
+                not_available,
+                baseline: None,
+                regression: None,
+            });
+            if let Some((calls, bytes)) = case.allocations {
+                for (event, unit, count) in [
+                    ("allocations", "count", calls),
+                    ("allocated-bytes", "B", bytes),
+                ] {
+                    bench.metrics.push(Metric {
+                        event: event.to_owned(),
+                        unit: unit.to_owned(),
+                        source: "software".to_owned(),
+                        exact: true,
+                        count: Some(count),
+                        counts: vec![count],
+                        not_available: None,
+                        baseline: None,
+                        regression: None,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn source(source: truecount::Source) -> &'static str {
+    match source {
+        truecount::Source::Hardware => "hardware",
+        truecount::Source::Virtual => "virtual",
+        truecount::Source::Step => "step",
+        _ => "software",
+    }
+}
+
+fn finish(
+    arguments: &Arguments,
+    document: &mut Document,
+    before: Option<&Document>,
+) -> Result<ExitCode, Stop> {
+    let mut notes = Vec::new();
+    if let Some(before) = before {
+        notes = baseline::compare(arguments, document, before);
+    }
+    let json = serde_json::to_string_pretty(document)
+        .map_err(|error| Stop(CANNOT, error.to_string()))?
+        + "\n";
+    match &arguments.json {
+        Some(None) => print(&json)?,
+        Some(Some(path)) => {
+            std::fs::write(path, json)
+                .map_err(|error| Stop(CANNOT, format!("{}: {error}", path.display())))?;
+            print(&document.text())?
+        }
+        None => print(&document.text())?,
+    };
+    for note in notes {
+        let _ = writeln!(std::io::stderr(), "note: {note}");
+    }
+    if let Some(name) = &arguments.save {
+        let path = baseline::save(arguments, name, document).map_err(|why| Stop(CANNOT, why))?;
+        let _ = writeln!(
+            std::io::stderr(),
+            "saved as baseline {name}: {}",
+            path.display()
+        );
+    }
+    let counted = |metric: &Metric| metric.count.is_some();
+    if document.has_regression() {
+        return Ok(ExitCode::from(REGRESSION));
+    }
+    if !document
+        .benches
+        .iter()
+        .flat_map(|b| &b.metrics)
+        .all(counted)
+    {
+        return Ok(ExitCode::from(CANNOT));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(text: &str) -> Result<ExitCode, Stop> {
+    let written = std::io::stdout().write_all(text.as_bytes());
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Stop(CANNOT, format!("cannot write the result: {error}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

@@ -1,0 +1,214 @@
+//! The example's suite, run as cargo runs one: counts, calibration, baselines, limits, mistakes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The suite that cargo builds with the tests.
+fn suite() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let profile = own.parent().unwrap().parent().unwrap();
+    let suite = profile.join("examples/suite");
+    assert!(
+        suite.exists(),
+        "{} is not built: cargo test -p truecount-bench (or --examples beside --test)",
+        suite.display()
+    );
+    suite
+}
+
+fn run(directory: &Path, arguments: &[&str], more: &str) -> (Option<i32>, String, String) {
+    let output: Output = Command::new(suite())
+        .args(["--bench", "--baseline-dir"])
+        .arg(directory)
+        .args(arguments)
+        .env("MORE", more)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+/// Whether the suite counts here, by whatever counts.
+fn counts() -> bool {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, _, said) = run(directory.path(), &["empty"], "");
+    if status == Some(1) && said.contains("ptrace") {
+        truecount_testing::skip!("virtual", "{said}");
+        return false;
+    }
+    assert_eq!(status, Some(0), "{said}");
+    true
+}
+
+/// Name and count of each line.
+fn lines(text: &str) -> Vec<(String, String)> {
+    text.lines()
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            let mut next = || words.next().unwrap_or_default().to_owned();
+            (next(), next())
+        })
+        .collect()
+}
+
+fn count<'a>(lines: &'a [(String, String)], name: &str) -> &'a str {
+    &lines.iter().find(|(found, _)| found == name).unwrap().1
+}
+
+#[test]
+fn counts_are_the_same_in_ten_runs_and_an_empty_benchmark_is_0() {
+    if !counts() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (status, first, said) = run(directory.path(), &["--source", "virtual"], "");
+    assert_eq!(status, Some(0), "{first}{said}");
+    let found = lines(&first);
+    assert_eq!(count(&found, "empty"), "0", "{first}");
+    assert!(first.contains("(virtual, exact)"), "{first}");
+    assert!(
+        count(&found, "loop_of_known_length").starts_with("200,"),
+        "{first}"
+    );
+    // What is prepared is not counted.
+    assert_eq!(
+        count(&found, "setup_is_not_counted/10"),
+        count(&found, "setup_is_not_counted/1000"),
+        "{first}"
+    );
+    assert!(
+        first.contains("text::repeated") && first.contains("sort::stable/1000"),
+        "{first}"
+    );
+    assert!(first.contains("allocated-bytes"), "{first}");
+    for _ in 0..9 {
+        let (_, again, _) = run(directory.path(), &["--source", "virtual"], "");
+        assert_eq!(first, again);
+    }
+}
+
+#[test]
+fn baselines_and_limits() {
+    if !counts() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let (status, _, said) = run(directory, &["repeated", "--save-baseline", "main"], "");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("saved as baseline main"), "{said}");
+    let compare = ["repeated", "--source", "virtual", "--baseline", "main"];
+    let (status, said, _) = run(directory, &compare, "");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("no change"), "{said}");
+    // Longer by some: a regression, unless a limit allows it.
+    let (status, said, _) = run(directory, &compare, "longer");
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("REGRESSION"), "{said}");
+    let limited = |limit: &str| {
+        let arguments = [&compare[..], &["--limit", limit]].concat();
+        run(directory, &arguments, "longer")
+    };
+    let (status, said, _) = limited("ir=0.01%");
+    assert_eq!(status, Some(3), "{said}");
+    let (_, said, _) = limited("ir=1000000");
+    assert!(
+        !said
+            .lines()
+            .any(|line| line.contains("instructions:u") && line.contains("REGRESSION")),
+        "{said}"
+    );
+    // What is not there, or is no baseline.
+    let (status, _, said) = run(directory, &["--baseline", "other"], "");
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("make one by --save-baseline other"), "{said}");
+    let file = std::fs::read_dir(directory)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    for broken in [
+        "",
+        "{}",
+        "{\"schema\":\"truecount.bench/2\",\"benches\":[]}",
+    ] {
+        std::fs::write(&file, broken).unwrap();
+        let (status, _, said) = run(directory, &compare, "");
+        assert_eq!(status, Some(2), "{said}");
+        assert!(
+            said.starts_with("error: ") && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn lists_filters_json_and_tests() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, all, _) = run(directory.path(), &["--list"], "");
+    assert_eq!(status, Some(0));
+    assert!(
+        all.contains("sort::stable/10: benchmark\nsort::stable/1000: benchmark\n"),
+        "{all}"
+    );
+    let (_, one, _) = run(
+        directory.path(),
+        &["--list", "--exact", "sort::stable/10"],
+        "",
+    );
+    assert_eq!(one, "sort::stable/10: benchmark\n");
+    // As `cargo test --benches` runs it.
+    let output = Command::new(suite()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && said.contains("empty: ok\n"),
+        "{said}"
+    );
+    if !counts() {
+        return;
+    }
+    let (status, json, said) = run(
+        directory.path(),
+        &["sort", "--json", "-e", "ir", "-e", "branches"],
+        "",
+    );
+    assert!(matches!(status, Some(0 | 1)), "{said}");
+    assert!(
+        json.contains("\"schema\": \"truecount.benches/1\"") && json.contains("branches:u"),
+        "{json}"
+    );
+    let (status, said, _) = run(
+        directory.path(),
+        &["empty", "-e", "cache-misses:u", "--source", "virtual"],
+        "",
+    );
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains('–') && said.contains("virtual PMU"), "{said}");
+}
+
+#[test]
+fn mistakes_are_one_line_and_status_2() {
+    let directory = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["--frobnicate"][..],
+        &["--runs", "0"],
+        &["--limit", "ir=1%"],
+        &["no such benchmark"],
+    ] {
+        let (status, _, said) = run(directory.path(), arguments, "");
+        if status == Some(1) && said.contains("ptrace") {
+            continue;
+        }
+        assert_eq!(status, Some(2), "{arguments:?} {said}");
+        assert!(
+            said.starts_with("error: ") && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! The Python package: built as a wheel, installed into a fresh environment, its own tests under the virtual PMU.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Runs a step; `None`, said as a skip, where it cannot be done here (no network, no headers).
+fn step(command: &mut Command) -> Option<Output> {
+    match command.output() {
+        Ok(output) if output.status.success() => Some(output),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned()
+                + &String::from_utf8_lossy(&output.stdout);
+            let lines: Vec<&str> = said.lines().rev().take(4).collect();
+            truecount_testing::skip!("maturin", "{command:?}: {}", lines.join(" / "));
+            None
+        }
+        Err(error) => {
+            truecount_testing::skip!("maturin", "{command:?}: {error}");
+            None
+        }
+    }
+}
+
+/// Where cargo builds what is not in the workspace: kept, so that it is built once.
+fn target() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let profile = own.parent().unwrap().parent().unwrap();
+    profile.parent().unwrap().join("python")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/python")
+}
+
+/// A fresh environment with the wheel and pytest in it, and its Python.
+fn installed() -> Option<(tempfile::TempDir, PathBuf)> {
+    let package = package();
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |path: &str| scratch.path().join(path);
+    let run = |program: &Path| {
+        let mut command = Command::new(program);
+        command
+            .current_dir(scratch.path())
+            .env_remove("PYTHONHASHSEED");
+        command
+    };
+    step(run(Path::new("python3")).args(["-m", "venv", "venv"]))?;
+    let python = at("venv/bin/python");
+    let quick = [
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "--retries",
+        "1",
+        "--timeout",
+        "20",
+    ];
+    step(run(&python).args(quick).args(["maturin", "pytest"]))?;
+    let manifest = package.join("Cargo.toml");
+    step(
+        run(Path::new("cargo"))
+            .args(["fetch", "--locked", "--manifest-path"])
+            .arg(&manifest),
+    )?;
+    // What follows needs nothing from outside: it works or it is a failure.
+    let built = run(&at("venv/bin/maturin"))
+        .args([
+            "build",
+            "--offline",
+            "--locked",
+            "--profile",
+            "dev",
+            "--out",
+            "wheels",
+            "--manifest-path",
+        ])
+        .arg(&manifest)
+        .arg("--interpreter")
+        .arg(&python)
+        .env("CARGO_TARGET_DIR", target())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+    let installed = run(&python)
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-index",
+            "--find-links",
+            "wheels",
+            "truecount",
+        ])
+        .output()
+        .unwrap();
+    assert!(installed.status.success(), "{}", text(&installed));
+    Some((scratch, python))
+}
+
+#[test]
+fn the_wheel_counts_in_a_fresh_environment() {
+    let Some((scratch, python)) = installed() else {
+        return;
+    };
+    let package = package();
+    let at = |path: &str| scratch.path().join(path);
+
+    let pytest = |arguments: &[&str], more: &str| {
+        let mut command = Command::new(&python);
+        command
+            .current_dir(scratch.path())
+            .env_remove("PYTHONHASHSEED");
+        command
+            .args(["-m", "pytest", "-p", "no:cacheprovider", "-q"])
+            .args(arguments)
+            .env("MORE", more);
+        let output = command.output().unwrap();
+        (output.status.code(), text(&output))
+    };
+    let tests = package.join("tests");
+    let own = tests.join("test_truecount.py");
+    let (status, said) = pytest(&["--truecount=virtual", own.to_str().unwrap()], "0");
+    if said.contains("ptrace") && status != Some(0) {
+        truecount_testing::skip!("virtual", "{said}");
+        return;
+    }
+    assert_eq!(status, Some(0), "{said}");
+    assert!(
+        said.contains("passed") && !said.contains("skipped"),
+        "{said}"
+    );
+
+    // Limits: too many fails; a change fails, and no change does not.
+    let limits = tests.join("limits.py");
+    let limits = limits.to_str().unwrap();
+    let change = format!("{limits}::test_change");
+    let (status, said) = pytest(
+        &[
+            "--truecount=virtual",
+            limits,
+            "--truecount-json",
+            "base.json",
+            "--truecount-pyperf",
+            "pyperf.json",
+        ],
+        "0",
+    );
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("instructions:u: more than 10") && said.contains("1 failed, 1 passed"),
+        "{said}"
+    );
+    assert!(
+        std::fs::read_to_string(at("pyperf.json"))
+            .unwrap()
+            .contains("\"version\": \"1.0\"")
+    );
+    let compare = [
+        "--truecount=virtual",
+        &change,
+        "--truecount-compare",
+        "base.json",
+    ];
+    let (status, said) = pytest(&compare, "0");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("+0.00%"), "{said}");
+    let (status, said) = pytest(&compare, "100");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("more than the baseline's"), "{said}");
+    let (status, said) = pytest(
+        &[
+            "--truecount=virtual",
+            &change,
+            "--truecount-compare",
+            "wheels",
+        ],
+        "0",
+    );
+    assert_ne!(status, Some(0), "{said}");
+    assert!(said.contains("is not a baseline"), "{said}");
+
+    // Natively the same tests count by a PMU, or say why they are skipped.
+    let (status, said) = pytest(&[limits, "-rs"], "0");
+    assert!(
+        status == Some(1) || said.contains("pytest --truecount=virtual counts without a PMU"),
+        "{said}"
+    );
+}

@@ -1,0 +1,164 @@
+//! `truecount valgrind`, and the same by the name `valgrind`: the command line, the log and the files of Valgrind's
+//! tools callgrind, cachegrind and none, served by the virtual PMU. For harnesses that start Valgrind.
+
+mod files;
+mod known;
+mod log;
+mod options;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+
+use truecount_run::functions::{Detail, Names, Piece, line_costs};
+use truecount_run::runner::{Launch, Signals, resolve};
+use truecount_run::source::virtual_pmu;
+
+use crate::CmdResult;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use files::Process;
+use options::{Asked, Options, Tool};
+
+/// The Valgrind whose interfaces these are.
+const SERVED: &str = "valgrind-3.19.0";
+
+const HELP: &str = "\
+For harnesses that start Valgrind (gungraun, iai-callgrind, CodSpeed's): truecount valgrind ARGS
+takes the arguments of `valgrind ARGS`, and so does truecount itself by the name `valgrind` (a link
+or a copy). The program runs under the virtual PMU: at near native speed, the same number every run.
+
+TOOLS
+  --tool=callgrind   exact costs by function and line, in Callgrind's format
+  --tool=cachegrind  the same in Cachegrind's format
+  --tool=none        the program alone
+
+OPTIONS THAT ARE SERVED
+  --callgrind-out-file=FILE, --cachegrind-out-file=FILE
+  --log-file=FILE, --log-fd=N, -q    in names of files %p is the process, %q{NAME} a variable
+  --trace-children=yes               follow execve; each process has its own files
+  --dump-instr=yes, --dump-line=no   positions by address, by line
+  --compress-strings=no, --compress-pos=no, --combine-dumps=yes
+  --cache-sim=yes                    counts Dr and Dw; caches are not simulated
+  --branch-sim=yes                   counts Bc and Bi; prediction is not simulated
+  --version, --help
+Options that change nothing here are accepted; where something would be missed the log says so.
+Unknown ones end with status 1, before anything is run. VALGRIND_OPTS is read, .valgrindrc is not.
+
+EXIT STATUS
+  that of the program, which ends truecount by the same signal; 1 for what is wrong with the options
+  or the files, 126 and 127 when the program cannot be executed or found, 123 when an internal check
+  of the virtual PMU failed.
+
+EXAMPLES
+  truecount valgrind --tool=callgrind --callgrind-out-file=out.%p -- ./prog
+  callgrind_annotate out.1234
+  GUNGRAUN_VALGRIND_BIN=/path/to/a/link/named/valgrind cargo bench";
+
+/// Stand in for Valgrind (callgrind, cachegrind, none), for harnesses that start it
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Valgrind's options, the program and its arguments
+    #[arg(
+        value_name = "ARGS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    words: Vec<OsString>,
+}
+
+/// Runs `truecount valgrind`.
+pub(crate) fn run(args: &Args) -> CmdResult {
+    front(&args.words)
+}
+
+/// Runs what the words behind `valgrind` say.
+pub(crate) fn front(words: &[OsString]) -> CmdResult {
+    let environment = std::env::var("VALGRIND_OPTS").ok();
+    match options::parse(environment.as_deref(), words)? {
+        Asked::Version => {
+            let mut out = Output::stdout();
+            writeln!(out, "{SERVED} (truecount {})", env!("CARGO_PKG_VERSION"))?;
+            out.flush()?;
+            Ok(Outcome::OK)
+        }
+        Asked::Help => {
+            let mut out = Output::stdout();
+            writeln!(
+                out,
+                "Usage: truecount valgrind [OPTIONS] PROGRAM [ARGS]...\n\n{HELP}"
+            )?;
+            out.flush()?;
+            Ok(Outcome::OK)
+        }
+        Asked::Run(options) => profile(&options),
+    }
+}
+
+fn profile(options: &Options) -> CmdResult {
+    virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
+    let Some(first) = options.command.first() else {
+        return Err(Failure::new(1, "valgrind: no program specified"));
+    };
+    let program = resolve(first)?;
+    // Before the run: a wrong path must not cost one.
+    let log = log::Log::open(options)?;
+    if options.tool != Tool::None {
+        files::can_be_written(options)?;
+    }
+    let signals = Signals::block()
+        .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
+    let launch = Launch {
+        argv: &options.command,
+        ..Launch::default()
+    };
+    let ran = virtual_pmu::execute(&signals, &program, &launch, options.tool != Tool::None)?;
+    let detail = Detail {
+        instructions: options.form.instructions && options.tool == Tool::Callgrind,
+        lines: options.form.lines,
+    };
+    let mut processes = Process::all(&ran, options);
+    if options.tool != Tool::None {
+        let wanted = |image| processes.iter().any(|process| process.image == image);
+        let mut costs = line_costs(&ran, &mut Names::default(), detail, &wanted);
+        for process in &mut processes {
+            let piece = Piece {
+                image: process.image,
+            };
+            process.functions = costs.remove(&piece).unwrap_or_default();
+        }
+    }
+    let mut problems = Vec::new();
+    for process in &processes {
+        problems.push(process.check());
+        problems.push(match options.tool {
+            Tool::None => Ok(()),
+            _ => process.write(options),
+        });
+    }
+    problems.push(log.write(options, &processes, &ran.virtual_notes()));
+    Failure::of_all(problems)?;
+    match ran.exit().signal {
+        Some(signal) => Ok(end_by(signal)),
+        None => Ok(Outcome(ran.exit().shell_code())),
+    }
+}
+
+/// Ends truecount as the program was ended, by a signal; without a core file, which would be truecount's.
+fn end_by(signal: i32) -> Outcome {
+    // SAFETY: system calls on locals; the signal's default action ends the process, or nothing happens.
+    unsafe {
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+    Outcome(u8::try_from(128 + signal).unwrap_or(255))
+}

@@ -1,0 +1,113 @@
+//! Loads of the GS selector (`mov gs`, `pop gs`). The segment is the engine's; what the program gets is its base.
+//!
+//! Facts: Intel SDM volume 2, `MOV`, `POP`, `VERR`; AMD APM volume 2, 4.5.3 (a null selector may leave the base as it
+//! was). What the kernel does with selectors: `arch_prctl`(2).
+
+use crate::check;
+use crate::layout::Context;
+use crate::program_memory;
+use crate::sys;
+use crate::syscall_table as nr;
+use crate::xlate::block::Operand;
+use crate::xlate::decode::{Insn, prefix};
+use core::arch::asm;
+
+const ARCH_SET_GS: u64 = 0x1001;
+const ARCH_GET_FS: u64 = 0x1003;
+const ARCH_GET_GS: u64 = 0x1004;
+
+/// Does what the instruction in front of `next` does, with the bytes `code`.
+pub fn load(context: &mut Context, insn: &Insn, code: &[u8], next: u64) {
+    let pops = insn.opcode == 0xa9;
+    let from = match pops {
+        true => Some(context.regs[4]),
+        false => insn
+            .has_memory_operand()
+            .then(|| address(context, insn, code, next)),
+    };
+    let register = usize::from(insn.modrm & 7 | (insn.rex & 1) << 3);
+    let selector = match from {
+        Some(at) => program_memory::read::<u16>(at),
+        None => context.regs.get(register).map(|&value| value as u16),
+    };
+    let usable = selector.filter(|&selector| selector < 4 || is_readable(selector));
+    let Some(selector) = usable else {
+        crate::report::fail(format_args!(
+            "a load of the GS selector in front of {next:#x} that faults is not supported by the virtual PMU"
+        ))
+    };
+    if pops {
+        let bytes = if insn.has(prefix::OPSIZE) { 2 } else { 8 };
+        context.regs[4] = context.regs[4].wrapping_add(bytes);
+    }
+    let base = base_of(selector, context.this);
+    // Some CPUs leave the base as it is with a null selector.
+    if base != context.this {
+        context.program_gs = base;
+    }
+}
+
+/// Whether a load of this selector succeeds.
+fn is_readable(selector: u16) -> bool {
+    let readable: u8;
+    // SAFETY: changes flags only.
+    unsafe {
+        asm!("verr {0:x}", "setz {1}", in(reg) selector, out(reg_byte) readable, options(nomem, nostack));
+    }
+    readable != 0
+}
+
+/// The base that the segment has. `own`: what GS is for the engine.
+fn base_of(selector: u16, own: u64) -> u64 {
+    let mut base = 0u64;
+    let at = &raw mut base as u64;
+    // A signal's handler wants GS.
+    let mask = sys::set_mask(u64::MAX);
+    // SAFETY: a selector that can be loaded; nothing in between uses GS, which is the engine's again then.
+    let back = unsafe {
+        asm!("mov gs, {0:x}", in(reg) selector, options(nostack));
+        sys::call(nr::ARCH_PRCTL, [ARCH_GET_GS, at, 0, 0, 0, 0]);
+        sys::call(nr::ARCH_PRCTL, [ARCH_SET_GS, own, 0, 0, 0, 0])
+    };
+    sys::set_mask(mask);
+    check!(back == 0, "GS cannot be set (errno {})", -back);
+    base
+}
+
+/// The address of a memory operand.
+fn address(context: &Context, insn: &Insn, code: &[u8], next: u64) -> u64 {
+    let operand = Operand::of(insn, code);
+    let value = |register: u8| context.regs.get(usize::from(register)).copied();
+    let has_sib = insn.modrm & 7 == 4;
+    let at = usize::from(insn.modrm_at) + 1 + usize::from(has_sib);
+    let wide = insn.modrm >= 0x80 || insn.modrm < 0x40 && operand.base.is_none();
+    let byte = |n: usize| code.get(at + n).copied().unwrap_or(0);
+    let displacement = match insn.modrm & 0xc0 {
+        0x40 => i64::from(byte(0) as i8),
+        _ if wide => i64::from(i32::from_le_bytes([byte(0), byte(1), byte(2), byte(3)])),
+        _ => 0,
+    };
+    let mut sum = match insn.is_rip_relative() {
+        true => next,
+        false => operand.base.and_then(value).unwrap_or(0),
+    };
+    if let Some((index, factor)) = operand.index {
+        sum = sum.wrapping_add(value(index).unwrap_or(0) << factor);
+    }
+    sum = sum.wrapping_add_signed(displacement);
+    if insn.has(prefix::ADDRSIZE) {
+        sum &= 0xffff_ffff;
+    }
+    let segment = match insn.prefixes & (prefix::FS | prefix::GS) {
+        0 => 0,
+        prefix::GS => context.program_gs,
+        _ => {
+            let mut base = 0u64;
+            let to = &raw mut base as u64;
+            // SAFETY: the kernel writes to a local.
+            unsafe { sys::call(nr::ARCH_PRCTL, [ARCH_GET_FS, to, 0, 0, 0, 0]) };
+            base
+        }
+    };
+    sum.wrapping_add(segment)
+}
