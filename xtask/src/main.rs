@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask TASK`.
 
 mod conformance;
+mod dist;
 mod docs;
 mod fuzz;
 mod gen_events;
@@ -19,6 +20,7 @@ usage: cargo xtask TASK
   fuzz [--mutants N] [TARGET…]               feeds every parser millions of damaged inputs
   gen-events --source DIR                    writes the event tables from Linux' pmu-events
   check-events [--count N] [--seed N]        compares the event tables with libpfm4
+  dist [--arch ARCH] [--out DIRECTORY]       makes the packages that people install
   conformance [--OPTION…] [FILTER…]          programs behave under the virtual PMU as natively
   speed [--rounds N] [--valgrind] [FILTER…]  what the virtual PMU costs, in CPU time against native";
 
@@ -39,6 +41,7 @@ fn run() -> Result<()> {
     match task.as_str() {
         "check-events" => gen_events::oracle::main(&rest),
         "gen-events" => gen_events::main(&root(), &rest),
+        "dist" => dist::main(&root(), &rest),
         "conformance" => conformance::main(&root(), &rest),
         "fuzz" => fuzz::main(&root(), &rest),
         "docs" => docs::main(&root(), &rest),

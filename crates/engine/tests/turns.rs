@@ -163,6 +163,19 @@ fn signals_inside_the_run_come_in_one_order() {
     assert!(text.ends_with("process: 0 1, killed by 9\n"), "{text}");
 }
 
+/// Signals that are ignored end no wait, also where they were sent while the thread waited (timeout(1) sends SIGTERM to its
+/// own group, which it ignores).
+#[test]
+fn ignored_signals_end_no_wait() {
+    let script = "timeout 0.2 sleep 5; echo $?; trap '' USR1 TERM; (kill -USR1 $$; kill -TERM $$; sleep 1; echo later) & wait $!; echo $?";
+    // (Not the count: bash reads process ids, which are others in each run.)
+    let Some((text, outcome)) = once(&shell(), &["-c", script]) else {
+        return;
+    };
+    assert!(outcome.totals.outside.is_empty());
+    assert_eq!(text, "124\nlater\n0\n");
+}
+
 /// A deadlock of the program stays one, can be ended, and is named.
 #[test]
 fn a_deadlock_is_reported() {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names of what a machine may lack, and what each is.
-pub const NEEDS: [(&str, &str); 41] = [
+pub const NEEDS: &[(&str, &str)] = &[
     (
         "virtual",
         "the virtual PMU: x86-64 Linux where ptrace is permitted",
@@ -36,6 +36,7 @@ pub const NEEDS: [(&str, &str); 41] = [
         "compilers",
         "c++, go, and the linkers and static libraries of C",
     ),
+    ("packagers", "tools that read packages (dpkg-deb, rpm)"),
     ("chromium", "Chromium, to look at pages"),
     ("valgrind", "valgrind"),
     ("perf", "the command perf"),
@@ -113,7 +114,7 @@ pub fn required(need: &str) -> bool {
         assert!(
             known(name),
             "TRUECOUNT_REQUIRE: no test knows `{name}`; there are {:?}",
-            NEEDS.map(|(name, _)| name)
+            NEEDS.iter().map(|(name, _)| *name).collect::<Vec<_>>()
         );
         found |= name == need;
     }

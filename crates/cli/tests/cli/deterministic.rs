@@ -362,7 +362,7 @@ fn rustcs_intervals_do_not_vary() {
 /// Programs that choose numbers, too, and lock the file as everybody should, do not get in the way of a run, whoever
 /// counts.
 #[test]
-fn others_that_choose_process_numbers_wait_for_each_other() {
+fn others_that_choose_pids_wait_for_each_other() {
     use std::io::Write as _;
     use std::os::fd::AsRawFd as _;
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -50,8 +50,8 @@ fn limited(
     outside: impl Fn() -> bool,
     mut attempt: impl FnMut() -> i64,
 ) -> Step {
-    let result = until(context, deadline, outside, |_| {
-        if lets_through(mask) {
+    let result = until(context, deadline, outside, |context| {
+        if lets_through(context, mask) {
             return Tried::Step(Step::Native);
         }
         match attempt() {
@@ -197,7 +197,7 @@ fn suspend(context: &mut Context, a: [u64; 6]) -> Step {
         context,
         false,
         || false,
-        |_| match lets_through(mask) {
+        |context| match lets_through(context, mask) {
             true => Tried::Step(Step::Native),
             false => Tried::NotYet,
         },

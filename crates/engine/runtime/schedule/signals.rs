@@ -64,8 +64,12 @@ pub fn pending() -> u64 {
 
 /// Signals that have come to this thread, are not blocked by the program, and do something.
 pub fn deliverable(context: &Context) -> u64 {
-    let mut came = pending() & !signal_calls::real_mask(context);
-    let mut left = came;
+    heeded(context, pending() & !signal_calls::real_mask(context))
+}
+
+/// Those of `signals` that are not ignored. (The kernel keeps those, too, while they are blocked natively.)
+fn heeded(context: &Context, mut signals: u64) -> u64 {
+    let mut left = signals;
     while left != 0 {
         let bit = left & left.wrapping_neg();
         left &= !bit;
@@ -74,10 +78,10 @@ pub fn deliverable(context: &Context) -> u64 {
             handler => handler == 1,
         };
         if ignored {
-            came &= !bit;
+            signals &= !bit;
         }
     }
-    came
+    signals
 }
 
 /// The thread has the token: whether only to look for a signal, which there was not.
@@ -202,6 +206,7 @@ pub fn call(context: &Context, number: u64, a: [u64; 6]) -> Option<Step> {
 }
 
 /// Whether a mask lets a signal through that has come.
-pub fn lets_through(mask: u64) -> bool {
-    mask != 0 && program_memory::read::<u64>(mask).is_some_and(|mask| pending() & !mask != 0)
+pub fn lets_through(context: &Context, mask: u64) -> bool {
+    let through = |mask: u64| heeded(context, pending() & !mask) != 0;
+    mask != 0 && program_memory::read::<u64>(mask).is_some_and(through)
 }

@@ -40,7 +40,7 @@ impl Stuck {
             relieve(context);
             return;
         }
-        let others = state.find(|thread| thread.now == now::READY).is_some();
+        let others = state.first().is_some();
         if self.moves != state.moves || !others || is != now::RUN || tid == 0 {
             (self.moves, self.asleep, self.busy) = (state.moves, 0, 0);
             return;

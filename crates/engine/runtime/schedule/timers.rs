@@ -223,10 +223,11 @@ fn start(context: &mut Context, which: u64, interval_is: u64, first: u64) -> Opt
     let now = time(context, executed);
     let at = interval(context, which);
     let mut state = token::lock();
-    let old = at.map(|at| state.timers.get(at)).unwrap_or(Timer {
+    let unset = Timer {
         due: NEVER,
         ..Timer::default()
-    });
+    };
+    let old = at.map_or(unset, |at| state.timers.get(at));
     let timer = Timer {
         kind: kind::INTERVAL + which as u32,
         pid: context.pid,

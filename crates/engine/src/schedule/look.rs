@@ -17,7 +17,7 @@ impl<const N: usize> State<N> {
     }
 
     /// Who is next: is ready, or looks.
-    pub(super) fn first(&self) -> Option<u32> {
+    pub fn first(&self) -> Option<u32> {
         self.those(|thread| thread.now == now::READY || waits(thread.now) && thread.look != 0)
             .min_by_key(|&number| {
                 let thread = self.thread(number);

@@ -195,21 +195,6 @@ impl Fixed {
         .map(|(_, factor, reason)| Missing::new(factor, reason))
     }
 
-    /// To be called just before the program starts, when so many `threads` start first: chooses its number, if it is to
-    /// have one, and keeps others from choosing until it is dropped.
-    ///
-    /// # Errors
-    /// What could not be done.
-    pub fn choose_pid(&self, threads: i32) -> Result<Option<pid::Chosen>, Missing> {
-        let Some(wanted) = self.pid() else {
-            return Ok(None);
-        };
-        let chosen = pid::choose(wanted.saturating_sub(threads));
-        chosen
-            .map(Some)
-            .map_err(|error| Missing::new(Factor::Pid, pid::reason(&error)))
-    }
-
     /// The number that the program is to have, if any.
     pub fn pid(&self) -> Option<i32> {
         let held = self.has(Factor::Pid).then(pid::held);
@@ -381,6 +366,18 @@ const CLEAN: [(&str, &str); 2] = [
 /// What the user has to know before random numbers stop being random.
 const WARNING: &str = "getrandom and AT_RANDOM are not random in this run: keys, tokens \
     and nonces that the program makes are predictable. Use it for measurements only.";
+
+/// To be called just before the program starts, when so many `threads` start first: chooses its PID, if it is to have
+/// one, and keeps others from choosing until the result is dropped. What could not be done is added to `missing`.
+pub fn choose_pid(
+    fixed: Option<&Fixed>,
+    threads: i32,
+    missing: &mut Vec<Missing>,
+) -> Option<pid::Chosen> {
+    let chosen = pid::choose(fixed?.pid()?, threads);
+    let refused = |error| missing.push(Missing::new(Factor::Pid, pid::reason(&error)));
+    chosen.map_err(refused).ok()
+}
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,8 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use super::{Factor, Missing};
+
 const LAST: &str = "/proc/sys/kernel/ns_last_pid";
 
 /// Numbers below are given at boot only (`RESERVED_PIDS` in kernel/pid.c).
@@ -53,7 +55,7 @@ const LOCKED_AT_MOST: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Chosen {
     file: File,
-    first: i32,
+    wanted: i32,
 }
 
 impl Chosen {
@@ -63,23 +65,24 @@ impl Chosen {
         unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
     }
 
-    /// What differs for a program that got the number `pid`, the `threads`-th that was given from here.
-    pub fn difference(&self, pid: i32, threads: i32) -> Option<String> {
+    /// What differs for a program that got `pid`.
+    pub fn difference(&self, pid: i32) -> Option<Missing> {
         let digits = |number: i32| number.checked_ilog10().map_or(1, |most| most + 1);
-        let wanted = self.first.saturating_add(threads);
+        let wanted = self.wanted;
         (digits(pid) != digits(wanted)).then(|| {
-            format!(
-                "the program's number is {pid}, not {wanted}: other programs start and choose numbers at the same time"
-            )
+            let reason = format!(
+                "the PID is {pid}, not {wanted}: other programs start and choose PIDs at the same time"
+            );
+            Missing::new(Factor::Pid, reason)
         })
     }
 }
 
-/// Makes `pid` the next number, if it is free.
+/// Makes `pid` the number of what starts after so many `threads`, if it is free.
 ///
 /// # Errors
 /// EPERM without CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN, ENOENT in kernels without it, EROFS in containers.
-pub fn choose(pid: i32) -> io::Result<Chosen> {
+pub fn choose(pid: i32, threads: i32) -> io::Result<Chosen> {
     let mut file = OpenOptions::new().write(true).open(LAST)?;
     let begin = Instant::now();
     // SAFETY: a plain call on a descriptor that is open.
@@ -88,8 +91,9 @@ pub fn choose(pid: i32) -> io::Result<Chosen> {
     {
         std::thread::sleep(Duration::from_millis(1));
     }
-    file.write_all(pid.saturating_sub(1).to_string().as_bytes())?;
-    Ok(Chosen { file, first: pid })
+    let last = pid.saturating_sub(threads).saturating_sub(1);
+    file.write_all(last.to_string().as_bytes())?;
+    Ok(Chosen { file, wanted: pid })
 }
 
 /// [`choose`]'s error in words.

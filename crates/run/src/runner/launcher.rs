@@ -17,7 +17,7 @@ use super::zygote::{
     FLAG_IN_TURN, FLAG_KEEP_ASLR, Header, MAX_CPUS, Shared,
 };
 use super::{Launch, LaunchError, Signals};
-use crate::determinism::{Answers, Calls, Factor, Fixed, Missing};
+use crate::determinism::{Answers, Calls, Factor, Fixed, Missing, choose_pid};
 use crate::error::Error;
 use crate::result::{Ended, RunResult};
 
@@ -114,17 +114,12 @@ impl Launcher {
             false
         });
         // Last: whatever is started takes a number.
-        let chosen = launch.fixed.map_or(Ok(None), |fixed| fixed.choose_pid(0));
-        let chosen = chosen.unwrap_or_else(|missing| {
-            self.missing.push(missing);
-            None
-        });
+        let chosen = choose_pid(launch.fixed, 0, &mut self.missing);
         let hold = hook.is_some() || calls.is_some();
         self.send(launch, program, hold, calls, in_turn)?;
         let pid = self.receive_pid()?;
-        let differs = chosen.and_then(|chosen| chosen.difference(pid, 0));
         self.missing
-            .extend(differs.map(|reason| Missing::new(Factor::Pid, reason)));
+            .extend(chosen.and_then(|chosen| chosen.difference(pid)));
         let answers = match (launch.fixed, calls) {
             (Some(fixed), Some(_)) => self.answers(fixed, pid)?,
             _ => None,

@@ -8,7 +8,7 @@ use truecount_engine::step::{self, StepError, StepOptions, StepTotals};
 use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use super::{Interval, Reason, Run, Source, Target};
-use crate::determinism::{Answers, Factor, Fixed};
+use crate::determinism::{Answers, Factor, Fixed, choose_pid};
 use crate::error::{Error, ErrorKind};
 use crate::request::{EventRequest, RequestGroup, What};
 use crate::result::{Ended, RunResult};
@@ -93,16 +93,14 @@ impl Source for Step {
             None => None,
         };
         missing.extend(launch.fixed.into_iter().flat_map(Fixed::only_virtual));
-        match launch.fixed.map_or(Ok(None), |fixed| fixed.choose_pid(1)) {
+        if let Some(chosen) = choose_pid(launch.fixed, 1, &mut missing) {
             // SAFETY: one async-signal-safe call on a value that the closure owns.
-            Ok(Some(chosen)) => unsafe {
+            unsafe {
                 command.pre_exec(move || {
                     chosen.unlock();
                     Ok(())
                 });
-            },
-            Ok(None) => {}
-            Err(refused) => missing.push(refused),
+            }
         }
         let cancel = AtomicBool::new(false);
         let before = self.before;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use truecount_engine::virt::{self, LaunchError};
 
 use super::{Refusal, cache};
-use crate::determinism::{Answers, Factor, Fixed, Missing};
+use crate::determinism::{Answers, Factor, Fixed, Missing, choose_pid};
 use crate::error::{Error, ErrorKind};
 use crate::result::{Ended, Executed, RunResult, Thread};
 use crate::runner::wait::has_ended;
@@ -57,11 +57,7 @@ pub(super) fn execute(
         None => None,
     };
     // The engine's own thread starts the program.
-    let chosen = launch.fixed.map_or(Ok(None), |fixed| fixed.choose_pid(1));
-    let chosen = chosen.unwrap_or_else(|refused| {
-        missing.push(refused);
-        None
-    });
+    let chosen = choose_pid(launch.fixed, 1, &mut missing);
     let start = Instant::now();
     let options = ask(options(launch));
     let running = virt::launch(&mut command, &options).map_err(|error| {
@@ -80,8 +76,7 @@ pub(super) fn execute(
     }
     let pid = i32::try_from(running.id())
         .map_err(|_| Refusal::Command(Error::new(ErrorKind::Setup, "the PID is out of range")))?;
-    let differs = chosen.and_then(|chosen| chosen.difference(pid, 1));
-    missing.extend(differs.map(|reason| Missing::new(Factor::Pid, reason)));
+    missing.extend(chosen.and_then(|chosen| chosen.difference(pid)));
     let aslr_refused = !launch.keep_aslr && randomised(pid);
     let stopped = until_end(pid, signals, launch).map_err(|error| {
         let cause = format!("cannot wait for the program: {error}");
@@ -89,24 +84,7 @@ pub(super) fn execute(
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
-    if outcome.totals.random_missed > 0 {
-        let reason = format!(
-            "{} time(s) a random device was the kernel's: the program could not open truecount's",
-            outcome.totals.random_missed
-        );
-        missing.push(Missing::new(Factor::Random, reason));
-    }
-    let followed = outcome.totals.clock_followed;
-    if followed > 0 {
-        let reason = format!(
-            "the program waited for a time that its clock did not reach by itself; it was set on after the real one \
-             {followed} times"
-        );
-        missing.push(Missing::new(Factor::Time, reason));
-    }
-    if let Some(reason) = not_in_turn(&outcome.totals.outside) {
-        missing.push(Missing::new(Factor::Threads, reason));
-    }
+    not_held_constant(&outcome.totals, &mut missing);
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
     let alive: BTreeSet<u32> = outcome
         .totals
@@ -165,6 +143,28 @@ fn threads(totals: &virt::Totals) -> Vec<Thread> {
         slot: thread.slot,
     };
     totals.threads.iter().map(of).collect()
+}
+
+/// What the virtual PMU itself could not hold constant.
+fn not_held_constant(totals: &virt::Totals, missing: &mut Vec<Missing>) {
+    if totals.random_missed > 0 {
+        let reason = format!(
+            "{} time(s) a random device was the kernel's: the program could not open truecount's",
+            totals.random_missed
+        );
+        missing.push(Missing::new(Factor::Random, reason));
+    }
+    if totals.clock_followed > 0 {
+        let reason = format!(
+            "the program waited for a time that its clock did not reach by itself; it was set on after the real one \
+             {} times",
+            totals.clock_followed
+        );
+        missing.push(Missing::new(Factor::Time, reason));
+    }
+    if let Some(reason) = not_in_turn(&totals.outside) {
+        missing.push(Missing::new(Factor::Threads, reason));
+    }
 }
 
 /// What the scheduler could not hold constant.

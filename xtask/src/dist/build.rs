@@ -1,0 +1,122 @@
+//! The program itself, and the pages that it prints of itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Arch, Entry};
+
+/// This machine's architecture.
+pub(super) fn host() -> Result<Arch> {
+    let here = std::env::consts::ARCH;
+    Arch::ALL
+        .into_iter()
+        .find(|arch| arch.name() == here)
+        .with_context(|| format!("packages are made on x86_64 and aarch64, not on {here}"))
+}
+
+/// Builds the program for `arch`, static: it runs with every C library, and with none.
+pub(super) fn program(root: &Path, arch: Arch) -> Result<PathBuf> {
+    let own = host()? == arch;
+    // Another architecture's C library comes with Rust's target.
+    let library = if own { "gnu" } else { "musl" };
+    let target = format!("{}-unknown-linux-{library}", arch.name());
+    let home = std::env::var_os("CARGO_HOME").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cargo"),
+        PathBuf::from,
+    );
+    // The same bytes wherever the sources lie.
+    let flags = format!(
+        "-Ctarget-feature=+crt-static --remap-path-prefix={}=/truecount --remap-path-prefix={}=/cargo",
+        root.display(),
+        home.display()
+    );
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(root)
+        .args(["build", "--locked", "--profile", "dist"])
+        .args(["--package", "truecount-cli", "--bin", "truecount"])
+        .args(["--target", &target])
+        .env("RUSTFLAGS", flags);
+    if !own {
+        let variable = target.to_uppercase().replace('-', "_");
+        command.env(format!("CARGO_TARGET_{variable}_LINKER"), "rust-lld");
+    }
+    let status = command.status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!(
+            "cargo build failed for {target} (is it installed? rustup target add {target}); --arch {} makes packages \
+             for this machine only",
+            host()?.name()
+        );
+    }
+    let target_directory = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(root
+        .join(target_directory)
+        .join(target)
+        .join("dist/truecount"))
+}
+
+/// What the program prints of itself: manual pages and completions, with their places.
+pub(super) fn pages(program: &Path) -> Result<Vec<Entry>> {
+    let print = |arguments: &[&str]| -> Result<Vec<u8>> {
+        let output = Command::new(program).args(arguments).output();
+        let output = output.with_context(|| format!("cannot start {}", program.display()))?;
+        if !output.status.success() || output.stdout.is_empty() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("{} {}: {said}", program.display(), arguments.join(" "));
+        }
+        Ok(output.stdout)
+    };
+    let mut pages = vec![
+        Entry::new("share/man/man1/truecount.1", print(&["man"])?),
+        Entry::new(
+            "share/bash-completion/completions/truecount",
+            print(&["completions", "bash"])?,
+        ),
+        Entry::new(
+            "share/zsh/site-functions/_truecount",
+            print(&["completions", "zsh"])?,
+        ),
+        Entry::new(
+            "share/fish/vendor_completions.d/truecount.fish",
+            print(&["completions", "fish"])?,
+        ),
+    ];
+    for name in subcommands(&String::from_utf8_lossy(&print(&["--help"])?)) {
+        let path = format!("share/man/man1/truecount-{name}.1");
+        pages.push(Entry::new(&path, print(&["man", &name])?));
+    }
+    Ok(pages)
+}
+
+/// The names below `Commands:` in a help text.
+pub(super) fn subcommands(help: &str) -> Vec<String> {
+    let below = help
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"));
+    below
+        .skip(1)
+        .take_while(|line| !line.is_empty() && line.starts_with(' '))
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// All files of a package.
+pub(super) fn entries(root: &Path, program: &Path, pages: &[Entry]) -> Result<Vec<Entry>> {
+    let read = |path: &Path| {
+        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let mut entries = pages.to_vec();
+    entries.push(Entry::program("bin/truecount", read(program)?));
+    for name in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+        let path = format!("share/doc/truecount/{name}");
+        entries.push(Entry::new(&path, read(&root.join(name))?));
+    }
+    entries.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(entries)
+}
