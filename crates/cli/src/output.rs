@@ -8,11 +8,18 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use crate::failure::Failure;
+use crate::render::width::{self, Folding, Reader};
 pub(crate) use file::{LimitOfSize, ResultFile};
 use truecount_run::runner::while_stoppable;
 
 /// An opened destination.
-pub(crate) enum Output {
+pub(crate) struct Output {
+    to: Stream,
+    /// Sentences fit the reader's window.
+    folding: Option<Folding>,
+}
+
+enum Stream {
     /// A terminal, a pipe or a redirected stream.
     Stdout(Patient<anstream::AutoStream<io::Stdout>>),
     /// The same, for results that must not mix with the program's output. Line by line: stderr keeps nothing back
@@ -26,16 +33,25 @@ impl Output {
     /// Opens `path`, or the standard stream that was chosen, for something that was measured: where it cannot be
     /// written, it is shown on stderr.
     pub(crate) fn open(path: Option<&Path>, stderr: bool) -> Result<Self, Failure> {
+        width::is_read_at(match path {
+            Some(_) => Reader::File,
+            None if stderr => Reader::Stderr,
+            None => Reader::Stdout,
+        });
         let (to, name) = match path {
             Some(path) => (
                 Place::File(ResultFile::open(path)?),
                 path.display().to_string(),
             ),
-            None if stderr => return Ok(Self::Stderr(io::LineWriter::new(to_stderr()))),
+            None if stderr => {
+                return Ok(Self::raw_to(Stream::Stderr(io::LineWriter::new(
+                    to_stderr(),
+                ))));
+            }
             None => (Place::Stdout(to_stdout()), "standard output".to_owned()),
         };
         let bytes = Vec::new();
-        Ok(Self::Buffered(Buffered { to, name, bytes }))
+        Ok(Self::raw_to(Stream::Buffered(Buffered { to, name, bytes })))
     }
 
     /// Opens where a result goes: the file of `--json=FILE` or `--output`; else stdout for a document, and for text the
@@ -46,20 +62,39 @@ impl Output {
         stderr: bool,
     ) -> Result<Self, Failure> {
         let file = json.filter(|path| !is_stdout(path));
-        Self::open(file.or(output), stderr && json.is_none())
+        let out = Self::open(file.or(output), stderr && json.is_none())?;
+        Ok(if json.is_none() { out.text() } else { out })
     }
 
     /// As [`Output::result`], for what was not measured: nothing is lost when it cannot be written.
     pub(crate) fn shown(json: Option<&Path>) -> Result<Self, Failure> {
         match json.filter(|path| !is_stdout(path)) {
             Some(file) => Self::open(Some(file), false),
-            None => Ok(Self::stdout()),
+            None if json.is_some() => Ok(Self::stdout()),
+            None => Ok(Self::stdout().text()),
         }
     }
 
     /// Standard output.
     pub(crate) fn stdout() -> Self {
-        Self::Stdout(to_stdout())
+        width::is_read_at(Reader::Stdout);
+        Self::raw_to(Stream::Stdout(to_stdout()))
+    }
+
+    fn raw_to(to: Stream) -> Self {
+        Self { to, folding: None }
+    }
+
+    /// For people: lines fit their window.
+    pub(crate) fn text(mut self) -> Self {
+        self.folding = width::columns().map(Folding::to);
+        self
+    }
+
+    /// For programs, or lines that are as they are (source code).
+    pub(crate) fn raw(mut self) -> Self {
+        self.folding = None;
+        self
     }
 }
 
@@ -242,7 +277,7 @@ pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     truecount_run::Error::cannot_write(path, error).into()
 }
 
-impl Write for Output {
+impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stdout(out) => out.write(bytes),
@@ -260,5 +295,21 @@ impl Write for Output {
             Self::Stderr(out) => out.flush(),
             Self::Buffered(kept) => kept.pass_on(),
         }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.folding {
+            Some(folding) => folding.write(bytes, &mut self.to).map(|()| bytes.len()),
+            None => self.to.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(folding) = &mut self.folding {
+            folding.pass_on(&mut self.to)?;
+        }
+        self.to.flush()
     }
 }

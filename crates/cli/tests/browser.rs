@@ -11,6 +11,8 @@ mod bench;
 mod blocks;
 #[path = "browser/noise.rs"]
 mod noise;
+#[path = "browser/pages.rs"]
+mod pages;
 
 /// A directory of its own, removed at the end.
 struct Directory(PathBuf);

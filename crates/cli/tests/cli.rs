@@ -34,6 +34,8 @@ mod noise;
 mod overhead;
 #[path = "cli/own_clock.rs"]
 mod own_clock;
+#[path = "support/pty.rs"]
+mod pty;
 #[path = "cli/run.rs"]
 mod run;
 #[path = "cli/schemas.rs"]
@@ -58,3 +60,5 @@ mod threads;
 mod valgrind;
 #[path = "cli/verdicts.rs"]
 mod verdicts;
+#[path = "cli/width.rs"]
+mod width;

@@ -5,16 +5,22 @@
 
 use std::process::Command;
 
+#[path = "hardware/check.rs"]
+mod check;
 #[path = "hardware/discover.rs"]
 mod discover;
 #[path = "hardware/exactness.rs"]
 mod exactness;
+#[path = "hardware/interrupts.rs"]
+mod interrupts;
 #[path = "hardware/noise.rs"]
 mod noise;
 #[path = "hardware/overhead.rs"]
 mod overhead;
 #[path = "hardware/places.rs"]
 mod places;
+#[path = "support/pty.rs"]
+mod pty;
 #[path = "hardware/record.rs"]
 mod record;
 #[path = "hardware/stat.rs"]

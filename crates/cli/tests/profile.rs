@@ -138,6 +138,41 @@ fn bad_files_are_one_line_and_cut_ones_are_read_in_part() {
     assert!(String::from_utf8_lossy(&cut.stdout).contains("inner"));
 }
 
+/// No line of a table is wider than the window, but for what has no blank.
+#[test]
+fn tables_fit_the_window() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for (name, inner) in [("a", 3), ("b", 3), ("c", 4)] {
+        record(here.join(name), inner);
+    }
+    for columns in ["60", "80", "200"] {
+        for line in [
+            "summarize a",
+            "summarize a b",
+            "summarize c --versus a",
+            "aggregate a b c",
+            "diff a -- c",
+            "show a",
+            "show a --metadata",
+        ] {
+            let output = Command::new(env!("CARGO_BIN_EXE_truecount"))
+                .arg("profile")
+                .args(line.split(' '))
+                .env("COLUMNS", columns)
+                .current_dir(here)
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(!text.is_empty(), "{line}: {output:?}");
+            let most: usize = columns.parse().unwrap();
+            for each in text.lines().filter(|each| each.trim().contains(' ')) {
+                assert!(each.chars().count() <= most, "{line}, {columns}: {each:?}");
+            }
+        }
+    }
+}
+
 /// Every document of the subcommand against its schema, and against it when it is spoilt.
 #[test]
 fn documents_follow_their_schema() {

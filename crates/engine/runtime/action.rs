@@ -73,6 +73,17 @@ pub fn set(context: &Context, signal: u32, action: Action) {
     unsafe { place(context.actions, signal).write_volatile(action) }
 }
 
+/// What the kernel keeps of an action: the flags that it knows (since 5.11), and a mask without what cannot be blocked.
+pub fn accepted(action: Action) -> Action {
+    const FLAGS: u64 = 0xdc00_0807;
+    const NEVER_BLOCKED: u64 = 1 << (9 - 1) | 1 << (19 - 1);
+    Action {
+        flags: action.flags & FLAGS,
+        mask: action.mask & !NEVER_BLOCKED,
+        ..action
+    }
+}
+
 /// An empty table: default actions.
 pub fn new_table() -> u64 {
     own_memory::reserve(ENTRIES * size_of::<Action>() as u64)

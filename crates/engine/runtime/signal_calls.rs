@@ -70,6 +70,7 @@ pub fn sigaction(context: &mut Context, a: [u64; 6]) -> i64 {
         let Some(new) = program_memory::read::<Action>(a[1]) else {
             return -sys::EFAULT;
         };
+        let new = action::accepted(new);
         action::set(context, signal, new);
         let result = if is_open(signal) {
             install_open(signal, &new)

@@ -18,9 +18,14 @@ fn run(
     argument: Option<&str>,
     options: &Options,
 ) -> Option<(ExitStatus, String, Totals)> {
-    let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let mut command = Command::new(program);
-    command.args(argument).stdout(writer).env_clear();
+    command.args(argument);
+    run_command(command, options)
+}
+
+fn run_command(mut command: Command, options: &Options) -> Option<(ExitStatus, String, Totals)> {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    command.stdout(writer).env_clear();
     fixed_layout(&mut command);
     let running = launch(&mut command, options)?;
     // The command holds an end of the pipe.
@@ -122,5 +127,36 @@ fn selectors_and_short_addresses_are_served() {
         };
         assert_eq!(status.code(), Some(0), "per block: {per_block}");
         assert_eq!(totals.instructions(), stepped.instructions());
+    }
+}
+
+/// Random system calls, by seeds: each gives what it gives natively. More of them: `TRUECOUNT_SEEDS=1000`.
+#[test]
+fn random_system_calls_do_what_they_do_natively() {
+    let source = include_str!("places/calls.c");
+    let Some(program) = built("places-calls.c", source, &["-O1", "-pthread", "-w"]) else {
+        return;
+    };
+    let seeds = std::env::var("TRUECOUNT_SEEDS").ok();
+    let seeds = seeds.and_then(|text| text.parse().ok()).unwrap_or(8u32);
+    for seed in 1..=seeds {
+        let seed = seed.to_string();
+        let mut native = Command::new(&program);
+        native.args([&seed, "400", "all"]).env_clear();
+        fixed_layout(&mut native);
+        let expected = native.output().expect("it was just built").stdout;
+        let expected = String::from_utf8_lossy(&expected).into_owned();
+        for per_block in [false, true] {
+            let options = Options::default().per_block(per_block);
+            let mut command = Command::new(&program);
+            command.args([&seed, "400", "all"]);
+            let Some((status, output, _)) = run_command(command, &options) else {
+                return;
+            };
+            assert!(status.success(), "seed {seed}: {status}");
+            let differs = output.lines().zip(expected.lines()).find(|(a, b)| a != b);
+            assert_eq!(differs, None, "seed {seed}, per block: {per_block}");
+            assert_eq!(output.len(), expected.len(), "seed {seed}");
+        }
     }
 }

@@ -42,8 +42,15 @@ fn always_the_same(program: &PathBuf, arguments: &[&str]) -> Option<String> {
     for _ in 1..RUNS {
         let (again, outcome) = once(program, arguments)?;
         assert_eq!(again, text);
-        let (one, other) = (first.totals.instructions(), outcome.totals.instructions());
-        assert_eq!(one, other, "{text}");
+        // A shell that keeps a PID as text takes an instruction or two more for another digit.
+        let digits = |outcome: &Outcome| -> Vec<u32> {
+            let threads = outcome.totals.threads.iter();
+            threads.map(|thread| thread.pid.ilog10()).collect()
+        };
+        if digits(&first) == digits(&outcome) {
+            let (one, other) = (first.totals.instructions(), outcome.totals.instructions());
+            assert_eq!(one, other, "{text}");
+        }
         assert!(outcome.totals.outside.is_empty());
     }
     Some(text)

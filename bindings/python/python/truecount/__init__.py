@@ -66,8 +66,15 @@ def why_not():
     return _truecount.why_not()
 
 
-def _nothing():
-    pass
+def _of_another_module():
+    """A function that does nothing, with globals of its own: CPython 3.9 looks up the builtins where a call leads to
+    another module, as calls of what is measured do."""
+    scope = {"__builtins__": __builtins__, "__name__": "truecount._nothing"}
+    exec("def nothing():\n    pass\n", scope)
+    return scope["nothing"]
+
+
+_nothing = _of_another_module()
 
 
 def _empty_blocks(c):

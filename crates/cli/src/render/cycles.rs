@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use truecount_sample::blocks::{Histogram, Mode};
 
 use super::charts::histogram::bins;
+use super::width::columns;
 use truecount_model::number::grouped;
 
 /// `11·20% 17·35%`.
@@ -69,11 +70,14 @@ pub(crate) fn histogram(h: &Histogram) -> Value {
 /// A histogram in characters: at most 24 rows.
 pub(crate) fn bars(out: &mut dyn Write, h: &Histogram) -> io::Result<()> {
     const BLOCKS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+    // What stands beside a bar needs some 46 columns.
+    let most_blocks =
+        columns().map_or(40, |columns| columns.saturating_sub(46).clamp(8, 40)) as u64;
     let rows = bins(h, 24);
     let most = rows.iter().map(|r| r.count).max().unwrap_or(1).max(1);
     let modes = h.modes();
     for row in &rows {
-        let eighths = (row.count * 8 * 40).div_ceil(most) as usize;
+        let eighths = (row.count * 8 * most_blocks).div_ceil(most) as usize;
         let mut bar: String = std::iter::repeat_n('█', eighths / 8).collect();
         if !eighths.is_multiple_of(8) {
             bar.extend(BLOCKS.get(eighths % 8 - 1));

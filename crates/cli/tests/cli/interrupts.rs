@@ -1,10 +1,11 @@
 //! Ctrl-C at ten moments of each long command: it ends soon, prints what it has, and with the status that the help says.
 
 use std::io::Read as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::pty::Pty;
 use crate::support::{has_signal, truecount, until, virtual_pmu};
 
 /// From the moment that signals are waited for: before the first round, in warm-up, in a measurement, late in it.
@@ -341,6 +342,46 @@ fn ctrl_c_ends_every_long_command_at_every_moment() {
     }
     eprintln!("slowest end: {:?} of {}", slowest.0, slowest.1);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The live screen: Ctrl-C is a key there, and before it is on a signal. The terminal is as it was, however early.
+#[test]
+fn ctrl_c_ends_the_live_screen_at_every_moment() {
+    if !available("software") {
+        return;
+    }
+    let mut slowest = Duration::ZERO;
+    for moment in MOMENTS {
+        let arguments = ["top", "-e", "cpu-clock:u", "-I", "100"];
+        let Some(mut top) = Pty::start(&mut truecount(&arguments)) else {
+            return;
+        };
+        // One moment before there is a screen.
+        if moment > 0 {
+            until("no screen", || top.raw() || top.ended().is_some());
+        }
+        std::thread::sleep(Duration::from_millis(moment));
+        top.press(b"\x03");
+        let begun = Instant::now();
+        let (status, shown) = top.end(NEVER);
+        slowest = slowest.max(begun.elapsed());
+        let status = status.unwrap_or_else(|| panic!("goes on for {NEVER:?}: {shown}"));
+        // Before truecount looks at signals they end it as they end everything.
+        let early = moment == 0 && status.signal() == Some(libc::SIGINT);
+        assert!(
+            early || [Some(0), Some(130)].contains(&status.code()),
+            "{status}: {shown}"
+        );
+        let on = shown.matches("\x1b[?1049h").count();
+        assert_eq!(
+            on,
+            shown.matches("\x1b[?1049l").count(),
+            "{moment} ms: {shown}"
+        );
+        assert!(moment == 0 || on == 1, "{moment} ms: {shown}");
+        assert!(!shown.contains("panicked"), "{shown}");
+    }
+    eprintln!("slowest end: {slowest:?}");
 }
 
 /// Nobody reads the pipe: truecount hangs in its own output, and Ctrl-C ends it there, too.

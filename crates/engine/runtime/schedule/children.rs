@@ -1,7 +1,7 @@
 //! Waiting for children.
 
 use super::waits::{Over, Tried, until};
-use super::{Step, interrupted, token};
+use super::{Step, interrupted, run};
 use crate::layout::Context;
 use crate::schedule_state::{NEVER, now};
 use crate::sys;
@@ -21,7 +21,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
 fn wait(context: &mut Context, attempt: impl FnMut(&mut Context) -> Tried) -> Step {
     // Children of the run end when it is their turn; others, when they like.
     let others = || {
-        token::lock()
+        run::lock()
             .find(|thread| thread.now == now::OUTSIDE)
             .is_some()
     };

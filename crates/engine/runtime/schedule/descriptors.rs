@@ -1,6 +1,6 @@
 //! What a descriptor is, and whether a call on it would wait: `poll(2)`, `fstat(2)`, `fcntl(2)`.
 
-use super::token;
+use super::run;
 use crate::schedule_state::INHERITED;
 use crate::sys;
 use crate::syscall_table as nr;
@@ -73,7 +73,7 @@ pub fn from_outside(fd: u64, deep: bool) -> bool {
     };
     match type_of(&stat) {
         FIFO | SOCKET if is_inherited(&stat) => true,
-        FIFO => stat[0] != token::lock().pipes,
+        FIFO => stat[0] != run::lock().pipes,
         SOCKET => !is_connected_inside(fd),
         DEVICE => true,
         0 => event_from_outside(fd, deep),
@@ -82,7 +82,7 @@ pub fn from_outside(fd: u64, deep: bool) -> bool {
 }
 
 fn is_inherited(stat: &[u64; 18]) -> bool {
-    token::lock().inherited.contains(&identity(stat))
+    run::lock().inherited.contains(&identity(stat))
 }
 
 /// A local socket whose other end a process of the run made.
@@ -93,7 +93,7 @@ fn is_connected_inside(fd: u64) -> bool {
     // SAFETY: getsockopt(SOL_SOCKET, SO_PEERCRED) into locals.
     let result = unsafe { sys::call(nr::GETSOCKOPT, [fd, 1, SO_PEERCRED, to[0], to[1], 0]) };
     let [pid, ..] = who;
-    result == 0 && pid != 0 && token::lock().find(|thread| thread.pid == pid).is_some()
+    result == 0 && pid != 0 && run::lock().find(|thread| thread.pid == pid).is_some()
 }
 
 /// Of eventfd, epoll, timerfd and the like, as /proc/self/fdinfo (proc(5)) describes them.

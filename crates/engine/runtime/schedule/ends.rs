@@ -1,6 +1,6 @@
 //! Threads and processes begin, end, and become other programs.
 
-use super::{descriptors, on, token};
+use super::{descriptors, on, run, token};
 use crate::layout::Context;
 use crate::schedule_state::timers::kind;
 use crate::schedule_state::{cause, now, why, word};
@@ -20,7 +20,7 @@ pub fn started(context: &mut Context) {
         return;
     }
     let pid = sys::getpid();
-    let mut state = token::lock();
+    let mut state = run::lock();
     let known = state.find(|thread| thread.pid == pid && thread.exec != 0);
     let number = known.or_else(|| state.add(slots::slot_of(context)));
     let Some(number) = number else {
@@ -66,7 +66,7 @@ pub fn announces(
     if !on() {
         return 0;
     }
-    let mut state = token::lock();
+    let mut state = run::lock();
     let Some(number) = state.add(slot) else {
         drop(state);
         check!(false, "more threads than can be scheduled");
@@ -88,7 +88,7 @@ pub fn announces(
         state.wait_other(context.turn, now::VFORK);
         state.give(number);
         drop(state);
-        token::tell(number, word::TOKEN);
+        run::tell(number, word::TOKEN);
     }
     number
 }
@@ -98,7 +98,7 @@ pub fn made(context: &mut Context, child: u32, flags: u64, result: i64) {
     if !on() {
         return;
     }
-    let mut state = token::lock();
+    let mut state = run::lock();
     if result < 0 {
         state.edit(child).parent = 0;
         state.remove(child);
@@ -127,7 +127,7 @@ pub fn begins(context: &mut Context) {
         return;
     }
     {
-        let mut state = token::lock();
+        let mut state = run::lock();
         let thread = state.edit(context.turn);
         (thread.pid, thread.tid) = (context.pid, context.tid);
         state.knows(context.pid);
@@ -144,7 +144,7 @@ pub fn leaves(context: &mut Context, number: u64) {
     token::own(context);
     super::charge(context);
     let own = context.turn;
-    let mut state = token::lock();
+    let mut state = run::lock();
     let others = |state: &super::Run| {
         state
             .find(|thread| thread.pid == context.pid && thread.tid != context.tid)
@@ -176,7 +176,7 @@ pub fn leaves(context: &mut Context, number: u64) {
         });
     drop(state);
     if let Some(next) = next {
-        token::tell(next, word::MOVE);
+        run::tell(next, word::MOVE);
     }
 }
 
@@ -213,7 +213,7 @@ pub fn becomes(context: &mut Context, can: bool, followed: bool) {
     if !on() || !can {
         return;
     }
-    let mut state = token::lock();
+    let mut state = run::lock();
     if followed {
         state.edit(context.turn).exec = 1;
         return;
@@ -229,7 +229,7 @@ pub fn stays(context: &mut Context) {
     if !on() {
         return;
     }
-    let mut state = token::lock();
+    let mut state = run::lock();
     state.edit(context.turn).exec = 0;
     if state.owner != context.turn {
         state.ready(context.turn, why::TURN);

@@ -1,6 +1,6 @@
 //! Futexes: `futex(2)`. Nobody waits in the kernel: queues are in the order of arrival.
 
-use super::{EAGAIN, Step, charge, interrupted, token};
+use super::{EAGAIN, Step, charge, interrupted, run, token};
 use crate::clock;
 use crate::layout::Context;
 use crate::program_memory;
@@ -75,7 +75,7 @@ pub fn call(context: &mut Context, a: [u64; 6]) -> Step {
             let bits = if command == 10 { a[5] as u32 } else { u32::MAX };
             let key = key(a[0], private);
             let most = (a[2] as u32).max(1);
-            Step::Done(token::lock().wake(key, bits, most).into())
+            Step::Done(run::lock().wake(key, bits, most).into())
         }
         3 | 4 => requeue(a, private, command == 4),
         _ => wake_op(a, private),
@@ -114,7 +114,7 @@ fn wait(context: &mut Context, a: [u64; 6], bits: u32, private: bool) -> Step {
     if limit <= time {
         return Step::Done(-ETIMEDOUT);
     }
-    let mut state = token::lock();
+    let mut state = run::lock();
     state.wait_futex(context.turn, key, bits, limit);
     match token::give_up(context, state) {
         why::TIMEOUT => Step::Done(-ETIMEDOUT),
@@ -134,7 +134,7 @@ fn requeue(a: [u64; 6], private: bool, compares: bool) -> Step {
         _ => {}
     }
     let (from, to) = (key(a[0], private), key(a[4], private));
-    let (woken, moved) = token::lock().requeue(from, to, wake, most);
+    let (woken, moved) = run::lock().requeue(from, to, wake, most);
     let moved = if compares || moved > 0 { moved } else { 0 };
     Step::Done(i64::from(woken) + i64::from(moved))
 }
@@ -173,7 +173,7 @@ fn wake_op(a: [u64; 6], private: bool) -> Step {
         _ => return Step::Done(-sys::ENOSYS),
     };
     let (first, second) = (key(a[0], private), key(a[4], private));
-    let mut state = token::lock();
+    let mut state = run::lock();
     let mut woken = state.wake(first, u32::MAX, (a[2] as u32).max(1));
     if also {
         woken += state.wake(second, u32::MAX, (a[3] as u32).max(1));

@@ -4,16 +4,16 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `token` | the lock, giving the token up, waiting for it, what if its owner is gone |
+//! | `run` | the lock, words to sleep on |
+//! | `token` | giving the token up, waiting for it, what if its owner is gone or does not give it up |
 //! | `ends` | new threads and processes, their ends, `execve` |
 //! | `futex` | futexes |
 //! | `waits` | sleeps, and calls that wait: tried without waiting each time the token comes round |
 //! | `sets` | `poll`, `select`, `epoll`: waits for one of several descriptors |
 //! | `descriptors` | what is asked of descriptors for that |
 //! | `children` | waiting for children |
-//! | `signals` | signals inside the run, and from outside |
+//! | `signals`, `sending` | signals inside the run, and from outside |
 //! | `timers` | timers go off by the run's clock |
-//! | `stuck` | what if the owner of the token does not give it up |
 //!
 //! A call that can wait is first asked whether it would (`poll` without a limit and the like). Where it would not, it is
 //! made as without the scheduler, and nobody else executes meanwhile.
@@ -22,9 +22,10 @@ mod children;
 mod descriptors;
 mod ends;
 mod futex;
+mod run;
+mod sending;
 mod sets;
 mod signals;
-mod stuck;
 mod timers;
 mod token;
 mod waits;
@@ -85,7 +86,7 @@ pub fn turn(context: &mut Context) {
     }
     token::own(context);
     charge_turn(context);
-    let mut state = token::lock();
+    let mut state = run::lock();
     state.ready(context.turn, why::TURN);
     token::give_up(context, state);
 }
@@ -97,7 +98,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
         nr::FUTEX => return futex::call(context, a),
         nr::SCHED_YIELD => {
             charge(context);
-            let mut state = token::lock();
+            let mut state = run::lock();
             state.ready(context.turn, why::TURN);
             token::give_up(context, state);
             return Step::Done(0);
@@ -117,14 +118,14 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
         return Step::Native;
     }
     // Calls of others may succeed after it.
-    token::lock().epoch += 1;
+    run::lock().epoch += 1;
     if class == Class::File {
         return waits::open(context, number, a);
     }
     if let Some(step) = children::call(context, number, a) {
         return step;
     }
-    if let Some(step) = signals::call(context, number, a) {
+    if let Some(step) = sending::call(context, number, a) {
         return step;
     }
     if let Some(step) = sets::call(context, number, a) {

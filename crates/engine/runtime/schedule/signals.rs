@@ -1,10 +1,10 @@
 //! Signals under the scheduler. Those who wait have all of them blocked natively, so that the kernel gives a signal to the
-//! thread with the token or keeps it: who sends one inside the run notes who may be meant, and those look when their
-//! turn comes. What comes from outside the run is named.
+//! thread with the token or keeps it: who sends one inside the run notes who may be meant (`sending`), and those look when
+//! their turn comes (`token`). What comes from outside the run is named.
 //!
 //! Facts: `signal(7)`, `sigaction(2)` (si_code), `kill(2)`; `complete_signal` in kernel/signal.c (who gets a signal).
 
-use super::{Step, on, token};
+use super::on;
 use crate::action::{self, OPEN};
 use crate::frames::Info;
 use crate::layout::Context;
@@ -15,7 +15,6 @@ use crate::turns::state;
 use crate::{signal_calls, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
-const SIGKILL: u64 = 9;
 const SIGCHLD: u32 = 17;
 /// Ignored by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH.
 const UNIMPORTANT: u64 = 1 << 16 | 1 << 17 | 1 << 22 | 1 << 27;
@@ -84,21 +83,6 @@ fn heeded(context: &Context, mut signals: u64) -> u64 {
     signals
 }
 
-/// The thread has the token: whether only to look for a signal, which there was not.
-pub fn looked(context: &mut Context) -> bool {
-    let mut state = token::lock();
-    if state.thread(context.turn).was == 0 {
-        return false;
-    }
-    if deliverable(context) != 0 {
-        state.stops_waiting(context.turn);
-        return false;
-    }
-    state.waits_on(context.turn);
-    token::move_on(context, state);
-    true
-}
-
 /// A child's end is visible a moment before its parent has the signal; both happen under a lock of the kernel's, which
 /// this call waits for (`exit_notify` in kernel/exit.c).
 pub fn parents_are_told() {
@@ -131,78 +115,6 @@ pub fn came(signal: u32, info: &Info) {
         let count = unsafe { AtomicU32::from_ptr(&raw mut (*state()).outside[cause::SIGNAL]) };
         count.fetch_add(1, Relaxed);
     }
-}
-
-/// Whom a call is about to send a signal to: processes, as `kill(2)` names them, or a thread.
-fn target(number: u64, a: [u64; 6]) -> Option<(i32, u32, u64)> {
-    Some(match number {
-        nr::KILL | nr::RT_SIGQUEUEINFO => (a[0] as i32, 0, a[1]),
-        nr::TGKILL | nr::RT_TGSIGQUEUEINFO => (a[0] as i32, a[1] as u32, a[2]),
-        nr::TKILL => {
-            let tid = a[0] as u32;
-            let found = token::lock().find(|thread| thread.tid == tid);
-            let pid = found.map_or(0, |number| token::lock().thread(number).pid);
-            (pid as i32, tid, a[1])
-        }
-        nr::PIDFD_SEND_SIGNAL => (pid_of(a[0])?, 0, a[1]),
-        _ => return None,
-    })
-}
-
-/// Of a pidfd (proc(5), fdinfo).
-fn pid_of(fd: u64) -> Option<i32> {
-    super::descriptors::number_in(fd, b"Pid:").map(|pid| pid as i32)
-}
-
-/// Process group of a process.
-fn group_of(pid: u32) -> i64 {
-    // SAFETY: no memory.
-    unsafe { sys::call(nr::GETPGID, [pid.into(), 0, 0, 0, 0, 0]) }
-}
-
-/// Calls that send signals: those who are meant look. A process that is killed has ended when the call returns.
-pub fn call(context: &Context, number: u64, a: [u64; 6]) -> Option<Step> {
-    let (who, tid, signal) = target(number, a)?;
-    let own_group = group_of(0);
-    let meant = |pid: u32| match who {
-        0 => group_of(pid) == own_group,
-        -1 => true,
-        1.. => pid == who.cast_unsigned(),
-        group => group_of(pid) == -i64::from(group),
-    };
-    let mut state = token::lock();
-    let mut killed = [0u32; 64];
-    let mut last = 0;
-    for at in state.numbers() {
-        let (pid, ppid) = (state.thread(at).pid, state.thread(at).ppid);
-        let new = pid != 0 && pid != last && !killed.contains(&pid);
-        if state.thread(at).now == crate::schedule_state::now::GONE || !new || !meant(pid) {
-            continue;
-        }
-        last = pid;
-        if signal & 0xffff_ffff != SIGKILL {
-            state.look(pid, tid);
-        } else if pid != context.pid {
-            state.look(ppid, 0);
-            if let Some(place) = killed.iter_mut().find(|place| **place == 0) {
-                *place = pid;
-            }
-        }
-    }
-    drop(state);
-    if killed[0] == 0 {
-        return Some(Step::Native);
-    }
-    // SAFETY: as the program made it.
-    let result = unsafe { sys::call(number, a) };
-    if result == 0 {
-        for pid in killed.into_iter().filter(|&pid| pid != 0) {
-            token::wait_for_end(pid);
-            token::lock().remove_process(pid, 0);
-        }
-        parents_are_told();
-    }
-    Some(Step::Done(result))
 }
 
 /// Whether a mask lets a signal through that has come.

@@ -2,7 +2,7 @@
 //! `timerfd_create(2)`. Those of the kernel are made, where it numbers them, and never set. A timer that is read by a
 //! descriptor is an eventfd, which its process writes to.
 
-use super::{Step, descriptors, token};
+use super::{Step, descriptors, run};
 use crate::frames::Info;
 use crate::layout::Context;
 use crate::program_memory;
@@ -24,7 +24,7 @@ const MOST: u32 = 4096;
 type Spec = [u64; 4];
 
 /// Moves the token on, and sends what timers send. `None`: all wait.
-pub fn move_on(state: &mut token::Guard) -> Option<u32> {
+pub fn move_on(state: &mut run::Guard) -> Option<u32> {
     for _ in 0..MOST {
         match state.move_on() {
             Move::Fire(timer) => fire(state, &timer),
@@ -36,7 +36,7 @@ pub fn move_on(state: &mut token::Guard) -> Option<u32> {
 }
 
 /// A timer goes off.
-pub fn fire(state: &mut token::Guard, timer: &Timer) {
+pub fn fire(state: &mut run::Guard, timer: &Timer) {
     if timer.kind == kind::DESCRIPTOR {
         // Who waits for the descriptor tries again.
         state.epoch += 1;
@@ -67,7 +67,7 @@ pub fn executed() {
         return;
     }
     let pid = sys::getpid();
-    let mut state = token::lock();
+    let mut state = run::lock();
     while let Some(timer) = state.timers.due_executed(pid, clock::ran()) {
         fire(&mut state, &timer);
     }
@@ -80,7 +80,7 @@ pub fn write(context: &Context) {
         return;
     }
     loop {
-        let mut state = token::lock();
+        let mut state = run::lock();
         let of_ours = |timer: &Timer| timer.unwritten > 0 && timer.pid == context.pid;
         let Some(at) = state.timers.find(of_ours) else {
             return;
@@ -119,11 +119,11 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
         }
         nr::TIMER_GETOVERRUN => {
             let at = made(context, a[0])?;
-            Step::Done(token::lock().timers.get(at).missed.min(i32::MAX as u64) as i64)
+            Step::Done(run::lock().timers.get(at).missed.min(i32::MAX as u64) as i64)
         }
         nr::TIMER_DELETE => {
             let (pid, id) = (context.pid, a[0] as u32);
-            token::lock()
+            run::lock()
                 .timers
                 .forget(|timer| timer.kind == kind::MADE && (timer.pid, timer.id) == (pid, id));
             return None;
@@ -141,14 +141,14 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
 /// The timer of this number of `setitimer(2)`, where there is one.
 fn interval(context: &Context, which: u64) -> Option<usize> {
     let (pid, kind) = (context.pid, kind::INTERVAL + which as u32);
-    token::lock()
+    run::lock()
         .timers
         .find(|timer| (timer.pid, timer.kind) == (pid, kind))
 }
 
 fn made(context: &Context, id: u64) -> Option<usize> {
     let (pid, id) = (context.pid, id as u32);
-    token::lock()
+    run::lock()
         .timers
         .find(|timer| timer.kind == kind::MADE && (timer.pid, timer.id) == (pid, id))
 }
@@ -157,7 +157,7 @@ fn made(context: &Context, id: u64) -> Option<usize> {
 fn of_descriptor(context: &Context, fd: u64) -> Option<usize> {
     let event = event_of(fd)?;
     let (pid, id) = (context.pid, fd as u32);
-    let mut state = token::lock();
+    let mut state = run::lock();
     let at = state
         .timers
         .find(|timer| timer.kind == kind::DESCRIPTOR && timer.event == event)?;
@@ -187,7 +187,7 @@ fn left(context: &mut Context, timer: &Timer, parts: u64) -> Spec {
 
 /// timer_gettime and its kin. No timer: one that is not set.
 fn tell(context: &mut Context, at: Option<usize>, to: u64, parts: u64) -> Step {
-    let timer = at.map(|at| token::lock().timers.get(at));
+    let timer = at.map(|at| run::lock().timers.get(at));
     let spec = timer.map_or([0; 4], |timer| left(context, &timer, parts));
     Step::Done(match program_memory::write(to, &spec) {
         true => 0,
@@ -213,7 +213,7 @@ fn wanted(at: u64, parts: u64) -> Result<(u64, u64), i64> {
 
 /// A timer that the kernel has after all.
 fn by_the_kernel(number: u64) -> Step {
-    token::lock().note(cause::TIMER, number);
+    run::lock().note(cause::TIMER, number);
     Step::Native
 }
 
@@ -222,7 +222,7 @@ fn start(context: &mut Context, which: u64, interval_is: u64, first: u64) -> Opt
     let executed = which != 0;
     let now = time(context, executed);
     let at = interval(context, which);
-    let mut state = token::lock();
+    let mut state = run::lock();
     let unset = Timer {
         due: NEVER,
         ..Timer::default()
@@ -320,8 +320,8 @@ fn make(context: &mut Context, a: [u64; 6]) -> Step {
         due: NEVER,
         ..Timer::default()
     };
-    if token::lock().timers.add(timer).is_none() {
-        token::lock().note(cause::TIMER, nr::TIMER_CREATE);
+    if run::lock().timers.add(timer).is_none() {
+        run::lock().note(cause::TIMER, nr::TIMER_CREATE);
     }
     Step::Done(result)
 }
@@ -332,7 +332,7 @@ fn set(context: &mut Context, at: usize, a: [u64; 6]) -> Step {
         Ok(wanted) => wanted,
         Err(error) => return Step::Done(error),
     };
-    let mut timer = token::lock().timers.get(at);
+    let mut timer = run::lock().timers.get(at);
     let old = left(context, &timer, 1);
     let now = time(context, timer.executed != 0);
     timer.due = match first {
@@ -346,7 +346,7 @@ fn set(context: &mut Context, at: usize, a: [u64; 6]) -> Step {
         // SAFETY: what the eventfd counted, into a local: it is there.
         unsafe { sys::call(nr::READ, [a[0], &raw mut count as u64, 8, 0, 0, 0]) };
     }
-    token::lock().timers.put(at, timer);
+    run::lock().timers.put(at, timer);
     match a[3] == 0 || program_memory::write(a[3], &old) {
         true => Step::Done(0),
         false => Step::Done(-sys::EFAULT),
@@ -387,7 +387,7 @@ fn make_descriptor(context: &Context, a: [u64; 6]) -> Step {
         due: NEVER,
         ..Timer::default()
     };
-    let mut state = token::lock();
+    let mut state = run::lock();
     // What had this number was closed.
     let gone =
         |timer: &Timer| timer.kind == kind::DESCRIPTOR && (timer.pid, timer.id) == (pid, fd as u32);

@@ -1,86 +1,16 @@
-//! Who has the token: the lock over the run's state, waiting, and what if a thread that has it is gone.
+//! Who has the token: waiting for it, moving it on, and what if a thread that has it is gone, sleeps in the kernel, or
+//! executes for ever.
 
+use super::run::{Guard, bell, lock, tell, word_of};
 use super::signals::{deliverable, shut};
-use super::stuck::Stuck;
-use super::{Run, charge, signals, state, timers};
+use super::{charge, signals, state, timers};
 use crate::entry;
 use crate::layout::Context;
 use crate::schedule_state::{Move, NEVER, cause, now, why, word};
 use crate::syscall_table as nr;
 use crate::xlate::block::FUEL;
-use crate::{check, clock, slots, sys};
-use core::ops::{Deref, DerefMut};
+use crate::{check, clock, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
-
-/// Who holds it changes the state.
-pub struct Guard(());
-
-impl Deref for Guard {
-    type Target = Run;
-    fn deref(&self) -> &Run {
-        // SAFETY: mapped for good; only who has the lock looks at it.
-        unsafe { &*state() }
-    }
-}
-
-impl DerefMut for Guard {
-    fn deref_mut(&mut self) -> &mut Run {
-        // SAFETY: as above.
-        unsafe { &mut *state() }
-    }
-}
-
-fn lock_word() -> &'static AtomicU32 {
-    // SAFETY: an atomic word, mapped for good.
-    unsafe { &(*state()).lock }
-}
-
-fn bell() -> &'static AtomicU32 {
-    // SAFETY: as above.
-    unsafe { &(*state()).bell }
-}
-
-/// The word that a thread of the schedule sleeps on.
-fn word_of(number: u32) -> &'static AtomicU32 {
-    // SAFETY: as above.
-    unsafe { &*Run::word_at(state(), number) }
-}
-
-/// Takes the lock. One whose holder was killed is taken over.
-pub fn lock() -> Guard {
-    // SAFETY: this thread's context, whose numbers it has noted.
-    let own = unsafe { (*slots::current()).tid };
-    let mut turns = 0u32;
-    loop {
-        match lock_word().compare_exchange(0, own, Acquire, Relaxed) {
-            Ok(_) => return Guard(()),
-            Err(holder) => {
-                turns += 1;
-                if turns > 100 {
-                    sys::futex_wait(lock_word(), holder, 1);
-                }
-                let gone = turns % 500 == 499 && {
-                    // SAFETY: signal 0 only asks whether the thread exists.
-                    unsafe { sys::call(nr::TKILL, [u64::from(holder), 0, 0, 0, 0, 0]) == -3 }
-                };
-                if gone
-                    && lock_word()
-                        .compare_exchange(holder, own, Acquire, Relaxed)
-                        .is_ok()
-                {
-                    return Guard(());
-                }
-            }
-        }
-        core::hint::spin_loop();
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        lock_word().store(0, Release);
-    }
-}
 
 /// The thread goes on only if it has the token: it may have been made to go on beside others.
 pub fn own(context: &mut Context) {
@@ -113,13 +43,6 @@ fn ring(state: Guard) {
     drop(state);
     bell().fetch_add(1, AcqRel);
     sys::futex_wake(bell());
-}
-
-/// Sets a thread's word and wakes it.
-pub fn tell(number: u32, what: u32) {
-    let word = word_of(number);
-    word.store(what, Release);
-    sys::futex_wake(word);
 }
 
 /// The thread has noted that it waits: the token moves on, and it goes on when it comes round again. Why it does.
@@ -164,7 +87,7 @@ pub fn park(context: &mut Context) {
     shut(context);
     loop {
         match own.swap(word::NONE, AcqRel) {
-            word::TOKEN if signals::looked(context) => continue,
+            word::TOKEN if looked(context) => continue,
             word::TOKEN => break,
             word::MOVE => {
                 relieve(context);
@@ -188,6 +111,21 @@ pub fn park(context: &mut Context) {
     }
     context.fuel = FUEL;
     timers::write(context);
+}
+
+/// The thread has the token: whether only to look for a signal, which there was not.
+fn looked(context: &mut Context) -> bool {
+    let mut state = lock();
+    if state.thread(context.turn).was == 0 {
+        return false;
+    }
+    if deliverable(context) != 0 {
+        state.stops_waiting(context.turn);
+        return false;
+    }
+    state.waits_on(context.turn);
+    move_on(context, state);
+    true
 }
 
 /// A signal came to this thread from outside the run: what it waits for is over. (Those of the run's own are looked at in
@@ -214,7 +152,7 @@ fn notice(context: &mut Context) {
 }
 
 /// All wait: until something comes from outside, or until time has passed.
-pub fn idle(context: &mut Context) {
+fn idle(context: &mut Context) {
     const MONOTONIC: u64 = 1;
     loop {
         let value = bell().load(Acquire);
@@ -300,7 +238,7 @@ pub fn is_process_over(pid: u32) -> bool {
 }
 
 /// Whether the owner is there no more.
-pub fn is_gone(state: &Guard) -> bool {
+fn is_gone(state: &Guard) -> bool {
     let owner = state.thread(state.owner);
     owner.tid != 0 && is_over(owner.pid, owner.tid)
 }
@@ -326,7 +264,7 @@ pub fn wait_for_end(pid: u32) {
 }
 
 /// Waits for the end of the token's owner, which is leaving, and moves the token on.
-pub fn relieve(context: &mut Context) {
+fn relieve(context: &mut Context) {
     let (leaver, pid, tid, whole) = {
         let state = lock();
         let thread = state.thread(state.owner);
@@ -359,6 +297,88 @@ pub fn relieve(context: &mut Context) {
     }
     state.owner = 0;
     move_on(context, state);
+}
+
+/// Whether the run does not go on although it could.
+#[derive(Default)]
+struct Stuck {
+    moves: u64,
+    asleep: u32,
+    busy: u32,
+}
+
+impl Stuck {
+    /// Looks at the token's owner; called about every [`TICK`].
+    fn look(&mut self, context: &mut Context) {
+        let mut state = lock();
+        let owner = state.owner;
+        if owner == 0 {
+            let idler = state.thread(state.idler);
+            let lost = idler.now == now::GONE || idler.tid != 0 && is_over(idler.pid, idler.tid);
+            if lost && state.idler != context.turn {
+                state.idler = context.turn;
+                drop(state);
+                idle(context);
+            }
+            return;
+        }
+        let (pid, tid, is) = {
+            let thread = state.thread(owner);
+            (thread.pid, thread.tid, thread.now)
+        };
+        if tid != 0 && is_gone(&state) {
+            let whole = is_process_over(pid);
+            state.edit(owner).bits = u32::from(whole);
+            drop(state);
+            relieve(context);
+            return;
+        }
+        let others = state.first().is_some();
+        if self.moves != state.moves || !others || is != now::RUN || tid == 0 {
+            (self.moves, self.asleep, self.busy) = (state.moves, 0, 0);
+            return;
+        }
+        match kernel_state(pid, tid) {
+            b'S' | b'T' | b't' => self.asleep += 1,
+            _ => (self.asleep, self.busy) = (0, self.busy + 1),
+        }
+        if self.asleep >= 20 || self.busy >= 300 {
+            let cause = if self.asleep >= 20 {
+                cause::CALL
+            } else {
+                cause::FORCED
+            };
+            state.note(cause, 0);
+            state.wait_other(owner, now::OUTSIDE);
+            move_on(context, state);
+            *self = Self::default();
+        }
+    }
+}
+
+/// The letter that the kernel gives a thread (proc(5)).
+fn kernel_state(pid: u32, tid: u32) -> u8 {
+    use core::fmt::Write;
+    let mut path = crate::report::Text::new();
+    let _ = write!(path, "/proc/{pid}/task/{tid}/stat\0");
+    let mut text = [0u8; 256];
+    // SAFETY: open, read and close with our own buffers.
+    let got = unsafe {
+        let at = path.bytes().as_ptr() as u64;
+        let fd = sys::call(nr::OPEN, [at, 0o2_000_000, 0, 0, 0, 0]);
+        if fd < 0 {
+            return 0;
+        }
+        let got = sys::call(
+            nr::READ,
+            [fd as u64, text.as_mut_ptr() as u64, 256, 0, 0, 0],
+        );
+        sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
+        got
+    };
+    let text = text.get(..got.max(0) as usize).unwrap_or(&[]);
+    let end = text.iter().rposition(|&byte| byte == b')').unwrap_or(0);
+    text.get(end + 2).copied().unwrap_or(0)
 }
 
 /// A call of the kernel's during which others have the token.

@@ -4,7 +4,7 @@
 use super::descriptors::{
     FIFO, IN, OUT, REGULAR, SOCKET, from_outside, is_ready, kind, never_waits, set_waits,
 };
-use super::{EAGAIN, Step, charge, interrupted, token};
+use super::{EAGAIN, Step, charge, interrupted, run, token};
 use crate::layout::Context;
 use crate::program_memory;
 use crate::schedule_state::{NEVER, cause, why};
@@ -42,7 +42,7 @@ pub fn until(
     loop {
         if let Tried::Step(step) = attempt(context) {
             if waited.is_some() {
-                let mut state = token::lock();
+                let mut state = run::lock();
                 if state.idle_rounds > 0 {
                     state.note(cause::CAME, context.regs[0]);
                     state.idle_rounds = 0;
@@ -54,7 +54,7 @@ pub fn until(
             return Err(Over::Timeout);
         }
         let outside = *waited.get_or_insert_with(&outside);
-        let mut state = token::lock();
+        let mut state = run::lock();
         state.wait_try(context.turn, deadline, outside);
         let why = token::give_up(context, state);
         if why == why::INTERRUPTED {
@@ -94,7 +94,7 @@ pub fn sleep(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
     if deadline <= now && absolute {
         return Step::Done(0);
     }
-    let mut state = token::lock();
+    let mut state = run::lock();
     state.sleep(context.turn, deadline);
     if token::give_up(context, state) != why::INTERRUPTED {
         return Step::Done(0);
@@ -222,7 +222,7 @@ fn in_parts(
         loop {
             match part(&a, done) {
                 result if result == -EAGAIN => {
-                    token::lock().epoch += 1;
+                    run::lock().epoch += 1;
                     return Tried::NotYet;
                 }
                 // What a part cannot do after others could is told the next time.

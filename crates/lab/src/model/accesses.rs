@@ -4,7 +4,11 @@
 //! switched off and on (2 WRMSR), the status is acknowledged (1) and the counter gets its next period (1); the status is
 //! read before and after (2 RDMSR), the counter once (1 RDPMC). With a branch stack, which the hardware stops at the
 //! interrupt: IA32_DEBUGCTL is read and written to start it again (1 RDMSR, 1 WRMSR), beside the registers of the stack
-//! itself (`__intel_pmu_lbr_enable`).
+//! itself (`__intel_pmu_lbr_enable`). Written in 750 interrupts of a fixed period, by register: IA32_PERF_GLOBAL_CTRL 1,530,
+//! IA32_FIXED_CTR1 760, IA32_PERF_GLOBAL_OVF_CTRL 750; with `-b` IA32_DEBUGCTL 766 more, in call-stack mode, which the
+//! hardware does not stop, 10 more. Three writes more (IA32_DEBUGCTL twice, MSR_LBR_SELECT) are those of switching the
+//! stack off and on anew: when the thread is scheduled, and when a frequency's period is adjusted (`-F`: 1.5 and 0.3 a
+//! sample).
 //! Freezing: the status is read once and acknowledged once, and the counter is read.
 
 use super::{Handler, Stack};

@@ -182,6 +182,7 @@ fn show(
     if args.json.is_some() {
         json::json(&mut out, view, args.top, chosen, other)?;
     } else if args.csv {
+        out = out.raw();
         json::csv(&mut out, view)?;
     } else if let Some(at) = chosen {
         detail::print(&mut out, view, at)?;

@@ -13,7 +13,8 @@ pub(super) fn models(out: &mut dyn Write, models: &Models) -> io::Result<()> {
         ("also", Align::Left),
         ("events", Align::Right),
         ("CPUs", Align::Left),
-    ]);
+    ])
+    .whole();
     for model in &models.models {
         table.row(vec![
             Cell::styled(HEAD, model.name.clone()),
@@ -59,7 +60,8 @@ pub(super) fn events(out: &mut dyn Write, document: &Document, long: bool) -> io
             ("raw", Align::Left),
             ("-e", Align::Left),
             ("from", Align::Left),
-        ]);
+        ])
+        .whole();
         for row in &document.events {
             table.row(vec![
                 row.name.clone().into(),

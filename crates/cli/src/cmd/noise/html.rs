@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::document::Document;
 use super::svg;
-use super::text::{counted_by, plus_minus, remedy, signed};
+use super::text::{counted_by, plus_minus, remedy, said, signed};
 use crate::render::charts::Frame;
 use crate::render::markup::escape;
 use crate::render::page;
@@ -58,14 +58,32 @@ pub(super) fn page(document: &Document) -> String {
         "<section><h2>Every run</h2>\n<p class=\"dim\">One factor varied, all others held constant. One dot a run, \
          from top to bottom in their order, at its distance from the median of its setting, in \
          instructions; the axis is logarithmic to both sides. ± is half the distance between the min \
-         and the max run.</p>\n<figure>{}</figure></section>\n",
-        svg::picture(document, Frame::Page)
+         and the max run.</p>\n<figure>{}</figure>{}</section>\n",
+        svg::picture(document, Frame::Page),
+        at_a_glance(document)
     );
     functions(&mut h, document);
     regions(&mut h, document);
     not_tested(&mut h, document);
     notes(&mut h, document);
     h.push_str(page::CLOSE);
+    h
+}
+
+/// What the picture says at its right edge, for windows that do not show that.
+fn at_a_glance(document: &Document) -> String {
+    let mut h = "<table class=\"phone\"><tr><th>varied<th class=r>varies by<th></tr>".to_owned();
+    for spread in &document.findings.factors {
+        let name = spread.factor.map_or("", Factor::title);
+        let _ = write!(
+            h,
+            "<tr><td>{}<td class=r>{}<td class=dim>{}</tr>",
+            escape(name),
+            escape(&plus_minus(spread)),
+            escape(&said(spread))
+        );
+    }
+    h.push_str("</table>");
     h
 }
 

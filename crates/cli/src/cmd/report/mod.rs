@@ -231,7 +231,7 @@ fn dump(args: &Args) -> CmdResult {
         )
         .hint("give the perf.data file itself"));
     };
-    let mut out = Output::shown(None)?;
+    let mut out = Output::stdout();
     dump::print(&mut out, &args.file, &recording)?;
     out.flush()?;
     Ok(Outcome::OK)
@@ -253,11 +253,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         return Err(Failure::new(
             1,
             format!(
-                "{}: no call chains were recorded, of which a tree is made",
+                "{}: no sample has a caller, of which a tree is made",
                 args.file.display()
             ),
         )
-        .hint("record with `truecount record -g`"));
+        .hint(
+            "record call chains: truecount record -g, and -g dwarf for programs without frame pointers",
+        ));
     }
     if args.flamegraph.is_some() || args.firefox.is_some() || args.pprof.is_some() {
         view.name_all();
@@ -297,6 +299,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             args.json.is_some(),
         )?;
     } else if let Some(function) = &args.annotate {
+        // Source code is as it is.
+        out = out.raw();
         annotate::print(&mut out, &mut view, function)?;
     } else if args.json.is_some() {
         table::json(&mut out, &mut view, &form)?;

@@ -184,7 +184,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let control = args.switches.control()?;
     let program = args.command.first().map(|name| resolve(name)).transpose()?;
     // Before the run: a wrong path must not cost one.
-    let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), !args.csv)?;
+    let mut output = destination(args)?;
     let moved = programs_stdout(args.json.as_deref(), args.output.as_deref())?;
     let stdin = match &args.input {
         Some(path) => Some(open_input(path)?),
@@ -249,6 +249,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let written = form.finish(&document, args.interval.is_some());
     Failure::of_all([trouble.map_or(Ok(()), Err), written.map_err(Failure::from)])?;
     Ok(Outcome(document.exit_code()))
+}
+
+/// Where the result goes.
+fn destination(args: &Args) -> Result<Output, Failure> {
+    let output = Output::result(args.json.as_deref(), args.output.as_deref(), !args.csv)?;
+    let for_programs = args.csv || args.field_separator.is_some();
+    Ok(if for_programs { output.raw() } else { output })
 }
 
 /// In which form the result is written.

@@ -114,6 +114,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         _ => None,
     };
     let mut out = Output::shown(args.json.as_deref())?;
+    if args.csv || args.prometheus.is_some() {
+        out = out.raw();
+    }
     if let Some(server) = &server {
         writeln!(out, "serving http://{}/metrics", server.address())?;
         out.flush()?;

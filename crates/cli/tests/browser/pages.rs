@@ -1,0 +1,196 @@
+//! Every page and chart at the width of a phone and of a desk, in both schemes, as a browser lays it out: nothing sticks
+//! out, every picture has a name, and what is dark is dark.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::{Directory, chromium};
+
+/// Holds a page at a width that no window has, and asks it how it stands.
+fn frame(page: &str, width: u32) -> String {
+    let source = page.replace('&', "&amp;").replace('"', "&quot;");
+    format!(
+        "<!doctype html><body style='margin:0'><iframe id=f style='width:{width}px;height:2000px;border:0' srcdoc=\"{source}\"></iframe>
+<script>addEventListener('load', () => {{
+  const d = document.getElementById('f').contentDocument, w = d.defaultView, root = d.documentElement;
+  const scrolls = e => e && (w.getComputedStyle(e).overflowX == 'auto' || scrolls(e.parentElement));
+  const out = [...d.querySelectorAll('body *')].filter(e => !(e instanceof w.SVGElement && e.tagName != 'svg'))
+    .filter(e => {{ const r = e.getBoundingClientRect(); return r.width > 0 && r.right > w.innerWidth + 1 && !scrolls(e); }});
+  const pictures = [...d.querySelectorAll('svg:not(svg svg)')];
+  const unnamed = pictures.filter(s => !s.getAttribute('aria-label') && !s.getAttribute('aria-labelledby')
+    && s.getAttribute('aria-hidden') != 'true' && !s.querySelector('title'));
+  const texts = [...d.querySelectorAll('svg text')].filter(t => t.textContent.trim());
+  const light = c => {{ const m = c.match(/[0-9.]+/g).map(Number); return (m[0] + m[1] + m[2]) / 3; }};
+  const ink = light(w.getComputedStyle(texts[0] || d.body)[texts[0] ? 'fill' : 'color']);
+  document.body.dataset.probe = `window=${{w.innerWidth}} page=${{root.scrollWidth}} out=${{out.length}} `
+    + `which=${{out.slice(0, 3).map(e => e.tagName).join('/')}} pictures=${{pictures.length}} unnamed=${{unnamed.length}} ink=${{Math.round(ink)}} `;
+}})</script></body>"
+    )
+}
+
+fn number(probe: &str, name: &str) -> u32 {
+    let found = probe.split(&format!("{name}=")).nth(1);
+    let digits = found.and_then(|rest| rest.split(' ').next());
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_else(|| panic!("no {name}: {probe}"))
+}
+
+/// What the page says of itself; `None` without a browser.
+fn probe(directory: &Path, file: &Path, width: u32, dark: bool) -> Option<String> {
+    let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!dark));
+    let window = format!("--window-size={},2000", width.max(500));
+    let arguments = ["--hide-scrollbars", &window, &scheme, "--dump-dom"];
+    let shown = chromium(directory, &arguments, file)?;
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let said = text.rsplit("data-probe=\"").next()?.split('"').next()?;
+    Some(said.to_owned())
+}
+
+/// The commands, each with the files that it writes; `false` where the machine cannot.
+fn made(directory: &Directory, words: &[&str]) -> bool {
+    let output = Command::new(env!("CARGO_BIN_EXE_truecount"))
+        .args(words)
+        .current_dir(&directory.0)
+        .output()
+        .unwrap();
+    if !output.status.success() {
+        truecount_testing::skip!("virtual", "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    output.status.success()
+}
+
+/// Two blocks with long names, and a file that is not there.
+fn stacks(path: &Path) {
+    let line = |n: u32| {
+        let entries: String = (0..31)
+            .map(|k| {
+                format!(
+                    " 0x401080/0x401050/P/-/-/{}",
+                    if (n + k) % 4 == 0 {
+                        280 + k
+                    } else {
+                        16 + k % 5
+                    }
+                )
+            })
+            .collect();
+        format!(" 401060{entries}\n")
+    };
+    std::fs::write(path, (0..100).map(line).collect::<String>()).unwrap();
+}
+
+#[test]
+fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
+    let directory = Directory::new("pages");
+    let file = |name: &str| directory.0.join(name);
+    stacks(&file("stacks.txt"));
+    let mut pages = Vec::new();
+    let mut make = |words: &[&str], files: &[&'static str]| {
+        if made(&directory, words) {
+            pages.extend(files);
+        }
+    };
+    let source = [
+        "noise",
+        "--source",
+        "virtual",
+        "-n",
+        "2",
+        "--factors",
+        "env,getrandom",
+    ];
+    let head = [
+        "--html",
+        "noise.html",
+        "--svg",
+        "noise.svg",
+        "--",
+        "sh",
+        "-c",
+        "echo a b",
+    ];
+    make(&[&source[..], &head].concat(), &["noise.html", "noise.svg"]);
+    make(
+        &[
+            "blocks",
+            "stacks.txt",
+            "--block",
+            "0x401050",
+            "--html",
+            "blocks.html",
+            "--svg",
+            "blocks.svg",
+        ],
+        &["blocks.html", "blocks.svg"],
+    );
+    make(
+        &["run", "--flamegraph", "run.svg", "--", "true"],
+        &["run.svg"],
+    );
+    make(
+        &[
+            "bench",
+            "--source",
+            "software",
+            "-n",
+            "3",
+            "--html=bench.html",
+            "true",
+            "sleep 0.001",
+        ],
+        &["bench.html"],
+    );
+    let program = "int look_up(int i) { return i * 3; } int main(void) { volatile int s = 0;
+        for (int i = 0; i < 5000; i++) s += look_up(i); return 0; }";
+    std::fs::write(file("timed.c"), program).unwrap();
+    let built = Command::new("cc")
+        .args(["-O0", "-o"])
+        .args([file("timed"), file("timed.c")])
+        .status();
+    if built.is_ok_and(|status| status.success()) && cfg!(target_arch = "x86_64") {
+        make(
+            &[
+                "latency",
+                "look_up",
+                "--html",
+                "latency.html",
+                "--svg",
+                "latency.svg",
+                "--",
+                "./timed",
+            ],
+            &["latency.html", "latency.svg"],
+        );
+    }
+    assert!(pages.len() > 2, "{pages:?}");
+    for name in pages {
+        let mut page = std::fs::read_to_string(file(name)).unwrap();
+        if name.ends_with(".svg") {
+            page = format!(
+                "<!doctype html><html><body style='margin:0;overflow-x:auto'>{page}</body></html>"
+            );
+        }
+        let mut inks = Vec::new();
+        for width in [390, 1280] {
+            std::fs::write(file("frame.html"), frame(&page, width)).unwrap();
+            for dark in [true, false] {
+                let Some(said) = probe(&directory.0, &file("frame.html"), width, dark) else {
+                    return;
+                };
+                let what = format!("{name}, {width}, dark {dark}: {said}");
+                assert_eq!(number(&said, "window"), width, "{what}");
+                if name.ends_with(".html") {
+                    assert!(number(&said, "page") <= width, "{what}");
+                    assert_eq!(number(&said, "out"), 0, "{what}");
+                }
+                assert_eq!(number(&said, "unnamed"), 0, "{what}");
+                inks.push((dark, number(&said, "ink")));
+            }
+        }
+        // Flame graphs write on light boxes in either scheme; their heading is the first text.
+        for (dark, ink) in inks {
+            assert_eq!(dark, ink > 128, "{name}: text of {ink} of 255, dark {dark}");
+        }
+    }
+}
