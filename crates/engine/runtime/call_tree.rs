@@ -121,7 +121,11 @@ fn child(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32
         if kind == node_kind::CALL {
             let cache = context.calls.cache as *mut u64;
             // SAFETY: a place of the table, which all threads write words to.
-            unsafe { cache.add(place(parent, function, site)).write_volatile(found) };
+            unsafe {
+                cache
+                    .add(place(parent, function, site))
+                    .write_volatile(found)
+            };
         }
         return found;
     }

@@ -13,8 +13,9 @@ use crate::xlate::block::record;
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, call_tree, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
-    program_memory, report, rseq, schedule, selector, signal_calls, slots, sys, syscalls, totals,
+    asked, cache_file, call_tree, check, clock, code_writes, confine, counts, machine, perf,
+    proc_maps, program_memory, report, rseq, schedule, selector, signal_calls, slots, sys,
+    syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 

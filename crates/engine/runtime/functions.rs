@@ -125,8 +125,7 @@ pub fn is_tail_call(from: u64, to: u64) -> bool {
     let functions = FUNCTIONS.lock();
     let to_found = functions.find(to);
     let from_found = functions.find(from);
-    to_found.module != from_found.module
-        || to_found.begins && to_found.start != from_found.start
+    to_found.module != from_found.module || to_found.begins && to_found.start != from_found.start
 }
 
 /// A mapping for execution, as /proc/self/maps tells it.
@@ -147,7 +146,9 @@ pub fn note(range: Range<u64>, offset: u64, inode: u64, path: &[u8]) {
             count: count as u32,
         });
     }
-    functions.modules.splice(from, to.max(from), new.into_iter());
+    functions
+        .modules
+        .splice(from, to.max(from), new.into_iter());
 }
 
 /// The bytes of a file, mapped for reading.

@@ -151,7 +151,13 @@ fn library(what: &str, functions: &[&str]) -> Option<BTreeMap<String, (u64, u64)
     let program = built(
         &name,
         source,
-        &["-O1", "-static", "-no-pie", "-pthread", "-fno-stack-protector"],
+        &[
+            "-O1",
+            "-static",
+            "-no-pie",
+            "-pthread",
+            "-fno-stack-protector",
+        ],
     )?;
     let outcome = run(&program, &[what], CallOptions::default())?;
     assert!(outcome.status.success(), "{:?}", outcome.status);

@@ -337,10 +337,9 @@ impl CallTree {
             let Some(node) = self.nodes.get(at) else {
                 continue;
             };
-            let (Some(cost), Some(depth)) = (
-                costs.get_mut(node.function),
-                on_path.get_mut(node.function),
-            ) else {
+            let (Some(cost), Some(depth)) =
+                (costs.get_mut(node.function), on_path.get_mut(node.function))
+            else {
                 continue;
             };
             if !enters {

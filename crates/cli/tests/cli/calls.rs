@@ -11,7 +11,10 @@ fn tree(args: &[&str]) -> serde_json::Value {
     let calls = document["calls"].clone();
     let own = |nodes: &serde_json::Value| -> u64 {
         let nodes = nodes.as_array().unwrap();
-        nodes.iter().map(|node| node["self"].as_u64().unwrap()).sum()
+        nodes
+            .iter()
+            .map(|node| node["self"].as_u64().unwrap())
+            .sum()
     };
     assert_eq!(own(&calls["nodes"]), total);
     assert_eq!(own(&calls["sums"]), total);

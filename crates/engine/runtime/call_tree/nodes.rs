@@ -94,8 +94,7 @@ impl Index {
             slot(self.slot).state().store(slot_state::LOG, Release);
             used = 0;
         }
-        let at =
-            slots::context_at(self.slot) + FIRST + u64::from(used) * size_of::<Node>() as u64;
+        let at = slots::context_at(self.slot) + FIRST + u64::from(used) * size_of::<Node>() as u64;
         // SAFETY: inside the region of a slot that is ours; nobody knows the node yet.
         unsafe { (at as *mut Node).write(node) };
         slot(self.slot).calls_used().store(used + 1, Release);

@@ -123,7 +123,8 @@ impl Reader {
             return;
         };
         let first = self.calls.nodes.len() as u32;
-        self.places.push((address(shared.offset(slot)), first, used));
+        self.places
+            .push((address(shared.offset(slot)), first, used));
         for node in words.chunks_exact(size_of::<Node>() / 8) {
             let word = |at: usize| node.get(at / 8).copied().unwrap_or(0);
             let last = word(offset_of!(Node, slot));

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use truecount_model::number::grouped;
-use truecount_profile::export::{
-    FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks,
-};
+use truecount_profile::export::{FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks};
 use truecount_run::calls::{CallTree, FunctionCost, Kind};
 use truecount_run::functions::base_name;
 
@@ -66,9 +64,7 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
         let Some(node) = tree.nodes.get(at) else {
             continue;
         };
-        if share(node.inclusive, tree.total) < MIN_SHARE
-            || lines >= MAX_LINES
-            || depth >= MAX_DEPTH
+        if share(node.inclusive, tree.total) < MIN_SHARE || lines >= MAX_LINES || depth >= MAX_DEPTH
         {
             hidden += 1;
             continue;
