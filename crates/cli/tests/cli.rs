@@ -28,6 +28,8 @@ mod interrupts;
 mod latency;
 #[path = "cli/machine.rs"]
 mod machine;
+#[path = "cli/memory.rs"]
+mod memory;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/overhead.rs"]

@@ -30,6 +30,8 @@ pub struct Block {
     pub insns: u16,
     /// With per-block counters: its own.
     pub counter: u32,
+    /// Words that it notes of its references (`xlate::references`).
+    pub words: u16,
     pub exit_count: u8,
     /// Its bytes were copied behind its cold code, to compare (0: they cannot change).
     pub copy: u64,
@@ -61,6 +63,7 @@ impl Block {
         record_count: 0,
         insns: 0,
         counter: 0,
+        words: 0,
         exit_count: 0,
         copy: 0,
         valid: false,

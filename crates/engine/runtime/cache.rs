@@ -24,7 +24,11 @@ use crate::xlate::block::{self, Added, CallOffsets, Config, End, MAX_EXITS, Reco
 use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
+<<<<<<< HEAD
 use crate::{call_tree, check, clock, counts, machine, turns};
+=======
+use crate::{check, clock, counts, machine, references, turns};
+>>>>>>> main
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -65,6 +69,7 @@ const CONFIG: Config = Config {
     own_machine: false,
     own_random: false,
     components: 0,
+<<<<<<< HEAD
     calls: None,
 };
 
@@ -75,6 +80,9 @@ const CALL_OFFSETS: CallOffsets = CallOffsets {
     vector_call: offset_of!(Context, calls.vector_call) as u32,
     vector_return: offset_of!(Context, calls.vector_return) as u32,
     vector_jump: offset_of!(Context, calls.vector_jump) as u32,
+=======
+    noting: None,
+>>>>>>> main
 };
 
 /// A checked entry into a block for one way of indirect branches.
@@ -263,9 +271,13 @@ impl Cache {
         config.own_machine = machine::on();
         config.own_random = machine::own_random();
         config.components = machine::shown().components;
+<<<<<<< HEAD
         if call_tree::on() {
             config.calls = Some(CALL_OFFSETS);
         }
+=======
+        config.noting = references::next();
+>>>>>>> main
         if once {
             config.limit = 1;
         }
@@ -357,6 +369,7 @@ impl Cache {
             return None;
         }
         counts::describe(pc, &built);
+        references::describe(pc, &built);
         let last = pc + u64::from(built.guest_len.max(1)) - 1;
         let mut copy = 0;
         if once || !pages.is_constant(pc) || !pages.is_constant(last) {
@@ -387,6 +400,7 @@ impl Cache {
             record_count: built.record_count as u16,
             insns: built.insns,
             counter: config.counter.unwrap_or(0),
+            words: built.words,
             exit_count: built.exit_count as u8,
             copy,
             valid: true,

@@ -6,7 +6,7 @@
 //! keeps the counters it was born with and goes on in a log of its own.
 
 use crate::block::Block;
-use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, REGION, option, state as slot_state};
+use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, RING, option, state as slot_state};
 use crate::lock::{Guard, Mutex};
 use crate::log::{self, Entry};
 use crate::slots::{self, slot};
@@ -102,7 +102,7 @@ pub fn space() -> u32 {
 impl Log {
     fn append(&mut self, words: &[u64]) {
         let bytes = words.len() as u64 * 8;
-        if LOG + u64::from(self.used) + bytes > REGION {
+        if LOG + u64::from(self.used) + bytes > RING {
             let more = slots::new_slot();
             slot(more).state().store(slot_state::LOG, Release);
             slot(self.segment).log_more().store(more, Release);

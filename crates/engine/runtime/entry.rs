@@ -24,10 +24,15 @@ pub mod kind {
     pub const ONCE: u32 = 6;
     /// The thread's fuel is used up: others have their turn (see `schedule`).
     pub const TURN: u32 = 7;
+<<<<<<< HEAD
     /// A call, return or jump that a routine of `call_routines` did not know.
     pub const CALL: u32 = 32;
     pub const RETURN: u32 = 33;
     pub const JUMP: u32 = 34;
+=======
+    /// The ring of noted references has no room (see `references`).
+    pub const REFERENCES: u32 = 8;
+>>>>>>> main
     /// Plus the register's number: a jump or call through it is not in its table.
     pub const MISS_REGISTER: u32 = 16;
 }
@@ -68,6 +73,9 @@ global_asm!(
     "jmp rt_save",
     ".globl rt_turn",
     "rt_turn: mov dword ptr gs:[{kind}], 7",
+    "jmp rt_save",
+    ".globl rt_references",
+    "rt_references: mov dword ptr gs:[{kind}], 8",
     "jmp rt_save",
     ".globl rt_miss_ret",
     "rt_miss_ret: mov rcx, [rsp-8]",
@@ -334,6 +342,7 @@ unsafe extern "C" {
     pub fn rt_syscall();
     pub fn rt_special();
     pub fn rt_turn();
+    pub fn rt_references();
     pub fn rt_miss_ret();
     pub fn rt_miss_memory();
     pub fn rt_miss_rax();

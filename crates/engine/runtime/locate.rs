@@ -7,6 +7,7 @@ use crate::frames::Ucontext;
 use crate::layout::Context;
 use crate::machine;
 use crate::own_memory::in_code;
+use crate::references;
 use crate::xlate::block::record;
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::emit::{RAX, SCRATCH};
@@ -56,6 +57,7 @@ pub fn uncount(context: &Context, rip: u64) {
     if let Some(number) = engine.cache.block_at(rip) {
         let block = *engine.cache.blocks.get(number as usize);
         counts::correct(context, &block, block.insns.saturating_sub(1), true);
+        references::left(context, &block, block.insns.saturating_sub(1));
     }
 }
 
@@ -65,6 +67,7 @@ fn uncount_call(context: &Context) {
     let exit = *engine.cache.exits.get(context.exit_id as usize);
     let block = *engine.cache.blocks.get(exit.block as usize);
     counts::correct(context, &block, block.insns.saturating_sub(1), true);
+    references::left(context, &block, block.insns.saturating_sub(1));
 }
 
 fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: bool) -> Found {
@@ -86,12 +89,13 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
                 frame.regs_rcx(next);
             } else {
                 counts::correct(context, &block, block.insns.saturating_sub(1), true);
+                references::left(context, &block, block.insns.saturating_sub(1));
             }
         }
         return Found::Program;
     }
     let (mut at, mut done, mut pc) = (block.body, 0u16, block.pc);
-    let (mut counted, mut spilled) = (false, false);
+    let (mut counted, mut spilled, mut noted) = (false, false, false);
     for record in cache.records(&block) {
         let end = at + u64::from(record.host);
         let length = record.guest & record::LEN;
@@ -118,6 +122,12 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
             }
             frame.rip = pc;
             counts::correct(context, &block, done, counted);
+            if noted {
+                references::left(context, &block, done);
+                if length != 0 {
+                    references::interrupted(context, &block, done, &frame.registers());
+                }
+            }
             return Found::Program;
         }
         if length != 0 {
@@ -126,6 +136,7 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
         }
         counted |= record.guest & record::COUNTS != 0;
         spilled |= record.guest & record::SPILLS != 0;
+        noted |= record.guest & record::HEAD != 0;
         at = end;
     }
     Found::Between

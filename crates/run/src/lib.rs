@@ -29,6 +29,7 @@ pub mod input;
 pub mod latency;
 pub mod machine;
 pub mod metrics;
+pub mod references;
 pub mod request;
 pub mod result;
 pub mod rounds;

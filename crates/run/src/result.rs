@@ -163,7 +163,11 @@ pub struct Thread {
     /// Identifies the process image within the run: the number of its first thread.
     #[serde(skip)]
     pub image: u32,
+<<<<<<< HEAD
     /// Its own number within the run.
+=======
+    /// The thread's number in the run.
+>>>>>>> main
     #[serde(skip)]
     pub slot: u32,
 }
@@ -185,6 +189,8 @@ pub struct Executed {
     pub unseen_faults: u32,
     /// Processes that were still running when the program ended.
     pub outlived: usize,
+    /// What was referenced of memory, where the run noted that.
+    pub memory: Option<crate::references::Memory>,
     /// The blocks executed, where the run counted them.
     pub blocks: Option<truecount_engine::virt::Blocks>,
     /// The tree of calls, where the run kept one.
@@ -324,6 +330,7 @@ mod tests {
             counts: None,
             events: serde_json::Map::new(),
             image: 1,
+            slot: 0,
         };
         RunResult {
             ended: Some(Ended {

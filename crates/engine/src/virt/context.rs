@@ -1,10 +1,11 @@
-//! A thread's context as the launcher sees it.
+//! A thread's context, and other parts of its region, as the launcher sees them.
 
 use crate::layout::Context;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
 
 /// A context page mapped into the launcher.
 pub(super) struct MappedContext {
@@ -85,6 +86,61 @@ impl MappedContext {
 }
 
 impl Drop for MappedContext {
+    fn drop(&mut self) {
+        // SAFETY: our mapping.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Bytes of a region mapped into the launcher: words that the program may change at any time.
+pub(super) struct MappedBytes {
+    at: NonNull<u64>,
+    len: usize,
+}
+
+// SAFETY: the mapping is shared memory, read by volatile loads and atomics only.
+unsafe impl Send for MappedBytes {}
+
+impl MappedBytes {
+    /// Maps `len` bytes from an offset of the totals file on, a multiple of the page size.
+    pub(super) fn new(totals: &File, offset: u64, len: usize) -> io::Result<Self> {
+        // SAFETY: maps a file of ours; the result is checked.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                totals.as_raw_fd(),
+                libc::off_t::try_from(offset).map_err(io::Error::other)?,
+            )
+        };
+        match NonNull::new(at.cast::<u64>()) {
+            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { at, len }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Copies words; those outside are left alone.
+    pub(super) fn copy(&self, from: usize, to: &mut [u64]) {
+        let count = to.len().min((self.len / 8).saturating_sub(from));
+        for (at, place) in to.iter_mut().take(count).enumerate() {
+            // SAFETY: inside the mapping, aligned.
+            *place = unsafe { self.at.as_ptr().add(from + at).read_volatile() };
+        }
+    }
+
+    /// An atomic word at an offset in bytes, a multiple of four.
+    pub(super) fn atomic(&self, offset: usize) -> Option<&AtomicU32> {
+        if !offset.is_multiple_of(4) || offset + 4 > self.len {
+            return None;
+        }
+        // SAFETY: inside the mapping, aligned, mapped as long as self lives.
+        Some(unsafe { AtomicU32::from_ptr(self.at.as_ptr().cast::<u32>().add(offset / 4)) })
+    }
+}
+
+impl Drop for MappedBytes {
     fn drop(&mut self) {
         // SAFETY: our mapping.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };

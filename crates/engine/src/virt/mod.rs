@@ -23,6 +23,7 @@ mod initial_stack;
 mod inject;
 #[cfg(target_arch = "x86_64")]
 mod ptrace;
+pub mod references;
 mod shared;
 mod store;
 mod times;
@@ -91,8 +92,14 @@ pub struct Options {
     /// Bytes that translated code may take in each process (0: 512 MiB, which is plenty for all but compilers that
     /// never stop); at that bound the oldest is taken out, and translated again where it is needed.
     pub code_cache: u64,
+<<<<<<< HEAD
     /// Keep the tree of calls: what each path of functions executed. Implies `per_block`.
     pub calls: Option<CallOptions>,
+=======
+    /// Memory references are noted, and given to this. Implies `per_block`; translations are not kept. Not together
+    /// with `times`.
+    pub references: Option<references::References>,
+>>>>>>> main
     /// For tests of many threads and processes: how many there can be at the same time (0: all).
     #[doc(hidden)]
     pub slot_limit: u32,
@@ -198,6 +205,12 @@ impl Options {
         self.own_random = on;
         self
     }
+    /// With `references` set.
+    #[must_use]
+    pub fn references(mut self, references: Option<references::References>) -> Self {
+        self.references = references;
+        self
+    }
     /// With `hide_vdso` set.
     #[must_use]
     pub fn hide_vdso(mut self, on: bool) -> Self {
@@ -223,6 +236,7 @@ pub struct Running {
     child: Child,
     shared: Arc<shared::Shared>,
     service: follow::Service,
+    readers: Option<references::Reader>,
 }
 
 /// What a run gave.
@@ -280,10 +294,25 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
             return Err(error);
         }
     };
+    let readers = match &options.references {
+        Some(sink) if options.times.is_none() => match references::Reader::start(&shared, sink) {
+            Ok(reader) => Some(reader),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(LaunchError::Io {
+                    what: "starting a thread of the launcher",
+                    error,
+                });
+            }
+        },
+        _ => None,
+    };
     Ok(Running {
         child,
         shared,
         service,
+        readers,
     })
 }
 
@@ -346,7 +375,14 @@ impl Running {
             error,
         })?;
         self.service.stop();
+<<<<<<< HEAD
         let (totals, blocks, calls) = totals::read(&self.shared);
+=======
+        if let Some(readers) = self.readers.take() {
+            readers.finish();
+        }
+        let (totals, blocks) = totals::read(&self.shared);
+>>>>>>> main
         if let Some(report) = &totals.failure {
             return Err(LaunchError::Internal {
                 report: report.clone(),

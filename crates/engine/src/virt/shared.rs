@@ -1,7 +1,7 @@
 //! The files every process of a run maps: the totals, and the runtime's image.
 
 use super::LaunchError;
-use super::context::MappedContext;
+use super::context::{MappedBytes, MappedContext};
 use super::image::write_image;
 use super::store::Store;
 use super::watched::Watched;
@@ -90,7 +90,8 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
 impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
-        let cache = options.cache.clone().filter(|_| plain && !options.in_turn);
+        let kept = plain && !options.in_turn && options.references.is_none();
+        let cache = options.cache.clone().filter(|_| kept);
         let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
         totals
@@ -128,12 +129,16 @@ impl Shared {
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).code_cache = options.code_cache;
+<<<<<<< HEAD
             let calls = options.calls.filter(|_| plain);
             let blocks = (options.per_block || calls.is_some()) && plain;
             (*h).node_limit = match calls.map_or(0, |calls| calls.nodes) {
                 0 => crate::calls::MAX_NODES,
                 some => some,
             };
+=======
+            let blocks = (options.per_block || options.references.is_some()) && plain;
+>>>>>>> main
             (*h).apart = match plain && !blocks {
                 true => CONTEXT_BYTES,
                 false => REGION,
@@ -162,6 +167,7 @@ impl Shared {
                     0
                 }
                 | if rotates() { option::ROTATES } else { 0 }
+                | references(options)
                 | if options.in_turn { option::SCHEDULE } else { 0 };
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
@@ -249,6 +255,16 @@ impl Shared {
         }
     }
 
+    /// Maps bytes of a slot's region.
+    pub(super) fn map_bytes(&self, slot: u32, offset: u64, len: usize) -> io::Result<MappedBytes> {
+        MappedBytes::new(&self.totals, self.offset(slot) + offset, len)
+    }
+
+    /// Reads bytes of the totals file.
+    pub(super) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.totals.read_exact_at(bytes, offset)
+    }
+
     /// Maps a slot's context page for futex calls.
     pub(super) fn map(&self, slot: u32) -> io::Result<MappedContext> {
         MappedContext::new(&self.totals, self.offset(slot))
@@ -261,6 +277,18 @@ impl Drop for Shared {
         unsafe { libc::munmap(self.header.as_ptr().cast(), size_of::<Header>()) };
     }
 }
+/// Option bits for a run that notes references.
+fn references(options: &super::Options) -> u32 {
+    if options.references.is_none() || options.times.is_some() {
+        return 0;
+    }
+    /// `HWCAP2_FSGSBASE` (arch/x86/include/uapi/asm/hwcap2.h).
+    const FSGSBASE: libc::c_ulong = 2;
+    // SAFETY: reads the auxiliary vector.
+    let reads_fs = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
+    option::REFERENCES | if reads_fs { option::READS_FS } else { 0 }
+}
+
 /// Whether this CPU has `rorx` (BMI2).
 fn rotates() -> bool {
     #[cfg(target_arch = "x86_64")]

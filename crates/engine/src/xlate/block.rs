@@ -15,6 +15,7 @@ mod item;
 mod operand;
 mod place;
 mod rdpmc;
+mod references;
 mod terminate;
 mod turn;
 mod xsave;
@@ -31,6 +32,7 @@ use super::decode::{Kind, MAX_LEN, decode, flag};
 use super::emit::Buffer;
 use super::entry::{Offsets, Via};
 use super::facts::Facts;
+use super::references::Noting;
 use super::time;
 use crate::layout::{MAX_WATCHES, Watch};
 
@@ -79,6 +81,8 @@ pub mod record {
     pub const SPILLS: u8 = 32;
     /// Uses a spilled register to reach far data: RSI, RDI or RBX.
     pub const FAR: u8 = 64;
+    /// Once this is through, the block's head is in the ring (`xlate::references`).
+    pub const HEAD: u8 = 128;
 }
 
 /// A direct exit, linked later by patching.
@@ -154,6 +158,8 @@ pub struct Block {
     pub parts: [Part; MAX_PARTS],
     /// How many.
     pub part_count: usize,
+    /// Words that it notes of its references, the head included; 0: none.
+    pub words: u16,
 }
 
 /// Fixed facts of a run.
@@ -191,8 +197,13 @@ pub struct Config {
     pub own_random: bool,
     /// With `own_machine`: components of the extended state that there are (XCR0).
     pub components: u32,
+<<<<<<< HEAD
     /// Calls, returns and jumps from function to function are noted in a tree; with `counter`.
     pub calls: Option<CallOffsets>,
+=======
+    /// Memory references are noted.
+    pub noting: Option<Noting>,
+>>>>>>> main
 }
 
 /// Translates the block at `pc` into `hot` and its cold parts into `cold`.
@@ -229,7 +240,10 @@ pub fn build<'b>(
             facts: [Facts(0); MAX_INSNS],
             parts: [Part::default(); MAX_PARTS],
             part_count: 0,
+            words: 0,
         },
+        words: 0,
+        noted: 0,
     };
     builder.block.body = builder.hot.here();
     builder.gather(source, pc);
@@ -254,6 +268,9 @@ struct Builder<'a, 'b> {
     count: usize,
     end: End,
     block: Block,
+    /// Words of the block that are counted, and those that code has been written for.
+    words: usize,
+    noted: usize,
 }
 
 impl Builder<'_, '_> {
@@ -304,6 +321,9 @@ impl Builder<'_, '_> {
                 self.end = End::Unsupported;
                 break;
             }
+            if !self.has_room_for(&item) {
+                break;
+            }
             if let Some(place) = self.items.get_mut(self.count) {
                 *place = Some(item);
             }
@@ -328,6 +348,7 @@ impl Builder<'_, '_> {
         }
         self.block.guest_len = pc.wrapping_sub(start) as u32;
         self.block.insns = self.count as u16;
+        self.block.words = self.words as u16;
     }
 
     fn item(&self, at: usize) -> Option<Item> {
@@ -367,6 +388,7 @@ impl Builder<'_, '_> {
         }
         let total = self.whole();
         let point = self.place_count(source, next);
+        self.note_head(start);
         let mut counted = false;
         for at in 0..self.count {
             let Some(item) = self.item(at) else { return };
@@ -395,8 +417,11 @@ impl Builder<'_, '_> {
                 None => {}
             }
             let last = at + 1 == self.count;
-            let here = if mark == 0 { self.hot.here() } else { here };
             self.pause(&item);
+            if mark == 0 {
+                self.note(&item, false);
+            }
+            let here = if mark == 0 { self.hot.here() } else { here };
             match item.insn.kind {
                 Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => {
                     if item.insn.kind == Kind::Xsave {
@@ -423,10 +448,14 @@ impl Builder<'_, '_> {
                     let stub = self.cold.here();
                     let added = self.early(at + 1, counted);
                     count_keeping(self.cold, &offsets, added, live);
+<<<<<<< HEAD
                     let leaves = self.leaves(source, &item);
                     if leaves {
                         self.note_jump_cold(item.target());
                     }
+=======
+                    self.note_left(at + 1);
+>>>>>>> main
                     let unlinked_jump = self.cold.here();
                     if unlinked_jump == stub {
                         self.exit_jcc(item.insn.opcode, item.target());
@@ -442,7 +471,13 @@ impl Builder<'_, '_> {
                             added,
                             live,
                         };
+<<<<<<< HEAD
                         self.exit(item.target(), patch, unlinked, (!leaves).then_some(side));
+=======
+                        // What the exit notes is in the stub only.
+                        let side = Some(side).filter(|_| self.config.noting.is_none());
+                        self.exit(item.target(), patch, unlinked, side);
+>>>>>>> main
                     }
                     self.record(here, item.insn.len);
                 }

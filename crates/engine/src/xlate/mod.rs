@@ -10,5 +10,6 @@ pub mod entry;
 pub mod facts;
 mod insn;
 pub mod low;
+pub mod references;
 mod table;
 pub mod time;

@@ -18,6 +18,7 @@ use super::command::{static_event, whole};
 use super::counters::needs_hardware;
 use super::{Interval, Reason, Run, Source, Target};
 use crate::error::Error;
+use crate::references::{Noted, Wanted};
 use crate::request::{EventRequest, What};
 use crate::result::RunResult;
 use crate::runner::{Launch, Signals, exec_failure, known_format};
@@ -105,6 +106,26 @@ pub fn execute_timed(
     engine::execute(signals, program, launch, |options| {
         options.times(Some(watched))
     })
+}
+
+/// As [`execute`], with the memory that the program references: [`Executed::memory`](crate::result::Executed::memory).
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_noting(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+    wanted: Wanted,
+) -> Result<RunResult, Refusal> {
+    let noted = Noted::new(wanted);
+    let mut ran = engine::execute(signals, program, launch, |options| {
+        options.references(Some(noted.sink()))
+    })?;
+    let threads = &ran.executed.threads;
+    let of = |slot| threads.iter().find(|thread| thread.slot == slot);
+    ran.executed.memory = Some(noted.finish(|slot| of(slot).map_or(0, |thread| thread.tid)));
+    Ok(ran)
 }
 
 /// The engine's event that a metric names.

@@ -7,6 +7,7 @@ use super::Args;
 use truecount_model::{Reading, SourceKind};
 use truecount_run::env_record::Environment;
 use truecount_run::functions::{AskedEvent, Function};
+use truecount_run::references::Memory;
 use truecount_run::result::{RunResult, Thread};
 use truecount_run::runner::Exit;
 
@@ -34,8 +35,14 @@ pub(super) struct Document {
     pub(super) threads: Option<Vec<Thread>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) functions: Option<Vec<Function>>,
+<<<<<<< HEAD
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) calls: Option<super::calls::Calls>,
+=======
+    /// What was referenced of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<Memory>,
+>>>>>>> main
     pub(super) notes: Vec<String>,
     environment: Environment,
 }
@@ -129,7 +136,11 @@ impl Document {
             processes: args.per_process.then(|| processes(&ran.executed.threads)),
             threads: args.per_thread.then_some(ran.executed.threads),
             functions,
+<<<<<<< HEAD
             calls: None,
+=======
+            memory: ran.executed.memory,
+>>>>>>> main
             notes,
             environment,
         }
@@ -151,7 +162,11 @@ mod tests {
             counts: None,
             events: Map::from_iter([("loads:u".to_owned(), instructions.into())]),
             image,
+<<<<<<< HEAD
             slot: image,
+=======
+            slot: 0,
+>>>>>>> main
         };
         let found = processes(&[
             thread(1, 10, "sh", 5),

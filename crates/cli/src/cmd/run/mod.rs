@@ -2,6 +2,7 @@
 
 mod calls;
 mod document;
+mod memory;
 mod text;
 
 use std::ffi::OsString;
@@ -33,9 +34,14 @@ EXAMPLES
   truecount run -e instructions:u,branches:u,loads:u -- ./prog
   truecount run --functions -- ./prog       an exact profile: every function's instructions
   truecount run --functions -e loads:u --flamegraph loads.svg -- ./prog
+<<<<<<< HEAD
   truecount run --calls -- ./prog           the tree of calls: what each path cost itself and in all
   truecount run --calls --flamegraph calls.svg -- ./prog
   truecount run --callgrind callgrind.out -- ./prog           for KCachegrind
+=======
+  truecount run --memory -- ./prog          bytes, lines and pages that it touches, exactly
+  truecount run --model -- ./prog           … and what caches and branch predictors would make of it
+>>>>>>> main
   truecount run --json -o out.json -- ./prog
 
 EVENTS (each with :u; all cost the same, and any number of them costs what one does)
@@ -57,7 +63,7 @@ and prints what was counted; a second Ctrl-C kills it.
 
 LIMITS
   It runs 64-bit programs on x86-64 Linux. Cycles, cache misses and mispredictions are no property
-  of instructions: not available.
+  of instructions: not available, but as a model (--model), which is no count.
   Inside the program perf_event_open works, rdpmc only with instructions:u alone. Programs that set
   the GS segment or call vsyscall end with a report and status 123; 32-bit and set-user-id children
   run uncounted, and the result says so. For a second opinion: truecount stat --source step (slow).";
@@ -94,6 +100,8 @@ pub(crate) struct Args {
     /// Draw a flame graph: with --calls of whole stacks, else of functions (program, module, function), which it implies
     #[arg(long, value_name = "SVG")]
     flamegraph: Option<PathBuf>,
+    #[command(flatten)]
+    memory: memory::MemoryArgs,
     /// Write the result to FILE instead of stderr
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -157,12 +165,18 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         || wishes
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
+<<<<<<< HEAD
     let ran = match wants_calls {
         true => {
             let options = CallOptions::default().sites(args.calls.sites());
             virtual_pmu::execute_calls(&signals, &program, &launch, options)?
         }
         false => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
+=======
+    let ran = match args.memory.wanted()? {
+        Some(wanted) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
+        None => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
+>>>>>>> main
     };
     let status = ran.exit().shell_code();
     let apart = match (args.per_thread, args.per_process) {

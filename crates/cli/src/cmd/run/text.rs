@@ -86,6 +86,11 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         table.write(out)?;
         writeln!(out)?;
     }
+    if let Some(memory) = &document.memory {
+        let precision = document.counters.first();
+        let precision = precision.map_or("", |reading| reading.result.precision_name());
+        super::memory::write(out, memory, precision)?;
+    }
     if let Some(functions) = &document.functions {
         write_functions(out, functions, &names)?;
     }

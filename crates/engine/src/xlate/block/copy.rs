@@ -38,6 +38,8 @@ impl Builder<'_, '_> {
         } else {
             self.hot.put(item.code());
         }
+        // One record with the instruction: behind it, what was repeated is known to both.
+        self.note(item, true);
         self.record(start, mark);
     }
 

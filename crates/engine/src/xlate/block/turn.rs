@@ -31,6 +31,7 @@ impl Builder<'_, '_> {
             let added = self.early(at, false);
             count_keeping(self.cold, &offsets, added, 0);
         }
+        self.note_left(at);
         let number = self.first_exit + self.block.exit_count as u32;
         self.cold.set_gs32(offsets.exit_id, number);
         self.cold.jump_gs(offsets.vector_turn);

@@ -116,6 +116,7 @@ pub(super) fn execute(
             unseen_writes: outcome.totals.unseen_writes,
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
+            memory: None,
             blocks: outcome.blocks,
             calls: outcome.calls,
             commands: outcome.commands,
@@ -123,7 +124,26 @@ pub(super) fn execute(
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
             cache_problem: cache::problem(),
+<<<<<<< HEAD
             threads: threads(&outcome.totals),
+=======
+            threads: outcome
+                .totals
+                .threads
+                .into_iter()
+                .map(|thread| Thread {
+                    pid: thread.pid,
+                    tid: thread.tid,
+                    parent: thread.parent,
+                    program: thread.name,
+                    instructions: thread.instructions,
+                    counts: thread.events,
+                    events: serde_json::Map::new(),
+                    image: thread.leader,
+                    slot: thread.slot,
+                })
+                .collect(),
+>>>>>>> main
         },
         ..RunResult::default()
     })

@@ -1,0 +1,270 @@
+//! `run --memory`, `--model`, `--sharing`: what a program references, exactly, and what a model makes of it.
+
+use std::io::{self, Write};
+
+use truecount_memory::{Geometry, Machine};
+use truecount_model::number::grouped;
+use truecount_run::references::{Memory, Model, SharedLine, Wanted};
+
+use crate::failure::Failure;
+use crate::render::style::{HEAD, WARN, paint};
+use crate::render::table::{Align, Cell, Table};
+
+/// Shared lines that the table shows.
+const SHOWN: usize = 10;
+
+/// What is wanted of a program's memory references.
+#[derive(clap::Args)]
+pub(super) struct MemoryArgs {
+    /// Bytes loaded and stored, lines and pages touched, references across lines and pages: exactly
+    #[arg(long, help_heading = "Memory")]
+    memory: bool,
+    /// What caches and branch predictors would make of it (a model, no count), with the geometry of this CPU, or of
+    /// MODEL: `this`, `cachegrind` (32 KiB, 32 KiB, 8 MiB); implies --memory
+    #[arg(long, value_name = "MODEL", num_args = 0..=1, default_missing_value = "this", require_equals = true,
+          help_heading = "Memory")]
+    model: Option<String>,
+    /// The model's instruction cache: bytes,ways,bytes of a line; implies --model
+    #[arg(long = "I1", value_name = "GEOMETRY", help_heading = "Memory")]
+    i1: Option<Geometry>,
+    /// Its data cache
+    #[arg(long = "D1", value_name = "GEOMETRY", help_heading = "Memory")]
+    d1: Option<Geometry>,
+    /// Its last level
+    #[arg(long = "LL", value_name = "GEOMETRY", help_heading = "Memory")]
+    ll: Option<Geometry>,
+    /// Lines that one thread writes and another uses, and whether they share data or only the line; implies --memory
+    #[arg(long, help_heading = "Memory")]
+    sharing: bool,
+}
+
+impl MemoryArgs {
+    /// What is to be noted, if anything.
+    pub(super) fn wanted(&self) -> Result<Option<Wanted>, Failure> {
+        let sizes = [self.i1, self.d1, self.ll];
+        let modelled = self.model.is_some() || sizes.iter().any(Option::is_some);
+        if !self.memory && !modelled && !self.sharing {
+            return Ok(None);
+        }
+        let base = || match self.model.as_deref().unwrap_or("this") {
+            "cachegrind" => Ok(Machine::FIXED),
+            "this" => Machine::this().map_err(|error| {
+                Failure::new(1, format!("the caches of this CPU are not known: {error}"))
+                    .hint("name a model, as --model=cachegrind, or sizes by --I1, --D1 and --LL")
+            }),
+            other => Err(Failure::new(2, format!("there is no model '{other}'"))
+                .hint("there are: this, cachegrind; with sizes by --I1, --D1 and --LL")),
+        };
+        let model = match (modelled, sizes) {
+            (false, _) => None,
+            (true, [Some(i1), Some(d1), Some(ll)]) if self.model.is_none() => {
+                Some(Machine { i1, d1, ll })
+            }
+            (true, [i1, d1, ll]) => {
+                let base = base()?;
+                Some(Machine {
+                    i1: i1.unwrap_or(base.i1),
+                    d1: d1.unwrap_or(base.d1),
+                    ll: ll.unwrap_or(base.ll),
+                })
+            }
+        };
+        Ok(Some(Wanted {
+            model,
+            sharing: self.sharing,
+        }))
+    }
+}
+
+fn heads() -> Table {
+    Table::new([
+        ("value", Align::Right),
+        ("memory", Align::Left),
+        ("source", Align::Left),
+        ("", Align::Left),
+    ])
+}
+
+/// Prints facts and model.
+pub(super) fn write(out: &mut dyn Write, memory: &Memory, precision: &str) -> io::Result<()> {
+    let facts = &memory.facts;
+    let whole = memory.missing.is_empty() && memory.lost == 0;
+    let precision = if whole { precision } else { "at least" };
+    let mut table = heads();
+    let rows = [
+        (facts.loads, "loads", "references that read"),
+        (facts.load_bytes, "load-bytes", "bytes read"),
+        (facts.stores, "stores", "references that write"),
+        (facts.store_bytes, "store-bytes", "bytes written"),
+        (
+            facts.lines_touched,
+            "lines-touched",
+            "distinct, of 64 bytes",
+        ),
+        (facts.lines_written, "lines-written", ""),
+        (
+            facts.pages_touched,
+            "pages-touched",
+            "distinct, of 4,096 bytes",
+        ),
+        (facts.line_splits, "line-splits", "references in two lines"),
+        (facts.page_splits, "page-splits", "in two pages"),
+        (facts.unaligned, "unaligned", "no multiple of their size"),
+        (facts.taken_branches, "taken-branches", ""),
+    ];
+    for (value, name, what) in rows {
+        let precision = match what {
+            "" => precision.to_owned(),
+            what => format!("{precision}: {what}"),
+        };
+        table.row(vec![
+            grouped(value).into(),
+            Cell::styled(HEAD, name.to_owned()),
+            "virtual".into(),
+            precision.into(),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out)?;
+    for missing in &memory.missing {
+        let line = format!(
+            "not in these: {} ({} instructions)",
+            missing.what,
+            grouped(missing.instructions)
+        );
+        writeln!(out, "{}", paint(WARN, &line))?;
+    }
+    if memory.lost != 0 {
+        let line = format!(
+            "not in these: {} part(s) of what threads noted, which nobody could read",
+            memory.lost
+        );
+        writeln!(out, "{}", paint(WARN, &line))?;
+    }
+    if !whole {
+        writeln!(out)?;
+    }
+    if let Some(model) = &memory.model {
+        write_model(out, model)?;
+    }
+    if let Some(lines) = &memory.sharing {
+        write_sharing(out, lines)?;
+    }
+    Ok(())
+}
+
+fn share(part: u64, of: u64) -> String {
+    match of {
+        0 => String::new(),
+        of => format!("{:.2} %", 100.0 * part as f64 / of as f64),
+    }
+}
+
+fn write_model(out: &mut dyn Write, model: &Model) -> io::Result<()> {
+    let mut table = heads();
+    let mut row = |value: u64, name: &str, note: String| {
+        table.row(vec![
+            grouped(value).into(),
+            Cell::styled(HEAD, name.to_owned()),
+            model.source.into(),
+            note.into(),
+        ]);
+    };
+    let (i, r, w) = (&model.instructions, &model.reads, &model.writes);
+    let data = r.references + w.references;
+    let (d1, ll) = (r.l1_misses + w.l1_misses, r.ll_misses + w.ll_misses);
+    row(i.l1_misses, "l1i-misses", share(i.l1_misses, i.references));
+    row(i.ll_misses, "lli-misses", share(i.ll_misses, i.references));
+    row(d1, "l1d-misses", share(d1, data));
+    row(ll, "lld-misses", share(ll, data));
+    let branches = [
+        (model.conditional, "conditional-mispredicts"),
+        (model.indirect, "indirect-mispredicts"),
+    ];
+    for (predicted, name) in branches {
+        let note = share(predicted.mispredicted, predicted.branches);
+        row(predicted.mispredicted, name, note);
+    }
+    table.write(out)?;
+    writeln!(
+        out,
+        "a model after {} rules (I1 {}, D1 {}, LL {}), one set of caches a thread: not what this CPU did",
+        model.rules, model.i1, model.d1, model.ll
+    )?;
+    writeln!(out)
+}
+
+fn write_sharing(out: &mut dyn Write, lines: &[SharedLine]) -> io::Result<()> {
+    if lines.is_empty() {
+        return writeln!(out, "no line that one thread writes is used by another\n");
+    }
+    let mut table = Table::new([
+        ("references", Align::Right),
+        ("line", Align::Left),
+        ("shared", Align::Left),
+        ("threads: bytes", Align::Left),
+    ]);
+    for line in lines.iter().take(SHOWN) {
+        let threads: Vec<String> = line
+            .threads
+            .iter()
+            .map(|thread| {
+                let used = thread.read | thread.written;
+                format!(
+                    "{}: {}{}",
+                    thread.tid,
+                    ranges(used),
+                    if thread.written == 0 { " (reads)" } else { "" }
+                )
+            })
+            .collect();
+        table.row(vec![
+            grouped(line.references).into(),
+            Cell::styled(HEAD, format!("{:#x}", line.address)),
+            match line.false_sharing {
+                true => Cell::styled(WARN, "the line only".to_owned()),
+                false => "data".into(),
+            },
+            threads.join("; ").into(),
+        ]);
+    }
+    table.write(out)?;
+    if let Some(more) = lines.len().checked_sub(SHOWN).filter(|&more| more > 0) {
+        writeln!(out, "… and {more} more lines: --json has them")?;
+    }
+    writeln!(out)
+}
+
+/// Which bytes of a line: `0-7, 16-23`.
+fn ranges(bits: u64) -> String {
+    let mut ranges: Vec<String> = Vec::new();
+    let mut at = 0;
+    while at < 64 {
+        let rest = bits >> at;
+        if rest == 0 {
+            break;
+        }
+        let first = at + rest.trailing_zeros();
+        let length = (bits >> first).trailing_ones();
+        let last = first + length - 1;
+        ranges.push(match length {
+            1 => first.to_string(),
+            _ => format!("{first}-{last}"),
+        });
+        at = last + 1;
+    }
+    ranges.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn bytes_of_a_line() {
+        assert_eq!(ranges(0), "");
+        assert_eq!(ranges(0xff), "0-7");
+        assert_eq!(ranges(1 << 63 | 1 << 5 | 0x300), "5, 8-9, 63");
+        assert_eq!(ranges(u64::MAX), "0-63");
+    }
+}

@@ -1,0 +1,202 @@
+//! The rings of noted memory references (`option::REFERENCES`; what is in them: `xlate::references`).
+//!
+//! Translated code fills a thread's ring; the launcher reads it, part by part, while the program runs, and what is left
+//! at its end (`virt::references`). Where blocks are described: slots of their own, 64 MiB each, that are never
+//! taken again. A description: the block's address; number of instructions (low half), bytes (next 16 bits), words of
+//! a block (high 16 bits); the bytes.
+
+use crate::block::Block;
+use crate::entry::{self, address};
+use crate::layout::{
+    CONTEXT_BYTES, Context, REGION, RING, option, region_offset, state as slot_state,
+};
+use crate::lock::Mutex;
+use crate::slots::{self, slot};
+use crate::syscall_table as nr;
+use crate::xlate::block;
+use crate::xlate::decode::{Kind, MAX_LEN, decode};
+use crate::xlate::references::{APART, CHUNK, CHUNKS, INTERRUPTED, Noting, Words};
+use crate::{check, sys};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+/// 0: not known, 1: off, 2: on, 3: on, and the FS base can be read.
+static ON: AtomicU32 = AtomicU32::new(0);
+
+/// References are noted.
+pub fn on() -> bool {
+    ON.load(Relaxed) > 1
+}
+
+/// Where the next block is described.
+struct Place {
+    slot: u32,
+    used: u64,
+}
+
+static PLACE: Mutex<Place> = Mutex::new(Place { slot: 0, used: 0 });
+
+/// Bytes of the longest description.
+const LONGEST: u64 = 16 + (block::MAX_INSNS * MAX_LEN) as u64;
+
+/// A new image: decides whether references are noted.
+pub fn init() {
+    let options = slots::header().options;
+    let on = options & option::REFERENCES != 0;
+    let reads_fs = options & option::READS_FS != 0;
+    ON.store(1 + u32::from(on) + u32::from(on && reads_fs), Relaxed);
+}
+
+/// In a forked child: it describes its blocks in a slot of its own.
+pub fn forked() {
+    // SAFETY: whoever translates holds the engine's lock, and so did the forking thread: nobody held this one.
+    unsafe { PLACE.free_in_child() };
+    PLACE.lock().slot = 0;
+}
+
+/// A thread's context.
+pub fn prepare(context: &mut Context) {
+    context.noted.vector = address(entry::rt_references);
+    if context.noted.position == 0 {
+        context.noted.position = APART;
+    }
+}
+
+/// How the next block notes its references.
+pub fn next() -> Option<Noting> {
+    if !on() {
+        return None;
+    }
+    let mut place = PLACE.lock();
+    if place.slot == 0 || place.used + LONGEST > REGION {
+        place.slot = slots::new_slot();
+        place.used = CONTEXT_BYTES;
+        slot(place.slot).state().store(slot_state::LOG, Release);
+    }
+    let offset = region_offset(place.slot, slots::header().apart) + place.used;
+    Some(Noting {
+        described: offset / 8,
+        ring: RING as u32,
+        position: offset_of!(Context, noted.position) as u32,
+        vector: offset_of!(Context, noted.vector) as u32,
+        reads_fs: ON.load(Relaxed) == 3,
+    })
+}
+
+/// Describes a block that was just translated as [`next`] said.
+pub fn describe(pc: u64, built: &block::Block) {
+    if built.words == 0 {
+        return;
+    }
+    let mut place = PLACE.lock();
+    let at = slots::context_at(place.slot) + place.used;
+    let counts = u64::from(built.insns)
+        | (u64::from(built.guest_len) & 0xffff) << 32
+        | u64::from(built.words) << 48;
+    check!(
+        u64::from(built.guest_len) + 16 <= LONGEST,
+        "a block at {pc:#x} is too long"
+    );
+    // SAFETY: inside a region that is ours; the program's bytes were just decoded.
+    unsafe {
+        (at as *mut u64).write(pc);
+        (at as *mut u64).add(1).write(counts);
+        for byte in 0..u64::from(built.guest_len) {
+            ((at + 16 + byte) as *mut u8).write(*((pc + byte) as *const u8));
+        }
+    }
+    place.used += (16 + u64::from(built.guest_len)).next_multiple_of(8);
+}
+
+/// A word of a thread's ring.
+fn word(context: &Context, number: u32) -> *mut u64 {
+    (context.this + RING + u64::from(number) * 8) as *mut u64
+}
+
+/// A thread left `block`, whose head is in the ring, after `done` instructions.
+pub fn left(context: &Context, block: &Block, done: u16) {
+    if context.probing != 0 || block.words == 0 {
+        return;
+    }
+    let head = context.noted.position.wrapping_sub(u32::from(block.words));
+    // SAFETY: the head of the thread's last block.
+    unsafe {
+        let place = word(context, head);
+        let described = place.read() & ((1 << 48) - 1);
+        place.write(described | u64::from(done + 1) << 48);
+    }
+}
+
+/// A thread was interrupted in a string instruction at `pc`, the one behind `done` of `block`'s: what it has done so
+/// far counts; what is left is noted when it goes on.
+pub fn interrupted(context: &Context, block: &Block, done: u16, registers: &[u64; 16]) {
+    if context.probing != 0 || block.words == 0 {
+        return;
+    }
+    let head = context.noted.position.wrapping_sub(u32::from(block.words));
+    let (mut pc, mut at) = (block.pc, head + 1);
+    for number in 0..=done {
+        let mut bytes = [0u8; MAX_LEN];
+        for (to, from) in bytes
+            .iter_mut()
+            .zip(pc..block.pc + u64::from(block.guest_len))
+        {
+            // SAFETY: a block's bytes; it is being executed.
+            *to = unsafe { *(from as *const u8) };
+        }
+        let Ok(insn) = decode(&bytes) else { return };
+        let words = Words::of(&insn, &bytes);
+        if number == done {
+            let before = words.before().count() as u32;
+            if insn.kind != Kind::Plain || words.after().next().is_none() {
+                return;
+            }
+            for (place, register) in (at + before..).zip(words.after()) {
+                let value = registers.get(usize::from(register)).copied().unwrap_or(0);
+                // SAFETY: words of the thread's last block.
+                unsafe { word(context, place).write(value) };
+            }
+        }
+        at += words.len() as u32;
+        pc += u64::from(insn.len);
+    }
+    // SAFETY: the head, as `left` wrote it.
+    unsafe {
+        let place = word(context, head);
+        place.write(place.read() | u64::from(INTERRUPTED) << 48);
+    }
+}
+
+/// The part of the ring that a thread writes is full: gives it to the launcher, and goes on in the next one.
+pub fn publish(context: &mut Context) {
+    /// Rounds of a second without anybody reading, with the launcher gone.
+    const PATIENCE: u32 = 3;
+    let filled = context.noted.filled.load(Relaxed);
+    let part = (filled % CHUNKS) as usize;
+    if let Some(end) = context.noted.ends.get(part) {
+        end.store(context.noted.position, Relaxed);
+    }
+    let filled = filled.wrapping_add(1);
+    context.noted.filled.store(filled, Release);
+    let header = slots::header();
+    header.rings.bell.fetch_add(1, AcqRel);
+    sys::futex_wake(&header.rings.bell);
+    let mut rounds = 0;
+    loop {
+        let read = context.noted.read.load(Acquire);
+        if filled.wrapping_sub(read) < CHUNKS {
+            break;
+        }
+        let launcher = [u64::from(header.launcher), 0, 0, 0, 0, 0];
+        // SAFETY: signal 0 only asks whether the process exists.
+        let gone = unsafe { sys::call(nr::KILL, launcher) } == -3;
+        if header.closed.load(Acquire) != 0 || gone && rounds >= PATIENCE {
+            header.rings.lost.fetch_add(1, Relaxed);
+            context.noted.read.store(read.wrapping_add(1), Release);
+            continue;
+        }
+        sys::futex_wait(&context.noted.read, read, 1000);
+        rounds += 1;
+    }
+    context.noted.position = filled % CHUNKS * CHUNK + APART;
+}

@@ -1,0 +1,420 @@
+//! Blocks as the reader of rings knows them: which operands each instruction has, and which noted words their addresses
+//! are made of.
+//!
+//! Which words were noted is [`Words`]', what the operands are is iced-x86's: an operand whose registers were not
+//! noted, or whose size its encoding does not tell, is [`Unknown`], and named.
+
+use crate::xlate::decode::decode;
+use crate::xlate::facts::{Event, Facts};
+use crate::xlate::references::{FS, GS, INTERRUPTED, Words};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
+};
+
+/// What an operand's memory is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read.
+    Load,
+    /// Written.
+    Store,
+    /// Read, and written.
+    Modify,
+}
+
+/// Why an operand's references are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// The addresses are in a vector: gathers, scatters.
+    VectorAddresses,
+    /// A mask chooses what is referenced: AVX, AVX-512, `maskmovdqu`.
+    Masked,
+    /// The size depends on the machine's state: `xsave`, `xrstor`, tiles.
+    StateSize,
+    /// A thread's own data, where the kernel does not let programs read their FS base.
+    ThreadLocal,
+    /// Something else: `enter` with levels, instructions that are not known.
+    Other,
+}
+
+impl Unknown {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::VectorAddresses => "gathers and scatters",
+            Self::Masked => "masked loads and stores",
+            Self::StateSize => "saving and restoring the extended state",
+            Self::ThreadLocal => "operands in FS (this kernel does not let programs read the base)",
+            Self::Other => "other instructions",
+        }
+    }
+}
+
+/// How a block goes on behind an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    /// At the next one.
+    None,
+    /// By a direct jump or call.
+    Direct,
+    /// There, or at the next one.
+    Conditional {
+        /// Where to, if it is taken.
+        target: u64,
+    },
+    /// By a jump or call through a register or memory.
+    Indirect,
+    /// By a return.
+    Return,
+}
+
+/// One memory operand.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    /// What for.
+    pub access: Access,
+    /// Bytes of one reference.
+    pub size: u32,
+    base: Option<u8>,
+    index: Option<(u8, u8)>,
+    /// The index is its low byte only.
+    byte_index: bool,
+    segment: Option<u8>,
+    displacement: u64,
+    /// Addresses have 32 bits.
+    narrow: bool,
+    /// Word with the number of a bit, relative to the operand.
+    bit: Option<u8>,
+    /// Words of a repeated instruction: count before and after, an address before and after.
+    repeat: Option<[u8; 4]>,
+}
+
+/// One instruction.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Instruction {
+    /// Address.
+    pub pc: u64,
+    /// Bytes.
+    pub length: u32,
+    /// Its operands, in [`Code`]'s.
+    operands: std::ops::Range<usize>,
+    /// How control goes on.
+    pub branch: Branch,
+    /// What is not known of its references.
+    pub unknown: Option<Unknown>,
+}
+
+/// A block.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Code {
+    /// Number, from 0 on; the same block has one in all threads that share it.
+    pub number: u32,
+    /// Words that it notes, the head included.
+    pub(super) words: usize,
+    /// Its instructions.
+    pub instructions: Vec<Instruction>,
+    operands: Vec<Operand>,
+    /// Each instruction's first word.
+    first_words: Vec<u8>,
+}
+
+/// General registers by iced-x86's name.
+fn number_of(register: Register) -> Option<u8> {
+    let full = register.full_register();
+    full.is_gpr64()
+        .then(|| u8::try_from(full.number()).ok())
+        .flatten()
+}
+
+impl Code {
+    /// Of a block at `pc` with these bytes and so many words.
+    pub(super) fn new(
+        number: u32,
+        pc: u64,
+        bytes: &[u8],
+        instructions: usize,
+        words: usize,
+        reads_fs: bool,
+    ) -> Option<Self> {
+        let mut code = Self {
+            number,
+            words,
+            instructions: Vec::with_capacity(instructions),
+            operands: Vec::new(),
+            first_words: Vec::new(),
+        };
+        let near = 1u16 << (3 + Event::Branches as u8);
+        let mut factory = InstructionInfoFactory::new();
+        let (mut at, mut word) = (0usize, 1usize);
+        for _ in 0..instructions {
+            let rest = bytes.get(at..)?;
+            let Ok(insn) = decode(rest) else {
+                // What no CPU executes: it faults, and references nothing.
+                break;
+            };
+            let own = rest.get(..usize::from(insn.len))?;
+            let noted = Words::of(&insn, own);
+            let address = pc.wrapping_add(at as u64);
+            let start = code.operands.len();
+            let mut decoder = Decoder::with_ip(64, own, address, DecoderOptions::NONE);
+            let decoded = decoder.decode();
+            let mut unknown = None;
+            if decoded.is_invalid() {
+                unknown = (!noted.is_empty()).then_some(Unknown::Other);
+            } else {
+                let operands = Operands {
+                    noted: &noted,
+                    first: word,
+                    reads_fs,
+                };
+                for memory in factory.info(&decoded).used_memory() {
+                    match operands.of(&decoded, memory) {
+                        Ok(Some(operand)) => code.operands.push(operand),
+                        Ok(None) => {}
+                        Err(why) => unknown = Some(why),
+                    }
+                }
+            }
+            code.instructions.push(Instruction {
+                pc: address,
+                length: u32::from(insn.len),
+                operands: start..code.operands.len(),
+                // (What is called far, or by the kernel, is no near branch.)
+                branch: match decoded.flow_control() {
+                    _ if Facts::of(&insn).0 & near == 0 => Branch::None,
+                    FlowControl::ConditionalBranch => Branch::Conditional {
+                        target: decoded.near_branch_target(),
+                    },
+                    FlowControl::IndirectBranch | FlowControl::IndirectCall => Branch::Indirect,
+                    FlowControl::Return => Branch::Return,
+                    FlowControl::UnconditionalBranch | FlowControl::Call => Branch::Direct,
+                    _ => Branch::None,
+                },
+                unknown,
+            });
+            code.first_words.push(u8::try_from(word).ok()?);
+            word += noted.len();
+            at += usize::from(insn.len);
+        }
+        (word <= words).then_some(code)
+    }
+}
+
+/// The operands of one instruction.
+struct Operands<'a> {
+    noted: &'a Words,
+    /// Its first word.
+    first: usize,
+    reads_fs: bool,
+}
+
+impl Operands<'_> {
+    fn word(&self, register: u8) -> Option<u8> {
+        let at = self.noted.before().position(|other| other == register)?;
+        u8::try_from(self.first + at).ok()
+    }
+
+    fn of(
+        &self,
+        decoded: &iced_x86::Instruction,
+        memory: &iced_x86::UsedMemory,
+    ) -> Result<Option<Operand>, Unknown> {
+        let repeated = self.noted.after().next().is_some();
+        let access = match memory.access() {
+            OpAccess::Read => Access::Load,
+            OpAccess::Write => Access::Store,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => Access::Modify,
+            OpAccess::CondRead if repeated || !is_masked(decoded) => Access::Load,
+            OpAccess::CondWrite if repeated => Access::Store,
+            OpAccess::CondRead | OpAccess::CondWrite => return Err(Unknown::Masked),
+            OpAccess::None | OpAccess::NoMemAccess => return Ok(None),
+        };
+        if memory.base().is_vector_register() || memory.index().is_vector_register() {
+            return Err(Unknown::VectorAddresses);
+        }
+        if is_masked(decoded) {
+            return Err(Unknown::Masked);
+        }
+        let size = match memory.memory_size().size() {
+            0 => decoded.memory_size().size(),
+            size => size,
+        };
+        let Some(size) = u32::try_from(size).ok().filter(|&size| size != 0) else {
+            return Err(match decoded.mnemonic() {
+                Mnemonic::Enter => Unknown::Other,
+                _ => Unknown::StateSize,
+            });
+        };
+        let base = match memory.base() {
+            Register::None | Register::RIP | Register::EIP => None,
+            register => Some(
+                number_of(register)
+                    .and_then(|register| self.word(register))
+                    .ok_or(Unknown::Other)?,
+            ),
+        };
+        let index = match memory.index() {
+            Register::None => None,
+            register => {
+                let word = number_of(register).and_then(|register| self.word(register));
+                let factor = u8::try_from(memory.scale()).map_err(|_| Unknown::Other)?;
+                Some((word.ok_or(Unknown::Other)?, factor))
+            }
+        };
+        let segment = match memory.segment() {
+            Register::FS if !self.reads_fs => return Err(Unknown::ThreadLocal),
+            Register::FS => Some(self.word(FS).ok_or(Unknown::Other)?),
+            Register::GS => Some(self.word(GS).ok_or(Unknown::Other)?),
+            _ => None,
+        };
+        Ok(Some(Operand {
+            access,
+            size,
+            base,
+            index,
+            byte_index: memory.index() == Register::AL,
+            segment,
+            displacement: memory.displacement(),
+            narrow: matches!(memory.address_size(), iced_x86::CodeSize::Code32),
+            bit: self.bit(decoded)?,
+            repeat: if repeated {
+                Some(self.repeat().ok_or(Unknown::Other)?)
+            } else {
+                None
+            },
+        }))
+    }
+
+    /// The word with a bit's number, of `bt` and its kin with a register.
+    fn bit(&self, decoded: &iced_x86::Instruction) -> Result<Option<u8>, Unknown> {
+        let tests = matches!(
+            decoded.mnemonic(),
+            Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
+        );
+        if !tests || decoded.op1_kind() != OpKind::Register {
+            return Ok(None);
+        }
+        let register = number_of(decoded.op1_register()).and_then(|register| self.word(register));
+        register.map(Some).ok_or(Unknown::Other)
+    }
+
+    fn repeat(&self) -> Option<[u8; 4]> {
+        let mut after = self.noted.after();
+        let (count, moved) = (after.next()?, after.next()?);
+        let behind = u8::try_from(self.first + self.noted.before().count()).ok()?;
+        Some([self.word(count)?, behind, self.word(moved)?, behind + 1])
+    }
+}
+
+/// Whether a mask decides what is referenced.
+fn is_masked(decoded: &iced_x86::Instruction) -> bool {
+    decoded.has_op_mask()
+        || matches!(
+            decoded.mnemonic(),
+            Mnemonic::Vmaskmovps
+                | Mnemonic::Vmaskmovpd
+                | Mnemonic::Vpmaskmovd
+                | Mnemonic::Vpmaskmovq
+                | Mnemonic::Maskmovq
+                | Mnemonic::Maskmovdqu
+                | Mnemonic::Vmaskmovdqu
+        )
+}
+
+/// A block that a thread executed, from its beginning on.
+#[derive(Clone, Copy, Debug)]
+pub struct Executed<'a> {
+    /// The block.
+    pub code: &'a Code,
+    /// Instructions that were retired.
+    pub done: usize,
+    pub(super) interrupted: bool,
+    pub(super) words: &'a [u64],
+    /// Address of the block that came next in this thread; `None`: not known.
+    pub next: Option<u64>,
+}
+
+impl Executed<'_> {
+    fn word(&self, at: u8) -> u64 {
+        self.words.get(usize::from(at)).copied().unwrap_or(0)
+    }
+
+    /// Calls `f` for every reference of instruction `at`, in order: operand, lowest address, how many references of
+    /// the operand's size lie behind each other from there on (0 or more for repeated string instructions, else 1).
+    pub fn references(&self, at: usize, mut f: impl FnMut(&Operand, u64, u64)) {
+        let Some(instruction) = self.code.instructions.get(at) else {
+            return;
+        };
+        let operands = self.code.operands.get(instruction.operands.clone());
+        for operand in operands.unwrap_or(&[]) {
+            let (address, times) = self.address(operand);
+            f(operand, address, times);
+        }
+    }
+
+    /// Instructions that were retired; the last one, interrupted, perhaps only in part.
+    pub fn instructions(&self) -> impl Iterator<Item = (usize, &Instruction)> {
+        let with_part = self.done + usize::from(self.interrupted);
+        self.code.instructions.iter().take(with_part).enumerate()
+    }
+
+    fn address(&self, operand: &Operand) -> (u64, u64) {
+        let mut address = operand.displacement;
+        if let Some(base) = operand.base {
+            address = address.wrapping_add(self.word(base));
+        }
+        if let Some((index, factor)) = operand.index {
+            let mut index = self.word(index);
+            if operand.byte_index {
+                index &= 0xff;
+            }
+            address = address.wrapping_add(index.wrapping_mul(u64::from(factor)));
+        }
+        if let Some(bit) = operand.bit {
+            let number = self.word(bit).cast_signed();
+            // The register is as wide as the operand.
+            let (bits, shift) = (i64::from(operand.size) * 8, 64 - operand.size * 8);
+            let number = number << shift >> shift;
+            let away = number.div_euclid(bits) * i64::from(operand.size);
+            address = address.wrapping_add(away.cast_unsigned());
+        }
+        if operand.narrow {
+            address &= 0xffff_ffff;
+        }
+        if let Some(segment) = operand.segment {
+            address = address.wrapping_add(self.word(segment));
+        }
+        let Some([count, left, from, to]) = operand.repeat else {
+            return (address, 1);
+        };
+        let mask = if operand.narrow {
+            0xffff_ffff
+        } else {
+            u64::MAX
+        };
+        let times = self.word(count).wrapping_sub(self.word(left)) & mask;
+        let backwards = (self.word(to).wrapping_sub(self.word(from)) & mask) > mask / 2;
+        if backwards && times != 0 {
+            let length = (times - 1).wrapping_mul(u64::from(operand.size));
+            address = address.wrapping_sub(length);
+        }
+        (address, times)
+    }
+}
+
+/// How the head of a block in the ring says it was left: instructions executed, and whether the next one was
+/// interrupted in its middle.
+pub(super) fn left(head: u64, code: &Code) -> (usize, bool) {
+    let high = (head >> 48) as u16;
+    match high & !INTERRUPTED {
+        0 => (code.instructions.len(), false),
+        more => (
+            usize::from(more - 1).min(code.instructions.len()),
+            high & INTERRUPTED != 0,
+        ),
+    }
+}

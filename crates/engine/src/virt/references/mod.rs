@@ -1,0 +1,49 @@
+//! What memory a run references, one reference after the other, thread by thread.
+//!
+//! Translated code writes the registers of its addresses into a ring in each thread's region
+//! ([`crate::xlate::references`]); a thread here reads the rings while the program runs, and what is left in them at
+//! its end. It gives each executed block, with what it noted, to the run's [`Sink`]: in order for each thread, a part of
+//! a ring at a time, so that threads alternate by tens of thousands of words.
+
+mod code;
+mod reader;
+
+pub use code::{Access, Branch, Code, Executed, Instruction, Operand, Unknown};
+pub(super) use reader::Reader;
+
+use std::sync::{Arc, Mutex};
+
+/// Whose references they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Thread {
+    /// The thread's slot: [`super::ThreadTotals::slot`].
+    pub slot: u32,
+    /// Slot of the first thread of its memory: threads with the same number share theirs.
+    pub memory: u32,
+}
+
+/// What becomes of them.
+pub trait Sink: Send {
+    /// A thread executed a block, or the beginning of one.
+    fn executed(&mut self, thread: Thread, executed: &Executed<'_>);
+    /// So many parts of rings are missing: nobody read them in time, or what was in them made no sense.
+    fn lost(&mut self, parts: u32);
+}
+
+/// A sink, shared with who started the run.
+#[derive(Clone)]
+pub struct References(Arc<Mutex<dyn Sink>>);
+
+impl References {
+    /// Keep a clone of `sink` to look at it after the run.
+    pub fn new(sink: Arc<Mutex<dyn Sink>>) -> Self {
+        Self(sink)
+    }
+}
+
+impl std::fmt::Debug for References {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("References")
+    }
+}

@@ -1,0 +1,319 @@
+//! The thread that reads the rings.
+
+use super::code::{Code, Executed, left};
+use super::{References, Thread};
+use crate::layout::{Context, RING, option, state};
+use crate::virt::context::MappedBytes;
+use crate::virt::shared::Shared;
+use crate::xlate::references::{APART, CHUNK, CHUNKS, MAX_WORDS, RING as RING_WORDS};
+use std::collections::HashMap;
+use std::io;
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::thread;
+
+/// Reads rings until the run's end.
+pub(in crate::virt) struct Reader {
+    shared: Arc<Shared>,
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Reader {
+    pub(in crate::virt) fn start(shared: &Arc<Shared>, sink: &References) -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (theirs, ends, sink) = (Arc::clone(shared), Arc::clone(&stop), sink.clone());
+        let thread = thread::Builder::new().spawn(move || serve(&theirs, &ends, &sink))?;
+        Ok(Self {
+            shared: Arc::clone(shared),
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Reads what is left; the program has ended.
+    pub(in crate::virt) fn finish(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let bell = &self.shared.header().rings.bell;
+        bell.fetch_add(1, Ordering::AcqRel);
+        wake(bell);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A thread's ring, and how far it was read.
+struct Ring {
+    context: MappedBytes,
+    ring: MappedBytes,
+    /// Parts read.
+    read: u32,
+    /// The last block of the part before: where it was described, its words.
+    last: Vec<u64>,
+}
+
+struct Rings<'a> {
+    shared: &'a Shared,
+    sink: &'a References,
+    rings: HashMap<u32, Ring>,
+    codes: HashMap<u64, Option<Code>>,
+    buffer: Vec<u64>,
+    lost: u32,
+}
+
+fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
+    let mut rings = Rings {
+        shared,
+        sink,
+        rings: HashMap::new(),
+        codes: HashMap::new(),
+        buffer: Vec::new(),
+        lost: 0,
+    };
+    let bell = &shared.header().rings.bell;
+    loop {
+        let ending = stop.load(Ordering::Acquire);
+        let rung = bell.load(Ordering::Acquire);
+        rings.look(ending);
+        if ending {
+            let lost = shared.header().rings.lost.load(Ordering::Acquire) + rings.lost;
+            if lost != 0 {
+                let mut sink = sink.0.lock().unwrap_or_else(PoisonError::into_inner);
+                sink.lost(lost);
+            }
+            return;
+        }
+        // At the latest after a second it is looked again: a process may be killed before it rings.
+        wait(bell, rung);
+    }
+}
+
+impl Rings<'_> {
+    /// Reads every full part, and at the end what else there is.
+    fn look(&mut self, ending: bool) {
+        let next = self.shared.header().next_slot.load(Ordering::Acquire);
+        for slot in 1..next.min(crate::layout::MAX_SLOTS) {
+            if self.open(slot).is_err() {
+                self.lost += u32::from(ending);
+                continue;
+            }
+            let Some(mut ring) = self.rings.remove(&slot) else {
+                continue;
+            };
+            self.read(slot, &mut ring, ending);
+            if !ending {
+                self.rings.insert(slot, ring);
+            }
+        }
+    }
+
+    /// Maps a thread's ring, once there is one.
+    fn open(&mut self, slot: u32) -> io::Result<()> {
+        if self.rings.contains_key(&slot) {
+            return Ok(());
+        }
+        let context = self.shared.map_bytes(slot, 0, size_of::<Context>())?;
+        let word = |at| context.atomic(at).map_or(0, |w| w.load(Ordering::Acquire));
+        if word(offset_of!(Context, noted.position)) == 0
+            || matches!(word(offset_of!(Context, state)), state::FREE | state::LOG)
+        {
+            return Ok(());
+        }
+        let ring = self.shared.map_bytes(slot, RING, RING_WORDS as usize * 8)?;
+        let ring = Ring {
+            context,
+            ring,
+            read: 0,
+            last: Vec::new(),
+        };
+        self.rings.insert(slot, ring);
+        Ok(())
+    }
+
+    fn read(&mut self, slot: u32, ring: &mut Ring, ending: bool) {
+        let Ring {
+            context,
+            ring: words,
+            read,
+            last,
+        } = ring;
+        let atomic = |at| context.atomic(at);
+        let load = |at| atomic(at).map_or(0, |word| word.load(Ordering::Acquire));
+        let thread = Thread {
+            slot,
+            memory: load(offset_of!(Context, space)),
+        };
+        // Not 0 if it was stopped where its count is whole.
+        let whole = load(offset_of!(Context, whole)) != 0
+            || load(offset_of!(Context, state)) != state::LIVE;
+        while *read != load(offset_of!(Context, noted.filled)) {
+            let part = *read % CHUNKS;
+            let end = load(offset_of!(Context, noted.ends) + 4 * part as usize);
+            self.part(thread, words, part, end, last, true);
+            *read = read.wrapping_add(1);
+            if let Some(word) = atomic(offset_of!(Context, noted.read)) {
+                word.store(*read, Ordering::Release);
+                wake(word);
+            }
+        }
+        if ending {
+            let part = *read % CHUNKS;
+            let end = load(offset_of!(Context, noted.position));
+            self.part(thread, words, part, end, last, whole);
+            self.last(thread, last);
+        }
+    }
+
+    /// Blocks from the start of a part up to `end`. `whole`: the last one is.
+    fn part(
+        &mut self,
+        thread: Thread,
+        ring: &MappedBytes,
+        part: u32,
+        end: u32,
+        last: &mut Vec<u64>,
+        whole: bool,
+    ) {
+        let start = part * CHUNK + APART;
+        if end < start || end > (part + 1) * CHUNK + APART {
+            self.lost += 1;
+            return;
+        }
+        // The last block of the part before comes first, now that it is known what follows.
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        buffer.append(last);
+        let kept = buffer.len();
+        buffer.resize(kept + (end - start) as usize, 0);
+        ring.copy(start as usize, buffer.get_mut(kept..).unwrap_or(&mut []));
+        let sink = self.sink.clone();
+        let mut sink = sink.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = buffer.as_slice();
+        while let Some(&head) = rest.first() {
+            let Some(code) = self.code(head) else {
+                self.lost += 1;
+                break;
+            };
+            let (words, behind) = rest.split_at(code.words.min(rest.len()));
+            let next = behind.first().copied();
+            if next.is_none() {
+                if whole {
+                    last.extend_from_slice(words);
+                }
+                break;
+            }
+            let next = next.and_then(|head| self.code(head)).map(Code::address);
+            if let Some(code) = self.code(head) {
+                let (done, interrupted) = left(head, code);
+                sink.executed(
+                    thread,
+                    &Executed {
+                        code,
+                        done,
+                        interrupted,
+                        words,
+                        next,
+                    },
+                );
+            }
+            rest = behind;
+        }
+        drop(sink);
+        self.buffer = buffer;
+    }
+
+    /// The block that nothing follows.
+    fn last(&mut self, thread: Thread, words: &[u64]) {
+        let Some(&head) = words.first() else { return };
+        let sink = self.sink.clone();
+        let mut sink = sink.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = self.code(head) {
+            let (done, interrupted) = left(head, code);
+            let next = None;
+            sink.executed(
+                thread,
+                &Executed {
+                    code,
+                    done,
+                    interrupted,
+                    words,
+                    next,
+                },
+            );
+        }
+    }
+
+    /// The block that a head names.
+    fn code(&mut self, head: u64) -> Option<&Code> {
+        let described = head & ((1 << 48) - 1);
+        if !self.codes.contains_key(&described) {
+            let number = u32::try_from(self.codes.len()).ok()?;
+            let code = self.describe(number, described);
+            self.codes.insert(described, code);
+        }
+        self.codes.get(&described)?.as_ref()
+    }
+
+    fn describe(&self, number: u32, described: u64) -> Option<Code> {
+        let offset = described.checked_mul(8)?;
+        let mut head = [0u8; 16];
+        self.shared.read_at(offset, &mut head).ok()?;
+        let word = |at: usize| {
+            let bytes = head.get(at..at + 8).unwrap_or(&[]);
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |all, &b| all << 8 | u64::from(b))
+        };
+        let (pc, counts) = (word(0), word(8));
+        let (instructions, words) = (counts as u32 as usize, (counts >> 48) as usize);
+        let length = (counts >> 32) as u16;
+        if instructions > crate::xlate::block::MAX_INSNS || words == 0 || words > MAX_WORDS {
+            return None;
+        }
+        let mut bytes = vec![0u8; usize::from(length)];
+        self.shared.read_at(offset + 16, &mut bytes).ok()?;
+        let reads_fs = self.shared.header().options & option::READS_FS != 0;
+        Code::new(number, pc, &bytes, instructions, words, reads_fs)
+    }
+}
+
+impl Code {
+    fn address(&self) -> u64 {
+        self.instructions.first().map_or(0, |first| first.pc)
+    }
+}
+
+fn wait(word: &AtomicU32, value: u32) {
+    let timeout = libc::timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    // SAFETY: the word and the timeout outlive the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value,
+            &raw const timeout,
+        );
+    }
+}
+
+fn wake(word: &AtomicU32) {
+    // SAFETY: the word outlives the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}

@@ -1,0 +1,173 @@
+//! Code that notes what memory the program references: see [`crate::xlate::references`]. Flags and registers stay.
+
+use super::{Builder, Item, record};
+use crate::xlate::emit::{RCX, RDX};
+use crate::xlate::references::{FS, MAX_WORDS, Noting, Words};
+
+impl Builder<'_, '_> {
+    /// Whether another instruction's words have room in the block; then they are counted.
+    pub(super) fn has_room_for(&mut self, item: &Item) -> bool {
+        if self.config.noting.is_none() {
+            return true;
+        }
+        let words = Words::of(&item.insn, item.code()).len();
+        if self.words == 0 {
+            self.words = 1;
+        }
+        if self.words + words > MAX_WORDS {
+            return false;
+        }
+        self.words += words;
+        true
+    }
+
+    /// The head, at the block's beginning.
+    pub(super) fn note_head(&mut self, start: u64) {
+        let Some(noting) = self.config.noting else {
+            return;
+        };
+        let offsets = self.config.offsets;
+        let here = self.hot.here();
+        let flags_are_dead = self.block.live_in == 0;
+        let cold = self.cold.here();
+        self.hot.store_gs(offsets.spill_2, RDX);
+        if flags_are_dead {
+            self.hot.load_gs32(noting.position, RDX);
+            self.hot.put(&[0x84, 0xf6]); // test dh, dh
+            self.hot.put(&[0x0f, 0x84]); // je cold
+            let end = self.hot.here() + 4;
+            self.hot.put(&(cold.wrapping_sub(end) as u32).to_le_bytes());
+        } else {
+            self.hot.store_gs(offsets.spill, RCX);
+            self.hot.load_gs32(noting.position, RDX);
+            self.hot.put(&[0x0f, 0xb6, 0xce]); // movzx ecx, dh
+            self.hot.put(&[0xe3, 2, 0xeb, 5, 0xe9]); // jrcxz +2; jmp +5; jmp cold
+            let end = self.hot.here() + 4;
+            self.hot.put(&(cold.wrapping_sub(end) as u32).to_le_bytes());
+            self.cold.load_gs(offsets.spill, RCX);
+        }
+        // Nothing of the block has been done: it is entered again with room.
+        self.cold.load_gs(offsets.spill_2, RDX);
+        let number = self.first_exit + self.block.exit_count as u32;
+        self.cold.set_gs32(offsets.exit_id, number);
+        self.cold.jump_gs(noting.vector);
+        self.exit(start, 0, 0, None);
+        // mov qword gs:[rdx*8+ring], described
+        match i32::try_from(noting.described) {
+            Ok(small) => {
+                self.hot.put(&[0x65, 0x48, 0xc7, 0x04, 0xd5]);
+                self.hot.put(&noting.ring.to_le_bytes());
+                self.hot.put(&small.to_le_bytes());
+            }
+            Err(_) => {
+                for half in 0..2u32 {
+                    self.hot.put(&[0x65, 0xc7, 0x04, 0xd5]);
+                    self.hot.put(&(noting.ring + 4 * half).to_le_bytes());
+                    let value = (noting.described >> (32 * half)) as u32;
+                    self.hot.put(&value.to_le_bytes());
+                }
+            }
+        }
+        // lea edx, [rdx+words]; mov gs:[position], edx
+        self.hot.put(&[0x8d, 0x92]);
+        self.hot.put(&(self.words as u32).to_le_bytes());
+        self.hot.put(&[0x65, 0x89, 0x14, 0x25]);
+        self.hot.put(&noting.position.to_le_bytes());
+        if !flags_are_dead {
+            self.hot.load_gs(offsets.spill, RCX);
+        }
+        self.hot.load_gs(offsets.spill_2, RDX);
+        self.record(here, record::HEAD);
+        self.noted = 1;
+    }
+
+    /// In front of an instruction, or behind a repeated one: the registers of its addresses.
+    pub(super) fn note(&mut self, item: &Item, behind: bool) {
+        let Some(noting) = self.config.noting else {
+            return;
+        };
+        let words = Words::of(&item.insn, item.code());
+        let mut registers = [0u8; 10];
+        let mut count = 0;
+        let mut take = |register| {
+            if let Some(place) = registers.get_mut(count) {
+                *place = register;
+                count += 1;
+            }
+        };
+        match behind {
+            false => words.before().for_each(&mut take),
+            true => words.after().for_each(&mut take),
+        }
+        let registers = registers.get(..count).unwrap_or(&[]);
+        if registers.is_empty() {
+            return;
+        }
+        let offsets = self.config.offsets;
+        let here = self.hot.here();
+        // RCX, RDX, RBX, RSI, RDI, RBP: no instruction names all.
+        let pointer = [1u8, 2, 3, 6, 7, 5]
+            .into_iter()
+            .find(|register| !registers.contains(register))
+            .unwrap_or(RCX);
+        self.hot.store_gs(offsets.spill_2, pointer);
+        self.hot.load_gs32(noting.position, pointer);
+        let first = self.noted;
+        self.noted += registers.len();
+        for (at, &register) in registers.iter().enumerate() {
+            if register < FS {
+                self.store_word(&noting, pointer, first + at, register);
+            }
+        }
+        // The others need a register to come through.
+        let helper = if pointer == RCX { RDX } else { RCX };
+        for (at, &register) in registers.iter().enumerate() {
+            if register < FS {
+                continue;
+            }
+            self.hot.store_gs(offsets.spill, helper);
+            if register != FS {
+                self.hot.load_gs(self.config.program_gs, helper);
+            } else if noting.reads_fs {
+                self.hot.put(&[0xf3, 0x48, 0x0f, 0xae, 0xc0 | helper]); // rdfsbase
+            } else {
+                self.hot.mov_imm(helper, 0);
+            }
+            self.store_word(&noting, pointer, first + at, helper);
+            self.hot.load_gs(offsets.spill, helper);
+        }
+        self.hot.load_gs(offsets.spill_2, pointer);
+        if !behind {
+            self.record(here, 0);
+        }
+    }
+
+    /// `mov gs:[pointer*8+where the block's word is], register`; the position is behind the block already.
+    fn store_word(&mut self, noting: &Noting, pointer: u8, word: usize, register: u8) {
+        let back = (self.words - word) as u32 * 8;
+        self.hot.put(&[
+            0x65,
+            0x48 | (register >> 3) << 2,
+            0x89,
+            0x04 | (register & 7) << 3,
+            0xc5 | pointer << 3,
+        ]);
+        self.hot.put(&noting.ring.wrapping_sub(back).to_le_bytes());
+    }
+
+    /// In a cold exit: the block is left after `done` instructions.
+    pub(super) fn note_left(&mut self, done: usize) {
+        let Some(noting) = self.config.noting else {
+            return;
+        };
+        let offsets = self.config.offsets;
+        self.cold.store_gs(offsets.spill_2, RDX);
+        self.cold.load_gs32(noting.position, RDX);
+        // mov word gs:[rdx*8+head+6], done+1
+        let head = noting.ring.wrapping_sub(self.words as u32 * 8) + 6;
+        self.cold.put(&[0x65, 0x66, 0xc7, 0x04, 0xd5]);
+        self.cold.put(&head.to_le_bytes());
+        self.cold.put(&(done as u16 + 1).to_le_bytes());
+        self.cold.load_gs(offsets.spill_2, RDX);
+    }
+}

@@ -1,0 +1,233 @@
+//! Set-associative caches with the least recently used line replaced, two levels.
+//!
+//! The rules are Cachegrind's (Valgrind's manual, "Simulation details" and "Cache simulation specifics"): a write
+//! misses and allocates as a read does; a reference that modifies counts as a read; one that lies in two lines is one
+//! miss if either misses; the last level sees what missed the first. An address chooses its set by the bits above
+//! those of the line.
+
+use crate::geometry::{Geometry, Machine};
+use crate::{Kind, Reference};
+
+/// One cache.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    /// Block numbers, most recently used first in each set; 0: none (block 0 is never referenced by programs).
+    tags: Box<[u64]>,
+    ways: usize,
+    line_bits: u32,
+    set_mask: u64,
+}
+
+impl Cache {
+    /// An empty one.
+    pub fn new(geometry: Geometry) -> Self {
+        let sets = geometry.sets();
+        let ways = geometry.ways as usize;
+        Self {
+            tags: vec![0; (sets as usize).saturating_mul(ways)].into_boxed_slice(),
+            ways,
+            line_bits: geometry.line.trailing_zeros(),
+            set_mask: sets.saturating_sub(1),
+        }
+    }
+
+    /// A block is referenced; whether it missed.
+    #[inline]
+    fn block(&mut self, block: u64) -> bool {
+        let start = (block & self.set_mask) as usize * self.ways;
+        let Some(set) = self.tags.get_mut(start..start + self.ways) else {
+            return false;
+        };
+        if set.first() == Some(&block) {
+            return false;
+        }
+        let found = set.iter().position(|&tag| tag == block);
+        let from = found.unwrap_or(self.ways - 1);
+        if let Some(moved) = set.get_mut(..=from) {
+            moved.rotate_right(1);
+        }
+        if let Some(front) = set.first_mut() {
+            *front = block;
+        }
+        found.is_none()
+    }
+
+    /// Bytes are referenced; whether any of their lines missed.
+    #[inline]
+    pub fn reference(&mut self, address: u64, size: u32) -> bool {
+        let first = address >> self.line_bits;
+        let last = address.wrapping_add(u64::from(size.max(1) - 1)) >> self.line_bits;
+        let mut missed = self.block(first);
+        if last != first {
+            missed |= self.block(last);
+        }
+        missed
+    }
+}
+
+/// References and misses of one sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misses {
+    /// References.
+    pub references: u64,
+    /// That missed the first level.
+    pub first: u64,
+    /// That missed the last level, too.
+    pub last: u64,
+}
+
+impl Misses {
+    fn count(&mut self, level: Level) {
+        self.references += 1;
+        self.first += u64::from(level != Level::First);
+        self.last += u64::from(level == Level::Memory);
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            references: self.references + other.references,
+            first: self.first + other.first,
+            last: self.last + other.last,
+        }
+    }
+}
+
+/// Where a reference was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// In the first level.
+    First,
+    /// In the last level.
+    Last,
+    /// In neither.
+    Memory,
+}
+
+/// I1, D1 and LL, and what they counted.
+#[derive(Clone, Debug)]
+pub struct Caches {
+    i1: Cache,
+    d1: Cache,
+    ll: Cache,
+    /// Data references are at most a line of the smallest cache long.
+    longest: u32,
+    /// Instructions fetched.
+    pub instructions: Misses,
+    /// Data read, modified included.
+    pub reads: Misses,
+    /// Data written.
+    pub writes: Misses,
+}
+
+impl Caches {
+    /// Empty ones.
+    pub fn new(machine: &Machine) -> Self {
+        let lines = [machine.i1.line, machine.d1.line, machine.ll.line];
+        Self {
+            i1: Cache::new(machine.i1),
+            d1: Cache::new(machine.d1),
+            ll: Cache::new(machine.ll),
+            longest: lines.into_iter().min().unwrap_or(16),
+            instructions: Misses::default(),
+            reads: Misses::default(),
+            writes: Misses::default(),
+        }
+    }
+
+    /// An instruction is executed.
+    #[inline]
+    pub fn fetch(&mut self, address: u64, length: u32) -> Level {
+        let level = through(&mut self.i1, &mut self.ll, address, length);
+        self.instructions.count(level);
+        level
+    }
+
+    /// Data is referenced.
+    #[inline]
+    pub fn data(&mut self, reference: Reference) -> Level {
+        let size = reference.size.min(self.longest);
+        let level = through(&mut self.d1, &mut self.ll, reference.address, size);
+        match reference.kind {
+            Kind::Store => self.writes.count(level),
+            Kind::Load | Kind::Modify => self.reads.count(level),
+        }
+        level
+    }
+
+    /// Both sorts of data references.
+    pub fn all_data(&self) -> Misses {
+        self.reads.plus(self.writes)
+    }
+}
+
+#[inline]
+fn through(first: &mut Cache, last: &mut Cache, address: u64, size: u32) -> Level {
+    if !first.reference(address, size) {
+        Level::First
+    } else if last.reference(address, size) {
+        Level::Memory
+    } else {
+        Level::Last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(text: &str) -> Cache {
+        Cache::new(text.parse().unwrap())
+    }
+
+    #[test]
+    fn the_least_recently_used_line_of_a_set_goes() {
+        // Two ways, four sets of 64-byte lines: 0x100 apart is the same set.
+        let mut cache = cache("512,2,64");
+        let (a, b, c) = (0x1000, 0x1100, 0x1200);
+        let missed: Vec<bool> = [a, b, a, c, a, b, c]
+            .into_iter()
+            .map(|address| cache.reference(address, 4))
+            .collect();
+        assert_eq!(missed, [true, true, false, true, false, true, true]);
+    }
+
+    #[test]
+    fn two_lines_are_one_miss_and_both_come_in() {
+        let mut cache = cache("512,2,64");
+        assert!(cache.reference(0x103e, 4));
+        assert!(!cache.reference(0x1000, 4) && !cache.reference(0x1040, 4));
+        assert!(cache.reference(0x107e, 4), "the second line is new");
+    }
+
+    #[test]
+    fn the_last_level_sees_what_missed_the_first() {
+        let small = "128,2,64".parse().unwrap();
+        let mut caches = Caches::new(&Machine {
+            i1: small,
+            d1: small,
+            ll: "1024,2,64".parse().unwrap(),
+        });
+        let mut load = |address| {
+            caches.data(Reference {
+                address,
+                size: 8,
+                kind: Kind::Load,
+            })
+        };
+        assert_eq!(load(0x1000), Level::Memory);
+        assert_eq!(load(0x1040), Level::Memory);
+        assert_eq!(load(0x1080), Level::Memory);
+        assert_eq!(load(0x1000), Level::Last);
+        assert_eq!(load(0x1000), Level::First);
+        assert_eq!(caches.fetch(0x1000, 3), Level::Last);
+        let expected = Misses {
+            references: 5,
+            first: 4,
+            last: 3,
+        };
+        assert_eq!((caches.reads, caches.all_data()), (expected, expected));
+        assert_eq!(caches.instructions.references, 1);
+    }
+}

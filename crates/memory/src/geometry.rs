@@ -1,0 +1,250 @@
+//! Sizes of caches: written by a user, taken from this CPU, or Cachegrind's.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+/// One cache: bytes, ways, bytes of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes in all.
+    pub size: u64,
+    /// Lines of a set.
+    pub ways: u32,
+    /// Bytes of a line, a power of two.
+    pub line: u32,
+}
+
+/// Why a geometry cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeometryError(String);
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for GeometryError {}
+
+impl Geometry {
+    /// Sets.
+    pub fn sets(self) -> u64 {
+        self.size / (u64::from(self.ways) * u64::from(self.line))
+    }
+
+    /// Checks that it can be simulated: the sets are a power of two, as an address chooses one by its bits.
+    ///
+    /// # Errors
+    /// What is wrong, and with which number.
+    pub fn new(size: u64, ways: u32, line: u32) -> Result<Self, GeometryError> {
+        const LARGEST: u64 = 1 << 32;
+        let error = |text: String| Err(GeometryError(text));
+        if !line.is_power_of_two() || !(16..=4096).contains(&line) {
+            return error(format!(
+                "a line of {line} bytes: it must be a power of two from 16 to 4096"
+            ));
+        }
+        if ways == 0 || size == 0 || size > LARGEST {
+            return error(format!(
+                "{size} bytes in {ways} ways: there must be some, and at most 4 GiB"
+            ));
+        }
+        let one = u64::from(ways) * u64::from(line);
+        if !size.is_multiple_of(one) || !(size / one).is_power_of_two() {
+            return error(format!(
+                "{size} bytes in {ways} ways of {line}-byte lines make no power of two of sets"
+            ));
+        }
+        Ok(Self { size, ways, line })
+    }
+
+    /// The nearest geometry that can be simulated where the sets are no power of two: fewer sets, and more ways in
+    /// place of the rest (what Cachegrind does with last-level caches of odd sizes).
+    pub fn nearest(size: u64, ways: u32, line: u32) -> Result<Self, GeometryError> {
+        Self::new(size, ways, line).or_else(|error| {
+            let lines = size / u64::from(line.max(1));
+            let sets = (lines / u64::from(ways.max(1))).max(1);
+            let sets = 1u64 << sets.ilog2();
+            let more = u32::try_from(lines / sets).map_err(|_| error)?;
+            Self::new(sets * u64::from(more) * u64::from(line), more, line)
+        })
+    }
+}
+
+impl fmt::Display for Geometry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{},{}", self.size, self.ways, self.line)
+    }
+}
+
+/// `size,ways,line`, as Valgrind's `--D1=` takes it.
+impl FromStr for Geometry {
+    type Err = GeometryError;
+
+    fn from_str(text: &str) -> Result<Self, GeometryError> {
+        let number = |part: Option<&str>| part.and_then(|part| part.trim().parse::<u64>().ok());
+        let mut parts = text.split(',');
+        let all = (
+            number(parts.next()),
+            number(parts.next()),
+            number(parts.next()),
+            parts.next(),
+        );
+        let (Some(size), Some(ways), Some(line), None) = all else {
+            return Err(GeometryError(format!(
+                "'{text}' is no geometry: bytes,ways,bytes of a line are wanted, as in 32768,8,64"
+            )));
+        };
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Self::new(size, small(ways), small(line))
+    }
+}
+
+/// The caches of a machine as Cachegrind sees one: first-level caches, and the last level behind both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// First level, instructions.
+    pub i1: Geometry,
+    /// First level, data.
+    pub d1: Geometry,
+    /// Last level.
+    pub ll: Geometry,
+}
+
+const fn geometry(size: u64, ways: u32, line: u32) -> Geometry {
+    Geometry { size, ways, line }
+}
+
+impl Machine {
+    /// A machine that is the same everywhere: 32 KiB, 8 ways, of each first level, and 8 MiB, 16 ways, behind them.
+    pub const FIXED: Self = Self {
+        i1: geometry(32 << 10, 8, 64),
+        d1: geometry(32 << 10, 8, 64),
+        ll: geometry(8 << 20, 16, 64),
+    };
+
+    /// What the kernel says of this machine's first CPU (`/sys/devices/system/cpu/cpu0/cache`).
+    ///
+    /// # Errors
+    /// The caches are not described there, or are none that can be simulated.
+    pub fn this() -> Result<Self, GeometryError> {
+        Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache"))
+    }
+
+    /// From a directory laid out as sysfs' (`Documentation/ABI/testing/sysfs-devices-system-cpu`).
+    ///
+    /// # Errors
+    /// As [`Machine::this`].
+    pub fn read(directory: &Path) -> Result<Self, GeometryError> {
+        let mut first = [None, None];
+        let mut last: Option<(u64, Geometry)> = None;
+        for index in 0..16 {
+            let field = |name: &str| {
+                let path = directory.join(format!("index{index}")).join(name);
+                std::fs::read_to_string(path).map(|text| text.trim().to_owned())
+            };
+            let (Ok(level), Ok(sort), Ok(size)) = (field("level"), field("type"), field("size"))
+            else {
+                continue;
+            };
+            let number = |name| field(name).ok().and_then(|text| text.parse::<u32>().ok());
+            let (Some(ways), Some(line)) = (
+                number("ways_of_associativity"),
+                number("coherency_line_size"),
+            ) else {
+                continue;
+            };
+            let kilobytes = size.trim_end_matches('K').parse::<u64>().unwrap_or(0);
+            let bytes = match size.strip_suffix('M') {
+                Some(megabytes) => megabytes.parse::<u64>().unwrap_or(0) << 20,
+                None => kilobytes << 10,
+            };
+            let level = level.parse::<u64>().unwrap_or(0);
+            let Ok(geometry) = Geometry::nearest(bytes, ways, line) else {
+                continue;
+            };
+            match (level, sort.as_str()) {
+                (1, "Instruction") => first[0] = Some(geometry),
+                (1, "Data") => first[1] = Some(geometry),
+                (2.., "Unified") if last.is_none_or(|(before, _)| before < level) => {
+                    last = Some((level, geometry));
+                }
+                _ => {}
+            }
+        }
+        let ([Some(i1), Some(d1)], Some((_, ll))) = (first, last) else {
+            return Err(GeometryError(format!(
+                "{} does not describe a first and a last level of caches",
+                directory.display()
+            )));
+        };
+        Ok(Self { i1, d1, ll })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_geometry_is_read_and_checked() {
+        let text = "32768,8,64";
+        let geometry: Geometry = text.parse().unwrap();
+        assert_eq!((geometry.sets(), geometry.to_string().as_str()), (64, text));
+        for wrong in [
+            "",
+            "32768",
+            "32768,8",
+            "32768,8,64,1",
+            "a,b,c",
+            "0,8,64",
+            "32768,0,64",
+            "32768,8,0",
+            "32768,8,63",
+            "32768,7,64",
+            "48,1,64",
+            "99999999999999,8,64",
+            "-1,8,64",
+            "32768,99999999999,64",
+        ] {
+            assert!(wrong.parse::<Geometry>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn odd_sizes_become_powers_of_two_of_sets() {
+        // 25 MiB, 20 ways: 20,480 sets; 48 KiB, 12 ways: 64 as they are.
+        let odd = Geometry::nearest(25 << 20, 20, 64).unwrap();
+        assert_eq!((odd.sets(), odd.ways, odd.size), (16_384, 25, 25 << 20));
+        assert_eq!(Geometry::nearest(48 << 10, 12, 64).unwrap().ways, 12);
+    }
+
+    #[test]
+    fn sysfs_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let rows = [
+            ("1", "Data", "48K", "12"),
+            ("1", "Instruction", "32K", "8"),
+            ("2", "Unified", "2048K", "16"),
+            ("3", "Unified", "32M", "16"),
+        ];
+        for (index, (level, sort, size, ways)) in rows.into_iter().enumerate() {
+            let place = directory.path().join(format!("index{index}"));
+            std::fs::create_dir(&place).unwrap();
+            for (name, text) in [
+                ("level", level),
+                ("type", sort),
+                ("size", size),
+                ("ways_of_associativity", ways),
+                ("coherency_line_size", "64"),
+            ] {
+                std::fs::write(place.join(name), format!("{text}\n")).unwrap();
+            }
+        }
+        let machine = Machine::read(directory.path()).unwrap();
+        assert_eq!(machine.d1.to_string(), "49152,12,64");
+        assert_eq!(machine.ll.to_string(), "33554432,16,64");
+        assert!(Machine::read(&directory.path().join("nothing")).is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! Memory references: exact facts about them, and models of what they meet.
+//!
+//! Everything here is fed with what a program did, one reference or branch after the other, and knows nothing of who
+//! tells it. Two things that are never mixed:
+//!
+//! - [`Facts`] are exact: bytes, lines and pages that were touched, references that crossed a line or a page.
+//! - [`Caches`] and [`Branches`] are *models*: what caches and branch predictors of a given geometry would have done
+//!   with these references in this order. They follow Cachegrind's rules (Valgrind's manual, "Cachegrind: a
+//!   high-precision tracing profiler", "Simulation details"), so that the same references give the same misses.
+
+#![forbid(unsafe_code)]
+
+mod branches;
+mod cache;
+mod facts;
+mod geometry;
+mod sharing;
+
+pub use branches::{Branches, Mispredicted};
+pub use cache::{Cache, Caches, Level, Misses};
+pub use facts::{Facts, Totals};
+pub use geometry::{Geometry, GeometryError, Machine};
+pub use sharing::{Shared, Sharing};
+
+/// Bytes of the lines that facts are counted in: those of every x86-64 CPU.
+pub const LINE: u64 = 64;
+/// Bytes of the pages that facts are counted in.
+pub const PAGE: u64 = 4096;
+
+/// What a reference does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Reads.
+    Load,
+    /// Writes.
+    Store,
+    /// Reads, and writes the same bytes.
+    Modify,
+}
+
+impl Kind {
+    /// Reads.
+    pub fn loads(self) -> bool {
+        self != Self::Store
+    }
+
+    /// Writes.
+    pub fn stores(self) -> bool {
+        self != Self::Load
+    }
+}
+
+/// One reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// First byte.
+    pub address: u64,
+    /// Bytes.
+    pub size: u32,
+    /// What it does.
+    pub kind: Kind,
+}

@@ -1,0 +1,176 @@
+//! The simulators against an independent one (`simulator.py`) on the same trace.
+
+#![allow(clippy::unwrap_used)] // helpers of tests; a failure is the test's
+
+use std::io::Write as _;
+use std::process::Command;
+use truecount_memory::{Branches, Caches, Kind, Machine, Reference};
+
+/// A generator with a fixed beginning (Steele, Lea, Flood: SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// One reference or branch: address, size or outcome or target, what (0 to 5, as `simulator.py` names them).
+type Event = (u64, u64, u64);
+
+/// Loops over arrays with several strides, random places in heaps of three sizes, a stack, code with loops.
+fn trace(count: usize) -> Vec<Event> {
+    let mut numbers = Numbers(1);
+    let mut events = Vec::with_capacity(count);
+    let (mut code, mut stream) = (0x40_0000u64, 0x7f00_0000_0000u64);
+    while events.len() < count {
+        let length = 1 + numbers.below(15);
+        events.push((code, length, 0));
+        code += length;
+        let sizes = [1, 2, 4, 8, 8, 8, 16, 32, 64, 108, 512];
+        let size = sizes[numbers.below(sizes.len() as u64) as usize];
+        let kind = 1 + numbers.below(3);
+        match numbers.below(8) {
+            0 => events.push((0x60_0000 + numbers.below(16 << 10), size, kind)),
+            1 => events.push((0x1000_0000 + numbers.below(1 << 20), size, kind)),
+            2 => events.push((0x2000_0000 + numbers.below(1 << 26), size, kind)),
+            3 | 4 => {
+                events.push((stream, size, kind));
+                stream += [8, 64, 72, 4096][numbers.below(4) as usize];
+                if numbers.below(1000) == 0 {
+                    stream = 0x7f00_0000_0000 + numbers.below(1 << 30);
+                }
+            }
+            5 => {
+                let taken = u64::from(numbers.below(5) != 0);
+                events.push((code, taken, 4));
+                if taken == 1 {
+                    code -= code.min(numbers.below(4000)).min(code - 0x40_0000);
+                }
+            }
+            6 if numbers.below(4) == 0 => {
+                let target = 0x40_0000 + 64 * numbers.below(1 << 12);
+                events.push((code, target, 5));
+                code = target;
+            }
+            _ => {}
+        }
+    }
+    events.truncate(count);
+    events
+}
+
+fn count(machine: &Machine, events: &[Event]) -> String {
+    let mut caches = Caches::new(machine);
+    let mut branches = Branches::new();
+    let mut modified = truecount_memory::Misses::default();
+    for &(address, value, what) in events {
+        let kind = match what {
+            0 => {
+                caches.fetch(address, value as u32);
+                continue;
+            }
+            1 => Kind::Load,
+            2 => Kind::Store,
+            3 => Kind::Modify,
+            4 => {
+                branches.conditional(address, value != 0);
+                continue;
+            }
+            _ => {
+                branches.indirect(address, value);
+                continue;
+            }
+        };
+        let before = caches.reads;
+        caches.data(Reference {
+            address,
+            size: value as u32,
+            kind,
+        });
+        if kind == Kind::Modify {
+            // What modifies counts as a read; the other simulator tells it apart.
+            modified.references += caches.reads.references - before.references;
+            modified.first += caches.reads.first - before.first;
+            modified.last += caches.reads.last - before.last;
+        }
+    }
+    let row = |name: &str, a: u64, b: u64, c: u64| format!("{name} {a} {b} {c}\n");
+    let (i, r, w) = (caches.instructions, caches.reads, caches.writes);
+    [
+        row("fetch", i.references, i.first, i.last),
+        row(
+            "load",
+            r.references - modified.references,
+            r.first - modified.first,
+            r.last - modified.last,
+        ),
+        row("store", w.references, w.first, w.last),
+        row("modify", modified.references, modified.first, modified.last),
+        row(
+            "conditional",
+            branches.conditional.branches,
+            branches.conditional.wrong,
+            0,
+        ),
+        row(
+            "indirect",
+            branches.indirect.branches,
+            branches.indirect.wrong,
+            0,
+        ),
+    ]
+    .concat()
+}
+
+/// `TRUECOUNT_REFERENCES=10000000` makes the trace longer.
+#[test]
+fn misses_and_predictions_equal_an_independent_simulators() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        truecount_testing::skip("python", "there is no python3");
+        return;
+    }
+    let wanted = std::env::var("TRUECOUNT_REFERENCES");
+    let wanted = wanted.ok().and_then(|n| n.parse().ok()).unwrap_or(400_000);
+    let events = trace(wanted);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("trace");
+    let mut out = std::io::BufWriter::new(std::fs::File::create(&file).unwrap());
+    for (address, value, what) in &events {
+        for word in [address, value, what] {
+            out.write_all(&word.to_le_bytes()).unwrap();
+        }
+    }
+    out.into_inner().unwrap();
+    let machines = [
+        Machine::FIXED,
+        Machine {
+            i1: "1024,1,32".parse().unwrap(),
+            d1: "3072,3,64".parse().unwrap(),
+            ll: "65536,4,128".parse().unwrap(),
+        },
+    ];
+    for machine in machines {
+        let run = Command::new("python3")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/simulator.py"))
+            .arg(&file)
+            .args([machine.i1, machine.d1, machine.ll].map(|geometry| geometry.to_string()))
+            .output()
+            .unwrap();
+        assert!(
+            run.status.success(),
+            "{}",
+            String::from_utf8_lossy(&run.stderr)
+        );
+        let expected = String::from_utf8(run.stdout).unwrap();
+        assert!(expected.contains("fetch "), "{expected}");
+        assert_eq!(count(&machine, &events), expected, "{machine:?}");
+    }
+}
