@@ -24,11 +24,7 @@ use crate::xlate::block::{self, Added, CallOffsets, Config, End, MAX_EXITS, Reco
 use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-<<<<<<< HEAD
-use crate::{call_tree, check, clock, counts, machine, turns};
-=======
-use crate::{check, clock, counts, machine, references, turns};
->>>>>>> main
+use crate::{call_tree, check, clock, counts, machine, references, turns};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -69,7 +65,7 @@ const CONFIG: Config = Config {
     own_machine: false,
     own_random: false,
     components: 0,
-<<<<<<< HEAD
+    noting: None,
     calls: None,
 };
 
@@ -80,9 +76,6 @@ const CALL_OFFSETS: CallOffsets = CallOffsets {
     vector_call: offset_of!(Context, calls.vector_call) as u32,
     vector_return: offset_of!(Context, calls.vector_return) as u32,
     vector_jump: offset_of!(Context, calls.vector_jump) as u32,
-=======
-    noting: None,
->>>>>>> main
 };
 
 /// A checked entry into a block for one way of indirect branches.
@@ -271,13 +264,10 @@ impl Cache {
         config.own_machine = machine::on();
         config.own_random = machine::own_random();
         config.components = machine::shown().components;
-<<<<<<< HEAD
         if call_tree::on() {
             config.calls = Some(CALL_OFFSETS);
         }
-=======
         config.noting = references::next();
->>>>>>> main
         if once {
             config.limit = 1;
         }

@@ -3,12 +3,8 @@
 use crate::layout::Context;
 use crate::thread_context::prepare;
 use crate::{
-<<<<<<< HEAD
-    cache_file, call_tree, counts, dispatch, engine, functions, memory_locks, schedule,
+    cache_file, call_tree, counts, dispatch, engine, functions, memory_locks, references, schedule,
     signal_calls, slots,
-=======
-    cache_file, counts, dispatch, engine, memory_locks, references, schedule, signal_calls, slots,
->>>>>>> main
 };
 
 /// First code of a child that came back from `clone`: see `rt_clone`.

@@ -13,14 +13,9 @@ use crate::xlate::block::record;
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-<<<<<<< HEAD
     asked, cache_file, call_tree, check, clock, code_writes, confine, counts, machine, perf,
-    proc_maps, program_memory, report, rseq, schedule, selector, signal_calls, slots, sys,
-=======
-    asked, cache_file, check, clock, code_writes, confine, counts, machine, perf, proc_maps,
-    program_memory, references, report, rseq, schedule, selector, signal_calls, slots, sys,
->>>>>>> main
-    syscalls, totals,
+    proc_maps, program_memory, references, report, rseq, schedule, selector, signal_calls, slots,
+    sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -63,9 +58,7 @@ fn answer(context: &mut Context) {
             schedule::turn(context);
             go(context, context.pc, None, NONE);
         }
-<<<<<<< HEAD
         kind::CALL | kind::RETURN | kind::JUMP => call_tree::note(context),
-=======
         kind::REFERENCES => {
             context.pc = engine::lock()
                 .cache
@@ -75,7 +68,6 @@ fn answer(context: &mut Context) {
             references::publish(context);
             go(context, context.pc, None, NONE);
         }
->>>>>>> main
         kind::ONCE => {
             let mut engine = engine::lock();
             let Engine { cache, pages, .. } = &mut *engine;
@@ -271,11 +263,8 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: just mapped; ours alone.
     let context = unsafe { &mut *(address_of_context as *mut Context) };
     counts::init(args.slot as u32);
-<<<<<<< HEAD
     call_tree::init();
-=======
     references::init();
->>>>>>> main
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;

@@ -24,15 +24,12 @@ pub mod kind {
     pub const ONCE: u32 = 6;
     /// The thread's fuel is used up: others have their turn (see `schedule`).
     pub const TURN: u32 = 7;
-<<<<<<< HEAD
     /// A call, return or jump that a routine of `call_routines` did not know.
     pub const CALL: u32 = 32;
     pub const RETURN: u32 = 33;
     pub const JUMP: u32 = 34;
-=======
     /// The ring of noted references has no room (see `references`).
     pub const REFERENCES: u32 = 8;
->>>>>>> main
     /// Plus the register's number: a jump or call through it is not in its table.
     pub const MISS_REGISTER: u32 = 16;
 }

@@ -23,11 +23,8 @@
 //! | `signal_calls`, `action`, `altstack` | the program's handlers, masks, alternate stacks |
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
-<<<<<<< HEAD
 //! | `call_tree`, `call_routines`, `functions` | the calling-context tree, if wanted; where functions begin |
-=======
 //! | `references` | the rings of noted memory references, if wanted |
->>>>>>> main
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |

@@ -4,11 +4,7 @@ use crate::entry::{self, address};
 use crate::layout::{Context, state as slot_state};
 use crate::slots::{self, SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
-<<<<<<< HEAD
-use crate::{call_tree, check, counts, own_memory, signal_calls, sys};
-=======
-use crate::{check, counts, own_memory, references, signal_calls, sys};
->>>>>>> main
+use crate::{call_tree, check, counts, own_memory, references, signal_calls, sys};
 use core::sync::atomic::Ordering::*;
 
 /// Fills the fixed fields of a context, gives it stacks, points GS at it.
@@ -18,11 +14,8 @@ pub fn prepare(context: &mut Context, slot: u32) {
     context.vector_syscall = address(entry::rt_syscall);
     context.vector_special = address(entry::rt_special);
     context.vector_turn = address(entry::rt_turn);
-<<<<<<< HEAD
     call_tree::prepare(context);
-=======
     references::prepare(context);
->>>>>>> main
     if context.stack == 0 {
         context.stack = own_memory::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
     }

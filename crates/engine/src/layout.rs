@@ -181,15 +181,12 @@ pub struct Header {
     pub random_uses: AtomicU64,
     /// Random devices that were the kernel's because that file could not be opened.
     pub random_missed: AtomicU32,
-<<<<<<< HEAD
     /// With [`option::CALLS`]: nodes there can be …
     pub node_limit: u32,
     /// … and those made or refused so far.
     pub nodes: AtomicU32,
-=======
     /// With [`option::REFERENCES`]: who reads the rings.
     pub rings: crate::xlate::references::Readers,
->>>>>>> main
 }
 
 impl Header {
@@ -264,17 +261,14 @@ pub mod option {
     pub const RANDOM: u32 = 16;
     /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
     pub const SCHEDULE: u32 = 64;
-<<<<<<< HEAD
     /// A calling-context tree (`calls`); with [`BLOCKS`].
     pub const CALLS: u32 = 128;
     /// Call sites have nodes of their own in it.
     pub const SITES: u32 = 256;
-=======
     /// References of memory are noted (`xlate::references`); with [`BLOCKS`].
     pub const REFERENCES: u32 = 1 << 20;
     /// Programs may read their FS base (`rdfsbase`).
     pub const READS_FS: u32 = 1 << 21;
->>>>>>> main
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
     pub const ROTATES: u32 = 1 << 16;
 }
@@ -477,13 +471,10 @@ pub struct Context {
     pub whole: AtomicU32,
     /// The program's GS base: the segment itself is the engine's.
     pub program_gs: u64,
-<<<<<<< HEAD
     /// With [`option::CALLS`]: where in the tree of its calls the thread is.
     pub calls: crate::calls::Thread,
-=======
     /// With [`option::REFERENCES`]: where its ring stands, and the entry for a thread whose ring has no room.
     pub noted: crate::xlate::references::Ring,
->>>>>>> main
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

@@ -163,11 +163,7 @@ pub struct Thread {
     /// Identifies the process image within the run: the number of its first thread.
     #[serde(skip)]
     pub image: u32,
-<<<<<<< HEAD
-    /// Its own number within the run.
-=======
     /// The thread's number in the run.
->>>>>>> main
     #[serde(skip)]
     pub slot: u32,
 }

@@ -92,14 +92,11 @@ pub struct Options {
     /// Bytes that translated code may take in each process (0: 512 MiB, which is plenty for all but compilers that
     /// never stop); at that bound the oldest is taken out, and translated again where it is needed.
     pub code_cache: u64,
-<<<<<<< HEAD
     /// Keep the tree of calls: what each path of functions executed. Implies `per_block`.
     pub calls: Option<CallOptions>,
-=======
     /// Memory references are noted, and given to this. Implies `per_block`; translations are not kept. Not together
     /// with `times`.
     pub references: Option<references::References>,
->>>>>>> main
     /// For tests of many threads and processes: how many there can be at the same time (0: all).
     #[doc(hidden)]
     pub slot_limit: u32,
@@ -375,14 +372,10 @@ impl Running {
             error,
         })?;
         self.service.stop();
-<<<<<<< HEAD
-        let (totals, blocks, calls) = totals::read(&self.shared);
-=======
         if let Some(readers) = self.readers.take() {
             readers.finish();
         }
-        let (totals, blocks) = totals::read(&self.shared);
->>>>>>> main
+        let (totals, blocks, calls) = totals::read(&self.shared);
         if let Some(report) = &totals.failure {
             return Err(LaunchError::Internal {
                 report: report.clone(),

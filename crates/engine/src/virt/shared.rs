@@ -129,16 +129,13 @@ impl Shared {
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).code_cache = options.code_cache;
-<<<<<<< HEAD
             let calls = options.calls.filter(|_| plain);
-            let blocks = (options.per_block || calls.is_some()) && plain;
+            let blocks =
+                (options.per_block || calls.is_some() || options.references.is_some()) && plain;
             (*h).node_limit = match calls.map_or(0, |calls| calls.nodes) {
                 0 => crate::calls::MAX_NODES,
                 some => some,
             };
-=======
-            let blocks = (options.per_block || options.references.is_some()) && plain;
->>>>>>> main
             (*h).apart = match plain && !blocks {
                 true => CONTEXT_BYTES,
                 false => REGION,

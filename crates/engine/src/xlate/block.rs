@@ -197,13 +197,10 @@ pub struct Config {
     pub own_random: bool,
     /// With `own_machine`: components of the extended state that there are (XCR0).
     pub components: u32,
-<<<<<<< HEAD
     /// Calls, returns and jumps from function to function are noted in a tree; with `counter`.
     pub calls: Option<CallOffsets>,
-=======
     /// Memory references are noted.
     pub noting: Option<Noting>,
->>>>>>> main
 }
 
 /// Translates the block at `pc` into `hot` and its cold parts into `cold`.
@@ -448,14 +445,11 @@ impl Builder<'_, '_> {
                     let stub = self.cold.here();
                     let added = self.early(at + 1, counted);
                     count_keeping(self.cold, &offsets, added, live);
-<<<<<<< HEAD
+                    self.note_left(at + 1);
                     let leaves = self.leaves(source, &item);
                     if leaves {
                         self.note_jump_cold(item.target());
                     }
-=======
-                    self.note_left(at + 1);
->>>>>>> main
                     let unlinked_jump = self.cold.here();
                     if unlinked_jump == stub {
                         self.exit_jcc(item.insn.opcode, item.target());
@@ -471,13 +465,10 @@ impl Builder<'_, '_> {
                             added,
                             live,
                         };
-<<<<<<< HEAD
-                        self.exit(item.target(), patch, unlinked, (!leaves).then_some(side));
-=======
                         // What the exit notes is in the stub only.
-                        let side = Some(side).filter(|_| self.config.noting.is_none());
+                        let noted = leaves || self.config.noting.is_some();
+                        let side = Some(side).filter(|_| !noted);
                         self.exit(item.target(), patch, unlinked, side);
->>>>>>> main
                     }
                     self.record(here, item.insn.len);
                 }

@@ -104,11 +104,8 @@ mod tests {
             own_machine: false,
             own_random: false,
             components: 0,
-<<<<<<< HEAD
             calls: None,
-=======
             noting: None,
->>>>>>> main
         };
         let (mut hot, mut cold) = ([0; 4096], [0; 4096]);
         let mut emitted = Buffer::new(&mut hot, HOT);

@@ -35,14 +35,11 @@ pub(super) struct Document {
     pub(super) threads: Option<Vec<Thread>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) functions: Option<Vec<Function>>,
-<<<<<<< HEAD
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) calls: Option<super::calls::Calls>,
-=======
     /// What was referenced of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<Memory>,
->>>>>>> main
     pub(super) notes: Vec<String>,
     environment: Environment,
 }
@@ -136,11 +133,8 @@ impl Document {
             processes: args.per_process.then(|| processes(&ran.executed.threads)),
             threads: args.per_thread.then_some(ran.executed.threads),
             functions,
-<<<<<<< HEAD
             calls: None,
-=======
             memory: ran.executed.memory,
->>>>>>> main
             notes,
             environment,
         }
@@ -162,11 +156,7 @@ mod tests {
             counts: None,
             events: Map::from_iter([("loads:u".to_owned(), instructions.into())]),
             image,
-<<<<<<< HEAD
             slot: image,
-=======
-            slot: 0,
->>>>>>> main
         };
         let found = processes(&[
             thread(1, 10, "sh", 5),

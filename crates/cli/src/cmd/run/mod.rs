@@ -34,14 +34,11 @@ EXAMPLES
   truecount run -e instructions:u,branches:u,loads:u -- ./prog
   truecount run --functions -- ./prog       an exact profile: every function's instructions
   truecount run --functions -e loads:u --flamegraph loads.svg -- ./prog
-<<<<<<< HEAD
   truecount run --calls -- ./prog           the tree of calls: what each path cost itself and in all
   truecount run --calls --flamegraph calls.svg -- ./prog
   truecount run --callgrind callgrind.out -- ./prog           for KCachegrind
-=======
   truecount run --memory -- ./prog          bytes, lines and pages that it touches, exactly
   truecount run --model -- ./prog           … and what caches and branch predictors would make of it
->>>>>>> main
   truecount run --json -o out.json -- ./prog
 
 EVENTS (each with :u; all cost the same, and any number of them costs what one does)
@@ -165,18 +162,17 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         || wishes
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
-<<<<<<< HEAD
-    let ran = match wants_calls {
-        true => {
+    let ran = match (args.memory.wanted()?, wants_calls) {
+        (Some(_), true) => {
+            let cause = "--calls and the memory references cannot be counted in one run";
+            return Err(Failure::new(2, cause).hint("run it twice: the counts are the same"));
+        }
+        (Some(wanted), false) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
+        (None, true) => {
             let options = CallOptions::default().sites(args.calls.sites());
             virtual_pmu::execute_calls(&signals, &program, &launch, options)?
         }
-        false => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
-=======
-    let ran = match args.memory.wanted()? {
-        Some(wanted) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
-        None => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
->>>>>>> main
+        (None, false) => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
     };
     let status = ran.exit().shell_code();
     let apart = match (args.per_thread, args.per_process) {

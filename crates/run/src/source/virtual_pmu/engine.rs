@@ -124,26 +124,7 @@ pub(super) fn execute(
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
             cache_problem: cache::problem(),
-<<<<<<< HEAD
             threads: threads(&outcome.totals),
-=======
-            threads: outcome
-                .totals
-                .threads
-                .into_iter()
-                .map(|thread| Thread {
-                    pid: thread.pid,
-                    tid: thread.tid,
-                    parent: thread.parent,
-                    program: thread.name,
-                    instructions: thread.instructions,
-                    counts: thread.events,
-                    events: serde_json::Map::new(),
-                    image: thread.leader,
-                    slot: thread.slot,
-                })
-                .collect(),
->>>>>>> main
         },
         ..RunResult::default()
     })
