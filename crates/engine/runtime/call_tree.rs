@@ -124,7 +124,7 @@ fn child(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32
             unsafe {
                 cache
                     .add(place(parent, function, site))
-                    .write_volatile(found)
+                    .write_volatile(found);
             };
         }
         return found;
