@@ -15,6 +15,7 @@ fn main() {
         "src/pmu",
         "src/schedule",
         "src/syscall_table",
+        "src/calls.rs",
         "src/layout.rs",
         "src/regions.rs",
         "src/limits.rs",

@@ -267,8 +267,8 @@ impl Picture {
     }
 
     /// Writes all of it.
-    pub(crate) fn write(mut self, content: &str) -> Result<(), Failure> {
-        self.0.write(content.as_bytes())
+    pub(crate) fn write(mut self, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), Failure> {
+        self.0.write(content.as_ref())
     }
 }
 

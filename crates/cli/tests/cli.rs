@@ -4,6 +4,8 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/calls.rs"]
+mod calls;
 #[path = "cli/check.rs"]
 mod check;
 #[path = "cli/client_requests.rs"]

@@ -20,11 +20,11 @@ use crate::own_memory::{self, MAX_AREAS};
 use crate::pages::Pages;
 use crate::sys;
 use crate::table::Table;
-use crate::xlate::block::{self, Added, Config, End, MAX_EXITS, Record, Side};
+use crate::xlate::block::{self, Added, CallOffsets, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::entry::{Offsets, Via, emit_entry};
 use crate::xlate::time;
-use crate::{check, clock, collect, counts, machine, references, turns};
+use crate::{call_tree, check, clock, collect, counts, machine, references, turns};
 use ahead::Reader;
 use areas::{Area, code};
 use core::mem::offset_of;
@@ -68,6 +68,16 @@ const CONFIG: Config = Config {
     requests: false,
     components: 0,
     noting: None,
+    calls: None,
+};
+
+/// The tree of calls in a thread's context.
+const CALL_OFFSETS: CallOffsets = CallOffsets {
+    spill: offset_of!(Context, calls.spill) as u32,
+    resume: offset_of!(Context, calls.resume) as u32,
+    vector_call: offset_of!(Context, calls.vector_call) as u32,
+    vector_return: offset_of!(Context, calls.vector_return) as u32,
+    vector_jump: offset_of!(Context, calls.vector_jump) as u32,
 };
 
 /// A checked entry into a block for one way of indirect branches.
@@ -257,6 +267,9 @@ impl Cache {
         config.own_random = machine::own_random();
         config.requests = collect::on();
         config.components = machine::shown().components;
+        if call_tree::on() {
+            config.calls = Some(CALL_OFFSETS);
+        }
         config.noting = references::next();
         if once {
             config.limit = 1;

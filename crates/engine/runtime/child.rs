@@ -3,7 +3,8 @@
 use crate::layout::Context;
 use crate::thread_context::prepare;
 use crate::{
-    cache_file, counts, dispatch, engine, memory_locks, references, schedule, signal_calls, slots,
+    cache_file, call_tree, counts, dispatch, engine, functions, memory_locks, references, schedule,
+    signal_calls, slots,
 };
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
@@ -15,6 +16,8 @@ extern "C" fn rt_child(context: *mut Context) {
     if context.start[0] != 0 {
         // SAFETY: the parent held both for the fork; its guards lie on a stack that was left.
         unsafe {
+            functions::free_in_child();
+            call_tree::free_in_child();
             counts::free_in_child();
             engine::free_in_child();
         }
@@ -25,6 +28,7 @@ extern "C" fn rt_child(context: *mut Context) {
     }
     prepare(context, slot);
     engine::lock().cache.begins(context, context.start[0] != 0);
+    call_tree::born(context, context.start[0] != 0);
     if context.start[1] != 0 {
         signal_calls::clear_handlers(context);
     }

@@ -14,7 +14,7 @@ use crate::syscall_table as nr;
 use crate::table::Table;
 use crate::xlate::block;
 use crate::xlate::facts::{Counts, Event};
-use crate::{check, sys};
+use crate::{call_tree, check, functions, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 static BLOCKS: AtomicBool = AtomicBool::new(false);
@@ -232,6 +232,13 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
         context.count.fetch_add(correction as u64, Relaxed);
         return;
     }
+    if call_tree::on() {
+        let missing = match counted {
+            true => i64::from(done) - i64::from(block.insns),
+            false => i64::from(done),
+        };
+        context.count.fetch_add(missing as u64, Relaxed);
+    }
     if counted {
         add(context, block.counter, u64::MAX);
     }
@@ -429,6 +436,10 @@ impl Log {
             }
         }
         self.append(words.get(..used).unwrap_or(&[]));
+        if call_tree::on() {
+            let [_, start, end, offset, _, inode] = header;
+            functions::note(start..end, offset, inode, path);
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use crate::xlate::block::{is_mark, record};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, check, clock, code_writes, collect, confine, counts, machine, perf,
-    proc_maps, program_memory, references, report, requests, rseq, schedule, selector,
+    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, machine,
+    perf, proc_maps, program_memory, references, report, requests, rseq, schedule, selector,
     signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
@@ -68,6 +68,7 @@ fn answer(context: &mut Context) {
                 engine.cache.ask_at(back);
             }
         }
+        kind::CALL | kind::RETURN | kind::JUMP => call_tree::note(context),
         kind::REFERENCES => {
             context.pc = engine::lock()
                 .cache
@@ -283,6 +284,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     counts::init(args.slot as u32);
     context.this = address_of_context;
     collect::start(context);
+    call_tree::init();
     references::init();
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
@@ -304,6 +306,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context.rflags = args.rflags;
     context.exit_kind = kind::GOTO;
     context.target = args.pc;
+    call_tree::begin(context, args.pc);
     goto(&mut engine, context, args.pc, None, NONE);
     context.whole.store(0, Relaxed);
     report::started();

@@ -24,6 +24,10 @@ pub mod kind {
     pub const ONCE: u32 = 6;
     /// The thread's fuel is used up: others have their turn (see `schedule`).
     pub const TURN: u32 = 7;
+    /// A call, return or jump that a routine of `call_routines` did not know.
+    pub const CALL: u32 = 32;
+    pub const RETURN: u32 = 33;
+    pub const JUMP: u32 = 34;
     /// The ring of noted references has no room (see `references`).
     pub const REFERENCES: u32 = 8;
     /// A block with a hook is about to begin (see `collect`).
@@ -104,6 +108,7 @@ global_asm!(
     ".globl rt_goto",
     "rt_goto: mov dword ptr gs:[{kind}], 5",
     //
+    ".globl rt_save",
     "rt_save:",
     "mov gs:[{regs}+0], rax",
     "mov gs:[{regs}+8], rcx",

@@ -7,7 +7,7 @@ use crate::layout::Context;
 use crate::program_memory::{self, Plain};
 use crate::shown::STATE_ROOM;
 use crate::syscall_table as nr;
-use crate::{altstack, machine, report, sys};
+use crate::{altstack, call_tree, machine, report, sys};
 
 /// `siginfo_t`.
 #[repr(C)]
@@ -162,6 +162,7 @@ pub fn deliver(
         context.native_pc = 0;
         force_segv();
     }
+    call_tree::signal(context, action.handler, sp, frame.rip);
     if view[1] & 0x8000_0000 != 0 {
         context.altstack = [0, 2, 0];
     }

@@ -31,6 +31,12 @@ pub fn locate(context: &mut Context, frame: &mut Ucontext, fault: bool) -> Found
         return Found::Program;
     }
     if rip == address(entry::rt_unmasked) && !fault {
+        if matches!(
+            context.exit_kind,
+            entry::kind::CALL | entry::kind::RETURN | entry::kind::JUMP
+        ) {
+            return Found::Between; // in the middle of the branch
+        }
         frame.set_registers(&context.regs);
         frame.eflags = context.rflags;
         frame.rip = context.pc;

@@ -24,6 +24,7 @@
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
 //! | `requests`, `collect` | what programs say to Valgrind; which part of a run is counted |
+//! | `call_tree`, `call_routines`, `functions` | the calling-context tree, if wanted; where functions begin |
 //! | `references` | the rings of noted memory references, if wanted |
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
@@ -34,6 +35,8 @@
 #![no_main]
 #![allow(dead_code, missing_docs)]
 
+#[path = "../src/calls.rs"]
+mod calls;
 #[path = "../src/layout.rs"]
 mod layout;
 #[path = "../src/limits.rs"]
@@ -61,6 +64,8 @@ mod asked;
 mod block;
 mod cache;
 mod cache_file;
+mod call_routines;
+mod call_tree;
 mod child;
 mod clock;
 mod code_writes;
@@ -72,6 +77,7 @@ mod engine;
 mod entry;
 mod fault_signals;
 mod frames;
+mod functions;
 mod give_way;
 mod images;
 mod locate;

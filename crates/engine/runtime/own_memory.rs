@@ -1,5 +1,6 @@
 //! The engine's own memory in the program's address space, out of the program's reach.
 
+use crate::call_routines;
 use crate::check;
 use crate::layout::{ARENA_BASE, LOW_BYTES, RUNTIME_BASE, TOTALS_BASE};
 use crate::sys;
@@ -125,9 +126,10 @@ fn area_bases() -> impl Iterator<Item = u64> {
     AREA_BASES.iter().take(count).map(|base| base.load(Relaxed))
 }
 
-/// Whether a host address lies in translated code.
+/// Whether a host address lies in translated code, or in a routine that is as good as in it.
 pub fn in_code(address: u64) -> bool {
     area_bases().any(|base| address.wrapping_sub(base) < AREA)
+        || call_routines::range().contains(&address)
 }
 
 /// Whether a range touches memory of the engine.

@@ -30,7 +30,9 @@ pub fn start(allowed: bool) {
         | option::RANDOM
         | option::REQUESTS
         | option::REFERENCES
-        | option::READS_FS;
+        | option::READS_FS
+        | option::CALLS
+        | option::SITES;
     SERVED.store(allowed && slots::header().options & !native == 0, Relaxed);
 }
 

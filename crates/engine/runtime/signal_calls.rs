@@ -9,7 +9,7 @@ use crate::frames::Ucontext;
 use crate::layout::Context;
 use crate::slots::{SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
-use crate::{altstack, fault_signals, program_memory, report, sys};
+use crate::{altstack, call_tree, fault_signals, program_memory, report, sys};
 
 const TF: u64 = 0x100;
 
@@ -210,6 +210,7 @@ pub fn sigreturn(context: &mut Context) -> i64 {
     sys::set_mask(action::native_mask(!OPEN | context.virtual_mask));
     frame.stack = [context.stack - STACK - SIGNAL_STACK, 0, SIGNAL_STACK];
     context.target = frame.rip;
+    call_tree::signal_is_over(context, frame.sp(), frame.rip);
     frame.rip = address(entry::rt_goto);
     frame.eflags &= !TF;
     context.virtual_mask = frame.mask & OPEN;

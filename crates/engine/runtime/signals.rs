@@ -266,6 +266,10 @@ fn roll(context: &mut Context, frame: &mut Ucontext) {
             return;
         }
         frame.mask = context.pending_mask;
+    } else if (address(entry::rt_enter)..address(entry::rt_enter_end)).contains(&rip) {
+        // On the way back into the middle of a branch: see `locate`.
+        context.rflags |= TF;
+        return;
     } else {
         context.pending = 1;
     }

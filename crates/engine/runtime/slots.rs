@@ -178,6 +178,15 @@ fields! {
     plain cached: u64;
 }
 
+impl Slot {
+    /// In a slot of nodes: how many there are.
+    pub fn calls_used(self) -> &'static AtomicU32 {
+        let used = context_at(self.0) + offset_of!(Context, calls.used) as u64;
+        // SAFETY: the totals file is mapped for good, and the field is atomic.
+        unsafe { &*(used as *const AtomicU32) }
+    }
+}
+
 /// The view of a slot.
 pub fn slot(number: u32) -> Slot {
     Slot(number % MAX_SLOTS)

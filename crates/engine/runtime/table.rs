@@ -112,6 +112,13 @@ impl<T: Copy> Table<T> {
         // SAFETY: checked; the table is borrowed mutably.
         unsafe { &mut *self.base.add(at) }
     }
+    pub fn slice_mut(&mut self) -> &mut [T] {
+        if self.base.is_null() {
+            return &mut [];
+        }
+        // SAFETY: the first len elements are written; the table is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.base, self.len) }
+    }
     pub fn slice(&self) -> &[T] {
         if self.base.is_null() {
             return &[];

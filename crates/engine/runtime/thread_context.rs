@@ -4,7 +4,7 @@ use crate::entry::{self, address};
 use crate::layout::{Context, state as slot_state};
 use crate::slots::{self, SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
-use crate::{check, collect, counts, own_memory, references, signal_calls, sys};
+use crate::{call_tree, check, collect, counts, own_memory, references, signal_calls, sys};
 use core::sync::atomic::Ordering::*;
 
 /// Fills the fixed fields of a context, gives it stacks, points GS at it.
@@ -15,6 +15,7 @@ pub fn prepare(context: &mut Context, slot: u32) {
     context.vector_special = address(entry::rt_special);
     context.vector_turn = address(entry::rt_turn);
     context.vector_hook = address(entry::rt_hook);
+    call_tree::prepare(context);
     references::prepare(context);
     if context.stack == 0 {
         context.stack = own_memory::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;

@@ -5,7 +5,7 @@ use crate::layout::Context;
 use crate::program_memory;
 use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
-use crate::{action, collect, counts, engine, entry, perf, schedule, sys};
+use crate::{action, call_tree, collect, counts, engine, entry, functions, perf, schedule, sys};
 use core::mem::size_of;
 use core::sync::atomic::Ordering::*;
 
@@ -172,7 +172,10 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let turn = schedule::announces(context, child, slot, call.flags, call.child_tid());
     perf::cloned(context, slot, call.has(CLONE_THREAD));
     // The child's copies of the locks must not be held by threads it lacks.
-    let held = (!call.shares_memory()).then(|| (engine::lock(), counts::lock()));
+    let held = (!call.shares_memory()).then(|| {
+        let counts = (engine::lock(), counts::lock());
+        (counts, call_tree::lock(), functions::lock())
+    });
     let result = call.make(child);
     drop(held);
     if result > 0 && !call.has(CLONE_NEWPID) && child.tid == 0 {
@@ -236,6 +239,9 @@ fn describe(context: &Context, child: &mut Context, slot: u32, call: &Call, mask
     child.actions = context.actions;
     if shares_memory && !call.has(CLONE_SIGHAND) {
         child.actions = action::copy_table(context.actions);
+    }
+    if !call.has(CLONE_THREAD) {
+        call_tree::copy_frames(context, child);
     }
     child.start = [
         u64::from(!shares_memory),

@@ -185,6 +185,10 @@ pub struct Header {
     pub random_missed: AtomicU32,
     /// With [`option::REQUESTS`]: see [`crate::regions::front`].
     pub front: u32,
+    /// With [`option::CALLS`]: nodes there can be …
+    pub node_limit: u32,
+    /// … and those made or refused so far.
+    pub nodes: AtomicU32,
     /// With [`option::REFERENCES`]: who reads the rings.
     pub rings: crate::xlate::references::Readers,
 }
@@ -263,6 +267,10 @@ pub mod option {
     pub const SCHEDULE: u32 = 64;
     /// Client requests are answered (`runtime/requests.rs`).
     pub const REQUESTS: u32 = 256;
+    /// A calling-context tree (`calls`); with [`BLOCKS`].
+    pub const CALLS: u32 = 128;
+    /// Call sites have nodes of their own in it.
+    pub const SITES: u32 = 512;
     /// References of memory are noted (`xlate::references`); with [`BLOCKS`].
     pub const REFERENCES: u32 = 1 << 20;
     /// Programs may read their FS base (`rdfsbase`).
@@ -309,7 +317,7 @@ pub mod state {
     pub const ENDED: u32 = 2;
     /// The process image was replaced by `execve`, or is about to be.
     pub const REPLACED: u32 = 3;
-    /// No thread: the region continues a log.
+    /// No thread: the region continues a log, or holds nodes or frames of a tree.
     pub const LOG: u32 = 4;
     /// The thread is gone; what it executed is being added to the sums in the header.
     pub const RETIRING: u32 = 5;
@@ -457,6 +465,8 @@ pub struct Context {
     pub vector_hook: u64,
     /// With [`option::REQUESTS`]: which part of the run is counted.
     pub region: crate::regions::Region,
+    /// With [`option::CALLS`]: where in the tree of its calls the thread is.
+    pub calls: crate::calls::Thread,
     /// With [`option::REFERENCES`]: where its ring stands, and the entry for a thread whose ring has no room.
     pub noted: crate::xlate::references::Ring,
 }

@@ -1,6 +1,7 @@
 //! Exact counts without a PMU.
 
 pub mod auxv;
+pub mod calls;
 pub mod layout;
 pub mod limits;
 pub mod log;

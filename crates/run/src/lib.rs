@@ -16,6 +16,7 @@
 //! The library never prints, never exits and knows no exit status: an [`Error`] says its kind.
 
 pub mod affinity;
+pub mod calls;
 pub mod cgroup;
 pub mod compare;
 pub mod determinism;

@@ -189,6 +189,8 @@ pub struct Executed {
     pub memory: Option<crate::references::Memory>,
     /// The blocks executed, where the run counted them.
     pub blocks: Option<truecount_engine::virt::Blocks>,
+    /// The tree of calls, where the run kept one.
+    pub calls: Option<truecount_engine::virt::Calls>,
     /// The command line of every process image that began by `execve`, by its number ([`Thread::image`]).
     pub commands: std::collections::BTreeMap<u32, String>,
     /// The time of chosen blocks, where the run took it.

@@ -2,7 +2,7 @@
 
 use crate::support::{fails, hardware, json, run, schema, stdout, step, virtual_pmu};
 
-fn check(name: &str, document: &serde_json::Value) {
+pub(crate) fn check(name: &str, document: &serde_json::Value) {
     let schema = schema(name);
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> = validator

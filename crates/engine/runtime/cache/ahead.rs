@@ -4,7 +4,7 @@
 use crate::xlate::block::Source;
 use crate::xlate::decode::{Kind, MAX_LEN, decode, flag};
 use crate::xlate::facts::{Event, Facts};
-use crate::{collect, pages, rseq};
+use crate::{collect, functions, pages, rseq};
 
 pub(super) struct Reader<'a> {
     pub(super) live: &'a mut [(u64, u8); 512],
@@ -22,6 +22,10 @@ impl Source for Reader<'_> {
 
     fn is_hook(&mut self, pc: u64) -> bool {
         collect::is_hook(pc)
+    }
+
+    fn is_tail_call(&mut self, from: u64, to: u64) -> bool {
+        functions::is_tail_call(from, to)
     }
 
     /// Looks a few instructions ahead, never into code that may change.

@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
             }
         }
         if self.shared.regions.is_some() {
-            self.apart(slot, image, number, values);
+            self.apart(slot, image, number, &values);
             return sums;
         }
         match blocks

@@ -10,6 +10,7 @@
 mod again;
 mod blocks;
 mod bytes;
+mod calls;
 mod context;
 mod error;
 mod file_size;
@@ -34,6 +35,7 @@ use crate::machine::Machine;
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
 pub use again::run_held_constant;
 pub use blocks::{Blocks, Executed, Mapping, Mark};
+pub use calls::{CallKind, CallNode, Calls};
 pub use error::LaunchError;
 pub use regions::{Action, FindFunctions, MAX_FUNCTIONS, Regions, RequestsTo};
 #[doc(hidden)] // for the fuzz targets
@@ -94,6 +96,8 @@ pub struct Options {
     /// Bytes that translated code may take in each process (0: 512 MiB, which is plenty for all but compilers that
     /// never stop); at that bound the oldest is taken out, and translated again where it is needed.
     pub code_cache: u64,
+    /// Keep the tree of calls: what each path of functions executed. Implies `per_block`.
+    pub calls: Option<CallOptions>,
     /// Memory references are noted, and given to this. Implies `per_block`; translations are not kept. Not together
     /// with `times`.
     pub references: Option<references::References>,
@@ -102,7 +106,38 @@ pub struct Options {
     pub slot_limit: u32,
 }
 
+/// How the tree of calls is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallOptions {
+    /// Call sites in a function are told apart.
+    pub sites: bool,
+    /// Nodes there can be in a run (0: 4 Mi); paths beyond go to [`CallKind::Other`].
+    pub nodes: u32,
+}
+
+impl CallOptions {
+    /// With `sites` set.
+    #[must_use]
+    pub fn sites(mut self, on: bool) -> Self {
+        self.sites = on;
+        self
+    }
+    /// With `nodes` set.
+    #[must_use]
+    pub fn nodes(mut self, nodes: u32) -> Self {
+        self.nodes = nodes;
+        self
+    }
+}
+
 impl Options {
+    /// With `calls` set.
+    #[must_use]
+    pub fn calls(mut self, calls: Option<CallOptions>) -> Self {
+        self.calls = calls;
+        self
+    }
     /// With `cache` set.
     #[must_use]
     pub fn cache(mut self, cache: Option<Cache>) -> Self {
@@ -220,6 +255,8 @@ pub struct Outcome {
     pub totals: Totals,
     /// With [`Options::per_block`]: every block that was executed, and how often.
     pub blocks: Option<Blocks>,
+    /// With [`Options::calls`]: the tree of calls.
+    pub calls: Option<Calls>,
     /// With [`Options::times`]: the time of the chosen blocks.
     pub times: Option<Times>,
     /// The command line of every process image that began by `execve`, by the slot of its first thread
@@ -348,7 +385,7 @@ impl Running {
         if let Some(readers) = self.readers.take() {
             readers.finish();
         }
-        let (totals, blocks) = totals::read(&self.shared);
+        let (totals, blocks, calls) = totals::read(&self.shared);
         if let Some(report) = &totals.failure {
             return Err(LaunchError::Internal {
                 report: report.clone(),
@@ -358,6 +395,7 @@ impl Running {
             status,
             totals,
             blocks,
+            calls,
             times: times::read(&self.shared),
             commands: self
                 .shared

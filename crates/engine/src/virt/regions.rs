@@ -33,9 +33,12 @@ pub enum Action {
     DumpAfter,
 }
 
+/// What [`FindFunctions`] asks.
+pub type FindFunction = dyn Fn(&Path) -> Vec<(u64, Action)> + Send + Sync;
+
 /// Finds the chosen functions of a program by its path: addresses as its file has them.
 #[derive(Clone)]
-pub struct FindFunctions(pub Arc<dyn Fn(&Path) -> Vec<(u64, Action)> + Send + Sync>);
+pub struct FindFunctions(pub Arc<FindFunction>);
 
 impl std::fmt::Debug for FindFunctions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -136,7 +136,13 @@ impl Shared {
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).code_cache = options.code_cache;
-            let blocks = (options.per_block || options.references.is_some()) && plain;
+            let calls = options.calls.filter(|_| plain);
+            let blocks =
+                (options.per_block || calls.is_some() || options.references.is_some()) && plain;
+            (*h).node_limit = match calls.map_or(0, |calls| calls.nodes) {
+                0 => crate::calls::MAX_NODES,
+                some => some,
+            };
             (*h).apart = match plain && !blocks {
                 true => CONTEXT_BYTES,
                 false => REGION,
@@ -155,6 +161,12 @@ impl Shared {
                 }
                 | if options.own_random {
                     option::RANDOM
+                } else {
+                    0
+                }
+                | if calls.is_some() { option::CALLS } else { 0 }
+                | if calls.is_some_and(|calls| calls.sites) {
+                    option::SITES
                 } else {
                     0
                 }
@@ -218,7 +230,7 @@ impl Shared {
     }
 
     /// Where a slot's region is in the totals file.
-    fn offset(&self, slot: u32) -> u64 {
+    pub(super) fn offset(&self, slot: u32) -> u64 {
         region_offset(slot, self.header().apart)
     }
 

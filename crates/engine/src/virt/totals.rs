@@ -3,6 +3,7 @@
 
 use super::blocks::{Blocks, Reader};
 use super::bytes::field;
+use super::calls::{self, Calls};
 use super::shared::Shared;
 use crate::layout::{Context, option, state};
 use crate::xlate::facts::{Counts, Event};
@@ -154,9 +155,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..end).unwrap_or(&[])).into_owned()
 }
 
-pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
+pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
     let header = shared.header();
     let mut blocks = (header.options & option::BLOCKS != 0).then(|| Reader::new(shared));
+    let mut calls = (header.options & option::CALLS != 0).then(calls::Reader::default);
     let mut totals = Totals {
         uncounted: header.uncounted.load(Ordering::Acquire),
         retired_cut: header.retired_cut.load(Ordering::Acquire),
@@ -194,6 +196,9 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
         };
         let word = |at| u32::from_le_bytes(field(page.as_slice(), at));
         let status = word(offset_of!(Context, state));
+        if let Some(calls) = calls.as_mut().filter(|_| status == state::LOG) {
+            calls.nodes(shared, slot, page.as_slice());
+        }
         if matches!(
             status,
             state::FREE | state::LOG | state::RETIRING | state::MARK
@@ -208,6 +213,11 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
         let events = blocks
             .as_mut()
             .map(|blocks| blocks.thread(slot, leader, page.as_slice()));
+        if let Some(calls) = &mut calls {
+            calls.thread(slot, page.as_slice());
+        }
+        // With a tree of calls the running total is its clock.
+        let lanes = if calls.is_some() { 0..0 } else { 0..8 };
         totals.threads.push(ThreadTotals {
             slot,
             leader,
@@ -216,7 +226,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             tid: word(offset_of!(Context, tid)),
             name: text(&field::<64>(page.as_slice(), offset_of!(Context, name))),
             instructions: events.map_or(0, |events| events[0]).wrapping_add(
-                (0..8)
+                lanes
                     .map(|lane| {
                         let at = offset_of!(Context, count) + 8 * lane;
                         u64::from_le_bytes(field(page.as_slice(), at))
@@ -255,5 +265,9 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>) {
             whole: true,
         });
     }
-    (totals, blocks.map(Reader::finish))
+    (
+        totals,
+        blocks.map(Reader::finish),
+        calls.map(|calls| calls.finish(shared)),
+    )
 }

@@ -6,6 +6,7 @@
 //! a cold stub. For every copied instruction a [`Record`] remembers where it
 //! landed, so that any fault or signal maps back to the program exactly.
 
+mod calls;
 mod copy;
 mod count;
 mod exits;
@@ -20,6 +21,7 @@ mod terminate;
 mod turn;
 mod xsave;
 
+pub use calls::CallOffsets;
 use gs::unsupported;
 use item::{Item, surely_invalid};
 pub use operand::{Operand, far_register};
@@ -57,6 +59,11 @@ pub trait Source {
     }
     /// Whether the runtime is asked in front of the block at `pc`.
     fn is_hook(&mut self, _pc: u64) -> bool {
+        false
+    }
+
+    /// Whether a jump leaves its function for another one's beginning: a tail call.
+    fn is_tail_call(&mut self, _from: u64, _to: u64) -> bool {
         false
     }
 }
@@ -201,6 +208,8 @@ pub struct Config {
     pub requests: bool,
     /// With `own_machine`: components of the extended state that there are (XCR0).
     pub components: u32,
+    /// Calls, returns and jumps from function to function are noted in a tree; with `counter`.
+    pub calls: Option<CallOffsets>,
     /// Memory references are noted.
     pub noting: Option<Noting>,
 }
@@ -409,11 +418,11 @@ impl Builder<'_, '_> {
             match point {
                 Some(place) if place.at != at => {}
                 // What was taken over is just what the block takes away.
-                Some(_) if total.value == 0 => counted = true,
+                Some(_) if total.is_nothing() => counted = true,
                 Some(Place { through: None, .. }) => {
                     self.fuel(at, &item);
                     let here = self.hot.here();
-                    self.hot.add_gs(total.offset, total.value);
+                    total.plainly(self.hot, &offsets);
                     self.record(here, record::COUNTS);
                     counted = true;
                 }
@@ -422,7 +431,7 @@ impl Builder<'_, '_> {
                 }) => {
                     // One record with the instruction: in between the register
                     // is not the program's.
-                    self.hot.count_through(reg, total.offset, total.value);
+                    total.through(reg, self.hot, &offsets);
                     mark = record::COUNTS;
                     counted = true;
                 }
@@ -461,6 +470,10 @@ impl Builder<'_, '_> {
                     let added = self.early(at + 1, counted);
                     count_keeping(self.cold, &offsets, added, live);
                     self.note_left(at + 1);
+                    let leaves = self.leaves(source, &item);
+                    if leaves {
+                        self.note_jump_cold(item.target());
+                    }
                     let unlinked_jump = self.cold.here();
                     if unlinked_jump == stub {
                         self.exit_jcc(item.insn.opcode, item.target());
@@ -477,12 +490,13 @@ impl Builder<'_, '_> {
                             live,
                         };
                         // What the exit notes is in the stub only.
-                        let side = Some(side).filter(|_| self.config.noting.is_none());
+                        let noted = leaves || self.config.noting.is_some();
+                        let side = Some(side).filter(|_| !noted);
                         self.exit(item.target(), patch, unlinked, side);
                     }
                     self.record(here, item.insn.len);
                 }
-                _ => self.terminate(&item, counted, total),
+                _ => self.terminate(source, &item, counted, total),
             }
         }
     }

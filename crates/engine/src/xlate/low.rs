@@ -104,6 +104,7 @@ mod tests {
             own_machine: false,
             own_random: false,
             components: 0,
+            calls: None,
             noting: None,
         };
         let (mut hot, mut cold) = ([0; 4096], [0; 4096]);

@@ -290,7 +290,7 @@ fn reasons(
             all.environment.insert(fact.clone(), value.clone());
         }
         all.machine
-            .retain(|fact, _| !accepted(fact) && !(fact == "series" && accept.machine));
+            .retain(|fact, _| !(accepted(fact) || fact == "series" && accept.machine));
         all.environment
             .retain(|fact, _| !(accepted(fact) || fact == identity::MACHINE && accept.machine));
         all

@@ -9,6 +9,9 @@ use truecount_stats::{Comparison as Compared, Incomparable, Worse};
 use super::moved::Moved;
 use crate::store::{Blessing, Key};
 
+/// How far a series moved, as a share.
+pub type Noise<'a> = &'a dyn Fn(&Key) -> Option<f64>;
+
 /// What is asked of a comparison.
 #[derive(Default)]
 pub struct Asked<'a> {
@@ -21,7 +24,7 @@ pub struct Asked<'a> {
     /// Changes between the two that were accepted.
     pub blessings: Vec<Blessing>,
     /// How far a series moved from commit to commit before, as a share.
-    pub noise: Option<&'a dyn Fn(&Key) -> Option<f64>>,
+    pub noise: Option<Noise<'a>>,
 }
 
 /// One metric of one benchmark at both commits.

@@ -43,6 +43,8 @@ fn told(error: &postgres::Error) -> String {
     text.replace('\n', " ")
 }
 
+// By value, as `map_err` gives it.
+#[allow(clippy::needless_pass_by_value)]
 fn wrong(error: postgres::Error) -> Error {
     Error::new(format!("the store in PostgreSQL: {}", told(&error)))
 }

@@ -118,6 +118,31 @@ impl Names {
         number
     }
 
+    /// Module and function of a place in code: the function of the symbol, whatever is inlined there.
+    pub fn symbol(&mut self, mapping: &Mapping, pc: u64, pid: u32) -> (String, String) {
+        let module = self.module(mapping);
+        let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
+        let Some(known) = self.known.get(module) else {
+            return (String::new(), String::new());
+        };
+        let path = known.path.clone();
+        let Some(file) = &known.file else {
+            let name = self.at(module, mapping, pc, pid).0;
+            return (path, name);
+        };
+        let location = self.symbols.locate_once(file, offset);
+        let name = match location.frames.last() {
+            Some(frame) => frame.function.clone(),
+            None => format!("[no symbol in {}]", base_name(&path)),
+        };
+        (path, name)
+    }
+
+    /// Names of another run's processes are other ones, whatever their numbers.
+    pub fn forget_processes(&mut self) {
+        self.jit.clear();
+    }
+
     /// The function at an address of a module.
     fn at(&mut self, module: usize, mapping: &Mapping, pc: u64, pid: u32) -> Symbol {
         let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
@@ -189,8 +214,7 @@ fn functions(
     wishes: &[AskedEvent],
     names: &mut Names,
 ) -> Vec<Function> {
-    // Another run's process may have had the same number.
-    names.jit.clear();
+    names.forget_processes();
     let images: HashMap<u32, (&str, u32)> = threads
         .iter()
         .rev()

@@ -19,7 +19,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
                 of += 1;
             }
             Some(wanted) if *wanted == '?' || Some(wanted) == text.get(at) => {
-                (at, of) = (at + 1, of + 1)
+                (at, of) = (at + 1, of + 1);
             }
             _ => match star {
                 Some((from, taken)) => {

@@ -98,6 +98,21 @@ pub fn execute_regions(
     })
 }
 
+/// As [`execute`], with every block's executions and the tree of calls.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_calls(
+    signals: &Signals,
+    program: &Path,
+    launch: &Launch<'_>,
+    calls: virt::CallOptions,
+) -> Result<RunResult, Refusal> {
+    engine::execute(signals, program, launch, |options| {
+        options.per_block(true).calls(Some(calls))
+    })
+}
+
 /// As [`execute`], timing chosen blocks.
 ///
 /// # Errors

@@ -35,6 +35,8 @@ pub(super) struct Document {
     pub(super) threads: Option<Vec<Thread>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) functions: Option<Vec<Function>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) calls: Option<super::calls::Calls>,
     /// What was referenced of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<Memory>,
@@ -131,6 +133,7 @@ impl Document {
             processes: args.per_process.then(|| processes(&ran.executed.threads)),
             threads: args.per_thread.then_some(ran.executed.threads),
             functions,
+            calls: None,
             memory: ran.executed.memory,
             notes,
             environment,
@@ -153,7 +156,7 @@ mod tests {
             counts: None,
             events: Map::from_iter([("loads:u".to_owned(), instructions.into())]),
             image,
-            slot: 0,
+            slot: image,
         };
         let found = processes(&[
             thread(1, 10, "sh", 5),

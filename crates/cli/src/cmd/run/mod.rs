@@ -1,5 +1,6 @@
 //! `truecount run`: a program under the virtual PMU, with its exact counts after it has ended.
 
+mod calls;
 mod document;
 mod memory;
 mod text;
@@ -8,6 +9,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use truecount_engine::virt::CallOptions;
 use truecount_engine::xlate::facts::Event as StaticEvent;
 use truecount_profile::export::{FlameGraph, Level};
 
@@ -17,6 +19,7 @@ use crate::output::{Output, Picture, programs_stdout};
 use crate::render::json;
 use document::Document;
 use truecount_model::number::grouped;
+use truecount_run::calls::{Apart, tree_of};
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
 use truecount_run::functions::{Names, asked_events, base_name, functions_of};
@@ -31,6 +34,9 @@ EXAMPLES
   truecount run -e instructions:u,branches:u,loads:u -- ./prog
   truecount run --functions -- ./prog       an exact profile: every function's instructions
   truecount run --functions -e loads:u --flamegraph loads.svg -- ./prog
+  truecount run --calls -- ./prog           the tree of calls: what each path cost itself and in all
+  truecount run --calls --flamegraph calls.svg -- ./prog
+  truecount run --callgrind callgrind.out -- ./prog           for KCachegrind
   truecount run --memory -- ./prog          bytes, lines and pages that it touches, exactly
   truecount run --model -- ./prog           … and what caches and branch predictors would make of it
   truecount run --json -o out.json -- ./prog
@@ -59,6 +65,9 @@ LIMITS
   the GS segment or call vsyscall end with a report and status 123; 32-bit and set-user-id children
   run uncounted, and the result says so. For a second opinion: truecount stat --source step (slow).";
 
+/// What the tree of calls counts.
+const INSTRUCTIONS: &str = "instructions:u";
+
 /// Run a program under the virtual PMU and count its instructions, branches, loads … exactly
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -83,7 +92,9 @@ pub(crate) struct Args {
     /// Events of every function, exactly: from the executions of every block
     #[arg(long)]
     functions: bool,
-    /// Draw them as a flame graph (program, module, function; no stacks); implies --functions
+    #[command(flatten)]
+    calls: calls::CallArgs,
+    /// Draw a flame graph: with --calls of whole stacks, else of functions (program, module, function), which it implies
     #[arg(long, value_name = "SVG")]
     flamegraph: Option<PathBuf>,
     #[command(flatten)]
@@ -144,16 +155,34 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut environment = Environment::gather(args.aslr, launch.cpus);
     environment.add_command(&args.command, Some(&program));
     let picture = Picture::create(args.flamegraph.as_deref())?;
-    let functions = args.functions || picture.is_some();
+    let files = args.calls.open()?;
+    let wants_calls = args.calls.wanted();
+    let functions = args.functions || picture.is_some() && !wants_calls;
     let per_block = functions
         || wishes
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
-    let ran = match args.memory.wanted()? {
-        Some(wanted) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
-        None => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
+    let ran = match (args.memory.wanted()?, wants_calls) {
+        (Some(_), true) => {
+            let cause = "--calls and the memory references cannot be counted in one run";
+            return Err(Failure::new(2, cause).hint("run it twice: the counts are the same"));
+        }
+        (Some(wanted), false) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
+        (None, true) => {
+            let options = CallOptions::default().sites(args.calls.sites());
+            virtual_pmu::execute_calls(&signals, &program, &launch, options)?
+        }
+        (None, false) => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
     };
     let status = ran.exit().shell_code();
+    let apart = match (args.per_thread, args.per_process) {
+        (true, _) => Apart::Threads,
+        (_, true) => Apart::Processes,
+        _ => Apart::Programs,
+    };
+    let tree = tree_of(&ran, &mut Names::default(), apart)
+        .map_err(|cause| Failure::new(123, cause))?
+        .map(calls::Calls::new);
     let functions = if functions {
         functions_of(&ran, &wishes, &mut Names::default())
     } else {
@@ -163,6 +192,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         .as_ref()
         .map(|fixed| fixed.record(&ran.missing, &mut environment));
     let mut document = Document::new(args, &wishes, ran, functions, environment);
+    document.calls = tree;
     document.notes.extend(held.into_iter().flatten());
     // The result first: a picture that fails must not cost it.
     let shown = if args.json.is_some() {
@@ -171,12 +201,23 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         text::write(&mut output, &document)
     };
     let drawn = picture.map_or(Ok(()), |picture| picture.write(&flame(&document)?));
-    Failure::of_all([shown.map_err(Failure::from), drawn])?;
+    let exported = match &document.calls {
+        Some(calls) => {
+            let command = truecount_run::runner::command_line(&document.command);
+            files.write(&calls.tree, INSTRUCTIONS, &command)
+        }
+        None => Ok(()),
+    };
+    Failure::of_all([shown.map_err(Failure::from), drawn, exported])?;
     Ok(Outcome(status))
 }
 
 /// The flame graph: program, module, function; as wide as the first event.
 fn flame(document: &Document) -> Result<String, Failure> {
+    if let Some(calls) = &document.calls {
+        let command = truecount_run::runner::command_line(&document.command);
+        return Ok(calls::flame(&calls.tree, INSTRUCTIONS, &command));
+    }
     let (Some(first), Some(functions)) = (document.counters.first(), document.functions.as_ref())
     else {
         return Err(Failure::new(

@@ -94,6 +94,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     if let Some(functions) = &document.functions {
         write_functions(out, functions, &names)?;
     }
+    if let Some(calls) = &document.calls {
+        super::calls::write(out, calls)?;
+    }
     if document.interrupted.is_some() {
         let line = "interrupted: what was counted until then";
         writeln!(out, "{}", paint(WARN, line))?;

@@ -80,7 +80,7 @@ impl Reader<'_> {
     }
 
     /// Keeps what a thread counted apart, part by part.
-    pub(super) fn apart(&mut self, slot: u32, image: u32, space: u32, values: Vec<u64>) {
+    pub(super) fn apart(&mut self, slot: u32, image: u32, space: u32, values: &[u64]) {
         let mut before: Vec<u64> = Vec::new();
         let mut part = 0;
         let mut keep = |part, now: &[u64], before: &[u64]| {

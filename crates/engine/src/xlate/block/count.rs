@@ -31,6 +31,8 @@ pub struct Added {
     pub offset: u32,
     /// How much.
     pub value: i32,
+    /// With a tree of calls: instructions that the running total, its clock, goes on by beside a counter.
+    pub clock: i32,
 }
 
 impl Added {
@@ -39,18 +41,40 @@ impl Added {
         Self {
             offset: COUNTERS.wrapping_add(counter.wrapping_mul(8)),
             value: 1,
+            clock: 0,
+        }
+    }
+
+    /// Nothing is added.
+    pub fn is_nothing(self) -> bool {
+        self.value == 0 && self.clock == 0
+    }
+
+    /// Where flags are dead.
+    pub(super) fn plainly(self, code: &mut Buffer<'_>, offsets: &Offsets) {
+        code.add_gs(self.offset, self.value);
+        if self.clock != 0 {
+            code.add_gs(offsets.lanes, self.clock);
+        }
+    }
+
+    /// Through a register that is free, flags untouched.
+    pub(super) fn through(self, reg: u8, code: &mut Buffer<'_>, offsets: &Offsets) {
+        code.count_through(reg, self.offset, self.value);
+        if self.clock != 0 {
+            code.count_through(reg, offsets.lanes, self.clock);
         }
     }
 }
 
 /// Counts anywhere, keeping whatever is alive.
 pub fn count_keeping(code: &mut Buffer<'_>, offsets: &Offsets, added: Added, live: u8) {
-    if added.value == 0 {
+    if added.is_nothing() {
     } else if live == 0 {
-        code.add_gs(added.offset, added.value);
+        added.plainly(code, offsets);
     } else {
         code.store_gs(offsets.spill, SCRATCH);
-        code.count_through(SCRATCH, added.offset, added.value);
+        added.through(SCRATCH, code, offsets);
         code.load_gs(offsets.spill, SCRATCH);
     }
 }
@@ -59,10 +83,14 @@ impl Builder<'_, '_> {
     /// What the whole block adds, and where.
     pub(super) fn whole(&self) -> Added {
         match self.config.counter {
-            Some(counter) => Added::one(counter),
+            Some(counter) => Added {
+                clock: self.clock(self.count as i32),
+                ..Added::one(counter)
+            },
             None => Added {
                 offset: self.config.offsets.count,
                 value: self.config.pending + self.count as i32,
+                clock: 0,
             },
         }
     }
@@ -82,6 +110,7 @@ impl Builder<'_, '_> {
             return Added {
                 offset: self.config.offsets.count,
                 value: self.pending(done, counted),
+                clock: 0,
             };
         };
         let part = match counted {
@@ -100,7 +129,18 @@ impl Builder<'_, '_> {
             *place = part;
             self.block.part_count += 1;
         }
-        Added::one(counter.wrapping_add(self.block.part_count as u32))
+        Added {
+            clock: self.clock(self.pending(done, counted)),
+            ..Added::one(counter.wrapping_add(self.block.part_count as u32))
+        }
+    }
+
+    /// So many instructions, if they are counted beside the counters, too.
+    fn clock(&self, instructions: i32) -> i32 {
+        match self.config.calls {
+            Some(_) => instructions,
+            None => 0,
+        }
     }
 
     /// The count where flags are alive and no register is free.
@@ -108,7 +148,7 @@ impl Builder<'_, '_> {
         let offsets = self.config.offsets;
         let here = self.hot.here();
         self.hot.store_gs(offsets.spill, SCRATCH);
-        self.hot.count_through(SCRATCH, total.offset, total.value);
+        total.through(SCRATCH, self.hot, &offsets);
         self.hot.load_gs(offsets.spill, SCRATCH);
         self.record(here, record::COUNTS);
     }

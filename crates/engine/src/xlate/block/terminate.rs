@@ -6,7 +6,7 @@
 
 use super::count::Added;
 use super::operand::uses_gs;
-use super::{Builder, Config, End, Item, REQUEST_LEN, record};
+use super::{Builder, Config, End, Item, REQUEST_LEN, Source, record};
 use crate::syscall_table::{self as nr, Answer};
 use crate::xlate::decode::{Insn, Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
@@ -28,7 +28,13 @@ impl Config {
 
 impl Builder<'_, '_> {
     /// The instruction that ends the block.
-    pub(super) fn terminate(&mut self, item: &Item, counted: bool, total: Added) {
+    pub(super) fn terminate(
+        &mut self,
+        source: &mut dyn Source,
+        item: &Item,
+        counted: bool,
+        total: Added,
+    ) {
         let offsets = self.config.offsets;
         self.block.via = Via::of(&item.insn);
         if let Some(Via::Register(reg)) = self.block.via {
@@ -40,7 +46,7 @@ impl Builder<'_, '_> {
             self.hot.store_gs(offsets.spill, SCRATCH);
             let mut mark = record::SPILLS;
             if !counted {
-                self.hot.count_through(SCRATCH, total.offset, total.value);
+                total.through(SCRATCH, self.hot, &offsets);
                 if item.insn.kind != Kind::Ret {
                     self.hot.load_gs(offsets.spill, SCRATCH);
                 }
@@ -50,7 +56,7 @@ impl Builder<'_, '_> {
         } else if item.insn.kind == Kind::Syscall {
             if !counted {
                 let here = self.hot.here();
-                self.hot.count_through(RCX, total.offset, total.value);
+                total.through(RCX, self.hot, &offsets);
                 self.record(here, record::COUNTS);
             }
         } else if !counted {
@@ -58,37 +64,31 @@ impl Builder<'_, '_> {
         }
         let here = self.hot.here();
         match item.insn.kind {
-            Kind::Ret => self.ret(item),
-            Kind::JmpInd => {
-                self.load_target(item);
-                self.jump_by_table(SCRATCH);
+            Kind::Ret => {
+                self.note_return();
+                self.ret(item);
             }
-            Kind::CallInd => {
-                self.load_target(item);
-                self.push(item.next());
-                self.jump_by_table(SCRATCH);
-            }
+            Kind::JmpInd | Kind::CallInd => self.by_memory(item),
             Kind::Call => {
                 self.push(item.next());
+                self.note_call(Some(item.target()));
                 self.exit_jmp(item.target());
             }
-            Kind::Jmp => self.exit_jmp(item.target()),
+            Kind::Jmp => {
+                if self.leaves(source, item) {
+                    self.note_jump(Some(item.target()));
+                }
+                self.exit_jmp(item.target());
+            }
             Kind::Jcc => {
-                self.exit_jcc(item.insn.opcode, item.target());
+                if self.leaves(source, item) {
+                    self.jcc_leaving(item);
+                } else {
+                    self.exit_jcc(item.insn.opcode, item.target());
+                }
                 self.exit_jmp(item.next());
             }
-            Kind::Loop => {
-                // loop taken; jmp next; taken: jmp target
-                let code = item.code();
-                let head = code.get(..code.len().saturating_sub(1)).unwrap_or(&[]);
-                self.hot.put(head);
-                let displacement = self.hot.here();
-                self.hot.put(&[0]);
-                self.exit_jmp(item.next());
-                let taken = self.hot.here().wrapping_sub(displacement + 1) as u8;
-                self.hot.patch8(displacement, taken);
-                self.exit_jmp(item.target());
-            }
+            Kind::Loop => self.looping(item),
             Kind::Xbegin => {
                 self.hot.mov_imm(RAX, 0);
                 self.exit_jmp(item.target());
@@ -198,6 +198,32 @@ impl Builder<'_, '_> {
         None
     }
 
+    /// `loop` and its like, which have no long form.
+    fn looping(&mut self, item: &Item) {
+        // loop taken; jmp next; taken: jmp target
+        let code = item.code();
+        let head = code.get(..code.len().saturating_sub(1)).unwrap_or(&[]);
+        self.hot.put(head);
+        let displacement = self.hot.here();
+        self.hot.put(&[0]);
+        self.exit_jmp(item.next());
+        let taken = self.hot.here().wrapping_sub(displacement + 1) as u8;
+        self.hot.patch8(displacement, taken);
+        self.exit_jmp(item.target());
+    }
+
+    /// A jump or call through memory, or a register without a table.
+    fn by_memory(&mut self, item: &Item) {
+        self.load_target(item);
+        if item.insn.kind == Kind::CallInd {
+            self.push(item.next());
+            self.note_call(None);
+        } else {
+            self.note_jump(None);
+        }
+        self.jump_by_table(SCRATCH);
+    }
+
     /// `jmp reg`, `call reg`: the register itself indexes the table. Its value is
     /// the address of the block it leads to, so the entry there knows it.
     fn by_register(&mut self, item: &Item, reg: u8, counted: bool, total: Added) {
@@ -210,7 +236,15 @@ impl Builder<'_, '_> {
         if counted {
             self.hot.low_word(reg);
         } else {
-            self.hot.count_through(reg, total.offset, total.value);
+            total.through(reg, self.hot, &offsets);
+        }
+        if self.config.calls.is_some() {
+            match item.insn.kind {
+                Kind::CallInd => self.note_call(None),
+                _ => self.note_jump(None),
+            }
+        }
+        if !counted {
             self.hot.load_gs16(offsets.target, reg);
         }
         self.table_jump(reg);

@@ -47,6 +47,7 @@ impl Builder<'_, '_> {
             let less = Added {
                 offset: offsets.fuel,
                 value: -(FUEL / PAUSES) as i32,
+                clock: 0,
             };
             count_keeping(self.hot, &offsets, less, flag::ALL);
         }

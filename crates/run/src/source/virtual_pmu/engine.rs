@@ -117,30 +117,32 @@ pub(super) fn execute(
             outlived: alive.len(),
             memory: None,
             blocks: outcome.blocks,
+            calls: outcome.calls,
             commands: outcome.commands,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
             cache_problem: cache::problem(),
-            threads: outcome
-                .totals
-                .threads
-                .into_iter()
-                .map(|thread| Thread {
-                    pid: thread.pid,
-                    tid: thread.tid,
-                    parent: thread.parent,
-                    program: thread.name,
-                    instructions: thread.instructions,
-                    counts: thread.events,
-                    events: serde_json::Map::new(),
-                    image: thread.leader,
-                    slot: thread.slot,
-                })
-                .collect(),
+            threads: threads(&outcome.totals),
         },
         ..RunResult::default()
     })
+}
+
+/// Every thread, in order of appearance.
+fn threads(totals: &virt::Totals) -> Vec<Thread> {
+    let of = |thread: &virt::ThreadTotals| Thread {
+        pid: thread.pid,
+        tid: thread.tid,
+        parent: thread.parent,
+        program: thread.name.clone(),
+        instructions: thread.instructions,
+        counts: thread.events,
+        events: serde_json::Map::new(),
+        image: thread.leader,
+        slot: thread.slot,
+    };
+    totals.threads.iter().map(of).collect()
 }
 
 /// What the virtual PMU itself could not hold constant.

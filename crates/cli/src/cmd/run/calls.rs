@@ -1,0 +1,320 @@
+//! The tree of calls that `run --calls` prints, and its exports.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use truecount_model::number::grouped;
+use truecount_profile::export::{FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks};
+use truecount_run::calls::{CallTree, FunctionCost, Kind};
+use truecount_run::functions::base_name;
+
+use crate::failure::Failure;
+use crate::output::Picture;
+use crate::render::style::{HEAD, WARN, paint};
+use crate::render::table::{Align, Cell, Table, fitted};
+
+/// Paths below this share of the total are folded in the text.
+const MIN_SHARE: f64 = 0.01;
+/// Lines of the tree in the text.
+const MAX_LINES: usize = 60;
+/// Levels of the tree in the text.
+const MAX_DEPTH: usize = 48;
+/// Functions in the text's table.
+const MAX_FUNCTIONS: usize = 20;
+
+/// The tree as it stands in the document.
+#[derive(Serialize)]
+pub(super) struct Calls {
+    #[serde(flatten)]
+    pub(super) tree: CallTree,
+    /// Sums of the functions, largest inclusive cost first.
+    pub(super) sums: Vec<FunctionCost>,
+}
+
+impl Calls {
+    pub(super) fn new(tree: CallTree) -> Self {
+        Self {
+            sums: tree.by_function(),
+            tree,
+        }
+    }
+}
+
+fn share(part: u64, total: u64) -> f64 {
+    part as f64 / total.max(1) as f64
+}
+
+/// The tree, folded, and the functions with the largest inclusive costs.
+pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
+    let tree = &calls.tree;
+    let mut table = Table::new([
+        ("inclusive", Align::Right),
+        ("share", Align::Right),
+        ("self", Align::Right),
+        ("calls", Align::Right),
+        ("path", Align::Left),
+    ]);
+    let children = tree.children();
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    let roots = children.last().into_iter().flatten();
+    open.extend(roots.rev().map(|&at| (at, 0)));
+    let (mut lines, mut hidden) = (0, 0usize);
+    while let Some((at, depth)) = open.pop() {
+        let Some(node) = tree.nodes.get(at) else {
+            continue;
+        };
+        if share(node.inclusive, tree.total) < MIN_SHARE || lines >= MAX_LINES || depth >= MAX_DEPTH
+        {
+            hidden += 1;
+            continue;
+        }
+        lines += 1;
+        let name = match node.kind {
+            Kind::Signal => format!("{} (signal handler)", tree.name(node)),
+            _ => tree.name(node).to_owned(),
+        };
+        let path = format!("{}{}", " ".repeat(depth), fitted(&name));
+        table.row(vec![
+            grouped(node.inclusive).into(),
+            format!("{:.2} %", 100.0 * share(node.inclusive, tree.total)).into(),
+            grouped(node.own).into(),
+            match node.kind {
+                Kind::Thread | Kind::Other => "".into(),
+                _ => grouped(node.calls).into(),
+            },
+            Cell::styled(HEAD, path),
+        ]);
+        let below = children.get(at).into_iter().flatten();
+        open.extend(below.rev().map(|&at| (at, depth + 1)));
+    }
+    table.write(out)?;
+    if hidden > 0 {
+        writeln!(
+            out,
+            "{} of {} paths shown: the others and what is below them are small or deep; --json, --flamegraph have all",
+            lines,
+            tree.nodes.len()
+        )?;
+    }
+    writeln!(out)?;
+    let mut table = Table::new([
+        ("inclusive", Align::Right),
+        ("share", Align::Right),
+        ("self", Align::Right),
+        ("calls", Align::Right),
+        ("function", Align::Left),
+        ("module", Align::Left),
+    ]);
+    let named = calls.sums.iter().filter_map(|cost| {
+        let called = tree.functions.get(cost.function)?;
+        (!called.module.is_empty()).then_some((cost, called))
+    });
+    for (cost, called) in named.take(MAX_FUNCTIONS) {
+        table.row(vec![
+            grouped(cost.inclusive).into(),
+            format!("{:.2} %", 100.0 * share(cost.inclusive, tree.total)).into(),
+            grouped(cost.own).into(),
+            grouped(cost.calls).into(),
+            Cell::styled(HEAD, fitted(&called.name)),
+            base_name(&called.module).into(),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out)?;
+    if tree.folded > 0 {
+        let line = format!(
+            "{} times a path was met for which there was no room any more: what it cost is in [other]",
+            grouped(tree.folded)
+        );
+        writeln!(out, "{}", paint(WARN, &line))?;
+    }
+    if tree.too_deep > 0 {
+        let line = format!(
+            "{} calls were deeper than what is kept of a stack: what they cost is their callers'",
+            grouped(tree.too_deep)
+        );
+        writeln!(out, "{}", paint(WARN, &line))?;
+    }
+    Ok(())
+}
+
+/// The tree as stacks. What is deeper than this is cut off in them, and belongs to the last that is shown.
+const STACK_DEPTH: usize = 1024;
+
+/// Every path with its own cost as a stack.
+pub(super) fn stacks(tree: &CallTree, event: &str, title: &str) -> Stacks {
+    let functions = tree.functions.iter().map(|called| Function {
+        name: called.name.clone(),
+        module: called.module.clone(),
+        file: None,
+    });
+    let places = (0..tree.functions.len()).map(|function| Place {
+        address: 0,
+        kernel: false,
+        lines: vec![Line {
+            function,
+            line: None,
+            inlined: false,
+        }],
+    });
+    let depths = depths(tree);
+    let mut stacks = Vec::new();
+    for (number, node) in tree.nodes.iter().enumerate() {
+        if node.own == 0 && node.calls == 0 {
+            continue;
+        }
+        let mut skipped = depths
+            .get(number)
+            .map_or(0, |depth| depth.saturating_sub(STACK_DEPTH));
+        let mut chain = Vec::new();
+        let mut at = Some(number);
+        while let Some(node) = at.and_then(|at| tree.nodes.get(at)) {
+            if skipped == 0 {
+                chain.push(node.function);
+            } else {
+                skipped -= 1;
+            }
+            at = node.parent;
+        }
+        stacks.push(Stack {
+            measure: 0,
+            owner: None::<Owner>,
+            places: chain,
+            count: node.calls,
+            cost: node.own,
+        });
+    }
+    Stacks {
+        title: title.to_owned(),
+        measures: vec![Measure {
+            name: event.to_owned(),
+            occurrences: "calls".to_owned(),
+            nanoseconds: false,
+        }],
+        functions: functions.collect(),
+        places: places.collect(),
+        stacks,
+        start: None,
+        duration: None,
+        timeline: Vec::new(),
+    }
+}
+
+/// How many nodes are above each one.
+fn depths(tree: &CallTree) -> Vec<usize> {
+    let mut depths: Vec<usize> = Vec::with_capacity(tree.nodes.len());
+    for node in &tree.nodes {
+        let above = node.parent.and_then(|parent| depths.get(parent));
+        depths.push(above.map_or(0, |depth| depth + 1));
+    }
+    depths
+}
+
+/// Where the tree goes beside the result.
+#[derive(clap::Args)]
+pub(crate) struct CallArgs {
+    /// The tree of calls: what every path of functions executed itself and in all, exactly; =sites tells the places apart
+    /// that a function is called from
+    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "functions", require_equals = true)]
+    pub(super) calls: Option<How>,
+    /// Write the tree of calls as folded stacks, for flame graph tools; implies --calls
+    #[arg(long, value_name = "FILE")]
+    pub(super) folded: Option<PathBuf>,
+    /// Write it as a pprof profile; implies --calls
+    #[arg(long, value_name = "FILE")]
+    pub(super) pprof: Option<PathBuf>,
+    /// Write it in Callgrind's format, for KCachegrind; implies --calls
+    #[arg(long, value_name = "FILE")]
+    pub(super) callgrind: Option<PathBuf>,
+    /// Write it for the Firefox Profiler; implies --calls
+    #[arg(long, value_name = "FILE")]
+    pub(super) firefox: Option<PathBuf>,
+}
+
+/// What a node of the tree is.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum How {
+    /// A path of functions.
+    Functions,
+    /// A path of call sites.
+    Sites,
+}
+
+impl CallArgs {
+    /// Whether a tree is wanted.
+    pub(super) fn wanted(&self) -> bool {
+        self.calls.is_some()
+            || [&self.folded, &self.pprof, &self.callgrind, &self.firefox]
+                .iter()
+                .any(|file| file.is_some())
+    }
+
+    pub(super) fn sites(&self) -> bool {
+        self.calls == Some(How::Sites)
+    }
+
+    /// Opens the files, before the run.
+    pub(super) fn open(&self) -> Result<Files, Failure> {
+        let open = |path: &Option<PathBuf>| Picture::create(path.as_deref().map(Path::new));
+        Ok(Files {
+            folded: open(&self.folded)?,
+            pprof: open(&self.pprof)?,
+            callgrind: open(&self.callgrind)?,
+            firefox: open(&self.firefox)?,
+        })
+    }
+}
+
+/// The files that were asked for.
+pub(super) struct Files {
+    folded: Option<Picture>,
+    pprof: Option<Picture>,
+    callgrind: Option<Picture>,
+    firefox: Option<Picture>,
+}
+
+impl Files {
+    /// Writes them all, whatever becomes of the others.
+    pub(super) fn write(self, tree: &CallTree, event: &str, title: &str) -> Result<(), Failure> {
+        let stacks = stacks(tree, event, title);
+        let made = |file: Option<Picture>, make: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
+            let Some(file) = file else { return Ok(()) };
+            let mut bytes = Vec::new();
+            make(&mut bytes)?;
+            file.write(&bytes)
+        };
+        Failure::of_all([
+            made(self.folded, &|out| stacks.write_folded(0, out)),
+            made(self.pprof, &|out| stacks.write_pprof(out)),
+            made(self.callgrind, &|out| stacks.write_callgrind(0, true, out)),
+            made(self.firefox, &|out| timed(&stacks).write_firefox(out)),
+        ])
+    }
+}
+
+/// The profiler of Firefox knows samples at times only: one a path, behind each other.
+fn timed(stacks: &Stacks) -> Stacks {
+    let mut stacks = stacks.clone();
+    let mut now = 0u64;
+    stacks.timeline = stacks
+        .stacks
+        .iter()
+        .enumerate()
+        .map(|(number, stack)| {
+            let at = now;
+            now = now.saturating_add(stack.cost);
+            (at, number)
+        })
+        .collect();
+    stacks
+}
+
+/// The flame graph with whole stacks.
+pub(super) fn flame(tree: &CallTree, event: &str, command: &str) -> String {
+    let stacks = stacks(tree, event, command);
+    FlameGraph::of(&stacks, 0, None, event).svg(&format!(
+        "{command}: {} {event} in all",
+        grouped(tree.total)
+    ))
+}

@@ -1,0 +1,74 @@
+//! `truecount run --calls`: the tree adds up, and every form of it says the same.
+
+use crate::support::{run, stderr, stdout, virtual_pmu};
+
+/// The tree of a run; the sum of the nodes' own costs is what was counted.
+fn tree(args: &[&str]) -> serde_json::Value {
+    let output = run(&[&["run", "--json", "--no-cache", "--calls"], args].concat());
+    let document: serde_json::Value = serde_json::from_str(&stdout(&output))
+        .unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let total = document["counters"][0]["value"].as_u64().unwrap();
+    let calls = document["calls"].clone();
+    let own = |nodes: &serde_json::Value| -> u64 {
+        let nodes = nodes.as_array().unwrap();
+        nodes
+            .iter()
+            .map(|node| node["self"].as_u64().unwrap())
+            .sum()
+    };
+    assert_eq!(own(&calls["nodes"]), total);
+    assert_eq!(own(&calls["sums"]), total);
+    assert_eq!(calls["total"], total);
+    crate::schemas::check("run.json", &document);
+    calls
+}
+
+#[test]
+fn a_tree_adds_up() {
+    if !virtual_pmu() {
+        return;
+    }
+    let calls = tree(&["--", "sh", "-c", "ls / >/dev/null; exit 0"]);
+    let names: Vec<&str> = calls["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|function| function["name"].as_str())
+        .collect();
+    // The shell, and what it became or started.
+    assert!(names.contains(&"ls"), "{names:?}");
+    let threads = tree(&["--per-thread", "--", "true"]);
+    let first = threads["functions"][0]["name"].as_str().unwrap();
+    assert!(first.contains("thread"), "{first}");
+    let sites = run(&["run", "--no-cache", "--calls=sites", "--", "true"]);
+    assert!(stderr(&sites).contains("inclusive"), "{sites:?}");
+}
+
+/// Folded stacks sum to the total, as does the profile in Callgrind's format; the others are there.
+#[test]
+fn every_export_has_the_whole() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let files = ["folded", "pprof", "callgrind", "firefox", "flamegraph"];
+    let options: Vec<String> = files
+        .iter()
+        .map(|name| format!("--{name}={}", path(name)))
+        .collect();
+    let mut all: Vec<&str> = options.iter().map(String::as_str).collect();
+    all.extend(["--", "true"]);
+    let total = tree(&all)["total"].as_u64().unwrap();
+    let text = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+    let folded: u64 = text("folded")
+        .lines()
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(folded, total);
+    assert!(text("callgrind").contains(&format!("\nsummary: {total}\n")));
+    assert!(text("flamegraph").contains("<svg"));
+    let firefox: serde_json::Value = serde_json::from_str(&text("firefox")).unwrap();
+    assert!(firefox["meta"].is_object());
+    assert!(std::fs::metadata(path("pprof")).unwrap().len() > 100);
+}

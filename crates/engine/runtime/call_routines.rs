@@ -1,0 +1,233 @@
+//! Routines that note a call, a return or a jump in the tree of calls (`call_tree`), where the path is one that was
+//! found lately. Else the runtime does it (`call_tree::note`) and goes on at the same place.
+//!
+//! Translated code comes with RCX in `spill[0]` (or of no use), the branch's target in `target`, and where it goes on
+//! in `resume`. Every register and flag stays as it is. A signal that finds a thread here is stepped on to the end of
+//! the branch, as in the middle of any translated instruction (`own_memory::in_code`).
+
+use crate::calls::{Frame, Node};
+use crate::layout::Context;
+use core::arch::global_asm;
+use core::mem::{offset_of, size_of};
+use core::ops::Range;
+
+/// Assembly with the offsets of what it works on.
+macro_rules! routines {
+    ($($line:expr),* $(,)?) => {
+        global_asm!(
+            $($line,)*
+            spill = const offset_of!(Context, calls.spill),
+            node = const offset_of!(Context, calls.node),
+            top = const offset_of!(Context, calls.top),
+            end = const offset_of!(Context, calls.end),
+            cache = const offset_of!(Context, calls.cache),
+            resume = const offset_of!(Context, calls.resume),
+            target = const offset_of!(Context, target),
+            count = const offset_of!(Context, count),
+            kind = const offset_of!(Context, exit_kind),
+            parent = const offset_of!(Node, parent),
+            function = const offset_of!(Node, function),
+            start = const offset_of!(Node, start),
+            len = const offset_of!(Node, len),
+            own = const offset_of!(Node, own),
+            calls = const offset_of!(Node, calls),
+            site = const offset_of!(Node, site),
+            frame = const size_of::<Frame>(),
+            frame_sp = const size_of::<Frame>() - offset_of!(Frame, sp),
+            frame_node = const size_of::<Frame>() - offset_of!(Frame, node),
+            frame_back = const size_of::<Frame>() - offset_of!(Frame, back),
+        );
+    };
+}
+
+routines!(
+    ".pushsection .text",
+    ".macro rt_tree_begin",
+    "mov gs:[{spill}+8], rax",
+    "mov gs:[{spill}+16], rdx",
+    "lahf",
+    "seto al",
+    "mov gs:[{spill}+24], rax",
+    ".endm",
+    ".macro rt_tree_end",
+    "mov rax, gs:[{spill}+24]",
+    "add al, 127",
+    "sahf",
+    "mov rax, gs:[{spill}+8]",
+    "mov rdx, gs:[{spill}+16]",
+    "mov rcx, gs:[{spill}]",
+    ".endm",
+    // The address of the place in the cache for node RCX and target RAX, from EDX, a mixture.
+    ".macro rt_tree_find",
+    "mov edx, ecx",
+    "shr edx, 2",
+    "xor edx, eax",
+    "imul edx, edx, 0x9e3779b1",
+    "shr edx, 16",
+    "shl edx, 3",
+    "add rdx, gs:[{cache}]",
+    "mov rdx, [rdx]",
+    "test rdx, rdx",
+    "jz 9f",
+    "cmp [rdx+{parent}], rcx",
+    "jne 9f",
+    "cmp [rdx+{function}], rax",
+    "jne 9f",
+    ".endm",
+    ".macro rt_tree_slow number",
+    "9: rt_tree_end",
+    "mov dword ptr gs:[{kind}], \\number",
+    "jmp rt_save",
+    ".endm",
+    //
+    ".globl rt_tree_routines",
+    "rt_tree_routines:",
+    ".globl rt_tree_called",
+    "rt_tree_called:",
+    "rt_tree_begin",
+    "mov rcx, gs:[{node}]",
+    "mov rax, gs:[{target}]",
+    "rt_tree_find",
+    "mov rax, gs:[{top}]",
+    "cmp rax, gs:[{end}]",
+    "jae 9f",
+    "cmp rsp, [rax-{frame_sp}]",
+    "jae 9f",
+    "mov [rax+{frame}-{frame_sp}], rsp",
+    "mov [rax+{frame}-{frame_node}], rcx",
+    "add rax, {frame}",
+    "mov gs:[{top}], rax",
+    "mov rax, gs:[{count}]",
+    "add [rcx+{own}], rax",
+    "sub [rdx+{own}], rax",
+    "add qword ptr [rdx+{calls}], 1",
+    "mov gs:[{node}], rdx",
+    "mov rcx, [rsp]",
+    "mov rax, gs:[{top}]",
+    "mov [rax-{frame_back}], rcx",
+    "rt_tree_end",
+    "jmp qword ptr gs:[{resume}]",
+    "rt_tree_slow 32",
+    //
+    // The same with a node for each call site.
+    ".globl rt_tree_called_site",
+    "rt_tree_called_site:",
+    "rt_tree_begin",
+    "mov rcx, gs:[{node}]",
+    "mov rdx, [rsp]",
+    "lea eax, [rdx+rdx*4]",
+    "mov edx, ecx",
+    "shr edx, 2",
+    "xor edx, eax",
+    "mov rax, gs:[{target}]",
+    "xor edx, eax",
+    "imul edx, edx, 0x9e3779b1",
+    "shr edx, 16",
+    "shl edx, 3",
+    "add rdx, gs:[{cache}]",
+    "mov rdx, [rdx]",
+    "test rdx, rdx",
+    "jz 9f",
+    "cmp [rdx+{parent}], rcx",
+    "jne 9f",
+    "cmp [rdx+{function}], rax",
+    "jne 9f",
+    "mov rax, [rsp]",
+    "cmp [rdx+{site}], rax",
+    "jne 9f",
+    "mov rax, gs:[{top}]",
+    "cmp rax, gs:[{end}]",
+    "jae 9f",
+    "cmp rsp, [rax-{frame_sp}]",
+    "jae 9f",
+    "mov [rax+{frame}-{frame_sp}], rsp",
+    "mov [rax+{frame}-{frame_node}], rcx",
+    "add rax, {frame}",
+    "mov gs:[{top}], rax",
+    "mov rax, gs:[{count}]",
+    "add [rcx+{own}], rax",
+    "sub [rdx+{own}], rax",
+    "add qword ptr [rdx+{calls}], 1",
+    "mov gs:[{node}], rdx",
+    "mov rcx, [rsp]",
+    "mov rax, gs:[{top}]",
+    "mov [rax-{frame_back}], rcx",
+    "rt_tree_end",
+    "jmp qword ptr gs:[{resume}]",
+    "rt_tree_slow 32",
+    //
+    ".globl rt_tree_returns",
+    "rt_tree_returns:",
+    "rt_tree_begin",
+    "mov rax, gs:[{top}]",
+    "cmp rsp, [rax-{frame_sp}]",
+    "jne 9f",
+    "mov rdx, gs:[{target}]",
+    "cmp rdx, [rax-{frame_back}]",
+    "jne 9f",
+    "mov rcx, gs:[{node}]",
+    "mov rdx, gs:[{count}]",
+    "add [rcx+{own}], rdx",
+    "mov rcx, [rax-{frame_node}]",
+    "sub [rcx+{own}], rdx",
+    "mov gs:[{node}], rcx",
+    "sub rax, {frame}",
+    "mov gs:[{top}], rax",
+    "rt_tree_end",
+    "jmp qword ptr gs:[{resume}]",
+    "rt_tree_slow 33",
+    //
+    ".globl rt_tree_jumps",
+    "rt_tree_jumps:",
+    "rt_tree_begin",
+    "mov rcx, gs:[{node}]",
+    "mov rax, gs:[{target}]",
+    "mov rdx, rax",
+    "sub rdx, [rcx+{start}]",
+    "cmp rdx, [rcx+{len}]",
+    "jb 8f",
+    // A tail call leaves its caller's stack as it found it.
+    "mov rdx, gs:[{top}]",
+    "cmp rsp, [rdx-{frame_sp}]",
+    "jne 9f",
+    "mov rcx, [rdx-{frame_node}]",
+    "rt_tree_find",
+    "cmp qword ptr [rdx+{site}], 0",
+    "jne 9f",
+    "mov rcx, gs:[{node}]",
+    "mov rax, gs:[{count}]",
+    "add [rcx+{own}], rax",
+    "sub [rdx+{own}], rax",
+    "add qword ptr [rdx+{calls}], 1",
+    "mov gs:[{node}], rdx",
+    "8: rt_tree_end",
+    "jmp qword ptr gs:[{resume}]",
+    "rt_tree_slow 34",
+    ".globl rt_tree_routines_end",
+    "rt_tree_routines_end:",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    fn rt_tree_routines();
+    fn rt_tree_routines_end();
+    pub fn rt_tree_called();
+    pub fn rt_tree_called_site();
+    pub fn rt_tree_returns();
+    pub fn rt_tree_jumps();
+}
+
+fn address(label: unsafe extern "C" fn()) -> u64 {
+    label as *const () as usize as u64
+}
+
+/// Where they are.
+pub fn range() -> Range<u64> {
+    address(rt_tree_routines)..address(rt_tree_routines_end)
+}
+
+/// Where in the cache a node is looked for.
+pub fn place(parent: u64, function: u64, site: u64) -> usize {
+    let mixture = (parent as u32) >> 2 ^ function as u32 ^ (site as u32).wrapping_mul(5);
+    (mixture.wrapping_mul(0x9e37_79b1) >> 16) as usize
+}

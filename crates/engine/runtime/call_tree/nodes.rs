@@ -1,0 +1,134 @@
+//! The nodes of a process: found by caller, function and site, or made.
+
+use crate::calls::{FIRST, NODES, Node};
+use crate::layout::state as slot_state;
+use crate::slots::{self, slot};
+use crate::{functions, own_memory};
+use core::mem::size_of;
+use core::sync::atomic::Ordering::*;
+
+/// All nodes of the process by parent, function and site: an open hash table of their addresses.
+pub struct Index {
+    places: *mut u64,
+    bits: u32,
+    used: usize,
+    /// The slot whose nodes are given out.
+    slot: u32,
+}
+
+fn mixed(parent: u64, function: u64, site: u64) -> u64 {
+    let mixture = (parent >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ function;
+    let mixture = mixture.wrapping_mul(0xc2b2_ae3d_27d4_eb4f) ^ site;
+    mixture.wrapping_mul(0x1656_67b1_9e37_79f9)
+}
+
+impl Index {
+    pub const fn new() -> Self {
+        Self {
+            places: core::ptr::null_mut(),
+            bits: 0,
+            used: 0,
+            slot: 0,
+        }
+    }
+
+    /// In a forked child: the nodes so far are its parent's.
+    pub fn start_afresh(&mut self) {
+        self.slot = 0;
+    }
+
+    pub fn grow(&mut self, bits: u32) {
+        let (old, old_bits) = (self.places, self.bits);
+        self.places = own_memory::reserve(8 << bits) as *mut u64;
+        self.bits = bits;
+        if old.is_null() {
+            return;
+        }
+        for at in 0..1usize << old_bits {
+            // SAFETY: inside the old table; what is in it is a node.
+            unsafe {
+                let node = *old.add(at);
+                if node != 0 {
+                    let known = *(node as *const Node);
+                    let free = self.find(known.parent, known.function, known.site).1;
+                    *free = node;
+                }
+            }
+        }
+        own_memory::give_back(old as u64, 8 << old_bits);
+    }
+
+    /// The node, or 0, and its place.
+    fn find(&mut self, parent: u64, function: u64, site: u64) -> (u64, *mut u64) {
+        let mask = (1usize << self.bits) - 1;
+        let mut at = (mixed(parent, function, site) >> (64 - self.bits)) as usize;
+        loop {
+            // SAFETY: masked; the table is never full, so this ends.
+            unsafe {
+                let place = self.places.add(at & mask);
+                let node = *place;
+                if node == 0 {
+                    return (0, place);
+                }
+                let known = &*(node as *const Node);
+                if (known.parent, known.function, known.site) == (parent, function, site) {
+                    return (node, place);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Memory for a node. `None`: there are as many as there may be.
+    pub fn make(&mut self, node: Node, bounded: bool) -> Option<u64> {
+        let header = slots::header();
+        if bounded && header.nodes.fetch_add(1, Relaxed) >= header.node_limit {
+            return None;
+        }
+        let mut used = match self.slot {
+            0 => NODES,
+            number => slot(number).calls_used().load(Relaxed),
+        };
+        if used >= NODES {
+            self.slot = slots::new_slot();
+            slot(self.slot).state().store(slot_state::LOG, Release);
+            used = 0;
+        }
+        let at = slots::context_at(self.slot) + FIRST + u64::from(used) * size_of::<Node>() as u64;
+        // SAFETY: inside the region of a slot that is ours; nobody knows the node yet.
+        unsafe { (at as *mut Node).write(node) };
+        slot(self.slot).calls_used().store(used + 1, Release);
+        Some(at)
+    }
+
+    /// The node for a function below another node, made if need be. `None`: there are too many.
+    pub fn child(&mut self, parent: u64, function: u64, site: u64, kind: u32) -> Option<u64> {
+        let (known, free) = self.find(parent, function, site);
+        if known != 0 {
+            return Some(known);
+        }
+        // SAFETY: a node.
+        let slot = unsafe { (*(parent as *const Node)).slot };
+        let found = functions::find(function);
+        let node = Node {
+            parent,
+            function,
+            start: found.start,
+            len: found.len,
+            site,
+            slot,
+            kind,
+            ..Node::default()
+        };
+        let made = self.make(node, true)?;
+        // SAFETY: a place of the table.
+        unsafe { *free = made };
+        self.used += 1;
+        if self.used * 4 > 3 << self.bits {
+            self.grow(self.bits + 1);
+        }
+        Some(made)
+    }
+}
+
+const _: () = assert!(crate::calls::REGION == crate::layout::REGION);

@@ -1,0 +1,371 @@
+//! Where functions begin and end, as the files say that are mapped for execution: by their symbols, and where there
+//! are few, by the tables for unwinding. It decides which jumps are tail calls.
+//!
+//! Sources: elf(5); Linux Standard Base, `.eh_frame_hdr` and `.eh_frame`.
+
+use crate::lock::{Guard, Mutex};
+use crate::own_memory;
+use crate::sys;
+use crate::syscall_table as nr;
+use crate::table::Table;
+use core::ops::Range;
+
+/// A mapped part of a file, and its functions.
+#[derive(Clone, Copy)]
+struct Module {
+    start: u64,
+    end: u64,
+    first: u32,
+    count: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Function {
+    start: u64,
+    end: u64,
+}
+
+pub struct Functions {
+    /// By address.
+    modules: Table<Module>,
+    all: Table<Function>,
+}
+
+const MAX_MODULES: usize = 16_384;
+const MAX_FUNCTIONS: usize = 8 << 20;
+
+static FUNCTIONS: Mutex<Functions> = Mutex::new(Functions {
+    modules: Table::new(),
+    all: Table::new(),
+});
+
+pub fn init() {
+    let mut functions = FUNCTIONS.lock();
+    functions.modules.init(MAX_MODULES);
+    functions.all.init(MAX_FUNCTIONS);
+}
+
+/// For a `fork`.
+pub fn lock() -> Guard<'static, Functions> {
+    FUNCTIONS.lock()
+}
+
+/// Frees the lock in a child made by `fork`.
+///
+/// # Safety
+/// The forking thread held it, and nothing of its guard is used in the child.
+pub unsafe fn free_in_child() {
+    // SAFETY: the caller's.
+    unsafe { FUNCTIONS.free_in_child() }
+}
+
+/// What is known of a place in code.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// The function's first address, or where the gap between two begins.
+    pub start: u64,
+    /// Its length; 0: nothing is known.
+    pub len: u64,
+    /// It is known to be in a function …
+    pub known: bool,
+    /// … and where that begins.
+    pub begins: bool,
+    /// Where the part of the file is mapped that the code is in; 0: no file's.
+    pub module: u64,
+}
+
+const UNKNOWN: Found = Found {
+    start: 0,
+    len: 0,
+    known: false,
+    begins: false,
+    module: 0,
+};
+
+impl Functions {
+    fn find(&self, pc: u64) -> Found {
+        let modules = self.modules.slice();
+        let after = modules.partition_point(|module| module.start <= pc);
+        let module = after.checked_sub(1).and_then(|at| modules.get(at));
+        let Some(module) = module.filter(|module| pc < module.end) else {
+            return UNKNOWN;
+        };
+        let first = module.first as usize;
+        let functions = self.all.slice().get(first..first + module.count as usize);
+        let functions = functions.unwrap_or(&[]);
+        let after = functions.partition_point(|function| function.start <= pc);
+        let next = functions.get(after).map_or(module.end, |next| next.start);
+        let (mut start, mut end) = (module.start, next);
+        let (mut known, mut begins) = (false, false);
+        if let Some(before) = after.checked_sub(1).and_then(|at| functions.get(at)) {
+            begins = before.start == pc;
+            known = begins || pc < before.end;
+            (start, end) = match pc < before.end {
+                true => (before.start, before.end.min(next)),
+                false => (before.end, next),
+            };
+        }
+        Found {
+            start,
+            len: end.saturating_sub(start),
+            known,
+            begins,
+            module: module.start,
+        }
+    }
+}
+
+/// What is known of a place in code.
+pub fn find(pc: u64) -> Found {
+    FUNCTIONS.lock().find(pc)
+}
+
+/// Whether a direct jump is a tail call: to the beginning of another function, or into another file.
+pub fn is_tail_call(from: u64, to: u64) -> bool {
+    let functions = FUNCTIONS.lock();
+    let to_found = functions.find(to);
+    let from_found = functions.find(from);
+    to_found.module != from_found.module || to_found.begins && to_found.start != from_found.start
+}
+
+/// A mapping for execution, as /proc/self/maps tells it.
+pub fn note(range: Range<u64>, offset: u64, inode: u64, path: &[u8]) {
+    let mut functions = FUNCTIONS.lock();
+    let modules = functions.modules.slice();
+    let from = modules.partition_point(|module| module.end <= range.start);
+    let to = modules.partition_point(|module| module.start < range.end);
+    let mut new = None;
+    if inode != 0 && functions.modules.room() > 0 {
+        let first = functions.all.len();
+        load(&mut functions.all, &range, offset, inode, path);
+        let count = functions.all.len() - first;
+        new = Some(Module {
+            start: range.start,
+            end: range.end,
+            first: first as u32,
+            count: count as u32,
+        });
+    }
+    functions
+        .modules
+        .splice(from, to.max(from), new.into_iter());
+}
+
+/// The bytes of a file, mapped for reading.
+struct File {
+    at: u64,
+    len: u64,
+}
+
+impl File {
+    /// `None`: it is not there any more, or cannot be read.
+    fn open(path: &[u8], inode: u64) -> Option<Self> {
+        let mut name = [0u8; 4096];
+        name.get_mut(..path.len())?.copy_from_slice(path);
+        if path.first() != Some(&b'/') || path.len() + 1 > name.len() {
+            return None;
+        }
+        // SAFETY: open with our own path; O_RDONLY|O_CLOEXEC.
+        let fd = unsafe { sys::call(nr::OPEN, [name.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
+        if fd < 0 {
+            return None;
+        }
+        let fd = fd as u64;
+        let mut stat = [0u64; 18];
+        // SAFETY: fstat into struct stat's 144 bytes.
+        let known = unsafe { sys::call(nr::FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
+        let len = stat[6];
+        let mut file = None;
+        if known == 0 && stat[1] == inode && (64..1 << 32).contains(&len) {
+            let at = own_memory::addresses(len);
+            // PROT_READ; MAP_PRIVATE|FIXED_NOREPLACE
+            // SAFETY: a fresh mapping at addresses of ours, or an error.
+            let got = unsafe { sys::call(nr::MMAP, [at, len, 1, 0x10_0002, fd, 0]) };
+            if got == at as i64 {
+                file = Some(Self { at, len });
+            }
+        }
+        // SAFETY: our descriptor.
+        unsafe { sys::call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]) };
+        file
+    }
+
+    fn bytes<const N: usize>(&self, at: u64) -> Option<[u8; N]> {
+        if at.checked_add(N as u64)? > self.len {
+            return None;
+        }
+        let mut bytes = [0; N];
+        // The file may have become shorter: what cannot be read is not there.
+        crate::program_memory::read_bytes(&mut bytes, self.at + at).then_some(bytes)
+    }
+
+    fn half(&self, at: u64) -> Option<u16> {
+        self.bytes(at).map(u16::from_le_bytes)
+    }
+
+    fn word(&self, at: u64) -> Option<u32> {
+        self.bytes(at).map(u32::from_le_bytes)
+    }
+
+    fn long(&self, at: u64) -> Option<u64> {
+        self.bytes(at).map(u64::from_le_bytes)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        own_memory::give_back(self.at, self.len);
+    }
+}
+
+/// Where a mapped part of a file's addresses are in memory.
+struct Place {
+    /// Addresses in the file that it has.
+    from: u64,
+    to: u64,
+    /// What is added to them.
+    bias: u64,
+}
+
+const PT_LOAD: u32 = 1;
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+
+/// Program headers: type, offset, address, size in the file.
+fn segments(file: &File) -> impl Iterator<Item = (u32, u64, u64, u64)> + '_ {
+    let (at, size, count) = (
+        file.long(32).unwrap_or(0),
+        u64::from(file.half(54).unwrap_or(0)),
+        file.half(56).unwrap_or(0),
+    );
+    (0..u64::from(count)).filter_map(move |number| {
+        let at = at.checked_add(number * size)?;
+        Some((
+            file.word(at)?,
+            file.long(at + 8)?,
+            file.long(at + 16)?,
+            file.long(at + 32)?,
+        ))
+    })
+}
+
+/// Adds the functions of a mapping.
+fn load(all: &mut Table<Function>, range: &Range<u64>, offset: u64, inode: u64, path: &[u8]) {
+    let Some(file) = File::open(path, inode) else {
+        return;
+    };
+    if file.bytes(0) != Some([0x7f, b'E', b'L', b'F', 2, 1]) {
+        return;
+    }
+    let len = range.end - range.start;
+    let segment = segments(&file).find(|&(kind, at, _, size)| {
+        kind == PT_LOAD && at < offset.saturating_add(len) && offset < at.saturating_add(size)
+    });
+    let Some((_, at, address, _)) = segment else {
+        return;
+    };
+    let from = address.wrapping_add(offset).wrapping_sub(at);
+    let place = Place {
+        from,
+        to: from.wrapping_add(len),
+        bias: range.start.wrapping_sub(from),
+    };
+    let first = all.len();
+    let whole = symbols(all, &file, &place);
+    if !whole {
+        unwinding(all, &file, &place);
+    }
+    let new = all.slice_mut().get_mut(first..).unwrap_or(&mut []);
+    new.sort_unstable();
+    // Of several names for a place the longest extent counts.
+    let mut kept = 0;
+    for at in 0..new.len() {
+        let Some(&this) = new.get(at) else { break };
+        if kept > 0
+            && let Some(last) = new.get_mut(kept - 1)
+            && last.start == this.start
+        {
+            last.end = last.end.max(this.end);
+        } else if let Some(place) = new.get_mut(kept) {
+            *place = this;
+            kept += 1;
+        }
+    }
+    all.claim(first + kept);
+}
+
+fn add(all: &mut Table<Function>, place: &Place, address: u64, size: u64) {
+    if (place.from..place.to).contains(&address) && all.room() > 0 {
+        let start = address.wrapping_add(place.bias);
+        let size = size.min(place.to - address);
+        all.push(Function {
+            start,
+            end: start + size,
+        });
+    }
+}
+
+/// Function symbols. True where the whole table of symbols is there, not only that for linking.
+fn symbols(all: &mut Table<Function>, file: &File, place: &Place) -> bool {
+    const SYMTAB: u32 = 2;
+    const DYNSYM: u32 = 11;
+    let (at, size, count) = (
+        file.long(40).unwrap_or(0),
+        u64::from(file.half(58).unwrap_or(0)),
+        file.half(60).unwrap_or(0),
+    );
+    let mut whole = false;
+    for number in 0..u64::from(count) {
+        let Some(section) = at.checked_add(number * size) else {
+            break;
+        };
+        let kind = file.word(section + 4).unwrap_or(0);
+        if kind != SYMTAB && kind != DYNSYM {
+            continue;
+        }
+        whole |= kind == SYMTAB;
+        let start = file.long(section + 24).unwrap_or(0);
+        let bytes = file.long(section + 32).unwrap_or(0).min(file.len);
+        for symbol in 0..bytes / 24 {
+            let Some(info) = start
+                .checked_add(symbol * 24)
+                .and_then(|at| file.bytes::<24>(at))
+            else {
+                break;
+            };
+            let [_, _, _, _, kind, _, section, high, rest @ ..] = info;
+            let (mut value, mut length) = ([0; 8], [0; 8]);
+            value.copy_from_slice(&rest[..8]);
+            length.copy_from_slice(&rest[8..]);
+            // STT_FUNC, STT_GNU_IFUNC, and defined here
+            if matches!(kind & 15, 2 | 10) && (section, high) != (0, 0) {
+                let value = u64::from_le_bytes(value);
+                add(all, place, value, u64::from_le_bytes(length));
+            }
+        }
+    }
+    whole
+}
+
+/// Functions by the sorted table that unwinding uses.
+fn unwinding(all: &mut Table<Function>, file: &File, place: &Place) {
+    let header = segments(file).find(|&(kind, ..)| kind == PT_GNU_EH_FRAME);
+    let Some((_, at, address, _)) = header else {
+        return;
+    };
+    // Version 1; a count of four bytes; a table relative to the header, of four bytes.
+    let Some([1, _, 0x03, 0x3b]) = file.bytes(at) else {
+        return;
+    };
+    let count = file.word(at + 8).unwrap_or(0);
+    for number in 0..u64::from(count) {
+        let entry = at + 12 + number * 8;
+        let (Some(start), Some(described)) = (file.word(entry), file.word(entry + 4)) else {
+            break;
+        };
+        let start = address.wrapping_add_signed(i64::from(start as i32));
+        // The description lies in the same part of the file. Its length comes behind its beginning.
+        let described = at.wrapping_add_signed(i64::from(described as i32));
+        let size = described.checked_add(12).and_then(|at| file.word(at));
+        add(all, place, start, u64::from(size.unwrap_or(0)));
+    }
+}

@@ -1,0 +1,176 @@
+//! The calling-context tree of a run, read from the shared file ([`crate::calls`]). The file was writable by the
+//! program, so nothing in it is believed without a check.
+
+use super::bytes::field;
+use super::shared::Shared;
+use crate::calls::{FIRST, NODES, Node, Thread, kind};
+use crate::layout::{Context, MAX_SLOTS, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR};
+use std::collections::HashMap;
+use std::mem::offset_of;
+
+/// What a node stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// A thread, above all it executed.
+    Thread,
+    /// A function that was called, jumped to from another one, or where the thread began.
+    Function,
+    /// A signal handler that the kernel called.
+    Signal,
+    /// Paths beyond the bound on nodes, all in one.
+    Other,
+    /// Above what was not collected.
+    Off,
+}
+
+/// A path of functions in a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallNode {
+    /// Index of the node above, which is lower than its own.
+    pub parent: Option<u32>,
+    /// What it is.
+    pub kind: CallKind,
+    /// Where its function was entered; 0 for threads and the like.
+    pub function: u64,
+    /// Where it returns to, if call sites are told apart; else 0.
+    pub site: u64,
+    /// The thread: [`super::ThreadTotals::slot`].
+    pub slot: u32,
+    /// How often the function was called on this path.
+    pub calls: u64,
+    /// Instructions that it executed there itself.
+    pub own: u64,
+}
+
+/// The calling-context tree of a run.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Calls {
+    /// Its nodes, parents first.
+    pub nodes: Vec<CallNode>,
+    /// How often a path was met for which there was no node any more: it is in one of [`CallKind::Other`].
+    pub folded: u64,
+    /// Calls that were deeper than what is kept of a stack: they count to their callers.
+    pub too_deep: u64,
+    /// What the threads' clocks counted, by slot: what the nodes' own costs must sum to.
+    counted: HashMap<u32, u64>,
+}
+
+impl Calls {
+    /// Threads whose own costs do not sum to what was counted: slot, sum, count. None, unless the program wrote
+    /// into the engine's memory.
+    pub fn discrepancies(&self) -> Vec<(u32, u64, u64)> {
+        let mut sums: HashMap<u32, u64> = HashMap::new();
+        for node in &self.nodes {
+            let sum = sums.entry(node.slot).or_default();
+            *sum = sum.wrapping_add(node.own);
+        }
+        let mut wrong: Vec<_> = self
+            .counted
+            .iter()
+            .map(|(&slot, &counted)| (slot, sums.get(&slot).copied().unwrap_or(0), counted))
+            .filter(|(_, sum, counted)| sum != counted)
+            .collect();
+        wrong.sort_unstable();
+        wrong
+    }
+
+    /// What a thread executed, by the tree's own count.
+    pub fn counted(&self, slot: u32) -> Option<u64> {
+        self.counted.get(&slot).copied()
+    }
+}
+
+/// Where a slot's nodes are in the program's memory.
+fn address(offset: u64) -> u64 {
+    match offset {
+        near if near < TOTALS_NEAR => TOTALS_BASE + near + FIRST,
+        far => TOTALS_FAR + far + FIRST,
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Reader {
+    calls: Calls,
+    /// Index of the nodes by their addresses: first address, first index, number.
+    places: Vec<(u64, u32, u32)>,
+    /// Threads: their node, and what they counted.
+    threads: Vec<(u64, u64)>,
+}
+
+impl Reader {
+    fn number(&self, node: u64) -> Option<u32> {
+        self.places.iter().find_map(|&(first, index, count)| {
+            let at = node.checked_sub(first)? / size_of::<Node>() as u64;
+            u32::try_from(at)
+                .ok()
+                .filter(|&at| at < count)
+                .map(|at| index + at)
+        })
+    }
+
+    /// A slot without a thread: nodes may be in it.
+    pub(super) fn nodes(&mut self, shared: &Shared, slot: u32, page: &[u8]) {
+        let at = offset_of!(Context, calls) + offset_of!(Thread, used);
+        let used = u32::from_le_bytes(field(page, at)).min(NODES);
+        let words = used as usize * (size_of::<Node>() / 8);
+        if used == 0 || slot >= MAX_SLOTS {
+            return;
+        }
+        let Ok(words) = shared.words(slot, FIRST, words) else {
+            return;
+        };
+        let first = self.calls.nodes.len() as u32;
+        self.places
+            .push((address(shared.offset(slot)), first, used));
+        for node in words.chunks_exact(size_of::<Node>() / 8) {
+            let word = |at: usize| node.get(at / 8).copied().unwrap_or(0);
+            let last = word(offset_of!(Node, slot));
+            let kind = match (last >> 32) as u32 {
+                kind::THREAD => CallKind::Thread,
+                kind::SIGNAL => CallKind::Signal,
+                kind::OTHER => CallKind::Other,
+                kind::OFF => CallKind::Off,
+                _ => CallKind::Function,
+            };
+            let own = self.calls.nodes.len() as u32;
+            let parent = self.number(word(offset_of!(Node, parent)));
+            self.calls.nodes.push(CallNode {
+                parent: parent.filter(|&parent| parent < own),
+                kind,
+                function: word(offset_of!(Node, function)),
+                site: word(offset_of!(Node, site)),
+                slot: last as u32,
+                calls: word(offset_of!(Node, calls)),
+                own: word(offset_of!(Node, own)),
+            });
+        }
+    }
+
+    /// A thread's slot.
+    pub(super) fn thread(&mut self, slot: u32, page: &[u8]) {
+        let word = |at: usize| u64::from_le_bytes(field(page, offset_of!(Context, calls) + at));
+        let count = u64::from_le_bytes(field(page, offset_of!(Context, count)));
+        let at = offset_of!(Context, calls) + offset_of!(Thread, lost);
+        self.calls.too_deep += u64::from(u32::from_le_bytes(field(page, at)));
+        self.calls.counted.insert(slot, count);
+        self.threads.push((word(offset_of!(Thread, node)), count));
+    }
+
+    /// What threads have executed since they entered the nodes that they are in is still to be added.
+    pub(super) fn finish(mut self, shared: &Shared) -> Calls {
+        for &(node, count) in &self.threads {
+            if let Some(number) = self.number(node)
+                && let Some(node) = self.calls.nodes.get_mut(number as usize)
+            {
+                node.own = node.own.wrapping_add(count);
+            }
+        }
+        let header = shared.header();
+        let asked = header.nodes.load(std::sync::atomic::Ordering::Acquire);
+        self.calls.folded = u64::from(asked.saturating_sub(header.node_limit));
+        self.calls
+    }
+}

@@ -1,0 +1,411 @@
+//! The calling-context tree of a run with names: what every path of functions executed.
+//!
+//! The engine knows addresses. Here they get the names of their symbols, and nodes that have the same become one: an
+//! address that is entered in two ways, threads of one program. Stubs of procedure linkage tables belong to who calls
+//! through them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use truecount_engine::virt::{CallKind, Calls, Mapping};
+
+use crate::functions::Names;
+use crate::result::RunResult;
+
+/// What a node stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A program, or one of its threads.
+    Thread,
+    /// A function.
+    Function,
+    /// A handler that the kernel called.
+    Signal,
+    /// Paths for which there was no room.
+    Other,
+}
+
+/// A function, or a program.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct Called {
+    /// Its name.
+    pub name: String,
+    /// Path of the file it is in; empty for threads.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub module: String,
+}
+
+/// A path of functions: this one, called by `parent`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// Index of the caller's node, which is lower.
+    pub parent: Option<usize>,
+    /// Index into [`CallTree::functions`].
+    pub function: usize,
+    /// What it is.
+    pub kind: Kind,
+    /// With call sites apart: where it returns to, an address in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site: Option<u64>,
+    /// How often it was called on this path.
+    pub calls: u64,
+    /// What it executed there itself.
+    #[serde(rename = "self")]
+    pub own: u64,
+    /// With all it called.
+    pub inclusive: u64,
+}
+
+/// The sums of one function over the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FunctionCost {
+    /// Index into [`CallTree::functions`].
+    pub function: usize,
+    /// How often it was called.
+    pub calls: u64,
+    /// What it executed itself.
+    #[serde(rename = "self")]
+    pub own: u64,
+    /// With all it called; what it called of itself counts once.
+    pub inclusive: u64,
+}
+
+/// The tree of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CallTree {
+    /// Names.
+    pub functions: Vec<Called>,
+    /// Paths, callers first.
+    pub nodes: Vec<Node>,
+    /// Instructions of all nodes: the run's.
+    pub total: u64,
+    /// How often a path was met for which there was no room: see [`Kind::Other`].
+    pub folded: u64,
+    /// Calls that were too deep to be kept apart from their callers.
+    pub too_deep: u64,
+}
+
+/// Which threads have a tree of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Apart {
+    /// One a program.
+    #[default]
+    Programs,
+    /// One a process.
+    Processes,
+    /// One a thread.
+    Threads,
+}
+
+/// Names of functions by place, for one run.
+struct Finder<'a> {
+    names: &'a mut Names,
+    /// Mappings of an image by address.
+    mappings: HashMap<u32, BTreeMap<u64, Mapping>>,
+    found: HashMap<(u32, u64), Called>,
+}
+
+impl Finder<'_> {
+    fn function(&mut self, image: u32, pid: u32, pc: u64) -> Called {
+        if let Some(found) = self.found.get(&(image, pc)) {
+            return found.clone();
+        }
+        let mapping = self.mappings.get(&image);
+        let mapping = mapping.and_then(|known| known.range(..=pc).next_back());
+        let mapping = mapping.map(|(_, mapping)| mapping);
+        let called = match mapping.filter(|mapping| pc < mapping.end) {
+            Some(mapping) => {
+                let (module, name) = self.names.symbol(mapping, pc, pid);
+                Called { name, module }
+            }
+            None => Called {
+                name: "[unknown]".to_owned(),
+                module: "[unknown]".to_owned(),
+            },
+        };
+        self.found.insert((image, pc), called.clone());
+        called
+    }
+}
+
+/// The tree that a run kept, with names. `Err`: what does not add up.
+///
+/// # Errors
+/// The own costs of a thread's nodes do not sum to what it executed.
+pub fn tree_of(
+    ran: &RunResult,
+    names: &mut Names,
+    apart: Apart,
+) -> Result<Option<CallTree>, String> {
+    let executed = &ran.executed;
+    let (Some(calls), Some(blocks)) = (executed.calls.as_ref(), executed.blocks.as_ref()) else {
+        return Ok(None);
+    };
+    adds_up(ran, calls)?;
+    names.forget_processes();
+    let mut mappings: HashMap<u32, BTreeMap<u64, Mapping>> = HashMap::new();
+    blocks.each(&mut |block| {
+        if let Some(mapping) = block.mapping {
+            let known = mappings.entry(block.image).or_default();
+            if known.get(&mapping.start) != Some(mapping) {
+                known.insert(mapping.start, mapping.clone());
+            }
+        }
+    });
+    let finder = Finder {
+        names,
+        mappings,
+        found: HashMap::new(),
+    };
+    Ok(Some(built(ran, calls, finder, apart)))
+}
+
+/// The sum of a thread's own costs is its count, by the tree's clock and by its blocks.
+fn adds_up(ran: &RunResult, calls: &Calls) -> Result<(), String> {
+    if let Some((slot, sum, counted)) = calls.discrepancies().first() {
+        return Err(format!(
+            "the tree of calls does not add up: thread {slot} of the run executed {counted} instructions, its nodes {sum}"
+        ));
+    }
+    for thread in &ran.executed.threads {
+        // One that was killed in translated code may have one of the two ahead by a block.
+        let counted = calls.counted(thread.slot).unwrap_or(thread.instructions);
+        let apart = counted.abs_diff(thread.instructions);
+        let cut = ran.executed.cut > 0 || ran.executed.outlived > 0;
+        if apart != 0 && !cut {
+            return Err(format!(
+                "the tree of calls has {counted} instructions of thread {}, its blocks {}",
+                thread.tid, thread.instructions
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -> CallTree {
+    let threads: HashMap<u32, &crate::result::Thread> = ran
+        .executed
+        .threads
+        .iter()
+        .map(|thread| (thread.slot, thread))
+        .collect();
+    let mut tree = CallTree {
+        folded: calls.folded,
+        too_deep: calls.too_deep,
+        ..CallTree::default()
+    };
+    let mut functions: HashMap<Called, usize> = HashMap::new();
+    let mut known: HashMap<(Option<usize>, usize, Kind, u64), usize> = HashMap::new();
+    // What became of each of the engine's nodes; none: not collected.
+    let mut places: Vec<Option<usize>> = Vec::with_capacity(calls.nodes.len());
+    for node in &calls.nodes {
+        let thread = threads.get(&node.slot);
+        let (image, pid) = thread.map_or((0, 0), |thread| (thread.image, thread.pid));
+        let above = node.parent.and_then(|parent| places.get(parent as usize));
+        let parent = above.copied().flatten();
+        let thrown_away = node.kind == CallKind::Off || above.is_some() && parent.is_none();
+        if thrown_away {
+            places.push(None);
+            continue;
+        }
+        let (kind, called) = match node.kind {
+            CallKind::Thread => (Kind::Thread, root_name(thread.copied(), apart)),
+            CallKind::Other => (
+                Kind::Other,
+                Called {
+                    name: "[other]".to_owned(),
+                    module: String::new(),
+                },
+            ),
+            CallKind::Signal => (Kind::Signal, finder.function(image, pid, node.function)),
+            _ => (Kind::Function, finder.function(image, pid, node.function)),
+        };
+        // A stub's few instructions are its caller's.
+        if kind == Kind::Function
+            && called.name.ends_with("@plt")
+            && let Some(at) = parent
+        {
+            places.push(Some(at));
+            if let Some(caller) = tree.nodes.get_mut(at) {
+                caller.own = caller.own.wrapping_add(node.own);
+            }
+            continue;
+        }
+        let number = functions.len();
+        let function = *functions.entry(called).or_insert(number);
+        let key = (parent, function, kind, node.site);
+        let place = *known.entry(key).or_insert_with(|| {
+            tree.nodes.push(Node {
+                parent,
+                function,
+                kind,
+                site: (node.site != 0).then_some(node.site),
+                calls: 0,
+                own: 0,
+                inclusive: 0,
+            });
+            tree.nodes.len() - 1
+        });
+        if let Some(sum) = tree.nodes.get_mut(place) {
+            sum.calls += node.calls;
+            sum.own = sum.own.wrapping_add(node.own);
+        }
+        places.push(Some(place));
+    }
+    let mut names: Vec<(Called, usize)> = functions.into_iter().collect();
+    names.sort_unstable_by_key(|&(_, number)| number);
+    tree.functions = names.into_iter().map(|(called, _)| called).collect();
+    tree.sum();
+    tree
+}
+
+fn root_name(thread: Option<&crate::result::Thread>, apart: Apart) -> Called {
+    let name = match (thread, apart) {
+        (None, _) => "[unknown]".to_owned(),
+        (Some(thread), Apart::Programs) => thread.program.clone(),
+        (Some(thread), Apart::Processes) => format!("{} {}", thread.program, thread.pid),
+        (Some(thread), Apart::Threads) => {
+            format!("{} {} thread {}", thread.program, thread.pid, thread.tid)
+        }
+    };
+    Called {
+        name,
+        module: String::new(),
+    }
+}
+
+impl CallTree {
+    /// Fills in what is inclusive, and the total.
+    pub fn sum(&mut self) {
+        self.total = 0;
+        for node in &mut self.nodes {
+            node.inclusive = node.own;
+            self.total = self.total.wrapping_add(node.own);
+        }
+        for at in (0..self.nodes.len()).rev() {
+            let Some(node) = self.nodes.get(at) else {
+                continue;
+            };
+            let inclusive = node.inclusive;
+            if let Some(parent) = node.parent.and_then(|parent| self.nodes.get_mut(parent)) {
+                parent.inclusive = parent.inclusive.wrapping_add(inclusive);
+            }
+        }
+    }
+
+    /// Name of a node's function.
+    pub fn name(&self, node: &Node) -> &str {
+        self.functions
+            .get(node.function)
+            .map_or("?", |called| &called.name)
+    }
+
+    /// The nodes below each node, largest first; behind the last one those of no parent.
+    pub fn children(&self) -> Vec<Vec<usize>> {
+        let mut children = vec![Vec::new(); self.nodes.len() + 1];
+        for (at, node) in self.nodes.iter().enumerate() {
+            let parent = node.parent.unwrap_or(self.nodes.len());
+            if let Some(list) = children.get_mut(parent) {
+                list.push(at);
+            }
+        }
+        let inclusive = |&at: &usize| self.nodes.get(at).map_or(0, |node| node.inclusive);
+        for list in &mut children {
+            list.sort_by_key(|at| std::cmp::Reverse(inclusive(at)));
+        }
+        children
+    }
+
+    /// What each function cost and how often it was called, by inclusive cost. What a function calls of itself, however
+    /// far down, is in its own cost once.
+    pub fn by_function(&self) -> Vec<FunctionCost> {
+        let mut costs: Vec<FunctionCost> = (0..self.functions.len())
+            .map(|function| FunctionCost {
+                function,
+                calls: 0,
+                own: 0,
+                inclusive: 0,
+            })
+            .collect();
+        let children = self.children();
+        let mut on_path = vec![0u32; self.functions.len()];
+        // Down and up again without recursion: trees can be a million calls deep.
+        let mut open: Vec<(usize, bool)> = Vec::new();
+        open.extend(children.last().into_iter().flatten().map(|&at| (at, true)));
+        while let Some((at, enters)) = open.pop() {
+            let Some(node) = self.nodes.get(at) else {
+                continue;
+            };
+            let (Some(cost), Some(depth)) =
+                (costs.get_mut(node.function), on_path.get_mut(node.function))
+            else {
+                continue;
+            };
+            if !enters {
+                *depth -= 1;
+                continue;
+            }
+            cost.calls += node.calls;
+            cost.own = cost.own.wrapping_add(node.own);
+            if *depth == 0 {
+                cost.inclusive = cost.inclusive.wrapping_add(node.inclusive);
+            }
+            *depth += 1;
+            open.push((at, false));
+            open.extend(children.get(at).into_iter().flatten().map(|&at| (at, true)));
+        }
+        costs.sort_by(|a, b| {
+            (b.inclusive, b.own)
+                .cmp(&(a.inclusive, a.own))
+                .then_with(|| a.function.cmp(&b.function))
+        });
+        costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(parent: Option<usize>, function: usize, calls: u64, own: u64) -> Node {
+        Node {
+            parent,
+            function,
+            kind: Kind::Function,
+            site: None,
+            calls,
+            own,
+            inclusive: 0,
+        }
+    }
+
+    /// main calls f, which calls itself and g, which calls f again.
+    #[test]
+    fn recursion_counts_once() {
+        let mut tree = CallTree {
+            functions: ["main", "f", "g"]
+                .map(|name| Called {
+                    name: name.to_owned(),
+                    module: String::new(),
+                })
+                .to_vec(),
+            nodes: vec![
+                node(None, 0, 1, 10),
+                node(Some(0), 1, 2, 20),
+                node(Some(1), 1, 3, 30),
+                node(Some(2), 2, 4, 40),
+                node(Some(3), 1, 5, 50),
+            ],
+            ..CallTree::default()
+        };
+        tree.sum();
+        assert_eq!(tree.total, 150);
+        let costs: Vec<_> = tree
+            .by_function()
+            .into_iter()
+            .map(|cost| (cost.function, cost.calls, cost.own, cost.inclusive))
+            .collect();
+        assert_eq!(costs, [(0, 1, 10, 150), (1, 10, 100, 140), (2, 4, 40, 90)]);
+    }
+}
