@@ -1,5 +1,7 @@
 //! Stores: killed writers, many writers, a real PostgreSQL server.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;

@@ -107,6 +107,6 @@ impl Reader<'_> {
             keep(marked.number.wrapping_sub(1), &now, &before);
             (before, part) = (now, marked.number);
         }
-        keep(part, &values, &before);
+        keep(part, values, &before);
     }
 }
