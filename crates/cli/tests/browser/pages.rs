@@ -67,7 +67,7 @@ fn stacks(path: &Path) {
             .map(|k| {
                 format!(
                     " 0x401080/0x401050/P/-/-/{}",
-                    if (n + k) % 4 == 0 {
+                    if (n + k).is_multiple_of(4) {
                         280 + k
                     } else {
                         16 + k % 5

@@ -60,7 +60,13 @@ const COMMANDS: &[&str] = &[
 
 /// What `perf script -F ip,brstack` prints of a loop of one block that takes 20 or 300 cycles.
 fn stacks(path: &Path) {
-    let cycles = |n: u32| if n % 5 == 0 { 290 + n % 9 } else { 17 + n % 7 };
+    let cycles = |n: u32| {
+        if n.is_multiple_of(5) {
+            290 + n % 9
+        } else {
+            17 + n % 7
+        }
+    };
     let line = |n: u32| {
         let entries: String = (0..31)
             .map(|k| format!(" 0x401080/0x401050/P/-/-/{}", cycles(n * 31 + k)))
