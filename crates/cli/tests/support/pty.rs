@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub(crate) struct Pty {
@@ -14,6 +15,7 @@ pub(crate) struct Pty {
     terminal: OwnedFd,
     child: Child,
     shown: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
 }
 
 impl Pty {
@@ -70,7 +72,7 @@ impl Pty {
         let child = command.env("TERM", "xterm").spawn().unwrap();
         let shown = Arc::new(Mutex::new(Vec::new()));
         let (mut from, to) = (keys.try_clone().unwrap(), Arc::clone(&shown));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut some = [0; 4096];
             // EIO: nobody has the other side any more.
             while let Ok(n) = from.read(&mut some) {
@@ -82,6 +84,7 @@ impl Pty {
             terminal,
             child,
             shown,
+            reader,
         })
     }
 
@@ -120,6 +123,9 @@ impl Pty {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
+        // With nobody at the other side the reader has read all there is, and ends.
+        drop(self.terminal);
+        self.reader.join().unwrap();
         let shown = self.shown.lock().unwrap();
         (status, String::from_utf8_lossy(&shown).into_owned())
     }
