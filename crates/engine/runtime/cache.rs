@@ -371,8 +371,7 @@ impl Cache {
         let records = put_records(&mut cold, &built);
         check!(!cold.overflowed(), "a block at {pc:#x} is too large");
         self.note_exits(&built, number, first_exit, once);
-        section.hot = hot.here();
-        section.cold = cold.here();
+        (section.hot, section.cold) = (hot.here(), cold.here());
         // Filling it has given numbers to the block only.
         let place = self.sections.get(at);
         (place.hot, place.cold) = (section.hot, section.cold);
