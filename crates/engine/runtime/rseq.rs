@@ -25,14 +25,14 @@ const UNREGISTER: u64 = 1;
 /// A new image. Where clocks or CPUs are the engine's, so is their number.
 pub fn start(allowed: bool) {
     let native = option::BLOCKS
+        | option::CALLS
+        | option::SITES
         | option::TRACE
         | option::ROTATES
         | option::RANDOM
         | option::REQUESTS
         | option::REFERENCES
-        | option::READS_FS
-        | option::CALLS
-        | option::SITES;
+        | option::READS_FS;
     SERVED.store(allowed && slots::header().options & !native == 0, Relaxed);
 }
 

@@ -270,7 +270,7 @@ pub mod option {
     /// A calling-context tree (`calls`); with [`BLOCKS`].
     pub const CALLS: u32 = 128;
     /// Call sites have nodes of their own in it.
-    pub const SITES: u32 = 512;
+    pub const SITES: u32 = 1 << 22;
     /// References of memory are noted (`xlate::references`); with [`BLOCKS`].
     pub const REFERENCES: u32 = 1 << 20;
     /// Programs may read their FS base (`rdfsbase`).
@@ -293,18 +293,6 @@ pub mod exec {
     pub const REFUSED: u32 = 4;
     /// The launcher has seen the request.
     pub const SEEN: u32 = 5;
-}
-
-/// States of [`Context::save`].
-pub mod save {
-    /// Nothing asked.
-    pub const NONE: u32 = 0;
-    /// The process waits for its translations to be copied.
-    pub const WANTED: u32 = 1;
-    /// Its memory has been read; the file is being put in place.
-    pub const COPIED: u32 = 2;
-    /// Kept, or not wanted: it can go on.
-    pub const DONE: u32 = 3;
 }
 
 /// What became of a slot: values of [`Context::state`].
@@ -417,7 +405,7 @@ pub struct Context {
     pub save_image: u32,
     /// See `save_image`.
     pub save_key: u64,
-    /// See [`save`]. A futex.
+    /// See [`crate::snapshot::save`]. A futex.
     pub save: AtomicU32,
     /// With [`option::BLOCKS`]: the slot whose log describes this thread's counters
     /// (that of the first thread of its memory).

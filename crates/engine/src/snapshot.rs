@@ -17,6 +17,18 @@ pub const PIECES: usize = piece::AREAS + 2 * MAX_AREAS;
 /// Alignment of pieces in the file.
 pub const PAGE: u64 = 4096;
 
+/// States of `Context::save`.
+pub mod save {
+    /// Nothing asked.
+    pub const NONE: u32 = 0;
+    /// The process waits for its translations to be copied.
+    pub const WANTED: u32 = 1;
+    /// Its memory has been read; the file is being put in place.
+    pub const COPIED: u32 = 2;
+    /// Kept, or not wanted: it can go on.
+    pub const DONE: u32 = 3;
+}
+
 /// Which piece is which.
 pub mod piece {
     /// Block descriptions.

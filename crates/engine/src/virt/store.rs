@@ -7,8 +7,8 @@ mod file;
 
 use super::context::MappedContext;
 use super::image::IMAGE;
-use crate::layout::save;
 use crate::snapshot::hash;
+use crate::snapshot::save;
 use directory::Directory;
 use file::{Copied, Label, Process};
 use std::collections::HashMap;
