@@ -73,6 +73,7 @@ pub const COUNTERS: u32 = 0x1_0000;
 pub const LOG: u64 = REGION / 2;
 /// With [`option::REFERENCES`]: where a slot's ring of noted references is (`xlate::references`); the log ends there.
 pub const RING: u64 = REGION - (4 << 20);
+const _: () = assert!(crate::xlate::references::RING as u64 * 8 <= REGION - RING);
 /// Counters a process can have.
 pub const MAX_COUNTERS: u32 = ((LOG - COUNTERS as u64) / 8) as u32;
 const _: () = assert!(crate::regions::END <= COUNTERS);

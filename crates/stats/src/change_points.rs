@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn a_floor_drops_what_is_too_small_to_matter() {
         let series: Vec<f64> = (0..80)
-            .map(|i| if i < 40 { 100.0 } else { 101.0 } + (i % 2) as f64 * 0.1)
+            .map(|i| if i < 40 { 100.0 } else { 101.0 } + f64::from(i % 2) * 0.1)
             .collect();
         assert_eq!(indices(&series), [40]);
         let options = ChangeOptions {

@@ -26,7 +26,6 @@ pub const APART: u32 = 256;
 pub const MAX_WORDS: usize = 200;
 /// Words of the whole ring.
 pub const RING: u32 = CHUNK * CHUNKS + APART;
-const _: () = assert!(RING as u64 * 8 <= crate::layout::REGION - crate::layout::RING);
 /// Where a thread's ring stands: in its context.
 #[repr(C)]
 pub struct Ring {

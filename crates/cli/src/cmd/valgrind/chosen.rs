@@ -57,14 +57,16 @@ impl Chosen {
 
     /// What the virtual PMU is asked for.
     pub(super) fn regions(&self, options: &Options) -> Regions {
-        let mut regions = Regions::default();
-        regions.requests = match options.tool {
-            Tool::Callgrind => RequestsTo::Callgrind,
-            Tool::Cachegrind => RequestsTo::Cachegrind,
-            Tool::None => RequestsTo::Core,
+        let mut regions = Regions {
+            requests: match options.tool {
+                Tool::Callgrind => RequestsTo::Callgrind,
+                Tool::Cachegrind => RequestsTo::Cachegrind,
+                Tool::None => RequestsTo::Core,
+            },
+            collect_off: !options.collect_atstart,
+            count_off: !options.instr_atstart,
+            ..Regions::default()
         };
-        regions.collect_off = !options.collect_atstart;
-        regions.count_off = !options.instr_atstart;
         if !self.asked.is_empty() {
             let (asked, known) = (self.asked.clone(), Arc::clone(&self.known));
             regions.functions = Some(FindFunctions(Arc::new(move |program| {
