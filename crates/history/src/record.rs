@@ -282,9 +282,8 @@ impl Measurements {
             None => Err(Error::new("it has no schema")),
         }
         .map_err(|error| match error.hint {
-            None => error.hint(
-                "results of bench --save, bench --json and run --json are kept; other tools' by history import",
-            ),
+            None => error
+                .hint("results of bench --save, bench --json and run --json are kept, and records"),
             Some(_) => error,
         })
     }

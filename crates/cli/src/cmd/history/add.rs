@@ -19,7 +19,7 @@ EXAMPLES
   truecount bench --save new.json -- ./prog && truecount history add new.json
   truecount run --reproducible --functions --json=run.json ./prog && truecount history add run.json
   truecount history add --commit v1.2 --fact compiler='gcc 14' --fact machine=ci old.json
-  truecount history add records/*.json              records that history export wrote
+  truecount history add records/*.json              records (docs/schemas/record.json)
 
 Files are results of bench (--save, --json) and of run (--json), and records. A record is added whole or not
 at all; one that is there already changes nothing.";

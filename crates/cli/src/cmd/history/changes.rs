@@ -250,7 +250,7 @@ fn text(out: &mut Output, document: &Document) -> std::io::Result<()> {
             writeln!(out, "\n{}", paint(HEAD, &title))?;
             if change.unmeasured > 0 {
                 let line = format!(
-                    "  or one of the {} before it without records (after {}): truecount history backfill",
+                    "  or one of the {} before it without records (after {})",
                     change.unmeasured,
                     short(&change.before)
                 );

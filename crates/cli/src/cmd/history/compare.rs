@@ -131,9 +131,8 @@ fn document(
             "neither {} nor an ancestor of it has a record",
             short(&wanted)
         );
-        return Err(Failure::new(1, cause).hint(
-            "measure it: git switch --detach there, bench --save, history add; or history backfill",
-        ));
+        return Err(Failure::new(1, cause)
+            .hint("measure it: git switch --detach there, bench --save, history add"));
     };
     let (before, after) = (
         store.records(hash, suite)?,
