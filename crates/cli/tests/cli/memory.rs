@@ -142,13 +142,14 @@ fn false_sharing_and_its_repair() {
         let document = json(&["run", "--json", "--sharing", "--", program]);
         assert_eq!(document["exit"]["code"], 0);
         let lines = document["memory"]["sharing"].as_array().unwrap();
+        // (Apart, `main` still reads what the other thread counted: the data are shared then.)
         let hot: Vec<_> = lines
             .iter()
             .filter(|line| line["references"].as_u64().unwrap() >= 100_000)
+            .filter(|line| line["false_sharing"] == true)
             .collect();
         assert_eq!(hot.len(), usize::from(found), "{space}: {lines:?}");
         for line in hot {
-            assert_eq!(line["false_sharing"], true);
             assert_eq!(line["threads"].as_array().unwrap().len(), 2);
         }
     }

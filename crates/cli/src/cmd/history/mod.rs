@@ -25,8 +25,8 @@ EXAMPLES
   truecount history changes                               every change of every series
   truecount history bless HEAD --reason 'needed for the fix of #12'
 
-A store is .truecount/history.db in the repository, unless --store or TRUECOUNT_STORE names another file
-or a database (postgres://USER@HOST/DATABASE).";
+A store is .truecount/history.db in the repository, unless --store or TRUECOUNT_STORE names another
+file or a database (postgres://USER@HOST/DATABASE).";
 
 /// Keep what commits cost, and find which one changed it
 #[derive(clap::Args)]

@@ -216,7 +216,7 @@ fn depths(tree: &CallTree) -> Vec<usize> {
 pub(crate) struct CallArgs {
     /// The tree of calls: what every path of functions executed itself and in all, exactly; =sites tells the places apart
     /// that a function is called from
-    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "functions", require_equals = true)]
+    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "functions", require_equals = true, hide_possible_values = true)]
     pub(super) calls: Option<How>,
     /// Write the tree of calls as folded stacks, for flame graph tools; implies --calls
     #[arg(long, value_name = "FILE")]
