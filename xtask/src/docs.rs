@@ -345,10 +345,10 @@ fn unknown(line: &str, help: &mut dyn FnMut(&str) -> String) -> Option<String> {
     if !text.contains("Usage:") {
         return Some(format!("subcommand {subcommand}"));
     }
-    if subcommand == "profile"
+    if ["profile", "history"].contains(&subcommand.as_str())
         && let Some(inner) = words.peek().filter(|word| !word.starts_with('-'))
     {
-        subcommand = format!("profile {inner}");
+        subcommand = format!("{subcommand} {inner}");
         text = help(&subcommand);
     }
     let options = words.take_while(|word| *word != "--" && !word.starts_with('#'));

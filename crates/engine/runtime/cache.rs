@@ -6,6 +6,7 @@
 
 mod ahead;
 mod areas;
+mod config;
 mod give_way;
 mod index;
 pub mod kept;
@@ -20,65 +21,20 @@ use crate::own_memory::{self, MAX_AREAS};
 use crate::pages::Pages;
 use crate::sys;
 use crate::table::Table;
-use crate::xlate::block::{self, Added, CallOffsets, Config, End, MAX_EXITS, Record, Side};
+use crate::xlate::block::{self, Added, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::{Buffer, reaches};
-use crate::xlate::entry::{Offsets, Via, emit_entry};
+use crate::xlate::entry::{Via, emit_entry};
 use crate::xlate::time;
 use crate::{call_tree, check, clock, collect, counts, machine, references, turns};
 use ahead::Reader;
 use areas::{Area, code};
-use core::mem::offset_of;
+pub use config::OFFSETS;
+use config::{CALL_OFFSETS, CONFIG};
 use kept::Kept;
 use links::rotates;
 use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
 pub use threads::CALL;
 use threads::Threads;
-
-pub const OFFSETS: Offsets = Offsets {
-    count: offset_of!(Context, count) as u32,
-    lanes: offset_of!(Context, count) as u32,
-    spill: offset_of!(Context, spill) as u32,
-    target: offset_of!(Context, target) as u32,
-    spill_2: offset_of!(Context, spill_2) as u32,
-    exit_id: offset_of!(Context, exit_id) as u32,
-    vector_exit: offset_of!(Context, vector_exit) as u32,
-    vector_syscall: offset_of!(Context, vector_syscall) as u32,
-    vector_special: offset_of!(Context, vector_special) as u32,
-    vector_turn: offset_of!(Context, vector_turn) as u32,
-    vector_hook: offset_of!(Context, vector_hook) as u32,
-    fuel: offset_of!(Context, fuel) as u32,
-    whole: offset_of!(Context, whole) as u32,
-};
-
-const CONFIG: Config = Config {
-    offsets: OFFSETS,
-    tables: 0,
-    program_gs: offset_of!(Context, program_gs) as u32,
-    watched: 0,
-    events_word: crate::layout::TOTALS_BASE + offset_of!(crate::layout::Header, events_open) as u64,
-    force_far: false,
-    limit: block::MAX_INSNS,
-    counter: None,
-    pending: 0,
-    watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
-    own_clock: false,
-    in_turn: false,
-    own_machine: false,
-    own_random: false,
-    requests: false,
-    components: 0,
-    noting: None,
-    calls: None,
-};
-
-/// The tree of calls in a thread's context.
-const CALL_OFFSETS: CallOffsets = CallOffsets {
-    spill: offset_of!(Context, calls.spill) as u32,
-    resume: offset_of!(Context, calls.resume) as u32,
-    vector_call: offset_of!(Context, calls.vector_call) as u32,
-    vector_return: offset_of!(Context, calls.vector_return) as u32,
-    vector_jump: offset_of!(Context, calls.vector_jump) as u32,
-};
 
 /// A checked entry into a block for one way of indirect branches.
 #[derive(Clone, Copy)]

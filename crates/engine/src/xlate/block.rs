@@ -17,6 +17,7 @@ mod place;
 mod rdpmc;
 mod references;
 mod request;
+mod source;
 mod terminate;
 mod turn;
 mod xsave;
@@ -26,6 +27,7 @@ use gs::unsupported;
 use item::{Item, surely_invalid};
 pub use operand::{Operand, far_register};
 pub use request::{REQUEST_LEN, is_mark};
+pub use source::Source;
 pub use turn::FUEL;
 
 pub use count::{Added, Part, count_keeping};
@@ -46,27 +48,6 @@ pub const MAX_EXITS: usize = 20;
 pub const MAX_PARTS: usize = MAX_EXITS;
 /// Most records of a block.
 pub const MAX_RECORDS: usize = MAX_INSNS + 5 + MAX_WATCHES;
-
-/// What the builder asks about the program.
-pub trait Source {
-    /// Copies code bytes at `pc`; returns how many could be read (0 to 15).
-    fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize;
-    /// Flags that may be read before they are written from `pc` on.
-    fn live_flags(&mut self, pc: u64) -> u8;
-    /// Whether a restartable sequence is described there: who loads its address is about to begin it.
-    fn is_sequence(&mut self, _address: u64) -> bool {
-        false
-    }
-    /// Whether the runtime is asked in front of the block at `pc`.
-    fn is_hook(&mut self, _pc: u64) -> bool {
-        false
-    }
-
-    /// Whether a jump leaves its function for another one's beginning: a tail call.
-    fn is_tail_call(&mut self, _from: u64, _to: u64) -> bool {
-        false
-    }
-}
 
 /// One copied instruction or one insertion of the translator's.
 #[repr(C)]

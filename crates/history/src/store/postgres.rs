@@ -98,6 +98,11 @@ fn all(parameters: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
         .collect()
 }
 
+/// Looks into the catalogue's tables: `to_regclass` may still know from before the lock that there are none.
+const TABLES_ARE_THERE: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    WHERE c.relname = 'truecount_store' AND n.nspname = ANY (current_schemas(false)))";
+
 impl Database for Postgres {
     fn id(&self) -> &'static str {
         "BIGSERIAL PRIMARY KEY"
@@ -110,7 +115,7 @@ impl Database for Postgres {
             .map_err(wrong)?;
         let there = self
             .client
-            .query_one("SELECT to_regclass('truecount_store') IS NOT NULL", &[])
+            .query_one(TABLES_ARE_THERE, &[])
             .and_then(|row| row.try_get::<_, bool>(0))
             .map_err(wrong)?;
         if !there {
