@@ -21,7 +21,7 @@ use crate::own_memory::{self, MAX_AREAS};
 use crate::pages::Pages;
 use crate::sys;
 use crate::table::Table;
-use crate::xlate::block::{self, Added, End, MAX_EXITS, Record, Side};
+use crate::xlate::block::{self, Added, Config, End, MAX_EXITS, Record, Side};
 use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::entry::{Via, emit_entry};
 use crate::xlate::time;
