@@ -22,8 +22,8 @@ use crate::render::style::{BAD, DIM, GOOD, HEAD, paint};
 /// List every change of every series, with the commits that made it
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exact counts change by any difference. Other series change where E-Divisive finds it (p below 0.001, and
-a change of the mean beyond the metric's floor).")]
+Exact counts change by any difference. Other series change where E-Divisive finds it (p below 0.001,
+and a change of the mean beyond the metric's floor).")]
 pub(super) struct Args {
     /// The branch whose first parents are looked at (default: HEAD; without a repository all commits by their times)
     #[arg(long, value_name = "REV")]

@@ -24,8 +24,8 @@ use crate::render::table::{Align, Cell, Table};
 
 const EXAMPLES: &str = "\
 EXIT STATUS
-  compare exits with 0 when no gate failed (or none was given), with 3 when a metric of --fail-above got
-  worse by more than it may, with 4 when that is undecided or the two are not comparable.
+  compare exits with 0 when no gate failed (or none was given), with 3 when a metric of --fail-above
+  got worse by more than it may, with 4 when that is undecided or the two are not comparable.
 
 EXAMPLES
   truecount history compare                              HEAD against its merge base with main
