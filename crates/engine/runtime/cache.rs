@@ -16,7 +16,7 @@ mod sections;
 mod threads;
 
 use crate::block::{Block, NONE};
-use crate::layout::{Context, MAX_WATCHES, TABLES, Watch};
+use crate::layout::{MAX_WATCHES, TABLES, Watch};
 use crate::own_memory::{self, MAX_AREAS};
 use crate::pages::Pages;
 use crate::sys;

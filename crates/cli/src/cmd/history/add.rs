@@ -21,8 +21,8 @@ EXAMPLES
   truecount history add --commit v1.2 --fact compiler='gcc 14' --fact machine=ci old.json
   truecount history add records/*.json              records (docs/schemas/record.json)
 
-Files are results of bench (--save, --json) and of run (--json), and records. A record is added whole
-or not at all; one that is there already changes nothing.";
+Files are results of bench (--save, --json) and of run (--json), and records. A record is added
+whole or not at all; one that is there already changes nothing.";
 
 /// Keep results as records of a commit
 #[derive(clap::Args)]
