@@ -109,7 +109,7 @@ wanted() {
 }
 
 fault "the virtual PMU counts one too many" "crates/engine/src/xlate" 'fn whole\(&self\) -> Added' \
-    's/(fn whole\(&self\) -> Added .*?value: self\.count as i32)/$1 + 1/s' engine
+    's/(fn whole\(&self\) -> Added .*?value: self\.config\.pending \+ self\.count as i32)/$1 + 1/s' engine
 
 fault "single-stepping refuses" "crates/engine/src/step/mod.rs" 'pub fn run\(command: Command' \
     's/(pub fn run\(command: Command[^{]*\{)/$1 if command.get_program() != "" { return Err(StepError::Refused { source: std::io::Error::from_raw_os_error(1) }); }/' engine
