@@ -9,7 +9,9 @@ mod calls;
 #[path = "cli/check.rs"]
 mod check;
 #[path = "cli/client_requests.rs"]
+mod call_edges;
 mod client_requests;
+mod regions;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
 #[path = "cli/discover.rs"]

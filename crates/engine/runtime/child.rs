@@ -3,7 +3,7 @@
 use crate::layout::Context;
 use crate::thread_context::prepare;
 use crate::{
-    cache_file, call_tree, counts, dispatch, engine, functions, memory_locks, references, schedule,
+    collect, cache_file, call_tree, counts, dispatch, engine, functions, memory_locks, references, schedule,
     signal_calls, slots,
 };
 
@@ -22,6 +22,7 @@ extern "C" fn rt_child(context: *mut Context) {
             engine::free_in_child();
         }
         counts::forked(slot);
+        collect::forked();
         references::forked();
         cache_file::forked(slot);
         memory_locks::forget();

@@ -2,8 +2,10 @@
 //! without stacks. Names come from symbol tables (blazesym), of code that a program wrote itself
 //! from `/tmp/perf-PID.map` where the program leaves one, else it is `[jit]`.
 
+mod edges;
 mod lines;
 
+pub use edges::Edge;
 pub use lines::{Detail, FunctionCosts, LineCost, Piece, line_costs};
 
 use std::collections::HashMap;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::edges::{Code, Edge, Edges, edges_of};
 use super::{Names, base_name, jit_map, jit_name};
 use crate::result::RunResult;
 use truecount_engine::virt::{Counts, Executed, Mapping};
@@ -29,6 +30,8 @@ pub struct FunctionCosts {
     pub name: String,
     /// By place, in order of (source file, address, line).
     pub costs: Vec<LineCost>,
+    /// What it calls, where the run kept the tree of calls; by callee and place.
+    pub calls: Vec<Edge>,
 }
 
 /// What the instructions of one line cost.
@@ -57,17 +60,17 @@ pub struct Piece {
 
 /// Where an instruction is.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place {
+pub(super) struct Place {
     /// Number of its function.
-    function: usize,
+    pub(super) function: usize,
     /// Number of its source file.
-    file: usize,
-    line: u32,
+    pub(super) file: usize,
+    pub(super) line: u32,
 }
 
 /// Names of functions and files by number.
 #[derive(Default)]
-struct Numbers {
+pub(super) struct Numbers {
     functions: Vec<FunctionCosts>,
     by_name: HashMap<(usize, String), usize>,
     files: Vec<String>,
@@ -94,14 +97,20 @@ impl Numbers {
             object: object.to_owned(),
             file: file.to_owned(),
             name: name.to_owned(),
-            costs: Vec::new(),
+            ..FunctionCosts::default()
         });
         self.by_name.insert(key, self.functions.len() - 1);
         self.functions.len() - 1
     }
 
     /// Where the instruction at `pc` is. Code of files is looked up once; other code may change.
-    fn place(&mut self, names: &mut Names, mapping: Option<&Mapping>, pc: u64, pid: u32) -> Place {
+    pub(super) fn place(
+        &mut self,
+        names: &mut Names,
+        mapping: Option<&Mapping>,
+        pc: u64,
+        pid: u32,
+    ) -> Place {
         let Some(mapping) = mapping else {
             let function = self.function(usize::MAX, "", "???", "");
             return Place {
@@ -175,6 +184,7 @@ pub fn line_costs(
     let pids: HashMap<u32, u32> = threads.map(|thread| (thread.image, thread.pid)).collect();
     let mut numbers = Numbers::default();
     let mut all: BTreeMap<Piece, Sums> = BTreeMap::new();
+    let mut code = Code::default();
     blocks.each(&mut |executed| {
         if !wanted(executed.image) {
             return;
@@ -188,8 +198,25 @@ pub fn line_costs(
         let pid = pids.get(&executed.image).copied().unwrap_or(0);
         add(&executed, pid, names, &mut numbers, detail, sums);
     });
+    if ran.executed.calls.is_some() {
+        blocks.each_translated(&mut |block| {
+            if wanted(block.image) {
+                code.see(&block, detail.instructions);
+            }
+        });
+    }
+    let mut edges = match &ran.executed.calls {
+        Some(calls) => edges_of(ran, calls, names, &mut numbers, detail, &code),
+        None => BTreeMap::new(),
+    };
+    for piece in edges.keys() {
+        all.entry(*piece).or_default();
+    }
     all.into_iter()
-        .map(|(piece, sums)| (piece, numbers.functions_of(sums)))
+        .map(|(piece, sums)| {
+            let edges = edges.remove(&piece).unwrap_or_default();
+            (piece, numbers.functions_of(sums, edges))
+        })
         .collect()
 }
 
@@ -209,24 +236,35 @@ fn add(
             place.line = 0;
             place.file = numbers.own_file(place.function);
         }
-        let address = match (detail.instructions, executed.mapping) {
-            (false, _) => 0,
-            (true, None) => pc,
-            (true, Some(mapping)) => pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset),
+        let address = match detail.instructions {
+            false => 0,
+            true => own_address(executed.mapping, pc),
         };
         facts.add(executed.times, sums.entry((place, address)).or_default());
         pc = pc.wrapping_add(facts.len());
     }
 }
 
+/// An address in the object's own terms.
+pub(super) fn own_address(mapping: Option<&Mapping>, pc: u64) -> u64 {
+    mapping.map_or(pc, |mapping| {
+        pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset)
+    })
+}
+
 impl Numbers {
-    fn own_file(&mut self, function: usize) -> usize {
+    pub(super) fn own_file(&mut self, function: usize) -> usize {
         let name = self.functions.get(function).map(|f| f.file.clone());
         self.file(&name.unwrap_or_default())
     }
 
+    /// Name of a function.
+    pub(super) fn name(&self, function: usize) -> &str {
+        self.functions.get(function).map_or("", |known| &known.name)
+    }
+
     /// The functions with their costs; what is 0 is left out.
-    fn functions_of(&self, sums: Sums) -> Vec<FunctionCosts> {
+    fn functions_of(&self, sums: Sums, edges: Edges) -> Vec<FunctionCosts> {
         let mut found: BTreeMap<usize, FunctionCosts> = BTreeMap::new();
         for ((place, address), counts) in sums {
             if counts.iter().all(|&count| count == 0) {
@@ -245,6 +283,32 @@ impl Numbers {
                 address,
                 line: place.line,
                 counts,
+            });
+        }
+        // Who only calls, or is only called, is there, too.
+        for at in edges.keys().flat_map(|edge| [edge.caller, edge.callee]) {
+            if let Some(known) = self.functions.get(at) {
+                found.entry(at).or_insert_with(|| known.clone());
+            }
+        }
+        let places: HashMap<usize, usize> = found.keys().copied().zip(0..).collect();
+        for (key, (calls, inclusive)) in edges {
+            let (Some(&callee), Some(caller)) =
+                (places.get(&key.callee), found.get_mut(&key.caller))
+            else {
+                continue;
+            };
+            let file = self.files.get(key.site.0);
+            let file = file.filter(|&file| *file != caller.file).cloned();
+            caller.calls.push(Edge {
+                callee,
+                calls,
+                inclusive,
+                callee_address: key.callee_at.1,
+                callee_line: key.callee_at.0,
+                file,
+                address: key.site.2,
+                line: key.site.1,
             });
         }
         found.into_values().collect()
