@@ -4,14 +4,13 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/client_requests.rs"]
+mod call_edges;
 #[path = "cli/calls.rs"]
 mod calls;
 #[path = "cli/check.rs"]
 mod check;
-#[path = "cli/client_requests.rs"]
-mod call_edges;
 mod client_requests;
-mod regions;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
 #[path = "cli/discover.rs"]
@@ -45,6 +44,7 @@ mod overhead;
 mod own_clock;
 #[path = "support/pty.rs"]
 mod pty;
+mod regions;
 #[path = "cli/run.rs"]
 mod run;
 #[path = "cli/schemas.rs"]

@@ -29,7 +29,10 @@ pub fn places_like(program: &Path, word: &str) -> Vec<u64> {
     if let Some(address) = hexadecimal(word) {
         return vec![address];
     }
-    let (name, offset) = match word.rsplit_once('+').map(|(name, at)| (name, hexadecimal(at))) {
+    let (name, offset) = match word
+        .rsplit_once('+')
+        .map(|(name, at)| (name, hexadecimal(at)))
+    {
         Some((name, Some(offset))) => (name, offset),
         _ => (word, 0),
     };

@@ -50,7 +50,10 @@ fn a_part_of_a_run_is_counted_to_the_instruction() {
     assert_eq!(tree["calls"]["total"], 16 - 3);
     let shown = run(&["run", "--toggle", "leaf", "--", &program]);
     let said = stderr(&shown);
-    assert!(said.contains("21 of the run's 53 instructions (39.62 %), reached 7 times."), "{said}");
+    assert!(
+        said.contains("21 of the run's 53 instructions (39.62 %), reached 7 times."),
+        "{said}"
+    );
 }
 
 #[test]
@@ -78,7 +81,11 @@ fn a_region_that_is_never_reached_is_no_result() {
     let deep = tree(directory.path(), "deep", 9000).unwrap();
     let deep = deep.to_str().unwrap();
     let output = run(&["run", "--toggle", "g", "--", deep]);
-    assert!(stderr(&output).contains("less than 0.1 % of the run"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("less than 0.1 % of the run"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -96,10 +103,17 @@ fn what_paths_gained_and_lost() {
         assert_eq!(code(&run(&["run", "--calls", &json, "--", program])), 0);
     }
     let same = run(&["run", "--diff", &old, "--", &program]);
-    assert!(stderr(&same).contains("no path changed"), "{}", stderr(&same));
+    assert!(
+        stderr(&same).contains("no path changed"),
+        "{}",
+        stderr(&same)
+    );
     let document = document(&["--diff", &old, "--flamegraph", &picture, "--", longer]);
     let diff = &document["calls_diff"];
-    assert_eq!((&diff["old_total"], &diff["new_total"]), (&53.into(), &71.into()));
+    assert_eq!(
+        (&diff["old_total"], &diff["new_total"]),
+        (&53.into(), &71.into())
+    );
     let sums = diff["sums"].as_array().unwrap();
     let sum = |name: &str| {
         let named = |sum: &&Value| {
@@ -121,7 +135,11 @@ fn what_paths_gained_and_lost() {
     crate::schemas::check("run-diff.json", &saved);
     assert_eq!(&saved["calls_diff"]["sums"], &diff["sums"]);
     let text = run(&["run", "--diff", &old, "--saved", &new]);
-    assert!(stdout(&text).contains("53 before, 71 now: +18"), "{}", stdout(&text));
+    assert!(
+        stdout(&text).contains("53 before, 71 now: +18"),
+        "{}",
+        stdout(&text)
+    );
     std::fs::write(at("none.json"), "{}").unwrap();
     fails(
         &["run", "--diff", &at("none.json"), "--", &program],
@@ -144,7 +162,10 @@ fn the_page_has_the_whole_tree_and_the_code() {
     let own = data["own"].as_array().unwrap().iter();
     assert_eq!(own.map(|own| own.as_u64().unwrap()).sum::<u64>(), 53);
     let leaf = data["code"].as_object().unwrap().iter();
-    let (_, leaf) = leaf.clone().find(|(name, _)| name.starts_with("leaf\0")).unwrap();
+    let (_, leaf) = leaf
+        .clone()
+        .find(|(name, _)| name.starts_with("leaf\0"))
+        .unwrap();
     let listed: Vec<(u64, &str)> = leaf["instructions"]
         .as_array()
         .unwrap()

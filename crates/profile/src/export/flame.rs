@@ -361,7 +361,10 @@ mod tests {
         assert!(svg.contains("f: +200 instructions (100 → 300)"), "{svg}");
         assert!(svg.contains("g: −50 instructions (50 → 0)"), "{svg}");
         assert!(svg.contains("main: +150 instructions (160 → 310)"), "{svg}");
-        assert!(svg.contains("hsl(0 85%") && svg.contains("hsl(215 85%"), "{svg}");
+        assert!(
+            svg.contains("hsl(0 85%") && svg.contains("hsl(215 85%"),
+            "{svg}"
+        );
     }
 
     #[test]

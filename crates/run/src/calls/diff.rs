@@ -135,7 +135,11 @@ impl Union {
                 });
             }
             if let Some(known) = self.diff.nodes.get_mut(place) {
-                let into = if is_new { &mut known.new } else { &mut known.old };
+                let into = if is_new {
+                    &mut known.new
+                } else {
+                    &mut known.old
+                };
                 into.add(Cost::from(node));
             }
             places.push(place);
@@ -273,7 +277,12 @@ mod tests {
         // main calls f, and g which calls f.
         let old = tree(
             &["main", "f", "g"],
-            &[(None, 0, 1, 10), (Some(0), 1, 5, 50), (Some(0), 2, 1, 7), (Some(2), 1, 2, 20)],
+            &[
+                (None, 0, 1, 10),
+                (Some(0), 1, 5, 50),
+                (Some(0), 2, 1, 7),
+                (Some(2), 1, 2, 20),
+            ],
         );
         // g is gone, h is there; f costs more below main.
         let new = tree(
@@ -299,7 +308,10 @@ mod tests {
         );
         let f = diff.sums.iter().find(|sum| diff.name(sum.function) == "f");
         let f = f.expect("f");
-        assert_eq!((f.old.own, f.new.own, f.old.calls, f.new.calls), (70, 80, 7, 5));
+        assert_eq!(
+            (f.old.own, f.new.own, f.old.calls, f.new.calls),
+            (70, 80, 7, 5)
+        );
     }
 
     #[test]

@@ -227,7 +227,12 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "OLD")]
     pub(super) diff: Option<PathBuf>,
     /// With --diff: the newer result is this saved one; nothing is run
-    #[arg(long, value_name = "NEW", requires = "diff", conflicts_with = "command")]
+    #[arg(
+        long,
+        value_name = "NEW",
+        requires = "diff",
+        conflicts_with = "command"
+    )]
     pub(super) saved: Option<PathBuf>,
     /// Write a page: flame graph that zooms and searches, functions, who calls whom, source and instructions with their
     /// counts; implies --calls

@@ -128,7 +128,11 @@ pub(super) fn write(out: &mut dyn Write, diff: &CallDiff) -> io::Result<()> {
     }
     table.write(out)?;
     if let Some(more) = changed.len().checked_sub(MAX_ROWS).filter(|&more| more > 0) {
-        writeln!(out, "… and {} more paths: --json has all", grouped(more as u64))?;
+        writeln!(
+            out,
+            "… and {} more paths: --json has all",
+            grouped(more as u64)
+        )?;
     }
     writeln!(out)?;
     let mut table = Table::new([

@@ -26,9 +26,7 @@ use truecount_run::calls::diff::CallDiff;
 use truecount_run::calls::{Apart, tree_of};
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
-use truecount_run::functions::{
-    Detail, Names, asked_events, base_name, functions_of, line_costs,
-};
+use truecount_run::functions::{Detail, Names, asked_events, base_name, functions_of, line_costs};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -190,9 +188,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             let cause = "--calls and the memory references cannot be counted in one run";
             return Err(Failure::new(2, cause).hint("run it twice: the counts are the same"));
         }
-        (Some(wanted), None) => {
-            virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?
-        }
+        (Some(wanted), None) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
         (None, Some(region)) => {
             // The tree tells the share of the whole, and whether the region was reached.
             let (regions, calls) = (region.regions(), Some(options));

@@ -8,30 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use truecount_engine::virt::{CallKind, CallNode, Calls, Executed, Mapping};
 
-use super::lines::{Detail, Numbers, Piece, own_address};
 use super::Names;
+use super::costs::{Detail, Numbers, Piece, own_address};
 use crate::result::RunResult;
-
-/// Calls of one function from one place.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Edge {
-    /// The function that is called: its place among the functions of the piece.
-    pub callee: usize,
-    /// How often.
-    pub calls: u64,
-    /// Instructions of these calls; of a caller that calls itself, without what it executed in them anew.
-    pub inclusive: u64,
-    /// Where the function is: address in its object's own terms (0 where instructions are not kept apart) …
-    pub callee_address: u64,
-    /// … and line; 0: not known.
-    pub callee_line: u32,
-    /// Source file of the call where it is another one than the caller's.
-    pub file: Option<String>,
-    /// Address of the call; 0 where instructions are not kept apart.
-    pub address: u64,
-    /// Its line; 0: not known.
-    pub line: u32,
-}
 
 /// An edge's place, in order.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -168,7 +147,9 @@ impl Finder<'_> {
         let is_root = matches!(node.kind, CallKind::Thread | CallKind::Part);
         let part = match node.kind {
             CallKind::Part => u32::try_from(node.function).ok()?,
-            _ => above.and_then(|above| paths.get(above)).map_or(0, |path| path.piece.part),
+            _ => above
+                .and_then(|above| paths.get(above))
+                .map_or(0, |path| path.piece.part),
         };
         let function = (!is_root).then(|| {
             let mapping = self.code.mapping(image, node.function);

@@ -51,16 +51,13 @@ pub(super) fn of(all: Vec<FunctionCosts>) -> BTreeMap<String, Code> {
             sum.wrapping_add(instructions(&cost.counts))
         })
     };
-    let mut largest: Vec<(u64, FunctionCosts)> =
-        costs.into_iter().map(|f| (own(&f), f)).collect();
+    let mut largest: Vec<(u64, FunctionCosts)> = costs.into_iter().map(|f| (own(&f), f)).collect();
     largest.sort_by_key(|(own, _)| std::cmp::Reverse(*own));
     let mut files = Files::default();
     let mut found = BTreeMap::new();
     for (_, function) in largest.iter().take(MAX_FUNCTIONS) {
         let key = format!("{}\0{}", function.name, function.object);
-        found
-            .entry(key)
-            .or_insert_with(|| files.code_of(function));
+        found.entry(key).or_insert_with(|| files.code_of(function));
     }
     found
 }
@@ -130,7 +127,9 @@ impl Files {
                 .collect()
         } else {
             let counted = counts.iter().take(MAX_LINES);
-            counted.map(|(&number, &count)| line(number, count)).collect()
+            counted
+                .map(|(&number, &count)| line(number, count))
+                .collect()
         };
         Source {
             file: file.to_owned(),
