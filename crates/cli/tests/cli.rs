@@ -4,12 +4,13 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
-#[path = "cli/client_requests.rs"]
+#[path = "cli/call_edges.rs"]
 mod call_edges;
 #[path = "cli/calls.rs"]
 mod calls;
 #[path = "cli/check.rs"]
 mod check;
+#[path = "cli/client_requests.rs"]
 mod client_requests;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
@@ -44,6 +45,7 @@ mod overhead;
 mod own_clock;
 #[path = "support/pty.rs"]
 mod pty;
+#[path = "cli/regions.rs"]
 mod regions;
 #[path = "cli/run.rs"]
 mod run;

@@ -52,8 +52,7 @@ impl Read {
     fn inclusive(&self, function: &str) -> u64 {
         let edges = self.edges.iter();
         let below = edges.filter(|((caller, _), _)| caller == function);
-        self.own.get(function).copied().unwrap_or(0)
-            + below.map(|(_, (_, cost))| cost).sum::<u64>()
+        self.own.get(function).copied().unwrap_or(0) + below.map(|(_, (_, cost))| cost).sum::<u64>()
     }
 }
 
@@ -201,7 +200,11 @@ fn what_is_toggled_has_its_callers() {
     let part = |name: &str| read(&std::fs::read_to_string(at.join(name)).unwrap());
     let (first, last) = (part("out.1"), part("out"));
     assert_eq!(first.edge("main", "work"), (1, 3003));
-    assert!(!part("out.2").edges.contains_key(&("main".into(), "work".into())));
+    assert!(
+        !part("out.2")
+            .edges
+            .contains_key(&("main".into(), "work".into()))
+    );
     assert_eq!(last.edge("rec", "work"), (1, 3003));
     assert!(!last.edges.contains_key(&("main".into(), "work".into())));
 }
@@ -239,7 +242,8 @@ int main(void) {{ ask(CT(0), 0); ask(CT(0), 0); work(1000);
             let path = entry.unwrap().path();
             let name = path.file_name()?.to_str()?.strip_prefix("out.")?.to_owned();
             let text = std::fs::read_to_string(&path).unwrap();
-            Some((line(&text, "desc: Trigger:").to_owned(), own(&text, "work"))).filter(|_| !name.is_empty())
+            Some((line(&text, "desc: Trigger:").to_owned(), own(&text, "work")))
+                .filter(|_| !name.is_empty())
         })
         .collect();
     works.sort();
