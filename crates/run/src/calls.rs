@@ -11,7 +11,7 @@ pub mod diff;
 use serde::{Deserialize, Serialize};
 use truecount_engine::virt::{CallKind, Calls, Mapping};
 
-use crate::functions::Names;
+use crate::functions::{Names, is_stub};
 use crate::result::RunResult;
 
 /// What a node stands for.
@@ -239,7 +239,7 @@ fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -
         };
         // A stub's few instructions are its caller's.
         if kind == Kind::Function
-            && called.name.ends_with("@plt")
+            && is_stub(&called.name)
             && let Some(at) = parent
         {
             places.push(Some(at));

@@ -162,8 +162,23 @@ fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
             ],
             &["latency.html", "latency.svg"],
         );
+        make(
+            &["run", "--html", "calls.html", "--", "./timed"],
+            &["calls.html"],
+        );
     }
     assert!(pages.len() > 2, "{pages:?}");
+    // The script of the page of calls comes to its end: it shows the function that cost most last.
+    if pages.contains(&"calls.html") {
+        let Some(shown) = chromium(&directory.0, &["--dump-dom"], &file("calls.html")) else {
+            return;
+        };
+        let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(
+            text.contains("<h3>Callers</h3>") && text.contains("Instructions, by their place"),
+            "{text}"
+        );
+    }
     for name in pages {
         let mut page = std::fs::read_to_string(file(name)).unwrap();
         if name.ends_with(".svg") {

@@ -155,6 +155,9 @@ fn inclusive_costs_reach_the_top() {
     for name in ["main", "rec", "inner", "jumps"] {
         assert!(file.inclusive(name) > 3000, "{name}: {file:?}");
     }
+    // Stubs between programs and libraries cost who calls through them.
+    let stubs = file.own.iter().filter(|(name, _)| name.ends_with("@plt"));
+    assert_eq!(stubs.map(|(_, own)| own).sum::<u64>(), 0, "{file:?}");
     assert_eq!(file.edge("main", "rec").0, 1);
     assert_eq!(file.edge("rec", "rec"), (5, 0));
     assert_eq!(file.edge("rec", "work"), (1, 3003));

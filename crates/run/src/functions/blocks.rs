@@ -7,6 +7,7 @@ mod edges;
 mod lines;
 
 pub use costs::{Detail, Edge, FunctionCosts, LineCost, Piece};
+pub(crate) use edges::is_stub;
 pub use lines::line_costs;
 
 use std::collections::HashMap;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use truecount_engine::virt::{CallKind, CallNode, Calls, Executed, Mapping};
 
 use super::Names;
-use super::costs::{Detail, Numbers, Piece, own_address};
+use super::costs::{Detail, Numbers, Piece, Place, own_address};
 use crate::result::RunResult;
 
 /// An edge's place, in order.
@@ -76,15 +76,32 @@ struct Path {
     inclusive: u64,
 }
 
+/// Instructions of a stub in a procedure linkage table that belong to who called through it, as Callgrind has it.
+pub(super) struct Stub {
+    pub(super) piece: Piece,
+    /// Number of the stub.
+    pub(super) stub: usize,
+    /// Where it was called, of the caller's.
+    pub(super) place: Place,
+    pub(super) address: u64,
+    pub(super) instructions: u64,
+}
+
+/// Whether a name is that of a stub.
+pub(crate) fn is_stub(name: &str) -> bool {
+    name.ends_with("@plt") || name == "[plt]"
+}
+
 /// Everything that is looked up.
 struct Finder<'a> {
     names: &'a mut Names,
     numbers: &'a mut Numbers,
     detail: Detail,
     code: &'a Code,
+    stubs: Vec<Stub>,
 }
 
-/// The edges of every piece.
+/// The edges of every piece, and what is to be moved from stubs to their callers.
 pub(super) fn edges_of(
     ran: &RunResult,
     calls: &Calls,
@@ -92,7 +109,7 @@ pub(super) fn edges_of(
     numbers: &mut Numbers,
     detail: Detail,
     code: &Code,
-) -> BTreeMap<Piece, Edges> {
+) -> (BTreeMap<Piece, Edges>, Vec<Stub>) {
     let threads: HashMap<u32, (u32, u32)> = ran
         .executed
         .threads
@@ -104,6 +121,7 @@ pub(super) fn edges_of(
         numbers,
         detail,
         code,
+        stubs: Vec::new(),
     };
     let mut paths: Vec<Path> = Vec::new();
     // Which path each of the engine's nodes is; none: it is not collected.
@@ -131,7 +149,7 @@ pub(super) fn edges_of(
             parent.inclusive = parent.inclusive.wrapping_add(inclusive);
         }
     }
-    summed(&paths, &mut finder)
+    (summed(&paths, &mut finder), finder.stubs)
 }
 
 impl Finder<'_> {
@@ -157,10 +175,25 @@ impl Finder<'_> {
             place.function
         });
         // A stub's few instructions are its caller's.
-        let stub = function.is_some_and(|at| self.numbers.name(at).ends_with("@plt"));
-        if let Some(caller) = above.filter(|_| stub) {
+        let stub = function.filter(|&at| is_stub(self.numbers.name(at)));
+        if let (Some(stub), Some(caller)) = (stub, above) {
             let path = paths.get_mut(caller)?;
             path.inclusive = path.inclusive.wrapping_add(node.own);
+            if let Some(function) = path.function {
+                let from = (path.address, node.site);
+                let (file, line, address) = self.call(image, pid, function, from);
+                self.stubs.push(Stub {
+                    piece: path.piece,
+                    stub,
+                    place: Place {
+                        function,
+                        file,
+                        line,
+                    },
+                    address,
+                    instructions: node.own,
+                });
+            }
             return Some(caller);
         }
         let thread = if self.detail.threads { node.slot } else { 0 };
@@ -187,24 +220,36 @@ impl Finder<'_> {
         let (from, to) = (caller.function?, callee.function?);
         let image = callee.image;
         let entry = self.place(image, callee.pid, callee.address);
-        let (pc, found) = match callee.site {
-            // In the place of another one: somewhere in the caller.
-            0 => (caller.address, None),
-            site => (site - 1, self.code.last.get(&(image, site)).copied()),
-        };
-        let mut site = self.place(image, callee.pid, pc);
-        if !self.detail.lines {
-            site.0 = self.numbers.own_file(from);
-        }
-        if let Some(call) = found {
-            site.2 = self.address(image, call);
-        }
+        let site = self.call(image, callee.pid, from, (caller.address, callee.site));
         Some(Key {
             caller: from,
             callee: to,
             site,
             callee_at: (entry.1, entry.2),
         })
+    }
+
+    /// File, line and address of a call in a function: from where that begins, and where the call returns to.
+    fn call(
+        &mut self,
+        image: u32,
+        pid: u32,
+        function: usize,
+        (begins, returns): (u64, u64),
+    ) -> (usize, u32, u64) {
+        let (pc, found) = match returns {
+            // In the place of another one: somewhere in the caller.
+            0 => (begins, None),
+            site => (site - 1, self.code.last.get(&(image, site)).copied()),
+        };
+        let mut site = self.place(image, pid, pc);
+        if !self.detail.lines {
+            site.0 = self.numbers.own_file(function);
+        }
+        if let Some(call) = found {
+            site.2 = self.address(image, call);
+        }
+        site
     }
 
     /// Source file, line and address.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Names;
 use super::costs::{Detail, Edge, FunctionCosts, LineCost, Numbers, Piece, Place, own_address};
-use super::edges::{Code, Edges, edges_of};
+use super::edges::{Code, Edges, Stub, edges_of};
 use crate::result::RunResult;
-use truecount_engine::virt::{Counts, Executed};
+use truecount_engine::virt::{Counts, Event, Executed};
 
 /// By place and address (0 where instructions are not kept apart).
 type Sums = BTreeMap<(Place, u64), Counts>;
@@ -50,10 +50,15 @@ pub fn line_costs(
             }
         });
     }
-    let mut edges = match &ran.executed.calls {
+    let (mut edges, stubs) = match &ran.executed.calls {
         Some(calls) => edges_of(ran, calls, names, &mut numbers, detail, &code),
-        None => BTreeMap::new(),
+        None => Default::default(),
     };
+    for stub in stubs {
+        if let Some(sums) = all.get_mut(&stub.piece) {
+            move_to_caller(sums, &stub);
+        }
+    }
     for piece in edges.keys() {
         all.entry(*piece).or_default();
     }
@@ -63,6 +68,35 @@ pub fn line_costs(
             (piece, numbers.functions_of(sums, edges))
         })
         .collect()
+}
+
+/// Moves a stub's instructions to its caller: as many as are there, so that the sum stays.
+fn move_to_caller(sums: &mut Sums, stub: &Stub) {
+    const INSTRUCTIONS: usize = Event::Instructions as usize;
+    let mut left = stub.instructions;
+    let begin = Place {
+        function: stub.stub,
+        file: 0,
+        line: 0,
+    };
+    let end = Place {
+        function: stub.stub + 1,
+        ..begin
+    };
+    for counts in sums
+        .range_mut((begin, 0)..(end, 0))
+        .map(|(_, counts)| counts)
+    {
+        if let Some(count) = counts.get_mut(INSTRUCTIONS) {
+            let moved = left.min(*count);
+            *count -= moved;
+            left -= moved;
+        }
+    }
+    let into = sums.entry((stub.place.clone(), stub.address)).or_default();
+    if let Some(count) = into.get_mut(INSTRUCTIONS) {
+        *count = count.wrapping_add(stub.instructions - left);
+    }
 }
 
 /// Adds what a block's executions cost, instruction by instruction.
