@@ -77,15 +77,16 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
         return Found::Between;
     };
     let block = *cache.blocks.get(number as usize);
-    if block.syscall != 0 && rip >= block.syscall - 5 {
+    let syscall = block.at(block.syscall);
+    if syscall != 0 && rip >= syscall - 5 {
         let next = block.pc + u64::from(block.guest_len);
-        if rip > block.syscall {
+        if rip > syscall {
             frame.rip = next;
             frame.regs_rcx(next);
         } else {
             // Not made, or made and to be made again: the kernel left its mark.
             frame.rip = next - 2;
-            if frame.rcx() == block.syscall + 2 {
+            if frame.rcx() == syscall + 2 {
                 frame.regs_rcx(next);
             } else {
                 counts::correct(context, &block, block.insns.saturating_sub(1), true);
