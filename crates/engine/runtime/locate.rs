@@ -9,6 +9,7 @@ use crate::machine;
 use crate::own_memory::in_code;
 use crate::references;
 use crate::xlate::block::record;
+use crate::xlate::block::{far_register, implied_base};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::emit::{RAX, SCRATCH};
 
@@ -117,8 +118,13 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
                     frame.set_register(RAX, context.spill_2);
                     frame.set_register(SCRATCH, context.spill);
                 } else if let Ok(insn) = decode(&bytes) {
-                    let register = crate::xlate::block::far_register(&insn, &bytes);
+                    let register = far_register(&insn, &bytes);
                     frame.set_register(register, context.spill_2);
+                    // The program's base was added to it for the time of the instruction.
+                    if let Some(base) = implied_base(&insn) {
+                        let sum = frame.registers()[usize::from(base)];
+                        frame.set_register(base, sum.wrapping_sub(context.program_gs));
+                    }
                 }
             }
             frame.rip = pc;

@@ -73,7 +73,10 @@ pub struct Names {
     modules: HashMap<Mapping, usize>,
     known: Vec<Module>,
     jit: HashMap<u32, Vec<(u64, u64, String)>>,
-    found: HashMap<(u32, u64), Symbol>,
+    /// The symbol of each offset of a module that was asked for, by its number in `symbols_found`.
+    found: HashMap<usize, HashMap<u32, u32>>,
+    symbols_found: Vec<Symbol>,
+    numbers: HashMap<Symbol, u32>,
     texts: Texts,
     /// See [`Names::below`].
     below: Option<PathBuf>,
@@ -87,6 +90,8 @@ impl Default for Names {
             known: Vec::new(),
             jit: HashMap::new(),
             found: HashMap::new(),
+            symbols_found: Vec::new(),
+            numbers: HashMap::new(),
             texts: Texts::default(),
             below: None,
         }
@@ -184,8 +189,10 @@ impl Names {
             let (name, start) = jit_name(map, pc);
             return (self.texts.number(name), start);
         };
-        let place = (module as u32, offset);
-        if let Some(&found) = self.found.get(&place) {
+        // (What lies beyond 4 GiB is looked up each time.)
+        let place = u32::try_from(offset).ok();
+        let number = || self.found.get(&module)?.get(&place?);
+        if let Some(&found) = number().and_then(|&number| self.symbols_found.get(number as usize)) {
             return found;
         }
         // Kept here, in few bytes a place, and not there.
@@ -203,7 +210,13 @@ impl Names {
                 (self.texts.number(&name), 0)
             }
         };
-        self.found.insert(place, symbol);
+        if let Some(place) = place {
+            let number = *self.numbers.entry(symbol).or_insert_with(|| {
+                self.symbols_found.push(symbol);
+                self.symbols_found.len() as u32 - 1
+            });
+            self.found.entry(module).or_default().insert(place, number);
+        }
         symbol
     }
 }
