@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Published benchmarks, ported, in ten runs each: the counts must be the same. Figures and how: docs/languages/suites.md.
 #   tests/suites.sh [criterion] [gungraun] [python] [go]      (default: all; ROUNDS=10; KEEP=DIR keeps the built suites)
-# Needs crates, wheels and modules from outside, through their ordinary clients; what cannot be had is said and left out.
+# Needs crates, wheels and modules from outside, through their ordinary clients; what is not available is said and left out.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 rounds=${ROUNDS:-10}

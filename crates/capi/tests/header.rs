@@ -102,7 +102,10 @@ fn statuses_have_the_numbers_of_the_header() {
         assert!(header.contains(&wanted), "{wanted}");
         seen += 1;
     }
-    assert_eq!(seen, header.matches("    TRUECOUNT_").count());
+    let declared = header
+        .lines()
+        .filter(|line| line.starts_with("    TRUECOUNT_"));
+    assert_eq!(seen, declared.count());
 }
 
 /// What the shared library exports: an interface that others are linked to does not shrink by accident.

@@ -3,7 +3,8 @@
 use crate::Counts;
 use criterion::measurement::Measurement;
 use std::any::Any;
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, ExitCode};
 use truecount::{Counter, Fence};
 use truecount_engine::virt::{Options, run_held_constant_with};
 
@@ -38,7 +39,7 @@ pub fn counted<M: Measurement + 'static>(configuration: Criterion<M>) -> Criteri
 /// answer here.
 #[doc(hidden)]
 #[must_use]
-pub fn again() -> Option<i32> {
+pub fn again() -> Option<ExitCode> {
     if std::env::var_os(INSIDE).is_some() || Counter::<Fence>::open("instructions:u").is_ok() {
         return None;
     }
@@ -52,16 +53,19 @@ pub fn again() -> Option<i32> {
     let options = Options::default().own_clock(true);
     match run_held_constant_with(&mut command, options) {
         Ok(outcome) => match outcome.status.code() {
-            Some(code) => Some(code),
+            Some(code) => Some(u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)),
             None => Some(cannot(&outcome.status)),
         },
         Err(error) => Some(cannot(&error)),
     }
 }
 
-fn cannot(why: &dyn std::fmt::Display) -> i32 {
-    eprintln!("error: the virtual PMU cannot run the suite: {why}");
-    1
+fn cannot(why: &dyn std::fmt::Display) -> ExitCode {
+    let _ = writeln!(
+        std::io::stderr(),
+        "error: the virtual PMU cannot run the suite: {why}"
+    );
+    ExitCode::FAILURE
 }
 
 /// As criterion's, with counts of instructions for the measurement (or with the one that the configuration has).
@@ -87,14 +91,15 @@ macro_rules! criterion_group {
 #[macro_export]
 macro_rules! criterion_main {
     ( $( $group:path ),+ $(,)* ) => {
-        fn main() {
-            if let Some(status) = $crate::again() {
-                ::std::process::exit(status);
+        fn main() -> ::std::process::ExitCode {
+            if let ::std::option::Option::Some(status) = $crate::again() {
+                return status;
             }
             $( $group(); )+
             $crate::original::Criterion::default()
                 .configure_from_args()
                 .final_summary();
+            ::std::process::ExitCode::SUCCESS
         }
     };
 }
