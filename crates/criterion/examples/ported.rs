@@ -26,6 +26,7 @@ criterion_group! {
     name = short;
     config = criterion::Criterion::default()
         .sample_size(10)
+        .nresamples(1000)
         .warm_up_time(std::time::Duration::from_millis(1))
         .measurement_time(std::time::Duration::from_millis(5));
     targets = sums, sorting

@@ -75,7 +75,7 @@ fn a_ported_suite_gives_the_same_estimates_in_every_run() {
     let suite = profile.join("examples/ported");
     assert!(suite.exists(), "{} is not built", suite.display());
     let mut first: Option<Vec<String>> = None;
-    for _ in 0..3 {
+    for _ in 0..2 {
         let scratch = tempfile::tempdir().unwrap();
         // Names of the same length: the paths are in the environment.
         let home = scratch.path().join("home");
