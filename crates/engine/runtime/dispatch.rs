@@ -191,6 +191,11 @@ fn special(context: &mut Context) {
         Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
         Ok(insn) if insn.kind == Kind::Asks => asked::answer(context, &insn),
         Ok(insn) if insn.kind == Kind::LoadsGs => selector::load(context, &insn, &code, target),
+        Ok(insn) if insn.kind == Kind::FarReturn => {
+            let target = selector::far_return(context, &insn, &code, at);
+            go(context, target, None, NONE);
+            return;
+        }
         _ => report::fail(format_args!(
             "the instruction at {at:#x} has changed: {code:02x?}"
         )),

@@ -76,6 +76,7 @@ mod dispatch;
 mod engine;
 mod entry;
 mod fault_signals;
+mod filtered;
 mod frames;
 mod functions;
 mod give_way;

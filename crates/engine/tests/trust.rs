@@ -306,6 +306,12 @@ fn programs_that_restrict_their_system_calls_run() {
     }
 }
 
+/// A filter that sends calls to a handler, also those that the runtime makes for the program.
+#[test]
+fn calls_that_a_sandbox_answers_itself_come_to_its_handler() {
+    good_code("trapped", include_str!("trust/trapped.c"), 2);
+}
+
 /// More mappings with code than there were places for; no /proc, no descriptor to open it with.
 #[test]
 fn code_is_mapped_many_times_and_where_proc_cannot_be_opened() {
