@@ -75,6 +75,7 @@ mod counts;
 mod dispatch;
 mod engine;
 mod entry;
+mod far;
 mod fault_signals;
 mod filtered;
 mod frames;

@@ -1,7 +1,6 @@
-//! Loads of the GS selector (`mov gs`, `pop gs`): the segment is the engine's; what the program gets is its base. And
-//! loads of CS by far returns, which 64-bit code uses to set everything at once (Wine's return from a system call).
+//! Loads of the GS selector (`mov gs`, `pop gs`, `lgs`). The segment is the engine's; what the program gets is its base.
 //!
-//! Facts: Intel SDM volume 2, `MOV`, `POP`, `VERR`, `RET`, `IRET`; AMD APM volume 2, 4.5.3 (a null selector may leave the base as it
+//! Facts: Intel SDM volume 2, `MOV`, `POP`, `LGS`, `VERR`; AMD APM volume 2, 4.5.3 (a null selector may leave the base as it
 //! was). What the kernel does with selectors: `arch_prctl`(2).
 
 use crate::check;
@@ -19,7 +18,7 @@ const ARCH_GET_GS: u64 = 0x1004;
 
 /// Does what the instruction in front of `next` does, with the bytes `code`.
 pub fn load(context: &mut Context, insn: &Insn, code: &[u8], next: u64) {
-    let pops = insn.opcode == 0xa9;
+    let pops = insn.space == 1 && insn.opcode == 0xa9;
     let from = match pops {
         true => Some(context.regs[4]),
         false => insn
@@ -27,12 +26,19 @@ pub fn load(context: &mut Context, insn: &Insn, code: &[u8], next: u64) {
             .then(|| address(context, insn, code, next)),
     };
     let register = usize::from(insn.modrm & 7 | (insn.rex & 1) << 3);
+    let far = insn.space == 1 && insn.opcode == 0xb5;
+    let offset_bytes = if insn.has(prefix::OPSIZE) { 2 } else { 4 };
     let selector = match from {
+        Some(at) if far => program_memory::read::<u16>(at.wrapping_add(offset_bytes)),
         Some(at) => program_memory::read::<u16>(at),
         None => context.regs.get(register).map(|&value| value as u16),
     };
     let usable = selector.filter(|&selector| selector < 4 || is_readable(selector));
-    let Some(selector) = usable else {
+    let offset = match from {
+        Some(at) if far => offset_at(at, offset_bytes),
+        _ => Some(0),
+    };
+    let (Some(selector), Some(offset)) = (usable, offset) else {
         crate::report::fail(format_args!(
             "a load of the GS selector in front of {next:#x} that faults is not supported by the virtual PMU"
         ))
@@ -41,6 +47,12 @@ pub fn load(context: &mut Context, insn: &Insn, code: &[u8], next: u64) {
         let bytes = if insn.has(prefix::OPSIZE) { 2 } else { 8 };
         context.regs[4] = context.regs[4].wrapping_add(bytes);
     }
+    if far && let Some(register) = context.regs.get_mut(usize::from(insn.reg())) {
+        *register = match offset_bytes {
+            2 => *register & !0xffff | offset,
+            _ => offset,
+        };
+    }
     let base = base_of(selector, context.this);
     // Some CPUs leave the base as it is with a null selector.
     if base != context.this {
@@ -48,55 +60,12 @@ pub fn load(context: &mut Context, insn: &Insn, code: &[u8], next: u64) {
     }
 }
 
-/// Linux' selectors for 64-bit user code and its data.
-const CODE: u64 = 0x33;
-const DATA: u64 = 0x2b;
-
-/// Flags that `iret` changes in user mode: not the interrupt flag, the I/O level, and the trap flag, which is the
-/// engine's.
-const CHANGED: u64 = 0x24_0cd5;
-
-/// Does what the far return at `at` does; returns where the program goes on.
-pub fn far_return(context: &mut Context, insn: &Insn, code: &[u8], at: u64) -> u64 {
-    let interrupt = insn.opcode == 0xcf;
-    let bytes: u64 = match (insn.rex & 8 != 0, insn.has(prefix::OPSIZE)) {
-        (true, _) => 8,
-        (_, true) => 2,
-        _ => 4,
-    };
-    let top = context.regs[4];
-    let mut words = [0u64; 5];
-    let count = if interrupt { 5 } else { 2 };
-    for (n, word) in words.iter_mut().enumerate().take(count) {
-        let from = top.wrapping_add(n as u64 * bytes);
-        *word = match bytes {
-            8 => program_memory::read::<u64>(from),
-            4 => program_memory::read::<u32>(from).map(u64::from),
-            _ => program_memory::read::<u16>(from).map(u64::from),
-        }
-        .unwrap_or_else(|| {
-            crate::report::fail(format_args!(
-                "a far return at {at:#x} that faults is not supported by the virtual PMU"
-            ))
-        });
+/// The offset of a far pointer.
+fn offset_at(at: u64, bytes: u64) -> Option<u64> {
+    match bytes {
+        2 => program_memory::read::<u16>(at).map(u64::from),
+        _ => program_memory::read::<u32>(at).map(u64::from),
     }
-    let [target, selector, flags, stack, data] = words;
-    check!(
-        selector & 0xffff == CODE && (!interrupt || data & 0xffff == DATA),
-        "a far return at {at:#x} to the selector {selector:#x} (stack {data:#x}), which is not that of 64-bit code, is not supported by the virtual PMU"
-    );
-    if interrupt {
-        context.regs[4] = stack;
-        context.rflags = context.rflags & !CHANGED | flags & CHANGED;
-    } else {
-        let immediate = |n: usize| code.get(usize::from(insn.imm_at) + n).copied().unwrap_or(0);
-        let more = match insn.opcode {
-            0xca => u16::from_le_bytes([immediate(0), immediate(1)]),
-            _ => 0,
-        };
-        context.regs[4] = top.wrapping_add(2 * bytes + u64::from(more));
-    }
-    target
 }
 
 /// Whether a load of this selector succeeds.
