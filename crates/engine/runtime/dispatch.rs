@@ -13,9 +13,9 @@ use crate::xlate::block::{is_mark, record};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, machine,
-    perf, proc_maps, program_memory, references, report, requests, rseq, schedule, selector,
-    signal_calls, slots, sys, syscalls, totals,
+    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, far,
+    machine, perf, proc_maps, program_memory, references, report, requests, rseq, schedule,
+    selector, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -63,7 +63,8 @@ fn answer(context: &mut Context) {
             let mut engine = engine::lock();
             let exit = *engine.cache.exits.get(context.exit_id as usize);
             context.pc = exit.target;
-            context.resume = engine.cache.blocks.get(exit.block as usize).hook;
+            let block = engine.cache.blocks.get(exit.block as usize);
+            context.resume = block.at(block.hook);
             if let Some(back) = collect::hooked(context) {
                 engine.cache.ask_at(back);
             }
@@ -100,7 +101,7 @@ fn system_call(context: &mut Context) {
         let mut engine = engine::lock();
         let exit = *engine.cache.exits.get(context.exit_id as usize);
         let block = engine.cache.blocks.get(exit.block as usize);
-        (block.syscall - 5, exit.target)
+        (block.at(block.syscall) - 5, exit.target)
     };
     context.pc = next.wrapping_sub(2);
     let number = context.regs[0];
@@ -191,6 +192,11 @@ fn special(context: &mut Context) {
         Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
         Ok(insn) if insn.kind == Kind::Asks => asked::answer(context, &insn),
         Ok(insn) if insn.kind == Kind::LoadsGs => selector::load(context, &insn, &code, target),
+        Ok(insn) if insn.kind == Kind::FarReturn => {
+            let target = far::returns(context, &insn, &code, at);
+            go(context, target, None, NONE);
+            return;
+        }
         _ => report::fail(format_args!(
             "the instruction at {at:#x} has changed: {code:02x?}"
         )),
@@ -250,7 +256,8 @@ fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, e
         cache.publish(block, via);
     }
     cache.enters(context);
-    context.resume = cache.blocks.get(block as usize).enter;
+    let block = cache.blocks.get(block as usize);
+    context.resume = block.at(block.enter);
 }
 
 /// Nothing can be executed at `pc`: going there natively raises the very fault
