@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Counts each program of again.tsv N times on a machine as idle as it is, and N times beside four busy processes, and prints
+# a table: one number for each program, or the numbers with how often each came, and what the last run says of it.
+#   tests/reproducible/again.sh [-n N] [-l LOADED_N] [-t SECONDS] TRUECOUNT [NAME…]      (default: 10, 10, 300)
+set -u
+runs=10 loaded=10 limit=300
+while getopts n:l:t: option; do
+  case $option in n) runs=$OPTARG ;; l) loaded=$OPTARG ;; t) limit=$OPTARG ;; *) exit 2 ;; esac
+done
+shift $((OPTIND - 1))
+truecount=$(realpath "${1:?usage: again.sh [-n N] [-l N] [-t SECONDS] TRUECOUNT [NAME…]}"); shift
+here=$(cd "$(dirname "$0")" && pwd)
+export PROGRAMS=${here%/*}/programs
+work=$(mktemp -d)
+busy=()
+# Only what was started here is ended.
+finish() { [ ${#busy[@]} -eq 0 ] || kill "${busy[@]}" 2> /dev/null; busy=(); }
+trap 'finish; rm -rf "$work"' EXIT
+yes "the quick brown fox jumps over the lazy dog" | head -c 50000 | awk '{print NR, $0, NR * 7919 % 104729}' > "$work/words"
+for i in $(seq 60); do awk -v i="$i" '{print i, $0}' "$work/words"; done > "$work/text"
+count() { # directory, command: adds a line to counts
+  (cd "$1" && rm -f out.json && env -i LC_ALL=C HOME="$1" PATH="$PATH" TMPDIR="$1" timeout "$limit" \
+    "$truecount" run --no-cache --reproducible --json=out.json -- sh -c "$2" < /dev/null > out.txt 2> err.txt)
+  local n; n=$(grep -m1 -o '"value": *[0-9]*' "$1/out.json" 2> /dev/null | grep -o '[0-9]*$')
+  echo "${n:-failed}" >> "$1/counts"
+}
+tell() { # what the last run said of itself
+  /usr/bin/python3 - "$1/out.json" <<'P' 2> /dev/null
+import json, sys
+outside = json.load(open(sys.argv[1]))["outside"]
+print("closed" if outside["closed"] else "; ".join(f'{i["title"]} {i["times"]}' for i in outside["inputs"]))
+P
+}
+printf '| program | instructions:u | idle | beside load | a run says |\n|---|---|---|---|---|\n'
+same=0 all=0
+while IFS=$'\t' read -r name setup command; do
+  case $name in '#'*|'') continue ;; esac
+  [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
+  directory=$work/d; rm -rf "$directory"; mkdir "$directory"; ln "$work/words" "$work/text" "$directory"
+  if ! (cd "$directory" && eval "${setup:-:}") > "$work/setup.txt" 2>&1; then
+    echo "| $name | skipped: its files cannot be made here | | | |"; continue
+  fi
+  # The first run fills what programs keep (compiled modules, fonts): natively, so that no count hides it.
+  (cd "$directory" && env -i LC_ALL=C HOME="$directory" PATH="$PATH" TMPDIR="$directory" timeout "$limit" sh -c "$command") < /dev/null > /dev/null 2>&1
+  for _ in $(seq "$runs"); do count "$directory" "$command"; done
+  if [ "$loaded" -gt 0 ]; then
+    for _ in 1 2 3 4; do while :; do :; done & busy+=($!); done
+    for _ in $(seq "$loaded"); do count "$directory" "$command"; done
+    finish
+    wait 2> /dev/null
+  fi
+  distinct=$(sort "$directory/counts" | uniq -c | awk '{print ($1 > 1 ? $1 " × " : "") $2}' | paste -sd ' ')
+  numbers=$(sort -u "$directory/counts" | wc -l)
+  all=$((all + 1))
+  if [ "$numbers" = 1 ] && ! grep -q failed "$directory/counts"; then
+    same=$((same + 1)); distinct=$(head -1 "$directory/counts" | sed -E ':a; s/([0-9])([0-9]{3})(,|$)/\1,\2\3/; ta')
+  fi
+  echo "| $name | $distinct | $runs | $loaded | $(tell "$directory") |"
+done < "$here/again.tsv"
+echo; echo "$same of $all programs have one number"
+[ "$same" = "$all" ]
