@@ -286,6 +286,13 @@ pub fn random(context: &Context) {
     }
 }
 
+/// An instruction that needs a feature which is hidden is about to be executed.
+pub fn hidden(name: &str) {
+    // SAFETY: this thread's context, where the program's state is.
+    let context = unsafe { &*slots::current() };
+    note(context, kind::HIDDEN, name.as_bytes());
+}
+
 /// Whether an address is in the vDSO, which reads the clock.
 pub fn in_vdso(pc: u64) -> bool {
     let base = VDSO.load(Relaxed);

@@ -69,6 +69,7 @@ kinds! {
     FREE_SPACE = 20: "free-space";
     FILE_TIMES = 21: "file-times";
     CALL = 22: "system-call";
+    HIDDEN = 23: "hidden-feature";
 }
 
 /// The table.

@@ -19,6 +19,9 @@ pub struct Closed {
     pub closed: bool,
     /// What came in.
     pub inputs: Vec<Input>,
+    /// Features of the CPU that the machine shown hides and the program executed all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<Input>,
 }
 
 /// What came in from one kind of source.
@@ -98,6 +101,7 @@ fn title_of(which: usize, detail: &str) -> String {
         kind::FREE_SPACE => "free space of a file system".to_owned(),
         kind::FILE_TIMES => "times of files that were written meanwhile".to_owned(),
         kind::CALL => call,
+        kind::HIDDEN => detail.to_owned(),
         _ => NAMES.get(which).copied().unwrap_or("other").to_owned(),
     }
 }
@@ -147,6 +151,10 @@ impl Closed {
                 factor: factor_of(each.kind),
             })
             .collect();
+        let hidden =
+            |input: &Input| input.source == NAMES.get(kind::HIDDEN).copied().unwrap_or_default();
+        let (hidden, others) = inputs.into_iter().partition(hidden);
+        inputs = others;
         let mut add = |source: &str, title: String, times, factor| {
             inputs.push(Input {
                 source: source.to_owned(),
@@ -197,12 +205,16 @@ impl Closed {
         Self {
             closed: inputs.is_empty(),
             inputs,
+            hidden,
         }
     }
 
     /// Adds what another run of the same command told.
     pub fn merge(&mut self, other: Self) {
         self.closed &= other.closed;
+        if self.hidden.is_empty() {
+            self.hidden = other.hidden;
+        }
         for input in other.inputs {
             match self
                 .inputs
@@ -221,6 +233,7 @@ impl Closed {
         for place in self
             .inputs
             .iter_mut()
+            .chain(&mut self.hidden)
             .filter_map(|input| input.first.as_mut())
         {
             let file = MappedFile {
@@ -251,11 +264,26 @@ impl Closed {
         all.join(", ")
     }
 
+    fn executed_hidden(&self) -> String {
+        let all: Vec<String> = self.hidden.iter().map(Input::in_words).collect();
+        match all.as_slice() {
+            [] => String::new(),
+            all => format!(
+                " The program executed a feature that this machine hides: {}; a CPU without it cannot run it.",
+                all.join(", ")
+            ),
+        }
+    }
+
     /// One line for the reader.
     #[must_use]
     pub fn sentence(&self) -> String {
         if self.closed {
-            return format!("This count will repeat: {}.", self.what());
+            return format!(
+                "This count will repeat: {}.{}",
+                self.what(),
+                self.executed_hidden()
+            );
         }
         let mut factors: Vec<Factor> = self.inputs.iter().filter_map(|each| each.factor).collect();
         factors.sort();
@@ -271,7 +299,8 @@ impl Closed {
             }
             _ => "; --reproducible holds what can be held".to_owned(),
         };
-        format!("This count may vary: {}{hint}.", self.what())
+        let hidden = self.executed_hidden();
+        format!("This count may vary: {}{hint}.{hidden}", self.what())
     }
 }
 
@@ -310,12 +339,13 @@ mod tests {
     fn a_run_is_as_open_as_the_most_open_one() {
         let mut all = Closed {
             closed: true,
-            inputs: Vec::new(),
+            ..Closed::default()
         };
         assert!(all.sentence().starts_with("This count will repeat"));
         let open = |times| Closed {
             closed: false,
             inputs: vec![input("getrandom", times, Some(Factor::Getrandom))],
+            hidden: Vec::new(),
         };
         all.merge(open(2));
         all.merge(open(1));

@@ -239,3 +239,52 @@ fn stat_says_it_in_its_text() {
     let text = stdout(&output) + &stderr(&output);
     assert!(text.contains("This count will repeat"), "{text}");
 }
+
+#[test]
+fn hidden_features_that_are_executed_all_the_same_are_named() {
+    const SOURCE: &str = r#"
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    long n = argc;
+    if (argc > 2) __asm__ volatile("vpxord %%zmm1, %%zmm1, %%zmm1; vzeroupper" ::: "xmm1");
+    else if (argc > 1) __asm__ volatile("popcnt %0, %0" : "+r"(n));
+    return 0;
+}
+"#;
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), SOURCE) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let hidden = |machine: &str, arguments: &[&str]| {
+        let head = ["run", "--json", "--machine", machine, "--", program];
+        let document = json(&[&head[..], arguments].concat());
+        assert!(jsonschema::is_valid(&schema("run.json"), &document));
+        let hidden = document["outside"]["hidden"].as_array().cloned();
+        let names = hidden.unwrap_or_default().into_iter().map(|input| {
+            assert_eq!(input["first"]["function"], "main", "{input}");
+            input["title"].as_str().unwrap().to_owned()
+        });
+        names.collect::<Vec<_>>()
+    };
+    let has = |machine| {
+        truecount_engine::machine::Machine::named(machine).is_ok_and(|m| m.lacking().is_none())
+    };
+    if !has("x86-64-v2") {
+        truecount_testing::skip!("cpu-features", "this CPU has no x86-64-v2");
+        return;
+    }
+    assert_eq!(hidden("x86-64-v1", &["1"]), ["POPCNT"]);
+    assert!(hidden("x86-64-v2", &["1"]).is_empty());
+    // In the same program, and not executed.
+    assert!(hidden("x86-64-v1", &[]).is_empty());
+    if !has("x86-64-v4") {
+        truecount_testing::skip!("cpu-features", "this CPU has no x86-64-v4");
+        return;
+    }
+    assert_eq!(hidden("x86-64-v3", &["1", "2"]), ["AVX-512"]);
+    assert!(hidden("x86-64-v4", &["1", "2"]).is_empty());
+}
