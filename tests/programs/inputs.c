@@ -56,6 +56,13 @@ int main(int argc, char **argv) {
     const char *which = argc > 1 ? argv[1] : "none";
     const char *file = argc > 2 ? argv[2] : "/etc/passwd";
     uint64_t value = 0;
+    // Each run leaves a line.
+    const char *runs = getenv("INPUTS_RUNS");
+    if (runs) {
+        int fd = open(runs, O_WRONLY | O_APPEND);
+        if (write(fd, "run\n", 4) != 4) return 3;
+        close(fd);
+    }
     if (!strcmp(which, "none")) {
         value = 5;
     } else if (!strcmp(which, "file")) {

@@ -137,7 +137,8 @@ fn system_call(context: &mut Context) {
     let plain = nr::is_plain(number) || !proc_maps::concerns(number, arguments);
     let own = clock::answers(number, &arguments)
         || machine::answers(number, &arguments)
-        || nr::is_followed(number);
+        || nr::is_followed(number)
+        || outside::follows(context, number, arguments);
     if plain && !for_event && !opens && !writes && !own {
         proc_maps::before(number, arguments);
         context.resume = resume;
@@ -306,6 +307,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context.leader = args.slot as u32;
     perf::started(context);
     outside::start(args.sp);
+    proc_maps::start();
     schedule::started(context);
     clock::init();
     own_memory::probe();

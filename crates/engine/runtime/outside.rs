@@ -322,6 +322,41 @@ pub fn signalled(signal: u32, code: i32, sender: u32) {
     count(kind::SIGNAL, text.bytes(), None);
 }
 
+/// An open whose result says whether something comes in: of a device, or a file of the kernel's. (Others may wait.)
+pub fn follows(context: &Context, number: u64, a: [u64; 6]) -> bool {
+    const AT_FDCWD: u64 = -100i64 as u64;
+    /// Where nothing of the kind is, and most of what programs open.
+    const PLAIN: [&[u8]; 4] = [b"/usr/", b"/lib", b"/etc/", b"/bin/"];
+    let (directory, path) = match number {
+        nr::OPEN => (AT_FDCWD, a[0]),
+        nr::OPENAT => (a[0], a[1]),
+        _ => return false,
+    };
+    let start = program_memory::read::<[u8; 5]>(path);
+    if start.is_some_and(|start| PLAIN.iter().any(|plain| start.starts_with(plain)))
+        || machine::answers(number, &a)
+    {
+        return false;
+    }
+    let mut stat = [0u64; 18];
+    let at = stat.as_mut_ptr() as u64;
+    // SAFETY: newfstatat of the program's path, which the kernel checks, into struct stat's 144 bytes.
+    if unsafe { sys::call(nr::NEWFSTATAT, [directory, path, at, 0, 0, 0]) } != 0 {
+        return false;
+    }
+    match type_of(&stat) {
+        CHARACTERS => true,
+        FIFO => {
+            if !turns::on() {
+                note(context, kind::NAMED_PIPE, b"");
+            }
+            false
+        }
+        REGULAR | DIRECTORY => is_of_no_device(&stat),
+        _ => false,
+    }
+}
+
 /// Sockets of whose connections the other end is looked at.
 fn is_followed_socket(a: [u64; 6]) -> bool {
     const UNIX: u64 = 1;
@@ -467,7 +502,6 @@ fn opened(context: &Context, fd: u64) {
                 named(which);
             }
         }
-        FIFO if !turns::on() => named(kind::NAMED_PIPE),
         REGULAR | DIRECTORY if tells_of_the_kernel(fd, &stat) => named(kind::KERNEL_FILE),
         _ => {}
     }
@@ -488,6 +522,11 @@ fn path_of(fd: u64, path: &mut [u8]) -> usize {
     usize::try_from(length).unwrap_or(0)
 }
 
+/// File systems of no device have major number 0; files of the kernel's have no blocks.
+fn is_of_no_device(stat: &[u64; 18]) -> bool {
+    stat[0] >> 8 & 0xfff == 0 && stat[8] == 0
+}
+
 /// Whether a file is the kernel's own word on what goes on, and not a setting that stays.
 fn tells_of_the_kernel(fd: u64, stat: &[u64; 18]) -> bool {
     // proc, sysfs, cgroup2, cgroup, debugfs, tracefs.
@@ -499,8 +538,7 @@ fn tells_of_the_kernel(fd: u64, stat: &[u64; 18]) -> bool {
         0x6462_6720,
         0x7472_6163,
     ];
-    // File systems of no device have major number 0; such files have no blocks.
-    if stat[0] >> 8 & 0xfff != 0 || stat[8] != 0 {
+    if !is_of_no_device(stat) {
         return false;
     }
     let mut system = [0u64; 15];

@@ -83,7 +83,7 @@ fn title_of(which: usize, detail: &str) -> String {
     let call = detail.to_lowercase();
     match which {
         kind::RANDOM_DEVICE | kind::DEVICE | kind::KERNEL_FILE => detail.to_owned(),
-        kind::NAMED_PIPE => format!("named pipe {detail}"),
+        kind::NAMED_PIPE => "named pipe".to_owned(),
         kind::INHERITED => detail.replace(&detail.to_uppercase(), &call).to_lowercase(),
         kind::CLOCK => format!("clock ({call})"),
         kind::VDSO => "clock (vDSO)".to_owned(),
@@ -172,8 +172,8 @@ impl Closed {
             let title = "randomised addresses".to_owned();
             add("aslr", title, 1, Some(Factor::Aslr));
         }
-        // What was asked for and is not so; sizes of environment and path do not vary by themselves.
-        let matters = |factor| !matches!(factor, Factor::Env | Factor::Path | Factor::Machine);
+        // What was asked for and is not so; what came in by the others is there already.
+        let matters = |factor| matches!(factor, Factor::Threads | Factor::Time | Factor::Random);
         for each in missing.iter().filter(|each| matters(each.factor)) {
             let known = inputs.iter().any(|input| input.factor == Some(each.factor));
             if !known {
