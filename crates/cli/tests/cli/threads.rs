@@ -388,8 +388,8 @@ fn a_deadlock_stays_one_and_the_time_limit_ends_it() {
         return;
     };
     let program = program.to_str().unwrap();
-    // Long enough that it is seen: one of its threads looks for that all the time.
-    let head = ["stat", "--json", "--source", "virtual", "--timeout", "8s"];
+    // One of its threads looks for that some fifty times, which takes less than a second where it is let.
+    let head = ["stat", "--json", "--source", "virtual", "--timeout", "20s"];
     let output = run(&[
         &head[..],
         &["--deterministic=all,time,threads", "--", program],
