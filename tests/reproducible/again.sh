@@ -18,14 +18,15 @@ finish() { [ ${#busy[@]} -eq 0 ] || kill "${busy[@]}" 2> /dev/null; busy=(); }
 trap 'finish; rm -rf "$work"' EXIT
 yes "the quick brown fox jumps over the lazy dog" | head -c 50000 | awk '{print NR, $0, NR * 7919 % 104729}' > "$work/words"
 for i in $(seq 60); do awk -v i="$i" '{print i, $0}' "$work/words"; done > "$work/text"
-count() { # directory, command: adds a line to counts
-  (cd "$1" && rm -f out.json && env -i LC_ALL=C HOME="$1" PATH="$PATH" TMPDIR="$1" timeout "$limit" \
-    "$truecount" run --no-cache --reproducible --json=out.json -- sh -c "$2" < /dev/null > out.txt 2> err.txt)
-  local n; n=$(grep -m1 -o '"value": *[0-9]*' "$1/out.json" 2> /dev/null | grep -o '[0-9]*$')
-  echo "${n:-failed}" >> "$1/counts"
+count() { # directory, command: adds a line to counts. Nothing of ours is in the directory: programs list it.
+  rm -f "$work/out.json"
+  (cd "$1" && env -i LC_ALL=C HOME="$1" PATH="$PATH" TMPDIR="$1" timeout "$limit" "$truecount" run --no-cache \
+    --reproducible "--json=$work/out.json" -- sh -c "$2" < /dev/null > "$work/out.txt" 2> "$work/err.txt")
+  local n; n=$(grep -m1 -o '"value": *[0-9]*' "$work/out.json" 2> /dev/null | grep -o '[0-9]*$')
+  echo "${n:-failed}" >> "$work/counts"
 }
 tell() { # what the last run said of itself
-  /usr/bin/python3 - "$1/out.json" <<'P' 2> /dev/null
+  /usr/bin/python3 - "$work/out.json" <<'P' 2> /dev/null
 import json, sys
 outside = json.load(open(sys.argv[1]))["outside"]
 print("closed" if outside["closed"] else "; ".join(f'{i["title"]} {i["times"]}' for i in outside["inputs"]))
@@ -33,10 +34,12 @@ P
 }
 printf '| program | instructions:u | idle | beside load | a run says |\n|---|---|---|---|---|\n'
 same=0 all=0
-while IFS=$'\t' read -r name setup command; do
-  case $name in '#'*|'') continue ;; esac
+while IFS= read -r line; do
+  case $line in '#'*|'') continue ;; esac
+  name=${line%%$'\t'*} rest=${line#*$'\t'}
+  setup=${rest%%$'\t'*} command=${rest#*$'\t'}
   [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
-  directory=$work/d; rm -rf "$directory"; mkdir "$directory"; ln "$work/words" "$work/text" "$directory"
+  directory=$work/d; rm -rf "$directory" "$work/counts"; mkdir "$directory"; ln "$work/words" "$work/text" "$directory"
   if ! (cd "$directory" && eval "${setup:-:}") > "$work/setup.txt" 2>&1; then
     echo "| $name | skipped: its files cannot be made here | | | |"; continue
   fi
@@ -49,13 +52,13 @@ while IFS=$'\t' read -r name setup command; do
     finish
     wait 2> /dev/null
   fi
-  distinct=$(sort "$directory/counts" | uniq -c | awk '{print ($1 > 1 ? $1 " × " : "") $2}' | paste -sd ' ')
-  numbers=$(sort -u "$directory/counts" | wc -l)
+  distinct=$(sort "$work/counts" | uniq -c | awk '{print ($1 > 1 ? $1 " × " : "") $2}' | paste -sd ' ')
+  numbers=$(sort -u "$work/counts" | wc -l)
   all=$((all + 1))
-  if [ "$numbers" = 1 ] && ! grep -q failed "$directory/counts"; then
-    same=$((same + 1)); distinct=$(head -1 "$directory/counts" | sed -E ':a; s/([0-9])([0-9]{3})(,|$)/\1,\2\3/; ta')
+  if [ "$numbers" = 1 ] && ! grep -q failed "$work/counts"; then
+    same=$((same + 1)); distinct=$(head -1 "$work/counts" | sed -E ':a; s/([0-9])([0-9]{3})(,|$)/\1,\2\3/; ta')
   fi
-  echo "| $name | $distinct | $runs | $loaded | $(tell "$directory") |"
+  echo "| $name | $distinct | $runs | $loaded | $(tell) |"
 done < "$here/again.tsv"
 echo; echo "$same of $all programs have one number"
 [ "$same" = "$all" ]

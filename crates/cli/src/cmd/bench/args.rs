@@ -265,8 +265,8 @@ impl Args {
             &self.save,
             &self.json,
             &self.csv,
-            &self.export_json,
-            &self.export_csv,
+            &self.show.export_json,
+            &self.show.export_csv,
         ];
         files.into_iter().any(Option::is_some)
     }
