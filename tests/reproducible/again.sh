@@ -12,6 +12,7 @@ truecount=$(realpath "${1:?usage: again.sh [-n N] [-l N] [-t SECONDS] TRUECOUNT 
 here=$(cd "$(dirname "$0")" && pwd)
 export PROGRAMS=${here%/*}/programs
 work=$(mktemp -d)
+clean=(env -i LC_ALL=C "PATH=$PATH" "RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}" "CARGO_HOME=${CARGO_HOME:-$HOME/.cargo}")
 busy=()
 # Only what was started here is ended.
 finish() { [ ${#busy[@]} -eq 0 ] || kill "${busy[@]}" 2> /dev/null; busy=(); }
@@ -20,9 +21,11 @@ yes "the quick brown fox jumps over the lazy dog" | head -c 50000 | awk '{print 
 for i in $(seq 60); do awk -v i="$i" '{print i, $0}' "$work/words"; done > "$work/text"
 count() { # directory, command: adds a line to counts. Nothing of ours is in the directory: programs list it.
   rm -f "$work/out.json"
-  (cd "$1" && env -i LC_ALL=C HOME="$1" PATH="$PATH" TMPDIR="$1" timeout "$limit" "$truecount" run --no-cache \
+  (cd "$1" && "${clean[@]}" HOME="$1" TMPDIR="$1" timeout "$limit" "$truecount" run --no-cache \
     --reproducible "--json=$work/out.json" -- sh -c "$2" < /dev/null > "$work/out.txt" 2> "$work/err.txt")
   local n; n=$(grep -m1 -o '"value": *[0-9]*' "$work/out.json" 2> /dev/null | grep -o '[0-9]*$')
+  # What did not do its work counts nothing that is worth comparing.
+  grep -q '"code": 0' "$work/out.json" 2> /dev/null || n=failed
   echo "${n:-failed}" >> "$work/counts"
 }
 tell() { # what the last run said of itself
@@ -44,7 +47,7 @@ while IFS= read -r line; do
     echo "| $name | skipped: its files cannot be made here | | | |"; continue
   fi
   # The first run fills what programs keep (compiled modules, fonts): natively, so that no count hides it.
-  (cd "$directory" && env -i LC_ALL=C HOME="$directory" PATH="$PATH" TMPDIR="$directory" timeout "$limit" sh -c "$command") < /dev/null > /dev/null 2>&1
+  (cd "$directory" && "${clean[@]}" HOME="$directory" TMPDIR="$directory" timeout "$limit" sh -c "$command") < /dev/null > /dev/null 2>&1
   for _ in $(seq "$runs"); do count "$directory" "$command"; done
   if [ "$loaded" -gt 0 ]; then
     for _ in 1 2 3 4; do while :; do :; done & busy+=($!); done
