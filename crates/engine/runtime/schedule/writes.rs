@@ -200,16 +200,37 @@ pub fn file(context: &mut Context, a: [u64; 6]) -> Step {
     if kind(to) == REGULAR || all == 0 || never_waits(to) {
         return Step::Native;
     }
-    let mut over = false;
-    in_parts(context, [to, 0, all, 0, 0, 0], |_, done| {
-        if over {
-            return (all - done) as i64;
-        }
-        set_waits(to, false);
-        // SAFETY: as the program made it, but that it does not wait; the kernel moves the offset on.
-        let result = unsafe { sys::call(nr::SENDFILE, [to, from, offset, all - done, 0, 0]) };
-        set_waits(to, true);
-        over = result == 0;
-        result
-    })
+    let mut done = 0;
+    let result = until(
+        context,
+        NEVER,
+        || from_outside(to, true),
+        |_| {
+            loop {
+                set_waits(to, false);
+                let part = [to, from, offset, all - done, 0, 0];
+                // SAFETY: as the program made it, but that it does not wait; the kernel moves the offset on.
+                let result = unsafe { sys::call(nr::SENDFILE, part) };
+                set_waits(to, true);
+                match result {
+                    result if result == -EAGAIN => {
+                        run::lock().epoch += 1;
+                        return Tried::NotYet;
+                    }
+                    result if result < 0 && done == 0 => return Tried::Step(Step::Done(result)),
+                    more if more > 0 => done += more as u64,
+                    // The end of the file, or what the next call is told.
+                    _ => return Tried::Step(Step::Done(done as i64)),
+                }
+                if done >= all {
+                    return Tried::Step(Step::Done(done as i64));
+                }
+            }
+        },
+    );
+    match result {
+        Ok(step) => step,
+        Err(_) if done > 0 => Step::Done(done as i64),
+        Err(_) => interrupted(context, true),
+    }
 }
