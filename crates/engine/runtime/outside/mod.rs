@@ -187,11 +187,10 @@ pub fn before(context: &Context, number: u64, a: [u64; 6]) {
 /// What a call gave that [`nr::is_followed`], or that opens or makes something.
 pub fn after(context: &Context, number: u64, a: [u64; 6], result: i64) {
     match number {
-        nr::OPEN | nr::OPENAT | nr::OPENAT2 if result >= 0 => {
-            // What is answered here says nothing of this machine.
-            if number == nr::OPENAT2 || !machine::answers(number, &a) {
-                opened(context, result as u64);
-            }
+        // What is answered here says nothing of this machine.
+        nr::OPENAT2 if result >= 0 => opened(context, result as u64),
+        nr::OPEN | nr::OPENAT if result >= 0 && !machine::answers(number, &a) => {
+            opened(context, result as u64);
         }
         nr::STAT | nr::LSTAT if result == 0 => written_meanwhile(context, number, a[1], 24, 104),
         nr::NEWFSTATAT if result == 0 && a[3] & 0x1000 == 0 => {
