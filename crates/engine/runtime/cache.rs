@@ -251,10 +251,7 @@ impl Cache {
         }
         let mut built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
         let compared = !once && pages.is_compared(pc, u64::from(built.guest_len));
-        let (limit, hidden) = match once {
-            true => (None, false),
-            false => ahead::ends_early(pages, pc, built.insns, compared),
-        };
+        let (limit, hidden) = ahead::ends_early(pages, pc, built.insns, [once, compared]);
         if let Some(limit) = limit {
             config.limit = limit;
             config.pending = 0;

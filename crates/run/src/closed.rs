@@ -311,7 +311,7 @@ impl Input {
             text.push_str(&format!(" {} times", self.times));
         }
         if let Some(place) = &self.first {
-            let module = crate::functions::base_name(&place.module);
+            let module = place.module.rsplit('/').next().unwrap_or_default();
             match &place.function {
                 Some(function) => text.push_str(&format!(" (first in {function}, {module})")),
                 None => text.push_str(&format!(" (first in {module})")),

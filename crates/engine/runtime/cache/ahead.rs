@@ -88,8 +88,11 @@ pub(super) fn ends_early(
     pages: &mut pages::Pages,
     pc: u64,
     insns: u16,
-    compared: bool,
+    [once, compared]: [bool; 2],
 ) -> (Option<usize>, bool) {
+    if once {
+        return (None, false);
+    }
     let store = compared.then(|| first_store(pages, pc, insns)).flatten();
     let hidden = machine::on()
         .then(|| first_hidden(pages, pc, insns))

@@ -3,7 +3,7 @@
 use super::descriptors::{
     FIFO, OUT, REGULAR, SOCKET, from_outside, is_ready, kind, never_waits, set_waits,
 };
-use super::waits::{DONTWAIT, Tried, until, writable};
+use super::tries::{DONTWAIT, Tried, until, writable};
 use super::{EAGAIN, Step, interrupted, run};
 use crate::layout::Context;
 use crate::program_memory;

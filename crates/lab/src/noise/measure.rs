@@ -122,6 +122,21 @@ pub struct Outcome {
     pub(super) below: PathBuf,
 }
 
+impl Outcome {
+    /// Adds what came into a run with everything held constant.
+    fn came_in(&mut self, sample: &mut Sample) {
+        let ran = sample.ran.as_mut();
+        match (
+            &mut self.outside,
+            ran.and_then(|ran| ran.executed.closed.take()),
+        ) {
+            (Some(all), Some(closed)) => all.merge(closed),
+            (all @ None, closed) => *all = closed,
+            (Some(_), None) => {}
+        }
+    }
+}
+
 /// Runs of a setting where the user names no number.
 const RUNS: u32 = 8;
 /// As long as there are many settings, and all runs of the residual are the same: else so few prove nothing.
@@ -255,13 +270,8 @@ pub fn measure(
                 .or_default() += 1;
             outcome.inexact += u32::from(!sample.whole);
             outcome.aslr_refused |= sample.ended.aslr_refused;
-            let closed = sample.ran.as_mut();
-            let closed = closed.and_then(|ran| ran.executed.closed.take());
-            if let Some(closed) = closed.filter(|_| setting.released == Condition::Nothing) {
-                match &mut outcome.outside {
-                    Some(all) => all.merge(closed),
-                    none => *none = Some(closed),
-                }
+            if setting.released == Condition::Nothing {
+                outcome.came_in(&mut sample);
             }
             let written = watch.written();
             setting.add(sample, || watch.read(&written));
