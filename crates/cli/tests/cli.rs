@@ -8,6 +8,9 @@ mod bench;
 mod calls;
 #[path = "cli/check.rs"]
 mod check;
+#[cfg(feature = "history")]
+#[path = "cli/ci.rs"]
+mod ci;
 #[path = "cli/client_requests.rs"]
 mod client_requests;
 #[path = "cli/deterministic.rs"]
@@ -47,6 +50,9 @@ mod pty;
 mod run;
 #[path = "cli/schemas.rs"]
 mod schemas;
+#[cfg(feature = "history")]
+#[path = "cli/serve.rs"]
+mod serve;
 #[path = "cli/stat.rs"]
 mod stat;
 #[path = "cli/stopped.rs"]
@@ -55,6 +61,9 @@ mod stopped;
 mod story;
 #[path = "cli/streams.rs"]
 mod streams;
+#[cfg(feature = "history")]
+#[path = "cli/suites.rs"]
+mod suites;
 #[path = "cli/support.rs"]
 mod support;
 #[path = "cli/switches.rs"]
