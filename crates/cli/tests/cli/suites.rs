@@ -176,6 +176,12 @@ fn the_commit_of_a_planted_change_is_found_on_a_merged_branch() {
     let output = project.run(&["bisect", "--benchmark", "work", "--json", &first]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let validator = jsonschema::validator_for(&schema("history-bisect.json")).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&found)
+        .map(|e| e.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(found["commit"]["hash"], planted.as_str(), "{found}");
     let (base, other) = (&found["change"]["base"], &found["change"]["other"]);
     let share = other.as_f64().unwrap() / base.as_f64().unwrap() - 1.0;

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use truecount_history::decide::changes::{in_order, noise};
-use truecount_history::decide::compare::{Asked, Comparison, Row, compare};
+use truecount_history::decide::compare::{Asked, Row, compare};
 use truecount_history::git::{MAX_ANCESTORS, Repository, short};
 use truecount_history::record::Commit;
 use truecount_history::store::{Blessing, Key, Store};
@@ -15,6 +14,7 @@ use truecount_run::compare::Limit;
 use truecount_run::suite::Suite;
 
 use super::changes::function;
+use super::comparison::{Document, summary, tells};
 use super::{StoreArgs, benchmark, junit, markdown, number_of};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
@@ -80,18 +80,6 @@ pub(super) struct Args {
     junit: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
-}
-
-/// The result as a document.
-#[derive(Serialize)]
-pub(super) struct Document {
-    schema: &'static str,
-    pub(super) base: Commit,
-    pub(super) new: Commit,
-    /// Commits between the base that was meant and the one that has records.
-    pub(super) skipped: usize,
-    #[serde(flatten)]
-    pub(super) found: Comparison,
 }
 
 pub(super) fn run(args: &Args) -> CmdResult {
@@ -346,43 +334,4 @@ fn text(out: &mut dyn Write, document: &Document, all: bool) -> std::io::Result<
         writeln!(out, "{note}")?;
     }
     Ok(())
-}
-
-/// Whether a row says more than that nothing happened.
-pub(super) fn tells(row: &Row) -> bool {
-    let quiet = matches!(row.verdict.as_str(), "same" | "described");
-    !quiet || row.gate.as_deref().is_some_and(|gate| gate != "passed")
-}
-
-/// One sentence about all of it.
-pub(super) fn summary(found: &Comparison) -> String {
-    let count = |of: &dyn Fn(&Row) -> bool| found.rows.iter().filter(|row| of(row)).count();
-    let benchmarks: BTreeSet<_> = found
-        .rows
-        .iter()
-        .map(|row| (&row.suite, &row.benchmark, &row.parameters))
-        .collect();
-    let (worse, better) = (
-        count(&|row| row.regression == Some(true)),
-        count(&|row| row.regression == Some(false)),
-    );
-    let open = count(&|row| matches!(row.verdict.as_str(), "undecided" | "n too small"));
-    let refused = count(&|row| row.verdict == "incomparable");
-    let mut parts = vec![format!(
-        "{}: {} worse, {} better",
-        number_of(benchmarks.len(), "benchmark"),
-        worse,
-        better
-    )];
-    for (number, what) in [(open, "undecided"), (refused, "incomparable")] {
-        if number > 0 {
-            parts.push(format!("{number} {what}"));
-        }
-    }
-    let gates = count(&|row| row.gate.is_some());
-    if gates > 0 {
-        let failed = count(&|row| row.gate.as_deref() == Some("regressed"));
-        parts.push(format!("{failed} of {} failed", number_of(gates, "gate")));
-    }
-    format!("{}.", parts.join(", "))
 }

@@ -7,7 +7,7 @@ use truecount_model::number::{change as percent, quantity};
 
 use super::benchmark;
 use super::changes::function;
-use super::compare::Document;
+use super::comparison::Document;
 
 /// The document.
 pub(super) fn xml(document: &Document) -> String {

@@ -7,7 +7,7 @@ use truecount_history::git::short;
 use truecount_model::number::{change as percent, quantity};
 
 use super::changes::function;
-use super::compare::{Document, summary, tells};
+use super::comparison::{Document, summary, tells};
 use super::{benchmark, number_of};
 
 /// A comment of GitHub has at most 65,536 characters, GitLab's a million; room is left for what a script adds.

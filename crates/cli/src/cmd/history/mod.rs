@@ -7,6 +7,7 @@ mod bisect;
 mod bless;
 mod changes;
 mod compare;
+mod comparison;
 mod export;
 mod import;
 mod junit;
