@@ -47,6 +47,8 @@ pub struct Judge {
     apart: bool,
     /// How often the rounds may have been looked at before they ended.
     pub looks: usize,
+    /// How many commands will be judged together, where they are measured in several courses.
+    pub all: usize,
 }
 
 /// What was found.
@@ -81,6 +83,7 @@ impl Judge {
             own_gates: asked.own_gates,
             apart: asked.apart,
             looks: 1,
+            all: 0,
         })
     }
 
@@ -122,7 +125,12 @@ impl Judge {
             // What nobody can count has its reason already.
             self.family().has(name) && metric.reason.is_none()
         });
-        let saved = self.baseline.as_ref().map_or(0, |_| commands);
+        // What is measured apart is compared with a baseline, today or later.
+        let saved = match (&self.baseline, self.apart) {
+            (_, true) => commands.max(self.all),
+            (Some(_), false) => commands,
+            (None, false) => 0,
+        };
         let together = if self.apart {
             0
         } else if self.family().gates_none() || self.baseline.is_none() {

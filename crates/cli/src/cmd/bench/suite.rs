@@ -52,8 +52,10 @@ pub(super) fn run(args: &Args) -> CmdResult {
     let mut result: Option<Document> = None;
     let mut limits: BTreeMap<String, Vec<Limit>> = BTreeMap::new();
     let mut stopped = None;
-    for group in &groups {
-        let jobs = jobs(&suite, group)?;
+    let jobs = groups.iter().map(|group| jobs(&suite, group));
+    let jobs = jobs.collect::<Result<Vec<Vec<Job>>, Failure>>()?;
+    let all = jobs.iter().map(Vec::len).sum();
+    for (group, jobs) in groups.iter().zip(&jobs) {
         if saved {
             for (benchmark, job) in jobs
                 .iter()
@@ -62,9 +64,10 @@ pub(super) fn run(args: &Args) -> CmdResult {
                 limits.insert(job.name.clone(), suite.limits(benchmark)?);
             }
         }
-        let hooks = hooks(&suite, group, &jobs)?;
+        let hooks = hooks(&suite, group, jobs)?;
         let mut judge = judge(&group.args, limits.clone())?;
-        let (document, early) = measure(&group.args, &mut judge, &mut session, &jobs, hooks)?;
+        judge.all = all;
+        let (document, early) = measure(&group.args, &mut judge, &mut session, jobs, hooks)?;
         match &mut result {
             None => result = Some(document),
             Some(all) => join(all, document),
