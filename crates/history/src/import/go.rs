@@ -40,9 +40,12 @@ fn metric(unit: &str) -> (String, String, f64, Option<Worse>) {
     }
 }
 
+/// A benchmark with the samples of each of its units.
+type Samples = (String, Vec<(String, Vec<f64>)>);
+
 pub(super) fn benchmarks(text: &str) -> Result<Vec<Command>, Error> {
     // By package and name, in the order of the text; every line of one name is a sample.
-    let mut found: Vec<(String, Vec<(String, Vec<f64>)>)> = Vec::new();
+    let mut found: Vec<Samples> = Vec::new();
     let mut places = std::collections::HashMap::new();
     let mut package = "";
     for text in text.lines() {
@@ -70,7 +73,7 @@ pub(super) fn benchmarks(text: &str) -> Result<Vec<Command>, Error> {
             }
         }
     }
-    let command = |(name, metrics): (String, Vec<(String, Vec<f64>)>)| {
+    let command = |(name, metrics): Samples| {
         let metrics = metrics.into_iter().map(|(unit, samples)| {
             let (metric, unit, factor, worse) = metric(&unit);
             let samples: Vec<f64> = samples.iter().map(|value| value * factor).collect();

@@ -96,7 +96,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
         number_of(measured, "commit")
     )?;
     out.flush()?;
-    if measured == 0 && skipped > 0 {
+    if measured == 0 && skipped > 0 && had == 0 {
         return Err(Failure::new(1, "no commit could be measured")
             .hint("the reasons are above; --build names what builds a commit"));
     }

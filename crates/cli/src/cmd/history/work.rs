@@ -204,7 +204,9 @@ fn quietly(command: &mut Command) -> Result<Result<(), String>, Failure> {
         let low = line.to_lowercase();
         low.contains("error") || low.starts_with("truecount:")
     });
-    let line = telling.or(lines().last()).unwrap_or("it printed nothing");
+    let line = telling
+        .or(lines().next_back())
+        .unwrap_or("it printed nothing");
     let line: String = line.chars().take(300).collect();
     Ok(Err(format!("{line} ({})", output.status)))
 }
