@@ -13,6 +13,8 @@ mod check;
 mod ci;
 #[path = "cli/client_requests.rs"]
 mod client_requests;
+#[path = "cli/closed.rs"]
+mod closed;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
 #[path = "cli/discover.rs"]

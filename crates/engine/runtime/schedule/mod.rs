@@ -9,6 +9,7 @@
 //! | `ends` | new threads and processes, their ends, `execve` |
 //! | `futex` | futexes |
 //! | `waits` | sleeps, and calls that wait: tried without waiting each time the token comes round |
+//! | `writes` | writes of more than there is room for |
 //! | `sets` | `poll`, `select`, `epoll`: waits for one of several descriptors |
 //! | `descriptors` | what is asked of descriptors for that |
 //! | `children` | waiting for children |
@@ -29,6 +30,7 @@ mod signals;
 mod timers;
 mod token;
 mod waits;
+mod writes;
 
 pub use crate::turns::on;
 pub use ends::{announces, becomes, begins, leaves, made, started, stays};

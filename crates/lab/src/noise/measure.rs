@@ -9,6 +9,7 @@ use super::conditions::{self, NotTested, ScratchDir, Setup};
 use super::counting::{Counting, Numbers, Sample};
 use super::regions::{Regions, Watch};
 use super::{Condition, Count, Plan};
+use truecount_run::closed::Closed;
 use truecount_run::determinism::Factor;
 use truecount_run::exactness::Verdicts;
 use truecount_run::functions::{AskedEvent, Names, functions_of};
@@ -108,6 +109,8 @@ pub struct Outcome {
     pub(super) exits: BTreeMap<String, u32>,
     /// Runs whose count was not the whole.
     pub(super) inexact: u32,
+    /// What came in from outside with everything held constant.
+    pub(super) outside: Option<Closed>,
     /// The kernel keeps randomising addresses.
     pub(super) aslr_refused: bool,
     /// The signal by which the user stopped it.
@@ -179,6 +182,7 @@ pub fn measure(
             program,
             plan.command,
             directory.path(),
+            plan.machine,
         )
     };
     let first = make(Condition::Nothing, &[], &mut rng)?;
@@ -197,6 +201,7 @@ pub fn measure(
         runs,
         exits: BTreeMap::new(),
         inexact: 0,
+        outside: None,
         aslr_refused: false,
         interrupted: first.interrupted,
         stopped: None,
@@ -233,7 +238,7 @@ pub fn measure(
                 Ok(Count::None(reason)) => Err(Error::new(ErrorKind::Unavailable, reason)),
                 Err(failure) => Err(failure),
             };
-            let sample = match failure {
+            let mut sample = match failure {
                 Ok(sample) => sample,
                 Err(failure) => {
                     outcome.stopped = Some(failure);
@@ -250,6 +255,14 @@ pub fn measure(
                 .or_default() += 1;
             outcome.inexact += u32::from(!sample.whole);
             outcome.aslr_refused |= sample.ended.aslr_refused;
+            let closed = sample.ran.as_mut();
+            let closed = closed.and_then(|ran| ran.executed.closed.take());
+            if let Some(closed) = closed.filter(|_| setting.released == Condition::Nothing) {
+                match &mut outcome.outside {
+                    Some(all) => all.merge(closed),
+                    none => *none = Some(closed),
+                }
+            }
             let written = watch.written();
             setting.add(sample, || watch.read(&written));
             done += 1;

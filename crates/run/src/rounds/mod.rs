@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use truecount_model::{Reading, SourceKind};
 use truecount_stats::{Repeats, Rotation, Schedule};
 
+use crate::closed::Closed;
 use crate::determinism::{self, Fixed, Missing};
 use crate::error::{Error, ErrorKind};
 use crate::request::RequestGroup;
@@ -105,6 +106,8 @@ pub struct Course<'a> {
     pub repeats: Repeats,
     /// One run more of each command counts its functions.
     pub functions: bool,
+    /// One run of a closed program is enough: nothing is compared with its counts.
+    pub one_if_closed: bool,
 }
 
 /// Who shows how far it is.
@@ -142,6 +145,8 @@ struct Measurement<'a> {
     capture: Capture,
     progress: &'a mut dyn Progress,
     outcome: Outcome,
+    /// What came into the run before this one from outside.
+    closed: Option<Closed>,
 }
 
 impl Setting<'_> {
@@ -170,6 +175,7 @@ impl Setting<'_> {
                 commands: commands.collect(),
                 ..Outcome::default()
             },
+            closed: None,
         };
         for job in self.jobs {
             self.hooks.setup.run(all.session, job)?;
@@ -252,7 +258,9 @@ impl Measurement<'_> {
         loop {
             for (at, job) in jobs.iter().enumerate() {
                 let (readings, _) = self.one(source, &self.plan.engine, job)?;
+                let closed = self.closed.take();
                 if let Some(command) = self.outcome.commands.get_mut(at) {
+                    command.came_in(closed);
                     command.add(runs as usize, &readings);
                 }
                 self.progress.step();
@@ -261,7 +269,8 @@ impl Measurement<'_> {
             let differ = Command::differ(&self.outcome.commands);
             let elapsed = start.elapsed();
             let in_time = elapsed + elapsed / runs <= time;
-            if repeats.enough(runs as usize, differ, in_time) {
+            let closed = self.outcome.commands.iter().all(Command::is_closed);
+            if course.one_if_closed && closed || repeats.enough(runs as usize, differ, in_time) {
                 return Ok(());
             }
         }
@@ -337,6 +346,7 @@ impl Measurement<'_> {
         }
         setting.hooks.conclude.run(self.session, job)?;
         self.outcome.aslr_refused |= finished.aslr_refused;
+        self.closed = result.executed.closed;
         let readings = self.plan.metrics.of_run(groups, result.readings);
         Ok((readings, failed))
     }

@@ -166,6 +166,10 @@ fn measure(
             .exact_runs
             .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
         functions: args.functions,
+        one_if_closed: jobs.len() == 1
+            && args.exact_runs.is_none()
+            && args.suite.is_none()
+            && !args.is_compared(),
     };
     let mut bar = progress::Shown::new();
     let outcome = setting.measure(session, &mut *source, &plan, &course, &mut bar)?;
