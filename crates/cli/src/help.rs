@@ -31,12 +31,16 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
             "only",
             "source",
             "multiplex",
+            "functions",
         ],
     ),
     (
         "bench",
         "The commands",
         &[
+            "suite",
+            "filter",
+            "directory",
             "setup",
             "prepare",
             "conclude",

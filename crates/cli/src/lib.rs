@@ -71,11 +71,19 @@ fn begin() -> std::process::ExitCode {
 }
 
 /// Whether a subcommand is going to measure small programs: its launcher is forked before the command line is parsed,
-/// since parsing grows the memory that the launcher would carry along.
+/// since parsing grows the memory that the launcher would carry along. Where commands run in another directory it has to
+/// be forked there.
 fn measures() -> bool {
-    std::env::args_os()
-        .nth(1)
-        .is_some_and(|word| word == "bench" || word == "stat" || word == "noise")
+    let mut words = std::env::args_os().skip(1);
+    let small = words
+        .next()
+        .is_some_and(|word| word == "bench" || word == "stat" || word == "noise");
+    let mut options = words.take_while(|word| word != "--");
+    small
+        && !options.any(|word| {
+            let word = word.to_string_lossy();
+            word.starts_with("--directory") || word.starts_with("--suite")
+        })
 }
 
 /// What every subcommand returns: the exit status on success, or a [`failure::Failure`].

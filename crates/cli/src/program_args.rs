@@ -49,7 +49,7 @@ impl SourceArg {
 }
 
 /// The flag of the commands that run programs.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Clone)]
 pub(crate) struct FixedArgs {
     /// Hold constant what makes identical runs differ: all of it, or the factors given after `=`, separated by commas: aslr, at-random, getrandom, clock, env, path, malloc, cpu, pid, files; only if named, as in --deterministic=all,time,threads,random: time (virtual PMU only: clocks go on with the instructions), threads (in turn: by the virtual PMU's own scheduler; natively by real-time scheduling on one CPU) and random (virtual PMU only: /dev/urandom, /dev/random, rdrand, rdseed). Random numbers become predictable with at-random and getrandom: for measurements only
     #[arg(
@@ -86,6 +86,17 @@ fn parse_machine(text: &str) -> Result<Shown, String> {
 const REPRODUCIBLE: (&str, &str) = ("x86-64-v3", "all,time,threads,random");
 
 impl FixedArgs {
+    /// What a suite says, where the command line says nothing.
+    pub(crate) fn or(&mut self, machine: Option<&str>, reproducible: bool) -> Result<(), Failure> {
+        if self.reproducible || self.deterministic.is_some() || self.machine.is_some() {
+            return Ok(());
+        }
+        self.reproducible = reproducible;
+        let machine = machine.map(parse_machine).transpose();
+        self.machine = machine.map_err(|error| Failure::new(2, format!("machine: {error}")))?;
+        Ok(())
+    }
+
     /// What was asked for.
     pub(crate) fn fixed(&self) -> Result<Option<Fixed>, Failure> {
         let usage = |error: String| Failure::new(2, error);
@@ -180,7 +191,7 @@ fn who_shows(
 const VARIABLE: &str = "TRUECOUNT_NO_CACHE";
 
 /// Flags of every command that can use the virtual PMU.
-#[derive(clap::Args, Debug, Default)]
+#[derive(clap::Args, Debug, Default, Clone)]
 pub(crate) struct CacheArgs {
     /// Virtual PMU: use no translations of earlier runs, and keep none (also: TRUECOUNT_NO_CACHE=1)
     #[arg(long)]

@@ -10,6 +10,9 @@ mod call_edges;
 mod calls;
 #[path = "cli/check.rs"]
 mod check;
+#[cfg(feature = "history")]
+#[path = "cli/ci.rs"]
+mod ci;
 #[path = "cli/client_requests.rs"]
 mod client_requests;
 #[path = "cli/closed.rs"]
@@ -55,6 +58,9 @@ mod regions;
 mod run;
 #[path = "cli/schemas.rs"]
 mod schemas;
+#[cfg(feature = "history")]
+#[path = "cli/serve.rs"]
+mod serve;
 #[path = "cli/stat.rs"]
 mod stat;
 #[path = "cli/stopped.rs"]
@@ -63,6 +69,9 @@ mod stopped;
 mod story;
 #[path = "cli/streams.rs"]
 mod streams;
+#[cfg(feature = "history")]
+#[path = "cli/suites.rs"]
+mod suites;
 #[path = "cli/support.rs"]
 mod support;
 #[path = "cli/switches.rs"]

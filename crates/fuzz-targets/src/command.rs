@@ -6,7 +6,7 @@ use truecount_lab::discovery::{self, Layout, Plan, Umasks};
 use truecount_lab::exact::Target;
 use truecount_model::SourceKind;
 use truecount_perf::EventAttr;
-use truecount_run::compare::{Accept, Asked, Judge};
+use truecount_run::compare::{Asked, Judge};
 use truecount_run::exactness::Verdicts;
 use truecount_run::rounds::{Written, percent};
 use truecount_run::{factor, runner};
@@ -36,8 +36,7 @@ pub(crate) fn arguments(data: &[u8]) {
         gates: &asked,
         floors: &asked,
         named: vec![text],
-        baseline: None,
-        accept: Accept::default(),
+        ..Asked::default()
     });
     let parameter = ["n".to_owned(), text.to_owned()];
     for (ranges, lists) in [(parameter.as_slice(), &[][..]), (&[], &parameter)] {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::error::Error;
+use crate::error::{Error, unavailable, usage};
 use crate::record::Commit;
 
 /// So many commits are looked at for the nearest one with a record.
@@ -49,14 +49,14 @@ impl Repository {
             .output()
             .map_err(|error| {
                 let cause = format!("cannot start git: {error}");
-                Error::new(cause).hint("install git")
+                unavailable(cause).hint("install git")
             })?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
             let first = lines.first().copied().unwrap_or("git failed");
             let first = first.strip_prefix("fatal: ").unwrap_or(first);
-            let error = Error::new(format!("git: {first}"));
+            let error = unavailable(format!("git: {first}"));
             return Err(if first.contains("not a git repository") {
                 error.hint("run it in the repository whose commits are measured")
             } else {
@@ -84,7 +84,7 @@ impl Repository {
             &asked,
         ])
         .map_err(|_| {
-            Error::usage(format!("`{expression}` is not a commit of this repository")).hint(
+            usage(format!("`{expression}` is not a commit of this repository")).hint(
                 "see git log; a shallow clone has only its last commits (git fetch --unshallow)",
             )
         })
@@ -133,7 +133,7 @@ impl Repository {
     pub fn merge_base(&self, one: &str, other: &str) -> Result<String, Error> {
         let (one, other) = (self.resolve(one)?, self.resolve(other)?);
         self.git(["merge-base", &one, &other]).map_err(|_| {
-            Error::new(format!(
+            unavailable(format!(
                 "{} and {} have no commit in common here",
                 short(&one),
                 short(&other)
@@ -171,6 +171,16 @@ impl Repository {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
+    /// Whether one commit is an ancestor of another, or the same.
+    ///
+    /// # Errors
+    /// There is no such commit.
+    pub fn is_ancestor(&self, ancestor: &str, of: &str) -> Result<bool, Error> {
+        let (ancestor, of) = (self.resolve(ancestor)?, self.resolve(of)?);
+        let answer = self.git(["merge-base", "--is-ancestor", &ancestor, &of]);
+        Ok(answer.is_ok())
+    }
+
     /// The address of the remote `origin`; `None` without one.
     #[must_use]
     pub fn remote(&self) -> Option<String> {
@@ -183,6 +193,8 @@ impl Repository {
     /// git's.
     pub fn work_tree(&self, commit: &str, directory: &Path) -> Result<WorkTree, Error> {
         let hash = self.resolve(commit)?;
+        // One that a killed process left would be in the way.
+        let _ = self.git(["worktree", "prune"]);
         self.git([
             OsStr::new("worktree"),
             OsStr::new("add"),
@@ -223,6 +235,17 @@ impl WorkTree {
         };
         here.git(["checkout", "--quiet", "--force", "--detach", commit, "--"])
             .map(|_| ())
+    }
+
+    /// Removes everything that is not in the commit.
+    ///
+    /// # Errors
+    /// git's.
+    pub fn clean(&self) -> Result<(), Error> {
+        let here = Repository {
+            directory: self.directory.clone(),
+        };
+        here.git(["clean", "-ffdxq"]).map(|_| ())
     }
 }
 

@@ -5,6 +5,7 @@
 //! - [`store`]: an index of records, in SQLite or PostgreSQL;
 //! - [`git`]: commits, their ancestors and their merge base, by the command `git`;
 //! - [`identity`]: which numbers are of one series: by what was declared, never by measured speed;
+//! - [`import`]: results of other tools;
 //! - [`decide`]: what changed: exact counts by any difference, others by statistics; the gate is `truecount-stats`'.
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ pub mod decide;
 pub mod error;
 pub mod git;
 pub mod identity;
+pub mod import;
 pub mod record;
 pub mod store;
 

@@ -8,9 +8,10 @@ use sha2::{Digest as _, Sha256};
 use truecount_model::{Precision, SourceKind};
 use truecount_run::env_record::Environment;
 use truecount_run::rounds::{Command, Map, Metric};
+pub use truecount_run::rounds::{Function, Profile};
 use truecount_stats::{Number, Summary};
 
-use crate::error::Error;
+use crate::error::{Error, unavailable, usage};
 
 /// The schema's name.
 pub const SCHEMA: &str = "truecount.record/1";
@@ -62,28 +63,6 @@ pub struct Commit {
     pub subject: String,
 }
 
-/// Where the counts of a benchmark were spent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Profile {
-    /// Name of the benchmark.
-    pub benchmark: String,
-    /// What was counted.
-    pub metric: String,
-    /// Every function.
-    pub functions: Vec<Function>,
-}
-
-/// A function's share of a profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Function {
-    /// File name of what it is in.
-    pub module: String,
-    /// Its name.
-    pub function: String,
-    /// What it spent itself.
-    pub value: u64,
-}
-
 impl Record {
     /// Reads a record, and sees that it can be used.
     ///
@@ -91,16 +70,16 @@ impl Record {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let value: serde_json::Value = serde_json::from_str(text)
-            .map_err(|error| Error::new(format!("it is not JSON: {error}")))?;
+            .map_err(|error| unavailable(format!("it is not JSON: {error}")))?;
         match value.get("schema").and_then(serde_json::Value::as_str) {
             Some(SCHEMA) => {}
             Some(other) => {
-                return Err(Error::new(format!("its schema is {other}, not {SCHEMA}")));
+                return Err(unavailable(format!("its schema is {other}, not {SCHEMA}")));
             }
-            None => return Err(Error::new("it has no schema")),
+            None => return Err(unavailable("it has no schema")),
         }
         let record: Self =
-            serde_json::from_value(value).map_err(|error| Error::new(error.to_string()))?;
+            serde_json::from_value(value).map_err(|error| unavailable(error.to_string()))?;
         record.check()?;
         Ok(record)
     }
@@ -111,13 +90,13 @@ impl Record {
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), Error> {
         if self.commit.hash.is_empty() {
-            return Err(Error::new("it names no commit"));
+            return Err(unavailable("it names no commit"));
         }
         let mut seen = BTreeSet::new();
         for benchmark in &self.benchmarks {
             let key = (benchmark.name.as_str(), parameters(benchmark));
             if !seen.insert(key) {
-                return Err(Error::new(format!(
+                return Err(unavailable(format!(
                     "the benchmark `{}` is in it twice",
                     benchmark.name
                 ))
@@ -127,11 +106,11 @@ impl Record {
             for (name, metric) in benchmark.metrics.iter() {
                 if !metrics.insert(name) {
                     let cause = format!("`{}` has {name} twice", benchmark.name);
-                    return Err(Error::new(cause));
+                    return Err(unavailable(cause));
                 }
                 if !(metric.scale.is_finite() && metric.scale > 0.0) {
                     let cause = format!("the scale of {name} is {}", metric.scale);
-                    return Err(Error::new(cause));
+                    return Err(unavailable(cause));
                 }
             }
         }
@@ -143,7 +122,7 @@ impl Record {
     /// # Errors
     /// A number that JSON does not have.
     pub fn text(&self) -> Result<String, Error> {
-        serde_json::to_string(self).map_err(|error| Error::new(error.to_string()))
+        serde_json::to_string(self).map_err(|error| unavailable(error.to_string()))
     }
 
     /// The name of this record: a hash of its text. The same record is one record, wherever it was copied to.
@@ -207,6 +186,10 @@ pub struct Measurements {
     pub benchmarks: Vec<Command>,
     /// Where counts were spent.
     pub profiles: Vec<Profile>,
+    /// The suite; empty without one.
+    pub suite: String,
+    /// What is declared.
+    pub declared: BTreeMap<String, String>,
 }
 
 /// A result of `bench`, as far as it is needed.
@@ -216,6 +199,12 @@ struct Bench {
     #[serde(default)]
     stopped: Option<String>,
     environment: Environment,
+    #[serde(default)]
+    suite: String,
+    #[serde(default)]
+    declared: BTreeMap<String, String>,
+    #[serde(default)]
+    profiles: Vec<Profile>,
 }
 
 /// A result of `run` or `stat`, as far as it is needed.
@@ -265,9 +254,9 @@ impl Measurements {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str, name: Option<&str>) -> Result<Self, Error> {
-        let wrong = |error: serde_json::Error| Error::new(error.to_string());
+        let wrong = |error: serde_json::Error| unavailable(error.to_string());
         let value: serde_json::Value = serde_json::from_str(text)
-            .map_err(|error| Error::new(format!("it is not JSON: {error}")))?;
+            .map_err(|error| unavailable(format!("it is not JSON: {error}")))?;
         let schema = value.get("schema").and_then(serde_json::Value::as_str);
         match schema {
             Some("truecount.bench/2") => {
@@ -276,10 +265,10 @@ impl Measurements {
             Some("truecount.run/2") => {
                 Self::of_run(serde_json::from_value(value).map_err(wrong)?, name)
             }
-            Some(other) => Err(Error::new(format!(
+            Some(other) => Err(unavailable(format!(
                 "its schema is {other}, which is not kept"
             ))),
-            None => Err(Error::new("it has no schema")),
+            None => Err(unavailable("it has no schema")),
         }
         .map_err(|error| match error.hint {
             None => error
@@ -290,7 +279,7 @@ impl Measurements {
 
     fn of_bench(bench: Bench, name: Option<&str>) -> Result<Self, Error> {
         if let Some(why) = bench.stopped {
-            return Err(Error::new(format!("the bench was stopped: {why}")));
+            return Err(unavailable(format!("the bench was stopped: {why}")));
         }
         let mut benchmarks = bench.commands;
         match (name, benchmarks.as_mut_slice()) {
@@ -298,19 +287,34 @@ impl Measurements {
             (Some(name), [only]) => only.name = name.to_owned(),
             (Some(_), many) => {
                 let cause = format!("--name is for one benchmark, it has {}", many.len());
-                return Err(Error::usage(cause).hint("name commands by bench -N NAME"));
+                return Err(usage(cause).hint("name commands by bench -N NAME"));
             }
         }
+        let mut profiles = bench.profiles;
+        if let (Some(name), [only]) = (name, profiles.as_mut_slice()) {
+            only.benchmark = name.to_owned();
+        }
+        // Parameters stand beside the name.
+        for benchmark in &mut benchmarks {
+            let parameters = parameters(benchmark);
+            plain(&mut benchmark.name, &parameters);
+        }
+        for profile in &mut profiles {
+            plain(&mut profile.benchmark, &profile.parameters);
+        }
         Ok(Self {
+            tool: None,
             environment: bench.environment,
             benchmarks,
-            ..Self::default()
+            profiles,
+            suite: bench.suite,
+            declared: bench.declared,
         })
     }
 
     fn of_run(run: Run, name: Option<&str>) -> Result<Self, Error> {
         if run.interrupted.is_some() {
-            return Err(Error::new("the run was interrupted"));
+            return Err(unavailable("the run was interrupted"));
         }
         let name = match name {
             Some(name) => name.to_owned(),
@@ -344,6 +348,7 @@ impl Measurements {
                 ..Command::default()
             }],
             profiles,
+            ..Self::default()
         })
     }
 
@@ -354,13 +359,21 @@ impl Measurements {
             schema: SCHEMA.to_owned(),
             commit,
             taken,
-            suite: String::new(),
+            suite: self.suite,
             tool: self.tool,
-            declared: BTreeMap::new(),
+            declared: self.declared,
             environment: self.environment,
             benchmarks: self.benchmarks,
             profiles: self.profiles,
         }
+    }
+}
+
+/// Takes parameters off the end of a name.
+fn plain(name: &mut String, parameters: &str) {
+    let left = name.strip_suffix(parameters).map(str::trim_end);
+    if let Some(left) = left.filter(|left| !left.is_empty() && !parameters.is_empty()) {
+        *name = left.to_owned();
     }
 }
 
@@ -386,6 +399,7 @@ fn profiles(benchmark: &str, functions: &[RunFunction]) -> Vec<Profile> {
         };
         Profile {
             benchmark: benchmark.to_owned(),
+            parameters: String::new(),
             metric: event.to_owned(),
             functions: functions.into_iter().map(function).collect(),
         }

@@ -10,6 +10,7 @@
 //! - [`closed`]: whether a count will repeat, from one run;
 //! - [`cgroup`]: control groups to count by;
 //! - [`state`]: what is remembered of a machine between runs; [`exactness`]: its counters' known deviations;
+//! - [`suite`]: `truecount.toml`, which names benchmarks and their limits;
 //! - [`rounds`]: commands measured in interleaved rounds; [`compare`]: their verdicts and gates;
 //! - [`input`]: files that a user names, read with a bound;
 //! - [`env_record`]: what two results must share to be comparable.
@@ -40,5 +41,6 @@ pub mod runner;
 pub mod session;
 pub mod source;
 pub mod state;
+pub mod suite;
 
 pub use error::{Error, ErrorKind};

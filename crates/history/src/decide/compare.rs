@@ -13,7 +13,7 @@ use super::judge::{gate, judge, word};
 use super::moved::moved;
 pub use super::pair::{Asked, Comparison, Row};
 use super::pair::{Pending, limit};
-use crate::error::Error;
+use crate::error::{Error, usage};
 use crate::identity;
 use crate::record::{Profile, Record, parameters};
 use crate::store::Key;
@@ -56,14 +56,13 @@ fn last<'s, 'r>(sides: &'s [Side<'r>], name: &str) -> Option<(&'s Side<'r>, &'r 
 /// The profile of a benchmark's metric among the records of a commit, the last one.
 fn profile<'r>(
     records: &'r [Record],
-    suite: &str,
-    benchmark: &str,
+    (suite, benchmark, parameters): (&str, &str, &str),
     metric: &str,
 ) -> Option<&'r Profile> {
     let of_suite = records.iter().rev().filter(|record| record.suite == suite);
     of_suite
         .flat_map(|record| &record.profiles)
-        .find(|profile| profile.benchmark == benchmark && profile.metric == metric)
+        .find(|p| (&*p.benchmark, &*p.parameters, &*p.metric) == (benchmark, parameters, metric))
 }
 
 /// Compares the records of two commits.
@@ -103,12 +102,9 @@ pub fn compare(base: &[Record], other: &[Record], asked: &Asked<'_>) -> Result<C
     for mut pair in pending {
         if pair.row.regression.is_some() {
             let of = |records| {
-                profile(
-                    records,
-                    &pair.row.suite,
-                    &pair.row.benchmark,
-                    &pair.row.metric,
-                )
+                let row = &pair.row;
+                let place = (&*row.suite, &*row.benchmark, &*row.parameters);
+                profile(records, place, &row.metric)
             };
             if let (Some(base), Some(other)) = (of(base), of(other)) {
                 pair.row.moved = moved(base, other);
@@ -315,14 +311,14 @@ fn check(asked: &Asked<'_>, pending: &[Pending], lone: &[Row]) -> Result<(), Err
                 .collect();
             let names: Vec<&str> = names.into_iter().collect();
             let cause = format!("--fail-above {}: it is not measured", gate.metric);
-            return Err(Error::usage(cause).hint(format!("measured are {}", names.join(", "))));
+            return Err(usage(cause).hint(format!("measured are {}", names.join(", "))));
         }
         if let Some(pair) = covered.find(|pair| pair.worse.is_none()) {
             let cause = format!(
                 "--fail-above {}: nothing says which direction is worse",
                 pair.row.metric
             );
-            return Err(Error::usage(cause).hint("gate another metric"));
+            return Err(usage(cause).hint("gate another metric"));
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ mod sqlite;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::{Error, unavailable};
 use crate::record::{Commit, Record};
 pub use series::{Key, Point, Series};
 use series::{Reading, Row, points};
@@ -181,7 +181,7 @@ impl Store {
             Some(id) => Ok(id),
             // Another writer was quicker.
             None => id(self.database.query(select, &keys)?)
-                .ok_or_else(|| Error::new("the store lost a series: was it deleted meanwhile?")),
+                .ok_or_else(|| unavailable("the store lost a series: was it deleted meanwhile?")),
         }
     }
 
@@ -241,13 +241,29 @@ impl Store {
         )?;
         let records = rows.iter().filter_map(|row| row.first()).map(|document| {
             Record::parse(&document.text())
-                .map_err(|error| Error::new(format!("a record of {commit} in the store: {error}")))
+                .map_err(|error| unavailable(format!("a record of {commit} in the store: {error}")))
         });
         let records = records.collect::<Result<Vec<Record>, Error>>()?;
         Ok(match suite {
             Some(suite) => records.into_iter().filter(|r| r.suite == suite).collect(),
             None => records,
         })
+    }
+
+    /// A number that is another one after every change.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn state(&mut self) -> Result<i64, Error> {
+        let rows = self.database.query(
+            "SELECT (SELECT COALESCE(MAX(id), 0) FROM record), (SELECT COALESCE(MAX(id), 0) FROM blessing), \
+             (SELECT COUNT(*) FROM blessing)",
+            &[],
+        )?;
+        let all = rows.iter().flatten().map(Value::integer);
+        Ok(all.fold(0, |state: i64, each| {
+            state.wrapping_mul(1_000_003).wrapping_add(each)
+        }))
     }
 
     /// Gives every record's name and document, in the order in which they came.

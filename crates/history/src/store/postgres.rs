@@ -7,7 +7,7 @@ use postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use postgres::{Client, NoTls, Row};
 
 use super::sql::{Database, Value};
-use crate::error::Error;
+use crate::error::{Error, unavailable};
 
 pub(super) struct Postgres {
     client: Client,
@@ -20,7 +20,7 @@ impl Postgres {
     pub(super) fn open(url: &str) -> Result<Self, Error> {
         let client = Client::connect(url, NoTls).map_err(|error| {
             // Never the address: a password may be in it.
-            Error::new(format!(
+            unavailable(format!(
                 "cannot open the store in PostgreSQL: {}",
                 told(&error)
             ))
@@ -46,7 +46,7 @@ fn told(error: &postgres::Error) -> String {
 // By value, as `map_err` gives it.
 #[allow(clippy::needless_pass_by_value)]
 fn wrong(error: postgres::Error) -> Error {
-    Error::new(format!("the store in PostgreSQL: {}", told(&error)))
+    unavailable(format!("the store in PostgreSQL: {}", told(&error)))
 }
 
 impl ToSql for Value {

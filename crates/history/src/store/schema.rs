@@ -1,7 +1,7 @@
 //! The tables, as migrations: each takes a store from one version to the next, in one transaction.
 
 use super::sql::Database;
-use crate::error::Error;
+use crate::error::{Error, unavailable};
 
 /// `{id}` is the database's primary key that counts up.
 const MIGRATIONS: &[&str] = &["
@@ -72,7 +72,7 @@ fn step(database: &mut dyn Database, today: i64) -> Result<(), Error> {
     if has > today || has < 0 {
         let cause =
             format!("the store has version {has} of the tables, this truecount knows {today}");
-        return Err(Error::new(cause).hint("use a newer truecount"));
+        return Err(unavailable(cause).hint("use a newer truecount"));
     }
     let id = database.id();
     for migration in MIGRATIONS.iter().skip(usize::try_from(has).unwrap_or(0)) {

@@ -7,7 +7,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
 use super::sql::{Database, Value};
-use crate::error::Error;
+use crate::error::{Error, unavailable};
 
 /// `application_id` of the file's header: "tcHi".
 const APPLICATION: i64 = 0x7463_4869;
@@ -26,12 +26,12 @@ impl Sqlite {
         if !path.exists() {
             if !create {
                 let cause = format!("there is no store at {shown}");
-                return Err(Error::new(cause)
+                return Err(unavailable(cause)
                     .hint("truecount history add makes one; --store names another"));
             }
             if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
                 std::fs::create_dir_all(directory).map_err(|error| {
-                    Error::new(format!("cannot make {}: {error}", directory.display()))
+                    unavailable(format!("cannot make {}: {error}", directory.display()))
                 })?;
             }
         }
@@ -62,7 +62,7 @@ impl Sqlite {
         if application != APPLICATION && (application != 0 || tables != 0) {
             let cause = format!("{} is a database of something else", self.path);
             return Err(
-                Error::new(cause).hint("name a store of truecount, or a new file, by --store")
+                unavailable(cause).hint("name a store of truecount, or a new file, by --store")
             );
         }
         // Readers and one writer at once; what was committed survives a crash of the machine too.
@@ -104,7 +104,7 @@ fn wrong(path: &str, error: &rusqlite::Error) -> Error {
         ),
         _ => (format!("the store {path}: {error}"), None),
     };
-    let error = Error::new(cause);
+    let error = unavailable(cause);
     match hint {
         Some(hint) => error.hint(hint),
         None => error,

@@ -1,9 +1,11 @@
 //! What the gates say. The rule itself is `truecount_stats::Gate`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use truecount_stats::{Gate, GateExit, Outcome};
 
-use super::limit::Limit;
+use super::limit::{Limit, limit_of};
 use super::pairs::Pair;
 
 /// What one gate says about one comparison.
@@ -27,12 +29,17 @@ pub struct GateRow {
 /// baseline does not have.
 pub(super) fn gate(
     limits: &[Limit],
+    own: &BTreeMap<String, Vec<Limit>>,
     pairs: &[Pair],
     unmatched: &[String],
 ) -> (GateExit, Vec<GateRow>) {
     let mut outcomes = Vec::new();
     let mut rows = Vec::new();
-    for limit in limits {
+    let all = limits.iter().map(|limit| (None, limit));
+    let each = own
+        .iter()
+        .flat_map(|(name, limits)| limits.iter().map(move |l| (Some(name), l)));
+    for (whose, limit) in all.chain(each) {
         let before = outcomes.len();
         let mut say = |metric: &str, who: Option<(&str, &str)>, outcome: Outcome, why: &str| {
             rows.push(GateRow {
@@ -45,24 +52,32 @@ pub(super) fn gate(
             });
             outcomes.push(outcome);
         };
-        for pair in pairs
-            .iter()
-            .filter(|pair| pair.gated && limit.covers(&pair.metric))
-        {
+        let mine = |pair: &&Pair| {
+            let chosen = limit_of(limits, own, &pair.other, &pair.metric);
+            pair.gated && chosen.is_some_and(|chosen| std::ptr::eq(chosen, limit))
+        };
+        for pair in pairs.iter().filter(mine) {
             let who = Some((pair.base.as_str(), pair.other.as_str()));
             say(&pair.metric, who, judge(limit, pair), &pair.explanation);
         }
-        for name in unmatched {
+        for name in unmatched
+            .iter()
+            .filter(|name| whose.is_none_or(|whose| whose == *name))
+        {
             let who = Some(("the baseline", name.as_str()));
             let why = "the baseline has no command of this name";
             say(&limit.metric, who, Outcome::Undecided, why);
         }
-        if outcomes.len() == before {
+        let own_instead = whose.is_none()
+            && pairs
+                .iter()
+                .any(|pair| pair.gated && limit.covers(&pair.metric));
+        if outcomes.len() == before && !own_instead {
             rows.push(GateRow {
                 metric: limit.metric.clone(),
                 limit: limit.share,
                 base: None,
-                other: None,
+                other: whose.map(ToOwned::to_owned),
                 outcome: word(&Outcome::Undecided).to_owned(),
                 explanation: "there is no comparison of this metric".to_owned(),
             });

@@ -1,5 +1,7 @@
 //! `--fail-above` and `--floor`: limits on metrics, and which direction of a metric is worse.
 
+use std::collections::BTreeMap;
+
 use truecount_events::metrics::{Metrics, Worse as Row};
 use truecount_stats::{Floors, Worse};
 
@@ -43,6 +45,17 @@ impl Limit {
     pub fn covers(&self, metric: &str) -> bool {
         metric == self.metric || metric.split(':').next() == Some(self.metric.as_str())
     }
+}
+
+/// The limit of a metric of a command: its own, or that of all.
+pub(super) fn limit_of<'l>(
+    limits: &'l [Limit],
+    own: &'l BTreeMap<String, Vec<Limit>>,
+    command: &str,
+    metric: &str,
+) -> Option<&'l Limit> {
+    let own = own.get(command).into_iter().flatten();
+    own.chain(limits).find(|limit| limit.covers(metric))
 }
 
 /// The floors: defaults, `--floor`, and the limit of a gate for its metric.
@@ -94,19 +107,14 @@ fn not_measured(option: &str, metric: &str, metrics: &Map<Metric>) -> Error {
     Error::new(ErrorKind::Usage, cause).hint(hint)
 }
 
-/// Refuses gates on what is not measured, and on metrics without a worse direction.
+/// Refuses gates on metrics without a worse direction; of what is not measured nothing is said, another command may have
+/// it.
 ///
 /// # Errors
-/// The names that can be gated.
-pub(super) fn check(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Error> {
+/// The first.
+pub(super) fn directions(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Error> {
     for limit in limits {
-        let mut covered = metrics
-            .iter()
-            .filter(|(name, _)| limit.covers(name))
-            .peekable();
-        if covered.peek().is_none() {
-            return Err(not_measured("--fail-above", &limit.metric, metrics));
-        }
+        let mut covered = metrics.iter().filter(|(name, _)| limit.covers(name));
         if let Some((name, _)) = covered.find(|(name, metric)| worse(name, metric).is_none()) {
             let cause = format!("--fail-above {name}: nothing says which direction is worse");
             return Err(Error::new(ErrorKind::Usage, cause).hint(
@@ -115,4 +123,17 @@ pub(super) fn check(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Error
         }
     }
     Ok(())
+}
+
+/// Refuses gates on what is not measured, and on metrics without a worse direction.
+///
+/// # Errors
+/// The names that can be gated.
+pub(super) fn check(limits: &[Limit], metrics: &Map<Metric>) -> Result<(), Error> {
+    for limit in limits {
+        if !metrics.iter().any(|(name, _)| limit.covers(name)) {
+            return Err(not_measured("--fail-above", &limit.metric, metrics));
+        }
+    }
+    directions(limits, metrics)
 }

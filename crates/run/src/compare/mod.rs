@@ -5,6 +5,8 @@ mod gate;
 mod limit;
 mod pairs;
 
+use std::collections::BTreeMap;
+
 use truecount_stats::{Floors, GateExit, Verdict};
 
 use crate::env_record::Environment;
@@ -28,6 +30,10 @@ pub struct Asked<'a> {
     pub baseline: Option<Saved>,
     /// Which differences to the baseline are harmless.
     pub accept: Accept,
+    /// Limits of single commands, by their names; they go before those for all.
+    pub own_gates: BTreeMap<String, Vec<Limit>>,
+    /// Commands are not compared among themselves: each is something else.
+    pub apart: bool,
 }
 
 /// Everything that a result is judged by.
@@ -37,8 +43,12 @@ pub struct Judge {
     named: Vec<String>,
     baseline: Option<Saved>,
     accept: Accept,
+    own_gates: BTreeMap<String, Vec<Limit>>,
+    apart: bool,
     /// How often the rounds may have been looked at before they ended.
     pub looks: usize,
+    /// How many commands will be judged together, where they are measured in several courses.
+    pub all: usize,
 }
 
 /// What was found.
@@ -70,7 +80,10 @@ impl Judge {
                 .collect(),
             baseline: asked.baseline,
             accept: asked.accept,
+            own_gates: asked.own_gates,
+            apart: asked.apart,
             looks: 1,
+            all: 0,
         })
     }
 
@@ -79,14 +92,18 @@ impl Judge {
     /// # Errors
     /// Nothing to compare with, a metric that is not measured, or one without a worse direction.
     pub fn check(&self, commands: usize, metrics: &Map<Metric>) -> Result<(), Error> {
-        if !self.gates.is_empty() && self.baseline.is_none() && commands < 2 {
+        let alone = commands < 2 || self.apart;
+        if !self.gates.is_empty() && self.baseline.is_none() && alone {
             return Err(Error::new(
                 ErrorKind::Usage,
                 "--fail-above needs something to compare with",
             )
             .hint("give --baseline FILE or a second command"));
         }
-        limit::check(&self.gates, metrics)
+        limit::check(&self.gates, metrics)?;
+        self.own_gates
+            .values()
+            .try_for_each(|gates| limit::directions(gates, metrics))
     }
 
     /// What it is compared with.
@@ -97,6 +114,7 @@ impl Judge {
     fn family(&self) -> Family<'_> {
         Family {
             gates: &self.gates,
+            own_gates: &self.own_gates,
             asked: &self.named,
         }
     }
@@ -107,8 +125,15 @@ impl Judge {
             // What nobody can count has its reason already.
             self.family().has(name) && metric.reason.is_none()
         });
-        let saved = self.baseline.as_ref().map_or(0, |_| commands);
-        let together = if self.gates.is_empty() || self.baseline.is_none() {
+        // What is measured apart is compared with a baseline, today or later.
+        let saved = match (&self.baseline, self.apart) {
+            (_, true) => commands.max(self.all),
+            (Some(_), false) => commands,
+            (None, false) => 0,
+        };
+        let together = if self.apart {
+            0
+        } else if self.family().gates_none() || self.baseline.is_none() {
             commands.saturating_sub(1)
         } else {
             0
@@ -119,7 +144,7 @@ impl Judge {
     /// Whether everything that is judged of these commands is decided.
     pub fn decided(&self, commands: &[Command], environment: &Environment, rounds: usize) -> bool {
         let (pairs, _) = self.compare(commands, environment, rounds);
-        let (_, rows) = gate::gate(&self.gates, &pairs, &[]);
+        let (_, rows) = gate::gate(&self.gates, &self.own_gates, &pairs, &[]);
         let open = |pair: &Pair| {
             let verdict = pair.judged.as_ref().map(|judged| judged.verdict);
             matches!(
@@ -127,7 +152,7 @@ impl Judge {
                 Some(Verdict::Undecided { .. } | Verdict::TooSmall { .. })
             )
         };
-        if self.gates.is_empty() {
+        if self.family().gates_none() {
             !pairs.iter().any(open)
         } else {
             // A gate may have decided where the verdict has not: what it is about is counted, and not undecided.
@@ -151,6 +176,7 @@ impl Judge {
             accept: self.accept,
             rounds,
             looks: self.looks,
+            apart: self.apart,
         };
         pairs::all(&sides, &self.family(), &self.floors)
     }
@@ -163,7 +189,7 @@ impl Judge {
         rounds: usize,
     ) -> Judgement {
         let (pairs, unmatched) = self.compare(commands, environment, rounds);
-        let (exit, gates) = gate::gate(&self.gates, &pairs, &unmatched);
+        let (exit, gates) = gate::gate(&self.gates, &self.own_gates, &pairs, &unmatched);
         let differences = self.baseline.as_ref().map_or_else(Vec::new, |baseline| {
             environment.differences(&baseline.environment)
         });

@@ -8,7 +8,7 @@ use truecount_stats::{
     compare_paired, compare_unpaired, described, incomparable, verdicts,
 };
 
-use super::limit::{Limit, worse};
+use super::limit::{Limit, limit_of, worse};
 use crate::env_record::{Environment, VARIABLE, variables_differ};
 use crate::rounds::{Command, Metric};
 use truecount_model::split_filter;
@@ -95,6 +95,8 @@ pub(super) struct Sides<'d> {
     pub rounds: usize,
     /// How often the rounds may have been looked at before they ended.
     pub looks: usize,
+    /// Commands are not compared among themselves.
+    pub apart: bool,
 }
 
 /// Differences between the baseline and today that the user takes for harmless.
@@ -110,15 +112,32 @@ pub struct Accept {
 pub(super) struct Family<'l> {
     /// With gates, what they are about.
     pub gates: &'l [Limit],
+    /// The same of single commands.
+    pub own_gates: &'l BTreeMap<String, Vec<Limit>>,
     /// What the user asked for by name.
     pub asked: &'l [String],
 }
 
 impl Family<'_> {
+    /// Whether there is no gate.
+    pub(super) fn gates_none(&self) -> bool {
+        self.gates.is_empty() && self.own_gates.values().all(Vec::is_empty)
+    }
+
+    /// Whether a pair is judged: with gates only what they are about.
+    fn judges(&self, pair: &Pair) -> bool {
+        if self.gates_none() {
+            return self.has(&pair.metric);
+        }
+        // With gates the commands among themselves are described only: the baseline is what is judged.
+        pair.gated && limit_of(self.gates, self.own_gates, &pair.other, &pair.metric).is_some()
+    }
+
     /// Whether a metric is judged.
     pub(super) fn has(&self, metric: &str) -> bool {
-        if !self.gates.is_empty() {
-            return self.gates.iter().any(|gate| gate.covers(metric));
+        if !self.gates_none() {
+            let own = self.own_gates.values().flatten();
+            return self.gates.iter().chain(own).any(|gate| gate.covers(metric));
         }
         let plain = metric.split(':').next().unwrap_or(metric);
         plain == "instructions"
@@ -297,7 +316,7 @@ pub(super) fn all(
             }
         }
     }
-    if let Some((base, others)) = sides.commands.split_first() {
+    if let Some((base, others)) = sides.commands.split_first().filter(|_| !sides.apart) {
         for other in others {
             let found = pairs_of(base, other, &base.name, None, sides);
             pairs.extend(found.into_iter().map(|pair| Pair {
@@ -311,13 +330,22 @@ pub(super) fn all(
 }
 
 fn judge(pairs: &mut [Pair], family: &Family<'_>, floors: &Floors) {
-    let judged = |pair: &Pair| {
-        // With gates the commands among themselves are described only: the baseline is what is judged.
-        let asked = family.has(&pair.metric) && (pair.gated || family.gates.is_empty());
-        asked && pair.reasons.is_empty()
+    let judged = |pair: &Pair| family.judges(pair) && pair.reasons.is_empty();
+    // A command's own limit is the floor of its own numbers: such a pair has a name of its own among the floors.
+    let name = |pair: &Pair| {
+        let own = family.own_gates.get(&pair.other)?.iter();
+        let limit = own
+            .filter(|_| pair.gated)
+            .find(|l| l.covers(&pair.metric))?;
+        Some((format!("{} of {}", pair.metric, pair.other), limit.share))
     };
+    let named = pairs.iter().filter_map(name);
+    let floors = &named.fold(floors.clone(), |floors, (name, share)| {
+        floors.with(name, share)
+    });
+    let name = |pair: &Pair| name(pair).map_or_else(|| pair.metric.clone(), |(name, _)| name);
     let tested = pairs.iter().filter(|pair| judged(pair));
-    let tested = tested.filter_map(|pair| Some((pair.metric.clone(), pair.comparison?)));
+    let tested = tested.filter_map(|pair| Some((name(pair), pair.comparison?)));
     let mut verdicts = verdicts(tested, floors).into_iter();
     for pair in pairs {
         let Some(comparison) = pair.comparison else {
@@ -327,7 +355,7 @@ fn judge(pairs: &mut [Pair], family: &Family<'_>, floors: &Floors) {
         pair.judged = if judged(pair) {
             verdicts.next()
         } else {
-            Some(described(pair.metric.clone(), comparison, floors))
+            Some(described(name(pair), comparison, floors))
         };
         pair.explanation = match &pair.judged {
             Some(judged) if pair.reasons.is_empty() => explain(judged, pair),

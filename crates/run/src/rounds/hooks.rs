@@ -64,10 +64,11 @@ impl Hook {
     pub(super) fn run(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
         let line = match self.lines.as_slice() {
             [] => return Ok(()),
+            [line] if line.is_empty() => return Ok(()),
             [line] => line,
             lines => match lines.get(job.written) {
-                Some(line) => line,
-                None => return Ok(()),
+                Some(line) if !line.is_empty() => line,
+                _ => return Ok(()),
             },
         };
         let line = substitute(line, &job.values);

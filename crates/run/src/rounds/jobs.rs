@@ -21,7 +21,7 @@ pub struct Job {
     /// Parameters with their values.
     pub values: Vec<(String, String)>,
     /// Position of the command as the user wrote it, before parameters multiplied it.
-    pub(super) written: usize,
+    pub written: usize,
 }
 
 /// The commands as the user wrote them.
@@ -59,6 +59,22 @@ impl Written<'_> {
         params::check_use(&parameters, &commands)?;
         make(self, &parameters)
     }
+}
+
+/// The jobs of several lists of commands, each with parameters of its own; one list is one command to hooks.
+///
+/// # Errors
+/// As [`Written::jobs`].
+pub fn jobs_of_all(all: &[Written<'_>]) -> Result<Vec<Job>, Error> {
+    let mut jobs = Vec::new();
+    for (number, written) in all.iter().enumerate() {
+        for mut job in written.jobs()? {
+            job.written = number;
+            jobs.push(job);
+        }
+    }
+    distinguish(&mut jobs);
+    Ok(jobs)
 }
 
 fn make(written: &Written<'_>, parameters: &[Parameter]) -> Result<Vec<Job>, Error> {

@@ -12,6 +12,7 @@ mod jobs;
 mod metrics;
 mod params;
 mod plan;
+mod profile;
 mod result;
 mod stop;
 
@@ -30,10 +31,12 @@ use crate::session::Session;
 use crate::source::{Run, Source, Switching, Target};
 use capture::Capture;
 pub use hooks::Hooks;
-pub use jobs::{Job, Written};
+pub use jobs::{Job, Written, jobs_of_all};
 pub use plan::{Plan, Request};
+pub use profile::{Function, Profile};
 pub use result::{Command, Map, Metric};
 pub use stop::{Decided, RoundOptions, Rule, percent};
+pub use truecount_events::metrics::Worse as Direction;
 
 /// Failures that do not end the bench.
 pub enum Ignore {
@@ -101,6 +104,8 @@ pub struct Course<'a> {
     pub decided: &'a Decided<'a>,
     /// Runs of each command that the virtual PMU or single steps count.
     pub repeats: Repeats,
+    /// One run more of each command counts its functions.
+    pub functions: bool,
     /// One run of a closed program is enough: nothing is compared with its counts.
     pub one_if_closed: bool,
 }
@@ -128,6 +133,8 @@ pub struct Outcome {
     pub aslr_refused: bool,
     /// What was to be held constant and was not.
     pub missing: Vec<Missing>,
+    /// Where the counts of each command were spent, where that was asked for.
+    pub profiles: Vec<Profile>,
 }
 
 /// A measurement under way.
@@ -177,6 +184,10 @@ impl Setting<'_> {
         all.progress.finish();
         if done.is_ok() && !plan.engine.is_empty() {
             done = all.exact_runs(source, course);
+            all.progress.finish();
+        }
+        if done.is_ok() && course.functions {
+            done = all.profiles();
             all.progress.finish();
         }
         for job in self.jobs {

@@ -28,6 +28,7 @@ EXAMPLES
   truecount bench -M ipc,topdown-1 ./old ./new       metrics of every run (events --metrics)
   truecount bench --deterministic ./old ./new        without what makes its runs differ
   truecount bench --budget 30s --html out.html './old' './new'
+  truecount bench --suite --save new.json            what truecount.toml names
   truecount bench --save base.json -- ./prog         and later:
   truecount bench --baseline base.json --fail-above instructions:u=0.5% -- ./prog
 
@@ -38,7 +39,7 @@ time and what -e and -M name). Addresses are not randomised unless --aslr is giv
 split into words without a shell; --shell gives them to one.";
 
 /// Measure and compare commands
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Commands, each one string
@@ -47,6 +48,22 @@ pub(crate) struct Args {
     /// One more command: all words after -- reach it as they are
     #[arg(last = true, value_name = "CMD")]
     pub(super) words: Vec<OsString>,
+
+    /// Measure the benchmarks that FILE names (default: truecount.toml here or in a directory above; docs/history.md), in
+    /// its directory
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = ".", require_equals = true,
+        conflicts_with_all = ["commands", "words", "from", "name", "shell", "parameter_range", "parameter_list",
+            "setup", "prepare", "conclude", "cleanup"])]
+    pub(super) suite: Option<PathBuf>,
+    /// Of a suite only the benchmarks of this name; * stands for any text
+    #[arg(long, value_name = "NAME", requires = "suite")]
+    pub(super) filter: Vec<String>,
+    /// Run the commands in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(super) directory: Option<PathBuf>,
+    /// Count the functions of each command too, in one run more (virtual PMU), for history to explain changes by
+    #[arg(long)]
+    pub(super) functions: bool,
 
     /// Number of measured rounds
     #[arg(short = 'n', long = "rounds", visible_alias = "runs", value_name = "N", value_parser = rounds)]
@@ -199,7 +216,7 @@ pub(crate) struct Args {
 }
 
 /// How results are shown: hyperfine's names for what means the same.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub(crate) struct ShowArgs {
     /// Write JSON to FILE, as --json=FILE
     #[arg(long, value_name = "FILE")]

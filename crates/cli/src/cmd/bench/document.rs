@@ -1,10 +1,12 @@
 //! The result of `bench` as a document: schema `truecount.bench/2` (`docs/schemas/bench.json`).
 //! The same document is what `--save` writes and `--baseline` reads.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use truecount_run::compare::{GateRow, Pair};
 use truecount_run::env_record::Environment;
-use truecount_run::rounds::Command;
+use truecount_run::rounds::{Command, Profile};
 use truecount_stats::{Judged, Worse};
 
 /// The schema's name.
@@ -34,6 +36,15 @@ pub(crate) struct Document {
     #[serde(default)]
     pub(crate) notes: Vec<String>,
     pub(crate) environment: Environment,
+    /// The suite that was measured; empty without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) suite: String,
+    /// What the suite declares: `machine`, `compiler`, …
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) declared: BTreeMap<String, String>,
+    /// Where the counts of commands were spent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) profiles: Vec<Profile>,
 }
 
 /// One metric of one command against another's.

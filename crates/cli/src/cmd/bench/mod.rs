@@ -8,18 +8,20 @@ mod markdown;
 mod progress;
 mod sentence;
 mod separated;
+mod suite;
 mod svg;
 mod text;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
 use truecount_model::number::show_times_in;
-use truecount_run::compare::{Accept, Asked, Judge, Saved, measured};
+use truecount_run::compare::{Accept, Asked, Judge, Limit, Saved, measured};
 use truecount_run::determinism::{Fixed, clean_environment};
 use truecount_run::env_record::Environment;
-use truecount_run::rounds::{Command, Course, Hooks, Plan, Rule, Setting};
+use truecount_run::rounds::{Command, Course, Hooks, Job, Plan, Rule, Setting};
 use truecount_run::session::{Session, fresh_seed};
 use truecount_stats::{GateExit, Repeats};
 
@@ -34,7 +36,10 @@ use document::{Compared, Document, SCHEMA};
 
 /// Runs `truecount bench`.
 pub(crate) fn run(args: &Args) -> CmdResult {
-    let mut judge = judge(args)?;
+    if args.suite.is_some() {
+        return suite::run(args);
+    }
+    let mut judge = judge(args, BTreeMap::new())?;
     if let Some(path) = &args.from {
         let document = baseline::read(path)?;
         if let Some(command) = document.commands.first() {
@@ -42,25 +47,80 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         }
         return conclude(args, &judge, document, None);
     }
+    let args = &in_directory(args)?;
     // The launcher is forked before anything grows.
     let mut session = Session::start()?;
     let jobs = args.written().jobs()?;
+    can_be_written(args)?;
+    let hooks = Hooks::new(
+        &jobs,
+        [&args.setup, &args.prepare, &args.conclude, &args.cleanup],
+    )?;
+    let (document, stopped) = measure(args, &mut judge, &mut session, &jobs, hooks)?;
+    conclude(args, &judge, document, stopped)
+}
+
+/// Goes to the directory that commands run in; the files of the command line keep their meaning.
+fn in_directory(args: &Args) -> Result<Args, Failure> {
+    let mut args = args.clone();
+    let Some(directory) = args.directory.clone() else {
+        return Ok(args);
+    };
+    let show = &mut args.show;
+    let files = [
+        &mut args.save,
+        &mut args.json,
+        &mut args.csv,
+        &mut args.markdown,
+        &mut args.html,
+        &mut args.input,
+        &mut args.event_dir,
+        &mut show.export_json,
+        &mut show.export_csv,
+        &mut show.export_markdown,
+        &mut show.export_asciidoc,
+        &mut show.export_orgmode,
+    ];
+    let named = files.into_iter().flatten().chain(&mut args.metrics_file);
+    for path in named.filter(|path| path.as_path() != Path::new("-")) {
+        *path = std::path::absolute(&path)?;
+    }
+    std::env::set_current_dir(&directory).map_err(|error| {
+        Failure::new(2, format!("--directory {}: {error}", directory.display()))
+    })?;
+    Ok(args)
+}
+
+/// Sees that every file can be written, before anything is measured.
+fn can_be_written(args: &Args) -> Result<(), Failure> {
+    let show = &args.show;
     for path in [
         &args.save,
         &args.json,
         &args.csv,
         &args.markdown,
         &args.html,
-        &args.show.export_json,
-        &args.show.export_csv,
-        &args.show.export_markdown,
-        &args.show.export_asciidoc,
-        &args.show.export_orgmode,
+        &show.export_json,
+        &show.export_csv,
+        &show.export_markdown,
+        &show.export_asciidoc,
+        &show.export_orgmode,
     ] {
         path.as_deref()
             .map_or(Ok(()), crate::output::can_be_written)?;
     }
-    let (fixed, clean) = held(args, &judge)?;
+    Ok(())
+}
+
+/// Measures these jobs: the result, and why it ended early.
+fn measure(
+    args: &Args,
+    judge: &mut Judge,
+    session: &mut Session,
+    jobs: &[Job],
+    hooks: Hooks,
+) -> Result<(Document, Option<Failure>), Failure> {
+    let (fixed, clean) = held(args, judge)?;
     let cpus = match &args.cpu {
         Some(text) => {
             parse_online_cpus(text).map_err(|error| Failure::new(2, format!("--cpu: {error}")))?
@@ -68,11 +128,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         None => fixed.as_ref().map_or(&[][..], Fixed::cpus).to_vec(),
     };
     let setting = Setting {
-        jobs: &jobs,
-        hooks: Hooks::new(
-            &jobs,
-            [&args.setup, &args.prepare, &args.conclude, &args.cleanup],
-        )?,
+        jobs,
+        hooks,
         ignore: args.ignore()?,
         sink: args.sink()?,
         input: args.input()?,
@@ -108,10 +165,14 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         repeats: args
             .exact_runs
             .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
-        one_if_closed: jobs.len() == 1 && args.exact_runs.is_none() && !args.is_compared(),
+        functions: args.functions,
+        one_if_closed: jobs.len() == 1
+            && args.exact_runs.is_none()
+            && args.suite.is_none()
+            && !args.is_compared(),
     };
     let mut bar = progress::Shown::new();
-    let outcome = setting.measure(&mut session, &mut *source, &plan, &course, &mut bar)?;
+    let outcome = setting.measure(session, &mut *source, &plan, &course, &mut bar)?;
 
     if outcome.aslr_refused {
         environment.aslr = Some(true);
@@ -135,12 +196,15 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         stopped: outcome.stopped.as_ref().map(|error| error.cause.clone()),
         notes,
         environment,
+        suite: String::new(),
+        declared: BTreeMap::new(),
+        profiles: outcome.profiles,
     };
-    conclude(args, &judge, document, outcome.stopped.map(Into::into))
+    Ok((document, outcome.stopped.map(Into::into)))
 }
 
 /// What a result is judged by; the baseline is read now, so that a wrong path costs no runs.
-fn judge(args: &Args) -> Result<Judge, Failure> {
+fn judge(args: &Args, own_gates: BTreeMap<String, Vec<Limit>>) -> Result<Judge, Failure> {
     let names = args.event.iter().chain(&args.metric);
     let saved = args.baseline.as_deref().map(baseline::read).transpose()?;
     Ok(Judge::new(Asked {
@@ -155,6 +219,8 @@ fn judge(args: &Args) -> Result<Judge, Failure> {
             machine: args.ignore_machine,
             environment: args.ignore_environment,
         },
+        own_gates,
+        apart: args.suite.is_some(),
     })?)
 }
 
@@ -255,6 +321,7 @@ pub(crate) fn takes(text: &str) -> bool {
             machine: true,
             environment: true,
         },
+        ..Asked::default()
     });
     let out = &mut std::io::sink();
     judge.is_ok_and(|judge| {

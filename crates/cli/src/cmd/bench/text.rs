@@ -208,6 +208,10 @@ pub(super) fn of_instructions(name: &str, metric: &Metric, command: &Command) ->
 
 /// The median relative to the first command's: `1.65`; empty for the first itself, and where there is no ratio.
 pub(super) fn relative(name: &str, metric: &Metric, document: &Document) -> String {
+    if !document.suite.is_empty() {
+        // Each is something else.
+        return String::new();
+    }
     let base = document
         .commands
         .first()

@@ -43,9 +43,9 @@ pub(crate) struct OfArgs {
     /// The commit that was measured (default: HEAD, if the work tree has no other changes)
     #[arg(long, value_name = "REV")]
     commit: Option<String>,
-    /// The suite that the benchmarks are of
-    #[arg(long, value_name = "NAME", default_value = "")]
-    pub(super) suite: String,
+    /// The suite that the benchmarks are of (default: what bench --suite says)
+    #[arg(long, value_name = "NAME")]
+    pub(super) suite: Option<String>,
     /// Name of the benchmark, where a file has one
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
@@ -76,21 +76,21 @@ impl OfArgs {
         }
         Ok(commit)
     }
+}
 
-    /// What is declared.
-    pub(super) fn facts(&self) -> Result<BTreeMap<String, String>, Failure> {
-        let fact = |text: &String| {
-            let (name, value) = text
-                .split_once('=')
-                .filter(|(name, _)| !name.trim().is_empty())
-                .ok_or_else(|| {
-                    Failure::new(2, format!("--fact `{text}`: no `=`"))
-                        .hint("write it as compiler='gcc 14'")
-                })?;
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        };
-        self.fact.iter().map(fact).collect()
-    }
+/// What is declared, from `NAME=VALUE`.
+pub(super) fn facts(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let fact = |text: &String| {
+        let (name, value) = text
+            .split_once('=')
+            .filter(|(name, _)| !name.trim().is_empty())
+            .ok_or_else(|| {
+                Failure::new(2, format!("--fact `{text}`: no `=`"))
+                    .hint("write it as compiler='gcc 14'")
+            })?;
+        Ok((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    texts.iter().map(fact).collect()
 }
 
 /// The text of a file, or of stdin.
@@ -153,8 +153,10 @@ pub(super) fn record(
     repository: &Repository,
 ) -> Result<Record, Failure> {
     let mut record = found.of_commit(of.commit(repository)?, taken);
-    record.suite.clone_from(&of.suite);
-    record.declared = of.facts()?;
+    if let Some(suite) = &of.suite {
+        record.suite.clone_from(suite);
+    }
+    record.declared.extend(facts(&of.fact)?);
     record.check()?;
     Ok(record)
 }

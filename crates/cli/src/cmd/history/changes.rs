@@ -139,16 +139,10 @@ pub(super) fn run(args: &Args) -> CmdResult {
             .find(|b| b.commit == change.commit && b.covers(&change.benchmark, &change.metric));
         change.blessed = blessing.map(|blessing| blessing.reason.clone());
     }
-    let mut kept: BTreeMap<String, Vec<Record>> = BTreeMap::new();
+    let mut kept = Kept::default();
     let mut told = Vec::new();
     for change in all {
-        for hash in [&change.before, &change.commit] {
-            if !kept.contains_key(hash) {
-                kept.insert(hash.clone(), store.records(hash, None)?);
-            }
-        }
-        let of = |hash: &String| kept.get(hash).map(Vec::as_slice).unwrap_or_default();
-        let (before, after) = (of(&change.before), of(&change.commit));
+        let (before, after) = kept.both(&mut store, &change)?;
         let commit = commits.get(change.index);
         told.push(Told {
             subject: commit
@@ -175,12 +169,47 @@ pub(super) fn run(args: &Args) -> CmdResult {
     Ok(Outcome::OK)
 }
 
+/// Records that were read already.
+#[derive(Default)]
+pub(super) struct Kept(BTreeMap<String, Vec<Record>>);
+
+impl Kept {
+    /// The records of both sides of a change.
+    fn both(
+        &mut self,
+        store: &mut Store,
+        change: &Change,
+    ) -> Result<(&[Record], &[Record]), Failure> {
+        for hash in [&change.before, &change.commit] {
+            if !self.0.contains_key(hash) {
+                self.0.insert(hash.clone(), store.records(hash, None)?);
+            }
+        }
+        let of = |hash: &String| self.0.get(hash).map(Vec::as_slice).unwrap_or_default();
+        Ok((of(&change.before), of(&change.commit)))
+    }
+
+    /// The functions that a change is made of.
+    pub(super) fn moved(
+        &mut self,
+        store: &mut Store,
+        change: &Change,
+    ) -> Result<Vec<Moved>, Failure> {
+        let (before, after) = self.both(store, change)?;
+        Ok(functions(change, before, after))
+    }
+}
+
 fn functions(change: &Change, before: &[Record], after: &[Record]) -> Vec<Moved> {
     let profile = |records: &[Record]| {
         let of_suite = records.iter().rev().filter(|r| r.suite == change.suite);
         of_suite
             .flat_map(|record| &record.profiles)
-            .find(|p| p.benchmark == change.benchmark && p.metric == change.metric)
+            .find(|p| {
+                p.benchmark == change.benchmark
+                    && p.parameters == change.parameters
+                    && p.metric == change.metric
+            })
             .cloned()
     };
     match (profile(before), profile(after)) {

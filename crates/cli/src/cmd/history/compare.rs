@@ -2,22 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use truecount_history::decide::changes::{in_order, noise};
-use truecount_history::decide::compare::{Asked, Comparison, Row, compare};
+use truecount_history::decide::compare::{Asked, Row, compare};
 use truecount_history::git::{MAX_ANCESTORS, Repository, short};
 use truecount_history::record::Commit;
 use truecount_history::store::{Blessing, Key, Store};
 use truecount_model::number::{change as percent, quantity};
 use truecount_run::compare::Limit;
+use truecount_run::suite::Suite;
 
 use super::changes::function;
-use super::{StoreArgs, benchmark, number_of};
+use super::comparison::{Document, summary, tells};
+use super::{StoreArgs, benchmark, junit, markdown, number_of};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, ResultFile};
 use crate::render::json;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
@@ -54,6 +55,10 @@ pub(super) struct Args {
     /// Exit with 3 when METRIC is worse by more than PCT, 4 when that is undecided; 0 lets no count more pass
     #[arg(long, value_name = "METRIC=PCT")]
     fail_above: Vec<String>,
+    /// Gate each benchmark by the limits that FILE gives it (default: truecount.toml here or in a directory above); those of
+    /// --fail-above are for the others
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = ".", require_equals = true)]
+    limits: Option<PathBuf>,
     /// Compare although these facts differ: machine, environment, all, or names of facts (kernel, compiler, truecount)
     #[arg(long, value_name = "FACTS", value_delimiter = ',')]
     accept: Vec<String>,
@@ -63,38 +68,52 @@ pub(super) struct Args {
     /// Print one JSON document (schema truecount.history-compare/1) instead of the text; with =FILE, write it there
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true)]
     json: Option<PathBuf>,
+    /// Write a comment for a pull request (GitHub's Markdown, at most 60,000 characters) to FILE, or to stdout instead of
+    /// the text
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true, conflicts_with = "json")]
+    markdown: Option<PathBuf>,
+    /// Where the comment's readers find more
+    #[arg(long, value_name = "URL", requires = "markdown")]
+    link: Option<String>,
+    /// Write JUnit XML to FILE: a test case for each metric of each benchmark
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
-}
-
-/// The result as a document.
-#[derive(Serialize)]
-pub(super) struct Document {
-    schema: &'static str,
-    pub(super) base: Commit,
-    pub(super) new: Commit,
-    /// Commits between the base that was meant and the one that has records.
-    pub(super) skipped: usize,
-    #[serde(flatten)]
-    pub(super) found: Comparison,
 }
 
 pub(super) fn run(args: &Args) -> CmdResult {
     let gates = limits(&args.fail_above)?;
     let repository = args.store.repository()?;
     let mut store = args.store.open(false)?;
-    let gated = !gates.is_empty();
-    let document = document(args, gates, &repository, &mut store).map_err(|mut failure| {
-        // With a gate it is an answer too: nothing says that it may pass.
-        if gated && failure.code == 1 {
-            failure.code = 4;
-        }
-        failure
-    })?;
+    let own_gates = own_limits(args)?;
+    let gated = !gates.is_empty() || args.limits.is_some();
+    let document =
+        document(args, (gates, own_gates), &repository, &mut store).map_err(|mut failure| {
+            // With a gate it is an answer too: nothing says that it may pass.
+            if gated && failure.code == 1 {
+                failure.code = 4;
+            }
+            failure
+        })?;
+    if let Some(path) = &args.junit {
+        ResultFile::open(path)?.write(junit::xml(&document).as_bytes())?;
+    }
+    let comment = args.markdown.as_ref();
+    let comment = comment.map(|path| (path, markdown::comment(&document, args.link.as_deref())));
     let mut out = Output::shown(args.json.as_deref())?;
-    match args.json {
-        Some(_) => json::write(&mut out, &document)?,
-        None => text(&mut out, &document, args.all)?,
+    match (&args.json, comment) {
+        (Some(_), _) => json::write(&mut out, &document)?,
+        (None, Some((path, comment))) if path.as_path() == Path::new("-") => {
+            out = Output::stdout();
+            out.write_all(comment.as_bytes())?;
+        }
+        (None, comment) => {
+            if let Some((path, comment)) = comment {
+                ResultFile::open(path)?.write(comment.as_bytes())?;
+            }
+            text(&mut out, &document, args.all)?;
+        }
     }
     out.flush()?;
     Ok(Outcome(document.found.status))
@@ -105,9 +124,22 @@ fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
     Ok(limits.collect::<Result<Vec<Limit>, _>>()?)
 }
 
+/// The limits of single benchmarks.
+fn own_limits(args: &Args) -> Result<BTreeMap<String, Vec<Limit>>, Failure> {
+    let path = match args.limits.as_deref() {
+        None => return Ok(BTreeMap::new()),
+        Some(path) if path.is_dir() => Suite::find(path)?,
+        Some(path) => path.to_owned(),
+    };
+    Ok(Suite::read(&path)?.all_limits()?)
+}
+
+/// Limits for all benchmarks, and for single ones.
+type Gates = (Vec<Limit>, BTreeMap<String, Vec<Limit>>);
+
 fn document(
     args: &Args,
-    gates: Vec<Limit>,
+    (gates, own_gates): Gates,
     repository: &Repository,
     store: &mut Store,
 ) -> Result<Document, Failure> {
@@ -143,7 +175,7 @@ fn document(
     let look = |key: &Key| noises.get(key).copied();
     let asked = Asked {
         gates,
-        own_gates: BTreeMap::new(),
+        own_gates,
         accept: args.accept.iter().cloned().collect(),
         blessings,
         noise: Some(&look),
@@ -302,43 +334,4 @@ fn text(out: &mut dyn Write, document: &Document, all: bool) -> std::io::Result<
         writeln!(out, "{note}")?;
     }
     Ok(())
-}
-
-/// Whether a row says more than that nothing happened.
-pub(super) fn tells(row: &Row) -> bool {
-    let quiet = matches!(row.verdict.as_str(), "same" | "described");
-    !quiet || row.gate.as_deref().is_some_and(|gate| gate != "passed")
-}
-
-/// One sentence about all of it.
-pub(super) fn summary(found: &Comparison) -> String {
-    let count = |of: &dyn Fn(&Row) -> bool| found.rows.iter().filter(|row| of(row)).count();
-    let benchmarks: BTreeSet<_> = found
-        .rows
-        .iter()
-        .map(|row| (&row.suite, &row.benchmark, &row.parameters))
-        .collect();
-    let (worse, better) = (
-        count(&|row| row.regression == Some(true)),
-        count(&|row| row.regression == Some(false)),
-    );
-    let open = count(&|row| matches!(row.verdict.as_str(), "undecided" | "n too small"));
-    let refused = count(&|row| row.verdict == "incomparable");
-    let mut parts = vec![format!(
-        "{}: {} worse, {} better",
-        number_of(benchmarks.len(), "benchmark"),
-        worse,
-        better
-    )];
-    for (number, what) in [(open, "undecided"), (refused, "incomparable")] {
-        if number > 0 {
-            parts.push(format!("{number} {what}"));
-        }
-    }
-    let gates = count(&|row| row.gate.is_some());
-    if gates > 0 {
-        let failed = count(&|row| row.gate.as_deref() == Some("regressed"));
-        parts.push(format!("{failed} of {} failed", number_of(gates, "gate")));
-    }
-    format!("{}.", parts.join(", "))
 }

@@ -2,14 +2,24 @@
 //! here is one question.
 
 mod add;
+mod backfill;
+mod bisect;
 mod bless;
 mod changes;
 mod compare;
+mod comparison;
+mod export;
+mod import;
+mod junit;
+mod markdown;
+mod page;
+mod push;
+mod serve;
 mod show;
+mod work;
 
 use std::path::{Path, PathBuf};
 
-use truecount_history::error::Kind;
 use truecount_history::git::Repository;
 use truecount_history::store::Store;
 
@@ -23,6 +33,8 @@ EXAMPLES
   truecount history compare --fail-above instructions=0.5%     HEAD against the merge base with main
   truecount history compare v1.2 v1.3
   truecount history changes                               every change of every series
+  truecount history backfill v1.2..main --build make -- ./prog   measure commits without records
+  truecount history bisect v1.2 main                      which commit did it
   truecount history bless HEAD --reason 'needed for the fix of #12'
 
 A store is .truecount/history.db in the repository, unless --store or TRUECOUNT_STORE names another
@@ -43,6 +55,13 @@ enum Command {
     Compare(compare::Args),
     Changes(changes::Args),
     Bless(bless::Args),
+    Backfill(backfill::Args),
+    Bisect(bisect::Args),
+    Import(import::Args),
+    Export(export::Args),
+    Page(page::Args),
+    Serve(Box<serve::Args>),
+    Push(push::Args),
 }
 
 /// Runs the subcommand that was asked for.
@@ -53,6 +72,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         Command::Compare(args) => compare::run(args),
         Command::Changes(args) => changes::run(args),
         Command::Bless(args) => bless::run(args),
+        Command::Backfill(args) => backfill::run(args),
+        Command::Bisect(args) => bisect::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Page(args) => page::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Push(args) => push::run(args),
     }
 }
 
@@ -99,27 +125,21 @@ impl StoreArgs {
             .parent()
             .filter(|d| d.ends_with(".truecount"));
         let new = usual.filter(|directory| create && !directory.exists());
-        let store = Store::open(&target, create)?;
         if let Some(directory) = new {
-            // What is measured here is not part of the program. Where this cannot be written git shows the directory.
-            let _ = std::fs::write(directory.join(".gitignore"), "*\n");
+            ignored(directory)?;
         }
-        Ok(store)
+        Ok(Store::open(&target, create)?)
     }
 }
 
-impl From<truecount_history::Error> for Failure {
-    fn from(error: truecount_history::Error) -> Self {
-        let code = match error.kind {
-            Kind::Usage => 2,
-            Kind::Unavailable => 1,
-        };
-        let new = Self::new(code, error.cause);
-        match error.hint {
-            Some(hint) => new.hint(hint),
-            None => new,
-        }
-    }
+/// Makes a directory of which git shows nothing: what is measured is not part of the program.
+pub(super) fn ignored(directory: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(directory).map_err(|error| {
+        Failure::new(1, format!("cannot make {}: {error}", directory.display()))
+    })?;
+    // Where this cannot be written git shows the directory.
+    let _ = std::fs::write(directory.join(".gitignore"), "*\n");
+    Ok(())
 }
 
 /// Seconds since 1970.

@@ -1,0 +1,212 @@
+//! Builds and measures single commits in a work tree of their own, for `backfill` and `bisect`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use truecount_history::git::{Repository, WorkTree};
+use truecount_history::record::{Measurements, Record};
+use truecount_run::suite::Suite;
+
+use super::{ignored, now};
+use crate::failure::Failure;
+
+/// What is measured of a commit.
+#[derive(clap::Args)]
+pub(super) struct WorkArgs {
+    /// Shell command that builds a commit, in its top directory (default: `build` of the suite)
+    #[arg(long, value_name = "CMD")]
+    build: Option<String>,
+    /// The suite that is measured, the same one at every commit (default: truecount.toml here or in a directory above)
+    #[arg(long = "suite", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Of the suite only the benchmarks of this name; * stands for any text
+    #[arg(long, value_name = "NAME")]
+    filter: Vec<String>,
+    /// Name of the benchmark, where a command is given (default: the command)
+    #[arg(long, value_name = "NAME", requires = "command")]
+    name: Option<String>,
+    /// Remove before each build what the build before left (git clean -ffdx)
+    #[arg(long)]
+    clean: bool,
+    /// What is declared of all of it, as in history add
+    #[arg(long, value_name = "NAME=VALUE")]
+    fact: Vec<String>,
+    /// Measure this command instead of a suite: its instructions and its functions, reproducibly
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Commits are built and measured here.
+pub(super) struct Work<'a> {
+    args: &'a WorkArgs,
+    repository: &'a Repository,
+    directory: PathBuf,
+    suite: Option<(PathBuf, Suite)>,
+    tree: Option<WorkTree>,
+}
+
+/// Why a commit has no record.
+pub(super) struct Skipped(pub(super) String);
+
+impl<'a> Work<'a> {
+    /// Sees what is to be measured.
+    pub(super) fn new(args: &'a WorkArgs, repository: &'a Repository) -> Result<Self, Failure> {
+        let suite = if args.command.is_empty() {
+            let path = match &args.file {
+                Some(path) => path.clone(),
+                None => Suite::find(Path::new("."))
+                    .map_err(|error| Failure::from(error).hint("or name a command after --"))?,
+            };
+            let path = std::path::absolute(path)?;
+            let suite = Suite::read(&path)?;
+            suite.filtered(&args.filter)?;
+            Some((path, suite))
+        } else {
+            None
+        };
+        super::add::facts(&args.fact)?;
+        let own = repository.directory().join(".truecount");
+        ignored(&own)?;
+        let directory = own.join("work");
+        let owner = own.join("work.pid");
+        let running = fs::read_to_string(&owner)
+            .ok()
+            .and_then(|pid| fs::read_to_string(format!("/proc/{}/comm", pid.trim())).ok());
+        if running.is_some_and(|name| name.trim() == "truecount") {
+            let cause = format!(
+                "{} is in use by another backfill or bisect",
+                directory.display()
+            );
+            return Err(Failure::new(1, cause).hint("wait for its end"));
+        }
+        if directory.exists() {
+            // What a killed one left.
+            fs::remove_dir_all(&directory)?;
+        }
+        fs::write(&owner, std::process::id().to_string())?;
+        Ok(Self {
+            args,
+            repository,
+            directory,
+            suite,
+            tree: None,
+        })
+    }
+
+    /// Builds and measures a commit: its record, or why there is none.
+    pub(super) fn measure(&mut self, hash: &str) -> Result<Result<Record, Skipped>, Failure> {
+        let tree = match self.tree.take() {
+            Some(tree) => {
+                tree.check_out(hash)?;
+                tree
+            }
+            None => self.repository.work_tree(hash, &self.directory)?,
+        };
+        if self.args.clean {
+            tree.clean()?;
+        }
+        let top = tree.directory().to_owned();
+        self.tree = Some(tree);
+        let suite = self.suite.as_ref().map(|(_, suite)| suite);
+        let build = self
+            .args
+            .build
+            .as_ref()
+            .or(suite.and_then(|s| s.build.as_ref()));
+        if let Some(build) = build {
+            let mut command = Command::new("sh");
+            command.args(["-c", build]).current_dir(&top);
+            if let Err(why) = quietly(&mut command)? {
+                return Ok(Err(Skipped(format!("does not build: {why}"))));
+            }
+        }
+        let result = self.directory.with_file_name("work.json");
+        let mut command = self.bench(&result)?;
+        let told = quietly(&mut command)?;
+        let text = fs::read_to_string(&result).unwrap_or_default();
+        let _ = fs::remove_file(&result);
+        if let Err(why) = told {
+            return Ok(Err(Skipped(format!("cannot be measured: {why}"))));
+        }
+        let found = match Measurements::parse(&text, None) {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(Skipped(format!("cannot be measured: {error}")))),
+        };
+        let mut record = found.of_commit(self.repository.commit(hash)?, now());
+        record.declared.extend(super::add::facts(&self.args.fact)?);
+        record.check()?;
+        Ok(Ok(record))
+    }
+
+    /// The command that measures what is checked out.
+    fn bench(&self, result: &Path) -> Result<Command, Failure> {
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::new(125, format!("cannot find truecount itself: {error}")))?;
+        let mut command = Command::new(own);
+        command.arg("bench").arg("--directory").arg(&self.directory);
+        command.arg("--save").arg(result);
+        match &self.suite {
+            Some((path, _)) => {
+                let mut option = OsString::from("--suite=");
+                option.push(path);
+                command.arg(option);
+                for filter in &self.args.filter {
+                    command.arg("--filter").arg(filter);
+                }
+            }
+            None => {
+                command.args([
+                    "--reproducible",
+                    "--only",
+                    "-e",
+                    "instructions:u",
+                    "--functions",
+                ]);
+                command.args(["-n", "1", "--warmup", "0"]);
+                if let Some(name) = &self.args.name {
+                    command.arg("-N").arg(name);
+                }
+                command.arg("--").args(&self.args.command);
+            }
+        }
+        Ok(command)
+    }
+
+    /// The suite's name; empty without one.
+    pub(super) fn suite_name(&self) -> &str {
+        self.suite.as_ref().map_or("", |(_, suite)| &suite.suite)
+    }
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        self.tree = None;
+        let _ = fs::remove_file(self.directory.with_file_name("work.pid"));
+    }
+}
+
+/// Runs a command without showing what it prints; where it fails the line of it that tells most.
+fn quietly(command: &mut Command) -> Result<Result<(), String>, Failure> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| {
+        let name = command.get_program().to_string_lossy().into_owned();
+        Failure::new(125, format!("cannot start {name}: {error}"))
+    })?;
+    if output.status.success() {
+        return Ok(Ok(()));
+    }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let all = format!("{}\n{}", text(&output.stdout), text(&output.stderr));
+    let lines = || all.lines().map(str::trim).filter(|line| !line.is_empty());
+    let telling = lines().find(|line| {
+        let low = line.to_lowercase();
+        low.contains("error") || low.starts_with("truecount:")
+    });
+    let line = telling
+        .or(lines().next_back())
+        .unwrap_or("it printed nothing");
+    let line: String = line.chars().take(300).collect();
+    Ok(Err(format!("{line} ({})", output.status)))
+}

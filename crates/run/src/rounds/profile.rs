@@ -1,0 +1,103 @@
+//! One run more of each command under the virtual PMU, which counts the instructions of every function: what explains a
+//! change later.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Measurement, interrupted};
+use crate::error::{Error, ErrorKind};
+use crate::functions::{Names, asked_events, base_name, functions_of};
+use crate::runner::Launch;
+use crate::session::dev_null;
+use crate::source::virtual_pmu;
+
+/// What is counted of functions.
+const EVENT: &str = "instructions:u";
+
+/// Where the counts of a benchmark were spent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Name of the benchmark.
+    pub benchmark: String,
+    /// Its parameters, `level=9`; left out without any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub parameters: String,
+    /// What was counted.
+    pub metric: String,
+    /// Every function.
+    pub functions: Vec<Function>,
+}
+
+/// A function's share of a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// File name of what it is in.
+    pub module: String,
+    /// Its name.
+    pub function: String,
+    /// What it spent itself.
+    pub value: u64,
+}
+
+impl Measurement<'_> {
+    /// The profile of every command.
+    pub(super) fn profiles(&mut self) -> Result<(), Error> {
+        let (setting, events) = (self.setting, asked_events(&[EVENT.to_owned()])?);
+        virtual_pmu::available().map_err(Error::unavailable)?;
+        self.progress
+            .begin("functions", Some(setting.jobs.len()), None);
+        let mut names = Names::default();
+        for job in setting.jobs {
+            setting.hooks.prepare.run(self.session, job)?;
+            let null = dev_null()?;
+            let launch = Launch {
+                argv: &job.argv,
+                stdio: [Some(&setting.input), Some(&null), Some(&null)],
+                cpus: &setting.cpus,
+                keep_aslr: setting.keep_aslr,
+                own_group: true,
+                timeout: setting.timeout,
+                fixed: setting.fixed,
+            };
+            let ran = virtual_pmu::execute(&self.session.signals, &job.program, &launch, true)?;
+            if let Some(signal) = ran.interrupted {
+                return Err(interrupted(signal));
+            }
+            let exit = ran.exit();
+            if !exit.success() && !setting.ignore.covers(exit) {
+                let cause = format!(
+                    "`{}` ended with {exit} when its functions were counted",
+                    job.name
+                );
+                return Err(Error::new(ErrorKind::ProgramFailed, cause));
+            }
+            setting.hooks.conclude.run(self.session, job)?;
+            let mut functions: BTreeMap<(String, String), u64> = BTreeMap::new();
+            for function in functions_of(&ran, &events, &mut names).unwrap_or_default() {
+                let place = (base_name(&function.module).to_owned(), function.function);
+                let sum = functions.entry(place).or_default();
+                *sum = sum.saturating_add(function.first);
+            }
+            let values = job
+                .values
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"));
+            self.outcome.profiles.push(Profile {
+                benchmark: job.name.clone(),
+                parameters: values.collect::<Vec<_>>().join(" "),
+                metric: EVENT.to_owned(),
+                functions: functions
+                    .into_iter()
+                    .map(|((module, function), value)| Function {
+                        module,
+                        function,
+                        value,
+                    })
+                    .collect(),
+            });
+            self.progress.step();
+        }
+        Ok(())
+    }
+}
