@@ -53,7 +53,7 @@ with truecount.regions("out") as region:
     with region("part"):
         pass
 P
-for tool in "mypy --strict use.py" "stubtest truecount --ignore-missing-stub --allowlist $here/tests/stubtest.txt" "pyright use.py"; do
+for tool in "mypy --strict use.py" "stubtest truecount --ignore-missing-stub --allowlist $here/tests/stubtest.txt" "pyright --pythonpath $last/bin/python use.py"; do
     if "$last/bin/"$tool >log 2>&1; then said "$tool" "$(tail -1 log)"; else cat log; said "${tool%% *}" failed; fi
 done
 if "$last/bin/python" -m pytest -q -p no:cacheprovider --truecount=virtual "$here/tests/limits.py::test_change" \

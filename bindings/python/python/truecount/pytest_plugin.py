@@ -9,7 +9,7 @@ import pytest
 import truecount as _truecount_package
 
 _INSIDE = "TRUECOUNT_PYTHON_INSIDE"
-_RESULTS = []
+_RESULTS: list = []
 
 
 def pytest_addoption(parser):
