@@ -111,10 +111,8 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         return Err(InjectError::NotX86_64);
     }
     let mask = step("reading the signal mask", ptrace::mask(tid))?;
-    step(
-        "setting the signal mask",
-        ptrace::set_mask(tid, !(1 << (libc::SIGTRAP - 1))),
-    )?;
+    let open = !(1 << (libc::SIGTRAP - 1));
+    step("setting the signal mask", ptrace::set_mask(tid, open))?;
     let original = step("reading code", ptrace::peek(tid, regs.rip))?;
     // syscall; int3
     let patched = original & !0xff_ffff | 0xcc_050f;
