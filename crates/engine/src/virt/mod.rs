@@ -16,6 +16,8 @@ mod error;
 mod file_size;
 #[cfg_attr(not(target_arch = "x86_64"), path = "elsewhere.rs")]
 mod follow;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+mod futex;
 mod image;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod initial_stack;
@@ -33,7 +35,7 @@ mod watched;
 
 use crate::machine::Machine;
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
-pub use again::run_held_constant;
+pub use again::{run_held_constant, run_held_constant_with};
 pub use blocks::{Blocks, Executed, Mapping, Mark};
 pub use calls::{CallKind, CallNode, Calls};
 pub use error::LaunchError;
