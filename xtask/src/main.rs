@@ -5,6 +5,7 @@ mod dist;
 mod docs;
 mod fuzz;
 mod gen_events;
+mod site;
 mod speed;
 mod tidy;
 mod vm_test;
@@ -16,7 +17,8 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
   vm-test [--only x86|arm64] [FILTER]        runs the tests that need a PMU in virtual machines
   tidy                                       checks the invariants of docs/architecture.md
-  docs [--check]                             makes, or compares, the output that pages show
+  docs [--check|--long|--pictures]           makes, or compares, the output that pages show
+  site [--check]                             makes the site with mdBook; follows every link of it
   fuzz [--mutants N] [TARGET…]               feeds every parser millions of damaged inputs
   gen-events --source DIR                    writes the event tables from Linux' pmu-events
   check-events [--count N] [--seed N]        compares the event tables with libpfm4
@@ -45,6 +47,7 @@ fn run() -> Result<()> {
         "conformance" => conformance::main(&root(), &rest),
         "fuzz" => fuzz::main(&root(), &rest),
         "docs" => docs::main(&root(), &rest),
+        "site" => site::main(&root(), &rest),
         "tidy" => tidy::main(&root()),
         "vm-test" => vm_test::main(&root(), &rest),
         "speed" => speed::main(&root(), &rest),

@@ -211,7 +211,16 @@ impl Measurement<'_> {
         let mut schedule = Schedule::new(jobs.len(), course.seed)
             .warmup(warmup)
             .batches(batches.len(), Rotation::OverRounds);
-        let total = rule.rounds().map(|rounds| rounds + warmup);
+        // Counted in runs of their own only: one round says that the commands run at all.
+        let idle = !self.plan.engine.is_empty()
+            && batches
+                .iter()
+                .flatten()
+                .all(|group| group.members.is_empty());
+        let total = match rule.rounds() {
+            None if idle => Some(1 + warmup),
+            rounds => rounds.map(|rounds| rounds + warmup),
+        };
         self.progress.begin("round", total, rule.time(jobs.len()));
         let mut start = Instant::now();
         loop {
@@ -240,7 +249,8 @@ impl Measurement<'_> {
             let Outcome {
                 rounds, commands, ..
             } = &self.outcome;
-            if measured && rule.done(*rounds, start, commands, course.decided) {
+            let enough = idle && rule.rounds().is_none();
+            if measured && (enough || rule.done(*rounds, start, commands, course.decided)) {
                 return Ok(());
             }
         }

@@ -1,4 +1,4 @@
-//! `cargo xtask docs [--check|--long]`: output that the pages show is made by the command, not by hand.
+//! `cargo xtask docs [--check|--long|--pictures]`: output that the pages show is made by the command, not by hand.
 //!
 //! A code block below a line `<!-- output: truecount … -->` is what that shell command prints (stdout and stderr), behind
 //! a line with the command itself; ` ||| FILTER` at its end shortens the output by another command (`head -5`) without
@@ -8,7 +8,10 @@
 //! `--check` compares, with numbers and the width of columns masked: another machine counts other numbers, not other
 //! words. Of a block `output, varying:` only the first line is compared, because which rows come out varies. A block
 //! `output, long:` takes long or needs what few machines have: only `--long` makes it. Every other `truecount …` in a
-//! code block is looked at too: the subcommand and the options that it names must be there.
+//! code block is looked at too: the subcommand and the options that it names must be there. `--pictures` draws the
+//! pictures of [`pictures`] anew, and nothing else.
+
+mod pictures;
 
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
@@ -39,7 +42,8 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
         [] => (false, false),
         [only] if only == "--check" => (true, false),
         [only] if only == "--long" => (false, true),
-        _ => bail!("usage: cargo xtask docs [--check|--long]"),
+        [only] if only == "--pictures" => return draw(root),
+        _ => bail!("usage: cargo xtask docs [--check|--long|--pictures]"),
     };
     let program = build(root)?;
     let mut problems = Vec::new();
@@ -63,6 +67,7 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
             place.output(block.command, block.filter)
         })
         .with_context(|| shown.clone())?;
+        problems.extend(pictures::missing(&path, &text));
         for (new, old) in masked(&made).iter().zip(masked(&text)) {
             if *new != old {
                 problems.push(format!(
@@ -87,7 +92,7 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
         }
     }
     if !check {
-        problems.retain(|problem| problem.contains("there is no"));
+        problems.retain(|problem| !problem.contains("a block differs"));
     }
     if !problems.is_empty() {
         bail!("{}\ncargo xtask docs makes the blocks", problems.join("\n"));
@@ -98,7 +103,35 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn build(root: &Path) -> Result<PathBuf> {
+/// Makes the pictures of all pages anew.
+fn draw(root: &Path) -> Result<()> {
+    let program = build(root)?;
+    for path in pages(root)? {
+        let text = std::fs::read_to_string(&path)?;
+        let place = Place::new(root, &program)?;
+        let wanted = pictures::announced(&text);
+        if let Some(why) = place.prepare(if wanted.is_empty() { "" } else { &text })? {
+            println!("skipped: {}: {why}", path.display());
+            continue;
+        }
+        for picture in wanted {
+            let colour = "CLICOLOR_FORCE=1; export CLICOLOR_FORCE; unset NO_COLOR";
+            let line = format!("{colour}; {{ {}; }} 2>/dev/null", picture.run);
+            let target = path.with_file_name(picture.file);
+            pictures::draw(&target, picture.shown, &place.output(&line, None)?)?;
+            println!("{}", target.display());
+        }
+    }
+    Ok(())
+}
+
+/// Cargo's directory for what it makes.
+pub fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// Builds the command; the program.
+pub fn build(root: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(root)
@@ -108,20 +141,13 @@ fn build(root: &Path) -> Result<PathBuf> {
     if !status.success() {
         bail!("truecount does not build");
     }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("debug/truecount"))
+    Ok(target(root).join("debug/truecount"))
 }
 
 /// The README and everything below `docs`.
 fn pages(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut pages = vec![root.join("README.md")];
-    for entry in std::fs::read_dir(root.join("docs"))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
-        }
-    }
+    let mut pages = crate::site::pages(&root.join("docs"))?;
+    pages.push(root.join("README.md"));
     pages.sort();
     Ok(pages)
 }
