@@ -70,6 +70,8 @@ impl MemoryArgs {
             }
         };
         Ok(Some(Wanted {
+            facts: true,
+            threads: false,
             model,
             sharing: self.sharing,
         }))
