@@ -3,7 +3,9 @@
 //! from `/tmp/perf-PID.map` where the program leaves one, else it is `[jit]`.
 
 mod lines;
+mod memory;
 
+pub use memory::memory_of;
 pub use lines::{Detail, FunctionCosts, LineCost, Piece, line_costs};
 
 use std::collections::HashMap;

@@ -122,6 +122,21 @@ impl Costs {
         self.read_ll + self.write_ll
     }
 
+    /// What misses cost by the formula that gungraun, iai and CodSpeed use: 5 for what the last level has, 35 for what
+    /// it has not, beside 1 for each reference.
+    pub fn penalty(&self) -> u64 {
+        let (first, last) = (
+            self.fetch_l1 + self.data_l1(),
+            self.fetch_ll + self.data_ll(),
+        );
+        4 * first.saturating_sub(last) + 34 * last
+    }
+
+    /// That formula's "estimated cycles": references of instructions and data, and what misses cost.
+    pub fn estimated_cycles(&self) -> u64 {
+        self.instructions + self.reads + self.writes + self.penalty()
+    }
+
     /// Branches that were predicted wrongly.
     pub fn wrong(&self) -> u64 {
         self.conditional_wrong + self.indirect_wrong

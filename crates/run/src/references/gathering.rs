@@ -149,6 +149,10 @@ impl Gathering {
         }
     }
 
+    pub(super) fn is_modelled(&self) -> bool {
+        self.wanted.model.is_some()
+    }
+
     fn model(&self, costs: &Costs) -> Option<Model> {
         let machine = self.wanted.model?;
         let level = |references, l1_misses, ll_misses| Level {
@@ -171,6 +175,7 @@ impl Gathering {
             writes: level(costs.writes, costs.write_l1, costs.write_ll),
             conditional: predicted(costs.conditional, costs.conditional_wrong),
             indirect: predicted(costs.indirect, costs.indirect_wrong),
+            estimated_cycles: costs.estimated_cycles(),
         })
     }
 

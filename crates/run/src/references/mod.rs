@@ -6,7 +6,7 @@ mod gathering;
 mod site;
 
 use serde::Serialize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use truecount_engine::virt::references::{References, Sink};
 use truecount_memory::Machine;
 
@@ -119,6 +119,9 @@ pub struct Model {
     pub conditional: Predicted,
     /// Indirect jumps and calls.
     pub indirect: Predicted,
+    /// The formula of gungraun, iai and CodSpeed: references (instructions, data) that the first level has, 5 for each
+    /// that the last has, 35 for each that it has not.
+    pub estimated_cycles: u64,
 }
 
 /// A line that several threads use and one writes.
@@ -189,7 +192,7 @@ pub struct CodeModel {
 }
 
 impl CodeMemory {
-    fn of(costs: &Costs, modelled: bool) -> Self {
+    pub(crate) fn of(costs: &Costs, modelled: bool) -> Self {
         Self {
             instructions: costs.instructions,
             loads: costs.loads,
@@ -280,6 +283,7 @@ impl Facts {
 }
 
 /// What is gathered while a program runs.
+#[derive(Clone)]
 pub struct Noted(Arc<Mutex<Gathering>>);
 
 impl Noted {
@@ -295,9 +299,23 @@ impl Noted {
         References::new(sink)
     }
 
+    fn gathered(&self) -> MutexGuard<'_, Gathering> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What it came to; `tids` are the threads by their slots.
     pub fn finish(&self, tids: impl Fn(u32) -> u32) -> Memory {
-        let gathering = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        gathering.memory(&tids)
+        self.gathered().memory(&tids)
+    }
+
+    /// What every executed instruction cost: in which part of the run, its address, its costs.
+    pub fn each(&self, see: &mut dyn FnMut(Part, u64, &Costs)) {
+        self.gathered()
+            .each(&mut |part, pc, costs, _| see(part, pc, costs));
+    }
+
+    /// There is a model.
+    pub fn is_modelled(&self) -> bool {
+        self.gathered().is_modelled()
     }
 }

@@ -145,6 +145,7 @@ pub fn execute_noting(
     let threads = &ran.executed.threads;
     let of = |slot| threads.iter().find(|thread| thread.slot == slot);
     ran.executed.memory = Some(noted.finish(|slot| of(slot).map_or(0, |thread| thread.tid)));
+    ran.executed.noted = Some(noted);
     Ok(ran)
 }
 

@@ -22,7 +22,7 @@ use truecount_model::number::grouped;
 use truecount_run::calls::{Apart, tree_of};
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
-use truecount_run::functions::{Names, asked_events, base_name, functions_of};
+use truecount_run::functions::{Names, asked_events, base_name, functions_of, memory_of};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         || wishes
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
-    let ran = match (args.memory.wanted()?, wants_calls) {
+    let mut ran = match (args.memory.wanted()?, wants_calls) {
         (Some(_), true) => {
             let cause = "--calls and the memory references cannot be counted in one run";
             return Err(Failure::new(2, cause).hint("run it twice: the counts are the same"));
@@ -188,6 +188,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         None
     };
+    memory_of(&mut ran, &mut Names::default());
     let held = fixed
         .as_ref()
         .map(|fixed| fixed.record(&ran.missing, &mut environment));

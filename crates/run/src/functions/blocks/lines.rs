@@ -57,17 +57,17 @@ pub struct Piece {
 
 /// Where an instruction is.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place {
+pub(super) struct Place {
     /// Number of its function.
-    function: usize,
+    pub(super) function: usize,
     /// Number of its source file.
-    file: usize,
-    line: u32,
+    pub(super) file: usize,
+    pub(super) line: u32,
 }
 
 /// Names of functions and files by number.
 #[derive(Default)]
-struct Numbers {
+pub(super) struct Numbers {
     functions: Vec<FunctionCosts>,
     by_name: HashMap<(usize, String), usize>,
     files: Vec<String>,
@@ -101,7 +101,13 @@ impl Numbers {
     }
 
     /// Where the instruction at `pc` is. Code of files is looked up once; other code may change.
-    fn place(&mut self, names: &mut Names, mapping: Option<&Mapping>, pc: u64, pid: u32) -> Place {
+    pub(super) fn place(
+        &mut self,
+        names: &mut Names,
+        mapping: Option<&Mapping>,
+        pc: u64,
+        pid: u32,
+    ) -> Place {
         let Some(mapping) = mapping else {
             let function = self.function(usize::MAX, "", "???", "");
             return Place {
@@ -223,6 +229,17 @@ impl Numbers {
     fn own_file(&mut self, function: usize) -> usize {
         let name = self.functions.get(function).map(|f| f.file.clone());
         self.file(&name.unwrap_or_default())
+    }
+
+    /// Object and name of a function.
+    pub(super) fn object_and_name(&self, function: usize) -> (&str, &str) {
+        let known = self.functions.get(function);
+        known.map_or(("", "???"), |known| (&known.object, &known.name))
+    }
+
+    /// A source file.
+    pub(super) fn path(&self, file: usize) -> &str {
+        self.files.get(file).map_or("", String::as_str)
     }
 
     /// The functions with their costs; what is 0 is left out.

@@ -116,6 +116,7 @@ pub(super) fn execute(
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
             memory: None,
+            noted: None,
             blocks: outcome.blocks,
             calls: outcome.calls,
             commands: outcome.commands,
