@@ -338,7 +338,12 @@ mod tests {
         {
             let (mut run, mut single) = (Totals::default(), Totals::default());
             let (mut one, mut other) = (Touched::new(), Touched::new());
-            count(&mut run, &mut one, reference(start, size, Kind::Store), times);
+            count(
+                &mut run,
+                &mut one,
+                reference(start, size, Kind::Store),
+                times,
+            );
             for at in 0..times {
                 let element = reference(start + at * u64::from(size), size, Kind::Store);
                 count(&mut single, &mut other, element, 1);

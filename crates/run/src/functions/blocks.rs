@@ -5,8 +5,8 @@
 mod lines;
 mod memory;
 
-pub use memory::memory_of;
 pub use lines::{Detail, FunctionCosts, LineCost, Piece, line_costs};
+pub use memory::memory_of;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;

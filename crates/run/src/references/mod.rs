@@ -2,6 +2,7 @@
 //! predictors where one is wanted.
 
 mod costs;
+mod events;
 mod gathering;
 mod site;
 
@@ -11,6 +12,7 @@ use truecount_engine::virt::references::{References, Sink};
 use truecount_memory::Machine;
 
 pub use costs::Costs;
+pub use events::MemoryEvent;
 use gathering::Gathering;
 pub use gathering::Part;
 
@@ -263,6 +265,33 @@ pub struct Memory {
     /// By source line, or function where lines are not known, in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineMemory>,
+}
+
+impl Memory {
+    /// What a reader of these numbers must know.
+    pub fn note(&self) -> Option<String> {
+        let missing: Vec<&str> = self.missing.iter().map(|one| one.what.as_str()).collect();
+        let mut notes = Vec::new();
+        if !missing.is_empty() {
+            notes.push(format!(
+                "Facts of memory lack {}: they are at least so many.",
+                missing.join(", ")
+            ));
+        }
+        if self.lost != 0 {
+            notes.push(format!(
+                "Facts of memory lack {} part(s) of what threads noted, which nobody could read.",
+                self.lost
+            ));
+        }
+        if let Some(model) = &self.model {
+            notes.push(format!(
+                "Misses and mispredictions are a model's, after {} rules (I1 {}, D1 {}, LL {}): not what this CPU did.",
+                model.rules, model.i1, model.d1, model.ll
+            ));
+        }
+        (!notes.is_empty()).then(|| notes.join(" "))
+    }
 }
 
 impl Facts {

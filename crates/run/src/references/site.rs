@@ -279,14 +279,18 @@ impl Site {
                     let taken = is_taken(step, executed);
                     found.first += u64::from(taken);
                     let pc = self.instructions.get(usize::from(step.at));
-                    let wrong = model.branches.conditional(pc.map_or(0, |known| known.pc), taken);
+                    let wrong = model
+                        .branches
+                        .conditional(pc.map_or(0, |known| known.pc), taken);
                     found.last += u64::from(wrong);
                 }
                 What::Indirect => {
                     found.first += 1;
                     if let Some(next) = executed.next {
                         let pc = self.instructions.get(usize::from(step.at));
-                        let wrong = model.branches.indirect(pc.map_or(0, |known| known.pc), next);
+                        let wrong = model
+                            .branches
+                            .indirect(pc.map_or(0, |known| known.pc), next);
                         found.last += u64::from(wrong);
                     }
                 }

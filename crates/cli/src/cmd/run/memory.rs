@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use truecount_memory::{Geometry, Machine};
 use truecount_model::number::grouped;
-use truecount_run::functions::base_name;
+use truecount_run::functions::{AskedMemory, base_name};
 use truecount_run::references::{CodeMemory, Memory, Model, SharedLine, Wanted};
 
 use crate::failure::Failure;
@@ -40,11 +40,19 @@ pub(super) struct MemoryArgs {
 }
 
 impl MemoryArgs {
-    /// What is to be noted, if anything.
-    pub(super) fn wanted(&self) -> Result<Option<Wanted>, Failure> {
+    /// All that is known is told, not only the events that were asked for.
+    pub(super) fn shown(&self) -> bool {
         let sizes = [self.i1, self.d1, self.ll];
-        let modelled = self.model.is_some() || sizes.iter().any(Option::is_some);
-        if !self.memory && !modelled && !self.sharing {
+        self.memory || self.sharing || self.model.is_some() || sizes.iter().any(Option::is_some)
+    }
+
+    /// What is to be noted, if anything.
+    pub(super) fn wanted(&self, events: &AskedMemory) -> Result<Option<Wanted>, Failure> {
+        let sizes = [self.i1, self.d1, self.ll];
+        let modelled = self.model.is_some()
+            || sizes.iter().any(Option::is_some)
+            || events.iter().any(|(_, event)| event.is_model());
+        if !self.shown() && events.is_empty() {
             return Ok(None);
         }
         let base = || match self.model.as_deref().unwrap_or("this") {

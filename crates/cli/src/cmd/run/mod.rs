@@ -22,7 +22,7 @@ use truecount_model::number::grouped;
 use truecount_run::calls::{Apart, tree_of};
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
-use truecount_run::functions::{Names, asked_events, base_name, functions_of, memory_of};
+use truecount_run::functions::{Names, asked, base_name, functions_of, memory_of};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -131,7 +131,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         return Ok(Outcome::OK);
     }
     args.cache.apply();
-    let wishes = asked_events(&args.event)?;
+    let (wishes, of_memory) = asked(&args.event)?;
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to run")
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         || wishes
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
-    let mut ran = match (args.memory.wanted()?, wants_calls) {
+    let mut ran = match (args.memory.wanted(&of_memory)?, wants_calls) {
         (Some(_), true) => {
             let cause = "--calls and the memory references cannot be counted in one run";
             return Err(Failure::new(2, cause).hint("run it twice: the counts are the same"));
@@ -188,11 +188,24 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         None
     };
-    memory_of(&mut ran, &mut Names::default());
+    if args.memory.shown() {
+        memory_of(&mut ran, &mut Names::default());
+    }
+    let of_memory: Vec<_> = of_memory
+        .iter()
+        .map(|(wanted, event)| ran.memory_reading(wanted, *event))
+        .collect();
     let held = fixed
         .as_ref()
         .map(|fixed| fixed.record(&ran.missing, &mut environment));
     let mut document = Document::new(args, &wishes, ran, functions, environment);
+    document.counters.extend(of_memory);
+    if !args.memory.shown() {
+        let memory = document.memory.take();
+        document
+            .notes
+            .extend(memory.and_then(|memory| memory.note()));
+    }
     document.calls = tree;
     document.notes.extend(held.into_iter().flatten());
     // The result first: a picture that fails must not cost it.
