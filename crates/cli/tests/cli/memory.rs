@@ -345,7 +345,7 @@ fn events_of_memory_by_name() {
 #[test]
 fn the_line_that_misses_is_found() {
     const COLUMNS: &str = r"
-static int numbers[512][512];
+static volatile int numbers[512][512] __attribute__((aligned(64)));
 __attribute__((noinline)) int rows(void) {
     int sum = 0;
     for (int at = 0; at < 512; at++)

@@ -49,6 +49,14 @@ pub fn asked(given: &[String]) -> Result<(Vec<AskedEvent>, AskedMemory), Error> 
             _ => is_branch_misses(&wanted).then_some(MemoryEvent::Mispredicts),
         };
         if let Some(event) = of_memory {
+            let name = match wanted.name.as_str() {
+                "branch-misses" => "branch-misses:u".to_owned(),
+                _ => wanted.name,
+            };
+            let wanted = EventRequest {
+                name,
+                ..EventRequest::memory(event)
+            };
             if memory.iter().all(|(known, _)| known.name != wanted.name) {
                 memory.push((wanted, event));
             }
