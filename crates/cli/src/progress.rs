@@ -94,8 +94,13 @@ pub(crate) struct Words {
     pub(crate) slow: Option<&'static str>,
 }
 
-/// Between two lines.
-const NOW_AND_THEN: Duration = Duration::from_secs(20);
+/// Between two lines; tests need not wait so long.
+fn now_and_then() -> Duration {
+    let stated = std::env::var("TRUECOUNT_TEST_PROGRESS_MS").ok();
+    stated
+        .and_then(|text| text.parse().ok())
+        .map_or(Duration::from_secs(20), Duration::from_millis)
+}
 
 impl Steps {
     /// Begins to tell. The signals are blocked by then: its thread takes none.
@@ -107,7 +112,8 @@ impl Steps {
         let (seen, shown) = (Arc::clone(&state), bar.bar.clone());
         let teller = std::thread::Builder::new().spawn(move || {
             let (begun, mut before, mut hint) = (Instant::now(), None, words.slow);
-            while ended.recv_timeout(NOW_AND_THEN) == Err(RecvTimeoutError::Timeout) {
+            let pause = now_and_then();
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let done = seen.done.load(Ordering::Relaxed);
                 let mut lines = Vec::new();
                 if !terminal {

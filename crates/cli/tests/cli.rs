@@ -25,6 +25,8 @@ mod gates;
 #[cfg(feature = "history")]
 #[path = "cli/history.rs"]
 mod history;
+#[path = "cli/home.rs"]
+mod home;
 #[path = "cli/identities.rs"]
 mod identities;
 #[path = "cli/interrupts.rs"]

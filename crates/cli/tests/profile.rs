@@ -118,8 +118,36 @@ fn half_an_export_is_none() {
         assert_eq!(output.status.code(), Some(1), "{told}");
         assert!(told.contains("too large"), "{told}");
         let left = std::fs::read_to_string(here.join("out")).ok();
-        assert_eq!(left.as_deref(), before.then_some(""), "{told}");
+        let was = before.then_some("what was there before");
+        assert_eq!(left.as_deref(), was, "{told}");
     }
+    // What takes the place of a file has its permissions, also at the end of a symbolic link; other names keep the file.
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+    let file = |name: &str| here.join(name);
+    let export = |name: &str| {
+        let done = truecount(&["export", "--to", "folded", "whole", "-o", name], here);
+        assert!(done.status.success(), "{done:?}");
+        let text = std::fs::read_to_string(file(name)).unwrap();
+        assert!(text.contains("inner"), "{text}");
+    };
+    let narrow = std::fs::Permissions::from_mode(0o640);
+    std::fs::set_permissions(file("out"), narrow).unwrap();
+    symlink("out", file("link")).unwrap();
+    export("link");
+    let mode = |name: &str| std::fs::symlink_metadata(file(name)).unwrap().mode();
+    assert_eq!(mode("out") & 0o777, 0o640);
+    assert_eq!(mode("link") & libc::S_IFMT, libc::S_IFLNK);
+    std::fs::hard_link(file("out"), file("other")).unwrap();
+    let before = std::fs::metadata(file("other")).unwrap().ino();
+    export("out");
+    assert_eq!(std::fs::metadata(file("out")).unwrap().ino(), before);
+    for name in ["out", "other"] {
+        std::fs::remove_file(file(name)).unwrap();
+    }
+    // Where nothing was the umask decides, and nothing is left beside it.
+    export("out");
+    let left = std::fs::read_dir(here).unwrap().count();
+    assert_eq!(left, 3, "out, link, whole.mm_profdata");
 }
 
 #[test]

@@ -99,6 +99,30 @@ mod tests {
         assert_eq!(Geometry::of_new_counter(65, 1), None);
     }
 
+    /// A counter of 32 bits, as a kernel drives it: known as one, never read without the page's offset, and right over
+    /// one restart.
+    #[test]
+    fn narrow_counters_are_left_to_the_page() {
+        use truecount_perf::fake::FakeKernel;
+        use truecount_perf::{Event, EventAttr, OpenOptions, Target};
+        for (width, roomy) in [(32, false), (40, false), (48, true), (64, true)] {
+            let fake = FakeKernel::new();
+            fake.set_user_read(true, width);
+            let (attr, options) = (EventAttr::new(0, 1), OpenOptions::default());
+            let event =
+                Event::open_with(&fake.shared(), &attr, Target::CallingThread, options).unwrap();
+            fake.add(event.fd(), 1234);
+            let g = Geometry::of_new_counter(width, fake.read_counter(0)).unwrap();
+            assert_eq!(g.is_roomy(), roomy, "{width}");
+            assert_eq!(g.period(), u64::MAX >> (65 - width), "{width}");
+            for step in [1, 1000, g.period() - 2300, 64, g.period() - 1] {
+                let before = fake.read_counter(0);
+                fake.add(event.fd(), step);
+                assert_eq!(g.elapsed(before, fake.read_counter(0)), step, "{width}");
+            }
+        }
+    }
+
     #[test]
     fn counts_go_on_when_the_kernel_restarts_the_counter() {
         let g = Geometry {

@@ -16,6 +16,7 @@ fn on(fake: &FakeKernel) -> Options {
 
 const SKYLAKE: &str = "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 94\nstepping : 3\n";
 const ZEN5: &str = "vendor_id : AuthenticAMD\ncpu family : 26\nmodel : 2\nstepping : 1\n";
+const ZEN3: &str = "vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 33\nstepping : 0\n";
 const NEOVERSE: &str = "CPU implementer : 0x41\nCPU architecture: 8\nCPU part : 0xd0c\n";
 
 /// A directory with this `proc/cpuinfo` (and whatever `files` adds), one for each text.
@@ -317,14 +318,17 @@ fn clocks_go_on() {
 /// Without user reads, a difference is read by one system call for both events, which is as exact.
 #[test]
 fn instructions_minus_interrupts_are_a_pinned_group() {
-    for (cpu, irqs) in [(SKYLAKE, 0x01cb), (ZEN5, 0x002c)] {
+    // r0420 counts interrupts and exceptions together, on Zen only.
+    for (cpu, event, irqs) in [
+        (SKYLAKE, "instructions-minus-irqs:u", 0x01cb),
+        (ZEN5, "instructions-minus-irqs:u", 0x002c),
+        (ZEN5, "instructions-minus-exceptions:u", 0x0420),
+        (ZEN3, "instructions-minus-exceptions:u", 0x0420),
+        (ZEN3, "instructions-minus-r0420:u", 0x0420),
+    ] {
         let fake = FakeKernel::new();
         fake.set_rate(4, irqs, 0);
-        let counter = open(
-            &on(&fake).machine(machine(cpu)),
-            "instructions-minus-irqs:u",
-        )
-        .unwrap();
+        let counter = open(&on(&fake).machine(machine(cpu)), event).unwrap();
         assert_eq!(
             (counter.method(), counter.is_exact()),
             (Method::Syscall, true)

@@ -3,19 +3,44 @@
 /// No block, no exit.
 pub const NONE: u32 = u32::MAX;
 
-/// A translated block.
+/// An address in the same code area, told by its distance from another one: half as long.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Near(i32);
+
+impl Near {
+    /// No address.
+    pub const NONE: Self = Self(i32::MIN);
+
+    /// `address` as seen from `base`; 0: none.
+    pub fn new(base: u64, address: u64) -> Self {
+        match address {
+            0 => Self::NONE,
+            _ => Self(address.wrapping_sub(base) as i32),
+        }
+    }
+
+    /// The address, seen from the same `base`.
+    pub fn from(self, base: u64) -> u64 {
+        match self {
+            Self::NONE => 0,
+            Self(distance) => base.wrapping_add_signed(i64::from(distance)),
+        }
+    }
+}
+
+/// A translated block. There are many: each byte of it counts.
 #[derive(Clone, Copy)]
 pub struct Block {
     pub pc: u64,
     pub body: u64,
     /// Where it is entered with an exact count: in front of its body, or there, if nothing is pending.
-    pub enter: u64,
+    pub enter: Near,
     /// What the running total lacks at its body.
     pub pending: i32,
-    pub host_end: u64,
-    pub syscall: u64,
-    /// Where it goes on behind its hook; 0: it has none.
-    pub hook: u64,
+    pub host_end: Near,
+    pub syscall: Near,
+    /// Where it goes on behind its hook.
+    pub hook: Near,
     /// Its entries for indirect branches.
     pub first_entry: u32,
     /// Exits that lead here.
@@ -27,7 +52,7 @@ pub struct Block {
     pub listed: [bool; 2],
     pub guest_len: u32,
     /// Where its records are, in the cold code.
-    pub records: u64,
+    pub records: Near,
     pub record_count: u16,
     pub insns: u16,
     /// With per-block counters: its own.
@@ -35,8 +60,8 @@ pub struct Block {
     /// Words that it notes of its references (`xlate::references`).
     pub words: u16,
     pub exit_count: u8,
-    /// Its bytes were copied behind its cold code, to compare (0: they cannot change).
-    pub copy: u64,
+    /// Its bytes were copied behind its cold code, to compare (none: they cannot change).
+    pub copy: Near,
     /// Reachable; else *dormant* until its page is executed again unchanged.
     pub valid: bool,
     pub unsupported: bool,
@@ -51,27 +76,34 @@ impl Block {
     pub const NONE: Self = Self {
         pc: 0,
         body: 0,
-        enter: 0,
+        enter: Near::NONE,
         pending: 0,
-        host_end: 0,
-        syscall: 0,
-        hook: 0,
+        host_end: Near::NONE,
+        syscall: Near::NONE,
+        hook: Near::NONE,
         first_entry: NONE,
         incoming: NONE,
         first_exit: NONE,
         page_next: [NONE; 2],
         listed: [false; 2],
         guest_len: 0,
-        records: 0,
+        records: Near::NONE,
         record_count: 0,
         insns: 0,
         counter: 0,
         words: 0,
         exit_count: 0,
-        copy: 0,
+        copy: Near::NONE,
         valid: false,
         unsupported: false,
         compared: false,
         gone: false,
     };
+
+    /// The address that is told by its distance from the body; 0: there is none.
+    pub fn at(&self, near: Near) -> u64 {
+        near.from(self.body)
+    }
 }
+
+const _: () = assert!(core::mem::size_of::<Block>() <= 88);

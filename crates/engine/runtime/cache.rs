@@ -7,6 +7,7 @@
 mod ahead;
 mod areas;
 mod config;
+mod exits;
 mod give_way;
 mod index;
 pub mod kept;
@@ -15,13 +16,13 @@ mod saved;
 mod sections;
 mod threads;
 
-use crate::block::{Block, NONE};
+use crate::block::{Block, NONE, Near};
 use crate::layout::{MAX_WATCHES, TABLES, Watch};
 use crate::own_memory::{self, MAX_AREAS};
 use crate::pages::Pages;
 use crate::sys;
 use crate::table::Table;
-use crate::xlate::block::{self, Added, Config, End, MAX_EXITS, Record, Side};
+use crate::xlate::block::{self, Added, Config, End, MAX_EXITS, Record};
 use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::entry::{Via, emit_entry};
 use crate::xlate::time;
@@ -30,55 +31,13 @@ use ahead::Reader;
 use areas::{Area, code};
 pub use config::OFFSETS;
 use config::{CALL_OFFSETS, CONFIG};
+use exits::Entry;
+pub use exits::Exit;
 use kept::Kept;
 use links::rotates;
 use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
 pub use threads::CALL;
 use threads::Threads;
-
-/// A checked entry into a block for one way of indirect branches.
-#[derive(Clone, Copy)]
-struct Entry {
-    at: u64,
-    /// Where its way on to the next of its bucket is patched.
-    patch: u64,
-    block: u32,
-    /// Next entry of the block, of the bucket.
-    next: u32,
-    chain: u32,
-    way: u8,
-    /// It is in its bucket.
-    published: bool,
-}
-
-/// A direct exit.
-#[derive(Clone, Copy)]
-pub struct Exit {
-    pub target: u64,
-    patch: u64,
-    stub: u64,
-    pub block: u32,
-    next: u32,
-    /// The branch to its correction of the count, if it has one.
-    side: Option<Side>,
-    /// `side` leads straight to a copy of the correction in front of the target.
-    direct: bool,
-    /// The block that it is linked to, or [`NONE`]: two threads may take it before either sees the link.
-    to: u32,
-}
-
-impl Exit {
-    const NONE: Self = Self {
-        target: 0,
-        patch: 0,
-        stub: 0,
-        block: NONE,
-        next: NONE,
-        side: None,
-        direct: false,
-        to: NONE,
-    };
-}
 
 pub struct Cache {
     /// Blocks of a snapshot.
@@ -237,16 +196,10 @@ impl Cache {
     fn note_exits(&mut self, built: &block::Block, number: u32, first: u32, once: bool) {
         let exits = built.exits.iter().take(built.exit_count.min(MAX_EXITS));
         for (at, exit) in exits.enumerate() {
-            *self.exits.get(first as usize + at) = Exit {
-                target: exit.target,
-                patch: if once { 0 } else { exit.patch },
-                stub: exit.stub,
-                side: exit.side.filter(|_| !once),
-                direct: false,
-                block: number,
-                next: NONE,
-                to: NONE,
-            };
+            let patch = if once { 0 } else { exit.patch };
+            let side = exit.side.filter(|_| !once);
+            *self.exits.get(first as usize + at) =
+                Exit::new(number, exit.target, patch, exit.stub, side);
         }
     }
 
@@ -338,20 +291,20 @@ impl Cache {
         let block = Block {
             pc,
             body: built.body,
-            enter,
+            enter: Near::new(built.body, enter),
             pending: config.pending,
-            host_end: section.hot,
-            syscall: built.syscall,
-            hook: built.hook,
+            host_end: Near::new(built.body, section.hot),
+            syscall: Near::new(built.body, built.syscall),
+            hook: Near::new(built.body, built.hook),
             first_exit,
             guest_len: built.guest_len,
-            records,
+            records: Near::new(built.body, records),
             record_count: built.record_count as u16,
             insns: built.insns,
             counter: config.counter.unwrap_or(0),
             words: built.words,
             exit_count: built.exit_count as u8,
-            copy,
+            copy: Near::new(built.body, copy),
             valid: true,
             unsupported: built.end == End::Unsupported,
             compared,
@@ -426,15 +379,15 @@ impl Cache {
     /// Compares a block's bytes with its copy, on watched pages.
     fn is_unchanged(&mut self, pages: &mut Pages, number: u32) -> bool {
         let block = *self.blocks.get(number as usize);
-        if block.copy == 0 || block.unsupported {
+        let copy = block.at(block.copy);
+        if copy == 0 || block.unsupported {
             return false;
         }
         let len = u64::from(block.guest_len);
         // SAFETY: the copy is ours; the program's bytes were found executable.
         pages.executable(block.pc, len)
-            && (0..len).all(|at| unsafe {
-                *((block.copy + at) as *const u8) == *((block.pc + at) as *const u8)
-            })
+            && (0..len)
+                .all(|at| unsafe { *((copy + at) as *const u8) == *((block.pc + at) as *const u8) })
     }
 
     /// What is known about flags further on may be wrong now.
@@ -452,7 +405,7 @@ impl Cache {
 
     pub fn records(&self, block: &Block) -> &[Record] {
         let (at, count) = (
-            block.records as *const Record,
+            block.at(block.records) as *const Record,
             usize::from(block.record_count),
         );
         // SAFETY: `translate` wrote as many there, two bytes each; they stay as long as the block.

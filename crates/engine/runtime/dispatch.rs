@@ -63,7 +63,8 @@ fn answer(context: &mut Context) {
             let mut engine = engine::lock();
             let exit = *engine.cache.exits.get(context.exit_id as usize);
             context.pc = exit.target;
-            context.resume = engine.cache.blocks.get(exit.block as usize).hook;
+            let block = engine.cache.blocks.get(exit.block as usize);
+            context.resume = block.at(block.hook);
             if let Some(back) = collect::hooked(context) {
                 engine.cache.ask_at(back);
             }
@@ -100,7 +101,7 @@ fn system_call(context: &mut Context) {
         let mut engine = engine::lock();
         let exit = *engine.cache.exits.get(context.exit_id as usize);
         let block = engine.cache.blocks.get(exit.block as usize);
-        (block.syscall - 5, exit.target)
+        (block.at(block.syscall) - 5, exit.target)
     };
     context.pc = next.wrapping_sub(2);
     let number = context.regs[0];
@@ -250,7 +251,8 @@ fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, e
         cache.publish(block, via);
     }
     cache.enters(context);
-    context.resume = cache.blocks.get(block as usize).enter;
+    let block = cache.blocks.get(block as usize);
+    context.resume = block.at(block.enter);
 }
 
 /// Nothing can be executed at `pc`: going there natively raises the very fault

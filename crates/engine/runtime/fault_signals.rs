@@ -194,7 +194,10 @@ pub fn was_sent(frame: &Ucontext) -> bool {
     let mut engine = engine::lock();
     let cache = &mut engine.cache;
     let block = cache.block_at(at);
-    block.is_some_and(|number| cache.blocks.get(number as usize).syscall + 2 == at)
+    block.is_some_and(|number| {
+        let block = cache.blocks.get(number as usize);
+        block.at(block.syscall) + 2 == at
+    })
 }
 
 const _: () = assert!(core::mem::size_of::<Info>() == 128);

@@ -9,6 +9,7 @@ use crate::machine;
 use crate::own_memory::in_code;
 use crate::references;
 use crate::xlate::block::record;
+use crate::xlate::block::{far_register, implied_base};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::emit::{RAX, SCRATCH};
 
@@ -77,15 +78,16 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
         return Found::Between;
     };
     let block = *cache.blocks.get(number as usize);
-    if block.syscall != 0 && rip >= block.syscall - 5 {
+    let syscall = block.at(block.syscall);
+    if syscall != 0 && rip >= syscall - 5 {
         let next = block.pc + u64::from(block.guest_len);
-        if rip > block.syscall {
+        if rip > syscall {
             frame.rip = next;
             frame.regs_rcx(next);
         } else {
             // Not made, or made and to be made again: the kernel left its mark.
             frame.rip = next - 2;
-            if frame.rcx() == block.syscall + 2 {
+            if frame.rcx() == syscall + 2 {
                 frame.regs_rcx(next);
             } else {
                 counts::correct(context, &block, block.insns.saturating_sub(1), true);
@@ -116,8 +118,13 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
                     frame.set_register(RAX, context.spill_2);
                     frame.set_register(SCRATCH, context.spill);
                 } else if let Ok(insn) = decode(&bytes) {
-                    let register = crate::xlate::block::far_register(&insn, &bytes);
+                    let register = far_register(&insn, &bytes);
                     frame.set_register(register, context.spill_2);
+                    // The program's base was added to it for the time of the instruction.
+                    if let Some(base) = implied_base(&insn) {
+                        let sum = frame.registers()[usize::from(base)];
+                        frame.set_register(base, sum.wrapping_sub(context.program_gs));
+                    }
                 }
             }
             frame.rip = pc;

@@ -1,6 +1,6 @@
-//! Loads of the GS selector (`mov gs`, `pop gs`). The segment is the engine's; what the program gets is its base.
+//! Loads of the GS selector (`mov gs`, `pop gs`, `lgs`). The segment is the engine's; what the program gets is its base.
 //!
-//! Facts: Intel SDM volume 2, `MOV`, `POP`, `VERR`; AMD APM volume 2, 4.5.3 (a null selector may leave the base as it
+//! Facts: Intel SDM volume 2, `MOV`, `POP`, `LGS`, `VERR`; AMD APM volume 2, 4.5.3 (a null selector may leave the base as it
 //! was). What the kernel does with selectors: `arch_prctl`(2).
 
 use crate::check;
@@ -18,7 +18,7 @@ const ARCH_GET_GS: u64 = 0x1004;
 
 /// Does what the instruction in front of `next` does, with the bytes `code`.
 pub fn load(context: &mut Context, insn: &Insn, code: &[u8], next: u64) {
-    let pops = insn.opcode == 0xa9;
+    let pops = insn.space == 1 && insn.opcode == 0xa9;
     let from = match pops {
         true => Some(context.regs[4]),
         false => insn
@@ -26,12 +26,19 @@ pub fn load(context: &mut Context, insn: &Insn, code: &[u8], next: u64) {
             .then(|| address(context, insn, code, next)),
     };
     let register = usize::from(insn.modrm & 7 | (insn.rex & 1) << 3);
+    let far = insn.space == 1 && insn.opcode == 0xb5;
+    let offset_bytes = if insn.has(prefix::OPSIZE) { 2 } else { 4 };
     let selector = match from {
+        Some(at) if far => program_memory::read::<u16>(at.wrapping_add(offset_bytes)),
         Some(at) => program_memory::read::<u16>(at),
         None => context.regs.get(register).map(|&value| value as u16),
     };
     let usable = selector.filter(|&selector| selector < 4 || is_readable(selector));
-    let Some(selector) = usable else {
+    let offset = match from {
+        Some(at) if far => offset_at(at, offset_bytes),
+        _ => Some(0),
+    };
+    let (Some(selector), Some(offset)) = (usable, offset) else {
         crate::report::fail(format_args!(
             "a load of the GS selector in front of {next:#x} that faults is not supported by the virtual PMU"
         ))
@@ -40,10 +47,24 @@ pub fn load(context: &mut Context, insn: &Insn, code: &[u8], next: u64) {
         let bytes = if insn.has(prefix::OPSIZE) { 2 } else { 8 };
         context.regs[4] = context.regs[4].wrapping_add(bytes);
     }
+    if far && let Some(register) = context.regs.get_mut(usize::from(insn.reg())) {
+        *register = match offset_bytes {
+            2 => *register & !0xffff | offset,
+            _ => offset,
+        };
+    }
     let base = base_of(selector, context.this);
     // Some CPUs leave the base as it is with a null selector.
     if base != context.this {
         context.program_gs = base;
+    }
+}
+
+/// The offset of a far pointer.
+fn offset_at(at: u64, bytes: u64) -> Option<u64> {
+    match bytes {
+        2 => program_memory::read::<u16>(at).map(u64::from),
+        _ => program_memory::read::<u32>(at).map(u64::from),
     }
 }
 

@@ -130,6 +130,13 @@ fn selectors_and_short_addresses_are_served() {
     }
 }
 
+/// Registers that an operand in GS borrows are the program's again in the frame of its fault.
+#[test]
+fn faults_in_segments_show_the_programs_registers() {
+    let source = include_str!("places/segment_fault.c");
+    same("segment-fault", source, &["-O1", "-w"], None);
+}
+
 /// Random system calls, by seeds: each gives what it gives natively. More of them: `TRUECOUNT_SEEDS=1000`.
 #[test]
 fn random_system_calls_do_what_they_do_natively() {
@@ -165,7 +172,7 @@ fn random_system_calls_do_what_they_do_natively() {
 #[test]
 fn pending_signals_survive_execve() {
     let source = include_str!("places/pending.c");
-    for signals in ["10", "11", "10,11", "10,12,34"] {
+    for signals in ["5", "10", "11", "5,10,11", "10,12,34"] {
         same("pending", source, &["-O1", "-w"], Some(signals));
     }
 }

@@ -358,6 +358,28 @@ mod tests {
         }
     }
 
+    /// Graviton 2's counters, and x86 without full-width writes: restarted every 2^31 - 1 events.
+    #[test]
+    fn a_count_goes_on_over_restarts_of_a_narrow_counter() {
+        let fake = FakeKernel::new();
+        fake.set_user_read(true, 32);
+        let (event, page) = mapped(&fake);
+        let (mut count, mut restarts, mut before) = (0_u64, 0, None);
+        for step in [5, 0x7fff_ff00, 0xf9, 1, 1, 0x7fff_fffe, 0x1_8000_0000, 77] {
+            fake.add(event.fd(), step);
+            count += step;
+            let raw = fake.read_counter(0);
+            restarts += u32::from(before.replace(raw).is_some_and(|before| raw < before));
+            let view = page.view();
+            let seen = view
+                .snapshot(10, |counter| fake.read_counter(counter), || 0)
+                .unwrap();
+            assert_eq!((seen.value, seen.width), (count, 32), "{step:#x}: {raw:#x}");
+            assert_eq!(event.read().unwrap().value, count);
+        }
+        assert!(restarts >= 2, "{restarts}");
+    }
+
     #[test]
     fn without_the_capability_the_counter_is_not_touched() {
         let fake = FakeKernel::new();

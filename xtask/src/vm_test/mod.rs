@@ -3,7 +3,7 @@
 //! Each crate of [`plan::SUITES`] with a `tests/hardware.rs` is built for the rig's architecture, stripped,
 //! and run there once as root and, where the plan says so, without privilege under
 //! `kernel.perf_event_paranoid`. The test runners' own closing lines are printed, and all output of a run
-//! that failed.
+//! that failed. The architectures run side by side: a rig keeps one processor busy.
 
 mod build;
 mod outcome;
@@ -76,30 +76,31 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
     }
     let options = parse(arguments)?;
     let rigs = shared(root).join("rigs");
+    let archs = Arch::ALL
+        .into_iter()
+        .filter(|arch| options.only.is_none_or(|only| only == *arch));
+    let (rigs, options) = (&rigs, &options);
+    let results = std::thread::scope(|scope| {
+        let threads: Vec<_> = archs
+            .map(|arch| scope.spawn(move || run_arch(root, rigs, arch, options)))
+            .collect();
+        let results = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+        results.collect::<Vec<_>>()
+    });
     let mut total = Tally::default();
     let mut ran = false;
-    for arch in Arch::ALL
-        .into_iter()
-        .filter(|arch| options.only.is_none_or(|only| only == *arch))
-    {
-        let script = rigs.join(arch.script());
-        if !script.is_file() {
-            println!(
-                "skipped: {}: no rig at {} (set TRUECOUNT_SHARED)",
-                arch.name(),
-                script.display()
-            );
-            continue;
-        }
-        let builder = Builder::new(root, arch, options.release)?;
-        for suite in SUITES.iter().filter(|suite| suite.archs.contains(&arch)) {
-            if options
-                .package
-                .as_ref()
-                .is_none_or(|only| only == suite.package)
-            {
-                total.add(&run_suite(root, &script, &builder, suite, &options)?);
+    for result in results {
+        // A panic of a thread has been printed; what else ran is still told.
+        match result.unwrap_or_else(|_| Err(anyhow::anyhow!("a run of an architecture panicked"))) {
+            Ok(None) => {}
+            Ok(Some(tally)) => {
                 ran = true;
+                total.add(&tally);
+            }
+            Err(error) => {
+                ran = true;
+                println!("failed: {error:#}");
+                total.failed += 1;
             }
         }
     }
@@ -113,6 +114,32 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
         bail!("no test ran: the filter is in no test's name");
     }
     Ok(())
+}
+
+/// All suites of one architecture; nothing where there is no rig for it.
+fn run_arch(root: &Path, rigs: &Path, arch: Arch, options: &Options) -> Result<Option<Tally>> {
+    let script = rigs.join(arch.script());
+    if !script.is_file() {
+        println!(
+            "skipped: {}: no rig at {} (set TRUECOUNT_SHARED)",
+            arch.name(),
+            script.display()
+        );
+        return Ok(None);
+    }
+    let builder = Builder::new(root, arch, options.release)?;
+    let mut total = None;
+    for suite in SUITES.iter().filter(|suite| suite.archs.contains(&arch)) {
+        if options
+            .package
+            .as_ref()
+            .is_none_or(|only| only == suite.package)
+        {
+            let tally = run_suite(root, &script, &builder, suite, options)?;
+            total.get_or_insert_with(Tally::default).add(&tally);
+        }
+    }
+    Ok(total)
 }
 
 /// Builds what a suite ships into the guest: its test executable, and the programs that it starts.
@@ -161,7 +188,6 @@ fn run_suite(
         let Some(filters) = privilege.filters(options.filter.as_deref()) else {
             continue;
         };
-        println!("vm-test: {name}, {}", privilege.describe());
         let run = rig::run(
             script,
             builder.arch(),
@@ -172,15 +198,15 @@ fn run_suite(
             options.verbose,
         )?;
         let verdict = judge(&run, matches!(privilege, Privilege::Root));
+        // In one piece: another architecture prints beside it.
+        let mut report = format!("vm-test: {name}, {}\n", privilege.describe());
         if verdict.failed() && !options.verbose {
-            print!("{}", run.output);
+            report.push_str(&run.output);
         }
-        for line in &verdict.closing {
-            println!("  {line}");
+        for line in verdict.closing.iter().chain(&verdict.complaints) {
+            report.push_str(&format!("  {line}\n"));
         }
-        for complaint in &verdict.complaints {
-            println!("  {complaint}");
-        }
+        print!("{report}");
         tally.add(&verdict.tally);
     }
     Ok(tally)

@@ -1,11 +1,13 @@
 //! A file that a result goes to: it holds the whole result, or what it held before. Where there was none, there is none
 //! after a failure.
 
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::{Patient, cannot_write};
@@ -75,7 +77,8 @@ impl ResultFile {
         done
     }
 
-    /// Writes what is too large to be kept in memory, piece by piece.
+    /// Writes what is too large to be kept in memory, piece by piece: to a file without a name, which takes the other's
+    /// place when it is whole.
     pub(crate) fn stream(
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
@@ -83,23 +86,102 @@ impl ResultFile {
         let cannot = |error| cannot_write(path, &error);
         let (file, made) = create(path).map_err(cannot)?;
         let regular = file.metadata().is_ok_and(|found| found.is_file());
-        if regular {
+        let beside = match regular {
+            true => Beside::of(path, &file),
+            false => None,
+        };
+        if made && beside.is_some() {
+            // Nothing may be left of it by whatever ends truecount.
+            std::fs::remove_file(path).map_err(cannot)?;
+        } else if regular && beside.is_none() {
             file.set_len(0).map_err(cannot)?;
         }
         let guard = LimitOfSize::held_back();
-        let mut out = BufWriter::new(&file);
+        let mut out = BufWriter::new(beside.as_ref().map_or(&file, |new| &new.file));
         let written = write(&mut out).and_then(|()| out.flush().map_err(cannot));
         // What is left in it would be tried again.
         drop(out.into_parts());
         drop(guard);
-        if written.is_err() && regular {
-            // Half a result may look like a whole one.
-            let _ = match made {
-                true => std::fs::remove_file(path),
-                false => file.set_len(0),
-            };
+        match (beside, written) {
+            (Some(new), Ok(())) => new.takes_its_place().map_err(cannot),
+            (None, Err(error)) if regular => {
+                // Half a result may look like a whole one.
+                let _ = match made {
+                    true => std::fs::remove_file(path),
+                    false => file.set_len(0),
+                };
+                Err(error)
+            }
+            (_, written) => written,
         }
-        written
+    }
+}
+
+/// A file without a name in the directory of another one (`O_TMPFILE`, open(2)): whatever ends truecount, nothing is left
+/// of it.
+struct Beside {
+    file: File,
+    /// Whose place it takes.
+    path: PathBuf,
+}
+
+impl Beside {
+    /// `None` where the place cannot be taken, or not without a loss: a file system or a directory that does not allow it,
+    /// a file with other names or of another owner.
+    fn of(path: &Path, old: &File) -> Option<Self> {
+        // Where a symbolic link leads to.
+        let path = std::fs::canonicalize(path).ok()?;
+        let before = old.metadata().ok()?;
+        // It must be possible to give it a name.
+        if before.nlink() != 1 || !Path::new("/proc/self/fd").is_dir() {
+            return None;
+        }
+        let mut options = File::options();
+        options.write(true).custom_flags(libc::O_TMPFILE);
+        let file = options.open(path.parent()?).ok()?;
+        let now = file.metadata().ok()?;
+        if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
+            return None;
+        }
+        file.set_permissions(before.permissions()).ok()?;
+        Some(Self { file, path })
+    }
+
+    /// Only a rename replaces a file, and only what has a name can be renamed.
+    fn takes_its_place(self) -> io::Result<()> {
+        let name = self.path.file_name().unwrap_or_default();
+        let mut beside = OsString::from(".");
+        beside.push(name);
+        beside.push(format!(".{}", std::process::id()));
+        // A name may have 255 bytes (NAME_MAX).
+        let beside = match beside.len() {
+            ..=255 => self.path.with_file_name(beside),
+            _ => self
+                .path
+                .with_file_name(format!(".truecount.{}", std::process::id())),
+        };
+        let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
+        let itself = text(Path::new(&format!(
+            "/proc/self/fd/{}",
+            self.file.as_raw_fd()
+        )))?;
+        let new = text(&beside)?;
+        // SAFETY: two live strings that end with 0.
+        let linked = unsafe {
+            libc::linkat(
+                libc::AT_FDCWD,
+                itself.as_ptr(),
+                libc::AT_FDCWD,
+                new.as_ptr(),
+                libc::AT_SYMLINK_FOLLOW,
+            )
+        };
+        if linked != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        std::fs::rename(&beside, &self.path).inspect_err(|_| {
+            let _ = std::fs::remove_file(&beside);
+        })
     }
 }
 

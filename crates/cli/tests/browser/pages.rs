@@ -47,15 +47,15 @@ fn probe(directory: &Path, file: &Path, width: u32, dark: bool) -> Option<String
     Some(said.to_owned())
 }
 
-/// The commands, each with the files that it writes; `false` where the machine cannot.
-fn made(directory: &Directory, words: &[&str]) -> bool {
+/// Whether a command that writes pages could do it here; it is skipped for the lack of what it needs.
+fn made(directory: &Directory, need: &str, words: &[&str]) -> bool {
     let output = Command::new(env!("CARGO_BIN_EXE_truecount"))
         .args(words)
         .current_dir(&directory.0)
         .output()
         .unwrap();
     if !output.status.success() {
-        truecount_testing::skip!("virtual", "{}", String::from_utf8_lossy(&output.stderr));
+        truecount_testing::skip!(need, "{}", String::from_utf8_lossy(&output.stderr));
     }
     output.status.success()
 }
@@ -80,6 +80,41 @@ fn stacks(path: &Path) {
     std::fs::write(path, (0..100).map(line).collect::<String>()).unwrap();
 }
 
+/// Runs a command that writes these files; `false` where the machine cannot.
+type Make<'a> = dyn FnMut(&[&str], &[&'static str]) -> bool + 'a;
+
+/// Flame graphs: of calls, of a recording, of regions.
+fn of_trees(directory: &Directory, make: &mut Make<'_>) {
+    let calls = ["run", "--calls", "--flamegraph", "calls.svg", "--", "true"];
+    make(&calls, &["calls.svg"]);
+    let recorder = truecount::Recorder::new(directory.0.join("profile")).unwrap();
+    {
+        let _outer = recorder.region("outer");
+        for number in 0..20 {
+            let name = format!("the region number {number} <of twenty>");
+            let _inner = recorder.region_with(&name, &["a \"label\" & more"]);
+        }
+    }
+    recorder.finish().unwrap();
+    let export = "profile export --to svg profile -o profile.svg";
+    let export = export.split(' ').collect::<Vec<_>>();
+    make(&export, &["profile.svg"]);
+    let spinning = "int look_up(int i) { return i * 3; } int main(void) { volatile int s = 0;
+        for (int i = 0; i < 50000000; i++) s += look_up(i); return 0; }";
+    std::fs::write(directory.0.join("spin.c"), spinning).unwrap();
+    let built = Command::new("cc")
+        .args(["-O0", "-o", "spin", "spin.c"])
+        .current_dir(&directory.0)
+        .status();
+    let record = "record -g -e cpu-clock:u -c 1000000 -o p.data -- ./spin";
+    if built.is_ok_and(|status| status.success())
+        && make(&record.split(' ').collect::<Vec<_>>(), &[])
+    {
+        let report = ["report", "p.data", "--flamegraph", "report.svg"];
+        make(&report, &["report.svg"]);
+    }
+}
+
 #[test]
 fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
     let directory = Directory::new("pages");
@@ -87,9 +122,15 @@ fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
     stacks(&file("stacks.txt"));
     let mut pages = Vec::new();
     let mut make = |words: &[&str], files: &[&'static str]| {
-        if made(&directory, words) {
+        let need = match words[0] {
+            "record" => "software",
+            _ => "virtual",
+        };
+        let done = made(&directory, need, words);
+        if done {
             pages.extend(files);
         }
+        done
     };
     let source = [
         "noise",
@@ -163,6 +204,7 @@ fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
             &["latency.html", "latency.svg"],
         );
     }
+    of_trees(&directory, &mut make);
     assert!(pages.len() > 2, "{pages:?}");
     for name in pages {
         let mut page = std::fs::read_to_string(file(name)).unwrap();

@@ -139,7 +139,7 @@ fn exact_counts_by_stepping_with_times_from_native_runs() {
 fn hooks_run_in_their_order() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
-    let say = |what: &str| format!("echo {what} >> {}", log.display());
+    let say = |what: &str| format!("echo {what} >> '{}'", log.display());
     let args = [
         "bench",
         // Without the runs that only count.
@@ -206,7 +206,7 @@ fn a_seed_repeats_the_order_of_runs() {
     let directory = tempfile::tempdir().unwrap();
     let order = |seed: &str, name: &str| {
         let log = directory.path().join(name);
-        let command = |what: &str| format!("sh -c \"echo {what} >> {}\"", log.display());
+        let command = |what: &str| format!("sh -c \"echo {what} >> '{}'\"", log.display());
         let args = [
             "bench",
             "-n",

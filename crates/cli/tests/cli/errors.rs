@@ -347,7 +347,7 @@ fn ctrl_c_stops_the_command_and_prints_what_was_measured() {
     // The runs say how many there were.
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
-    let script = format!("echo >>{}; exec sleep", log.display());
+    let script = format!("echo >>'{}'; exec sleep", log.display());
     let runs = || std::fs::read_to_string(&log).map_or(0, |text| text.lines().count());
     let short = format!("{script} 0.05");
     let mut child = truecount(&[

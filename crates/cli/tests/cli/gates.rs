@@ -244,7 +244,7 @@ fn what_can_be_known_before_measuring_is_checked_before() {
     // A command that would leave a mark if it ran.
     let directory = tempfile::tempdir().unwrap();
     let mark = directory.path().join("ran");
-    let touch = format!("touch {}", mark.display());
+    let touch = format!("touch '{}'", mark.display());
     let args = ["bench", "--fail-above", "instrutions=1%", &touch, &touch];
     fails(&args, 2, &["instrutions", "not measured", "wall-time"]);
     fails(

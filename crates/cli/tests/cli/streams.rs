@@ -1,9 +1,11 @@
 //! A disk that is full, a reader that has gone, a descriptor that is closed: what every command makes of it.
 
+use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
-use crate::support::{code, stderr, truecount};
+use crate::support::{code, stderr, truecount, until};
 
 /// Commands that end by themselves and write to stdout; nothing of them is lost by not being written.
 const SHOWN: &[&[&str]] = &[
@@ -223,16 +225,14 @@ fn half_a_result_is_none() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("result");
     let name = file.to_str().unwrap();
-    let lines: Vec<String> = [
+    let lines = [
         "stat --source software --json=FILE true",
         "bench --source software -n 2 --json=FILE true",
         "bench --source software -n 2 --html=FILE true",
         "check --json=FILE",
         "events --cpu skl --json=FILE",
         "record -e cpu-clock:u -o FILE true",
-    ]
-    .map(|line| line.replace("FILE", name))
-    .into();
+    ];
     for line in lines {
         for before in [None, Some("what was there before")] {
             // A recording is read as far as it goes, and the one before it has another name.
@@ -240,7 +240,8 @@ fn half_a_result_is_none() {
             if let Some(text) = before.filter(|_| !recording) {
                 std::fs::write(&file, text).unwrap();
             }
-            let words: Vec<&str> = line.split(' ').collect();
+            let words: Vec<String> = line.split(' ').map(|w| w.replace("FILE", name)).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let mut command = truecount(&words);
             // SAFETY: setrlimit is async-signal-safe.
             unsafe {
@@ -273,4 +274,54 @@ fn half_a_result_is_none() {
             let _ = std::fs::remove_file(&file);
         }
     }
+}
+
+/// Then a command that waits is killed.
+const NEVER: Duration = Duration::from_secs(50);
+
+/// A FIFO is given to who reads it, whole.
+#[test]
+fn a_fifo_is_written_once_and_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: a valid path.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let argument = format!("--json={}", path.display());
+    let start = || {
+        truecount(&[
+            "bench", "--source", "software", "-n", "2", &argument, "--", "true",
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+    };
+    let mut child = start();
+    let mut text = String::new();
+    std::fs::File::open(&path)
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert!(text.contains("truecount.bench/2"), "{text}");
+    assert!(child.wait().unwrap().success());
+    // Nobody reads: Ctrl-C ends the wait.
+    let mut child = start();
+    let pid = i32::try_from(child.id()).unwrap();
+    until("it does not open the FIFO", || {
+        let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        call.starts_with(&format!("{} ", libc::SYS_openat))
+    });
+    // SAFETY: our own child, not waited for yet.
+    unsafe { libc::kill(pid, libc::SIGINT) };
+    let begun = Instant::now();
+    until("it goes on", || {
+        child.try_wait().unwrap().is_some() || begun.elapsed() > NEVER
+    });
+    let status = child.try_wait().unwrap();
+    if status.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(status.is_some(), "it goes on for {NEVER:?}");
 }

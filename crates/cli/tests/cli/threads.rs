@@ -228,6 +228,47 @@ fn threads_that_spin_on_the_only_cpu_can_be_stopped() {
     assert_eq!(code(&output), 130, "{}", stderr(&output));
 }
 
+/// Nobody stares at a silent terminal: while a run does not end, how far it is is said, and once what could be the cause.
+#[test]
+fn a_program_that_spins_gets_a_hint_while_it_runs() {
+    use std::io::BufRead as _;
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), SPIN) else {
+        return;
+    };
+    let head = ["noise", "--source", "virtual", "-n", "2", "--timeout", "5m"];
+    let tail = ["--factors", "threads", "--", program.to_str().unwrap()];
+    let mut child = truecount(&[&head[..], &tail].concat())
+        .env("TRUECOUNT_TEST_PROGRESS_MS", "200")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+    // The pipe stays open: whoever writes to a closed one is ended by that.
+    let (mut said, mut lines) = (Vec::new(), lines.map(Result::unwrap));
+    for line in lines.by_ref() {
+        let hint = line.contains("threads that spin");
+        said.push(line);
+        if hint {
+            break;
+        }
+    }
+    interrupt(&child, Duration::ZERO);
+    said.extend(lines);
+    let status = child.wait().unwrap();
+    let said = said.join("\n");
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert!(said.contains("truecount noise: run 0 of"), "{said}");
+    for part in ["--factors aslr,env,cpu", "--timeout"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(said.matches("threads that spin").count(), 1, "{said}");
+}
+
 #[test]
 fn what_is_on_request_is_not_in_all() {
     let output = run(&["stat", "--deterministic=moon", "--", "true"]);

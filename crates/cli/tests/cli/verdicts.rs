@@ -47,7 +47,7 @@ fn a_coin_is_not_exact() {
         truecount_testing::skip!("virtual", "no virtual PMU");
         return;
     }
-    let coin = format!("{} 100 5", program.display());
+    let coin = format!("'{}' 100 5", program.display());
     let args = [
         "bench",
         "--source",
@@ -80,7 +80,7 @@ fn a_coin_is_not_exact() {
     }
     assert!(same_side < 2, "{same_side} of 5");
     // What cannot differ is exact, after as many runs as that needs.
-    let same = format!("{} 100 0", program.display());
+    let same = format!("'{}' 100 0", program.display());
     let document = json(&[&args[..], &[&same, &same]].concat());
     let compared = comparison(&document, "instructions:u");
     assert_eq!(compared["verdict"], "same", "{compared}");
@@ -100,8 +100,8 @@ fn counts_that_vary_get_a_verdict_by_default() {
         return;
     }
     let (less, more) = (
-        format!("{} 100 0 1000", program.display()),
-        format!("{} 104 0 1000", program.display()),
+        format!("'{}' 100 0 1000", program.display()),
+        format!("'{}' 104 0 1000", program.display()),
     );
     let args = [
         "bench",

@@ -150,7 +150,8 @@ pub(crate) fn all() -> Vec<Case> {
             panic!("cases.txt: {row}");
         };
         Case {
-            group,
+            group: group.trim_end_matches('!'),
+            privileged: group.ends_with('!'),
             name,
             line: line.strip_prefix(' ').unwrap_or(line),
             mask: mask(masked.trim_end_matches('+')),

@@ -54,7 +54,7 @@ impl Cache {
                 for number in from..from + usize::from(info.exits) {
                     // Who came from there is not linked on.
                     let exit = self.exits.get(number);
-                    (exit.patch, exit.side) = (0, None);
+                    exit.lose();
                 }
                 chunk = info.next;
             }
@@ -106,11 +106,12 @@ impl Cache {
         for number in 0..self.blocks.len() {
             let block = *self.blocks.get(number);
             // (What was given up is not there any more.)
-            if block.host_end != 0 && in_code(block.host_end - 1) {
-                readdress(block.host_end, JUMP, old, place);
-                if block.syscall != 0 {
-                    readdress(block.syscall, LOAD, old, place);
-                    readdress(block.syscall, LOAD_FOR_EVENTS, old, place);
+            let (end, syscall) = (block.at(block.host_end), block.at(block.syscall));
+            if end != 0 && in_code(end - 1) {
+                readdress(end, JUMP, old, place);
+                if syscall != 0 {
+                    readdress(syscall, LOAD, old, place);
+                    readdress(syscall, LOAD_FOR_EVENTS, old, place);
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use super::areas::{code, default_entry};
 use super::{Cache, Entry, OFFSETS};
-use crate::block::NONE;
+use crate::block::{NONE, Near};
 use crate::layout::{TABLE_BYTES, TABLES, option};
 use crate::own_memory::{self, is_runtime};
 use crate::slots;
@@ -18,13 +18,13 @@ impl Cache {
         if to.compared {
             return;
         }
-        let (body, enter, pending) = (to.body, to.enter, to.pending);
+        let (body, enter, pending) = (to.body, to.at(to.enter), to.pending);
         let exits = self.exits.get(exit as usize);
         let from = exits.patch;
         if from == 0 || exits.to != NONE {
             return;
         }
-        let (owner, side) = (exits.block, exits.side);
+        let (owner, side) = (exits.block, exits.side());
         if !self.blocks.get(owner as usize).valid {
             return;
         }
@@ -80,16 +80,16 @@ impl Cache {
             return None;
         }
         let exit = *self.exits.get(exit as usize);
-        let side = exit.side?;
+        let side = exit.side()?;
         (exit.to == NONE && self.blocks.get(exit.block as usize).valid).then_some(side)
     }
 
     /// Sends an exit back to the runtime.
     pub(super) fn unlink(&mut self, exit: u32) {
         let info = self.exits.get(exit as usize);
-        match info.side {
+        match info.side() {
             Some(side) if info.direct => patch(side.branch, side.cold),
-            _ => patch(info.patch, info.stub),
+            _ => patch(info.patch, info.stub()),
         }
         (info.to, info.direct) = (NONE, false);
     }
@@ -98,7 +98,7 @@ impl Cache {
     pub(super) fn link_directly(&mut self, exit: u32, block: u32, at: u64) {
         let head = self.blocks.get(block as usize).incoming;
         let info = self.exits.get(exit as usize);
-        let Some(side) = info.side else { return };
+        let Some(side) = info.side() else { return };
         (info.next, info.to, info.direct) = (head, block, true);
         self.blocks.get(block as usize).incoming = exit;
         patch(side.branch, at);
@@ -106,15 +106,7 @@ impl Cache {
 
     pub(super) fn add_entry(&mut self, block: u32, via: Via, at: u64, patch: u64) -> u32 {
         let next = self.blocks.get(block as usize).first_entry;
-        let entry = Entry {
-            at,
-            patch,
-            block,
-            next,
-            chain: NONE,
-            way: via.number() as u8,
-            published: false,
-        };
+        let entry = Entry::new(block, via.number(), at, patch, next);
         let number = if self.free_entry == NONE {
             self.entries.push(entry) as u32
         } else {
@@ -157,7 +149,7 @@ impl Cache {
             cold.put(&NUMBER);
             let start = cold.here();
             let patch = emit_entry(&mut cold, &OFFSETS, rotates(), via, info.pc, miss);
-            cold.jmp(info.enter);
+            cold.jmp(info.at(info.enter));
             section.cold = cold.here();
             number = self.add_entry(block, via, start, patch);
         }
@@ -171,7 +163,7 @@ impl Cache {
             NONE => self.miss(entry.at, way),
             head => self.entries.get(head as usize).at,
         };
-        self.redirect(entry.patch, onward);
+        self.redirect(entry.patch(), onward);
         let info = self.entries.get(number as usize);
         (info.chain, info.published) = (chain, true);
         set_table(way, index, entry.at);
@@ -201,7 +193,7 @@ impl Cache {
             return;
         }
         self.blocks.get(number as usize).valid = false;
-        if info.copy == 0 {
+        if info.copy == Near::NONE {
             self.forget(info.pc);
         }
         self.blocks.get(number as usize).incoming = NONE;
@@ -282,7 +274,7 @@ impl Cache {
                     NONE => self.miss(before.at, way),
                     next => self.entries.get(next as usize).at,
                 };
-                self.redirect(before.patch, onward);
+                self.redirect(before.patch(), onward);
                 self.entries.get(at as usize).chain = next;
                 return;
             }

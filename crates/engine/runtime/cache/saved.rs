@@ -106,7 +106,7 @@ impl Cache {
             set_table(way, (pc & 0xffff) as usize, default_entry(way));
             if entry.chain != NONE {
                 let miss = self.miss(entry.at, way);
-                patch(entry.patch, miss);
+                patch(entry.patch(), miss);
             }
             let info = self.entries.get(number);
             (info.chain, info.published) = (NONE, false);

@@ -7,7 +7,7 @@
 
 use super::areas::{Area, HOT, MISSES};
 use super::{Cache, Exit};
-use crate::block::{Block, NONE};
+use crate::block::{Block, NONE, Near};
 use crate::own_memory::AREA;
 use crate::pages::Pages;
 use crate::slots;
@@ -335,7 +335,8 @@ impl Cache {
         let blocks = self.blocks.slice().get(from..from + count)?;
         let after = blocks.partition_point(|block| block.body <= host);
         let number = after.checked_sub(1)?;
-        (host < blocks.get(number)?.host_end).then_some((from + number) as u32)
+        let block = blocks.get(number)?;
+        (host < block.at(block.host_end)).then_some((from + number) as u32)
     }
 
     /// Whether something has been taken out in this process.
@@ -424,7 +425,7 @@ impl Cache {
     fn take_out(&mut self, number: u32) {
         self.invalidate(number);
         let block = self.blocks.get(number as usize);
-        block.copy = 0;
+        block.copy = Near::NONE;
         block.gone = true;
         let (pc, first) = (block.pc, core::mem::replace(&mut block.first_entry, NONE));
         self.forget_number(pc, number);

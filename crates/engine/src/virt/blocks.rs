@@ -221,11 +221,12 @@ impl<'a> Reader<'a> {
         while let Ok(page) = self.shared.context(segment) {
             let len = word32(page.as_slice(), offset_of!(Context, log_len));
             let len = u64::from(len).min(REGION - LOG) as usize / 8;
-            let Ok(words) = self.shared.words(segment, LOG, len) else {
+            let first = space.words.len();
+            let words = &mut space.words;
+            if self.shared.append_words(segment, LOG, len, words).is_err() {
                 break;
-            };
-            space.segments.push((segment, space.words.len(), len));
-            space.words.extend(words);
+            }
+            space.segments.push((segment, first, len));
             let more = word32(page.as_slice(), offset_of!(Context, log_more));
             if more <= segment || more >= MAX_SLOTS {
                 break;

@@ -7,101 +7,13 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-/// A context page mapped into the launcher.
-pub(super) struct MappedContext {
-    at: NonNull<Context>,
+/// A part of the totals file, mapped: memory that the program may change at any time.
+pub(super) struct Mapped<T> {
+    pub(super) at: NonNull<T>,
     len: usize,
 }
 
-impl MappedContext {
-    /// Maps the context at an offset of the totals file.
-    pub(super) fn new(totals: &File, offset: u64) -> io::Result<Self> {
-        let len = size_of::<Context>().next_multiple_of(4096);
-        // SAFETY: maps a file of ours; the result is checked.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                totals.as_raw_fd(),
-                libc::off_t::try_from(offset).map_err(io::Error::other)?,
-            )
-        };
-        match NonNull::new(at.cast::<Context>()) {
-            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { at, len }),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    /// Writes into it.
-    pub(super) fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
-        if offset + bytes.len() > size_of::<Context>() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        // SAFETY: inside the mapped context, which no thread has yet.
-        unsafe {
-            let to = self.at.as_ptr().cast::<u8>().add(offset);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-        }
-        Ok(())
-    }
-
-    /// The request word.
-    pub(super) fn exec(&self) -> &std::sync::atomic::AtomicU32 {
-        // SAFETY: mapped as long as self lives; an atomic in shared memory.
-        unsafe { &(*self.at.as_ptr()).exec }
-    }
-    /// The word of a process that offers its translations.
-    pub(super) fn save(&self) -> &std::sync::atomic::AtomicU32 {
-        // SAFETY: as above.
-        unsafe { &(*self.at.as_ptr()).save }
-    }
-    /// Where it describes them.
-    pub(super) fn save_request(&self) -> u64 {
-        // SAFETY: mapped; written before the request.
-        unsafe { (&raw const (*self.at.as_ptr()).save_request).read_volatile() }
-    }
-    /// The first slot of its image, and the key that this was given.
-    pub(super) fn save_image(&self) -> (u32, u64) {
-        let context = self.at.as_ptr();
-        // SAFETY: as above.
-        unsafe {
-            (
-                (&raw const (*context).save_image).read_volatile(),
-                (&raw const (*context).save_key).read_volatile(),
-            )
-        }
-    }
-    /// The thread id that made the request.
-    pub(super) fn tid(&self) -> u32 {
-        // SAFETY: mapped; written before the request.
-        unsafe { (&raw const (*self.at.as_ptr()).tid).read_volatile() }
-    }
-    /// The process id.
-    pub(super) fn pid(&self) -> u32 {
-        // SAFETY: as above.
-        unsafe { (&raw const (*self.at.as_ptr()).pid).read_volatile() }
-    }
-}
-
-impl Drop for MappedContext {
-    fn drop(&mut self) {
-        // SAFETY: our mapping.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
-    }
-}
-
-/// Bytes of a region mapped into the launcher: words that the program may change at any time.
-pub(super) struct MappedBytes {
-    at: NonNull<u64>,
-    len: usize,
-}
-
-// SAFETY: the mapping is shared memory, read by volatile loads and atomics only.
-unsafe impl Send for MappedBytes {}
-
-impl MappedBytes {
+impl<T> Mapped<T> {
     /// Maps `len` bytes from an offset of the totals file on, a multiple of the page size.
     pub(super) fn new(totals: &File, offset: u64, len: usize) -> io::Result<Self> {
         // SAFETY: maps a file of ours; the result is checked.
@@ -115,34 +27,117 @@ impl MappedBytes {
                 libc::off_t::try_from(offset).map_err(io::Error::other)?,
             )
         };
-        match NonNull::new(at.cast::<u64>()) {
+        match NonNull::new(at.cast::<T>()) {
             Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { at, len }),
             _ => Err(io::Error::last_os_error()),
         }
     }
+}
+
+impl<T> Drop for Mapped<T> {
+    fn drop(&mut self) {
+        // SAFETY: our mapping.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A context page mapped into the launcher.
+pub(super) struct MappedContext(Mapped<Context>);
+
+impl MappedContext {
+    /// Maps the context at an offset of the totals file.
+    pub(super) fn new(totals: &File, offset: u64) -> io::Result<Self> {
+        let len = size_of::<Context>().next_multiple_of(4096);
+        Mapped::new(totals, offset, len).map(Self)
+    }
+
+    /// Writes into it.
+    pub(super) fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        if offset + bytes.len() > size_of::<Context>() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: inside the mapped context, which no thread has yet.
+        unsafe {
+            let to = self.0.at.as_ptr().cast::<u8>().add(offset);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        Ok(())
+    }
+
+    /// The request word.
+    pub(super) fn exec(&self) -> &std::sync::atomic::AtomicU32 {
+        // SAFETY: mapped as long as self lives; an atomic in shared memory.
+        unsafe { &(*self.0.at.as_ptr()).exec }
+    }
+    /// The word of a process that offers its translations.
+    pub(super) fn save(&self) -> &std::sync::atomic::AtomicU32 {
+        // SAFETY: as above.
+        unsafe { &(*self.0.at.as_ptr()).save }
+    }
+    /// Where it describes them.
+    pub(super) fn save_request(&self) -> u64 {
+        // SAFETY: mapped; written before the request.
+        unsafe { (&raw const (*self.0.at.as_ptr()).save_request).read_volatile() }
+    }
+    /// The first slot of its image, and the key that this was given.
+    pub(super) fn save_image(&self) -> (u32, u64) {
+        let context = self.0.at.as_ptr();
+        // SAFETY: as above.
+        unsafe {
+            (
+                (&raw const (*context).save_image).read_volatile(),
+                (&raw const (*context).save_key).read_volatile(),
+            )
+        }
+    }
+    /// The thread id that made the request.
+    pub(super) fn tid(&self) -> u32 {
+        // SAFETY: mapped; written before the request.
+        unsafe { (&raw const (*self.0.at.as_ptr()).tid).read_volatile() }
+    }
+    /// The process id.
+    pub(super) fn pid(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.0.at.as_ptr()).pid).read_volatile() }
+    }
+}
+
+/// Bytes of a region mapped into the launcher: words that the program may change at any time.
+pub(super) struct MappedBytes(Mapped<u64>);
+
+// SAFETY: the mapping is shared memory, read by volatile loads and atomics only.
+unsafe impl Send for MappedBytes {}
+
+impl MappedBytes {
+    /// Maps `len` bytes from an offset of the totals file on, a multiple of the page size.
+    pub(super) fn new(totals: &File, offset: u64, len: usize) -> io::Result<Self> {
+        Mapped::new(totals, offset, len).map(Self)
+    }
 
     /// Copies words; those outside are left alone.
     pub(super) fn copy(&self, from: usize, to: &mut [u64]) {
-        let count = to.len().min((self.len / 8).saturating_sub(from));
+        let count = to.len().min((self.0.len / 8).saturating_sub(from));
         for (at, place) in to.iter_mut().take(count).enumerate() {
             // SAFETY: inside the mapping, aligned.
-            *place = unsafe { self.at.as_ptr().add(from + at).read_volatile() };
+            *place = unsafe { self.0.at.as_ptr().add(from + at).read_volatile() };
+        }
+    }
+
+    /// Writes values at the start, as many as fit.
+    pub(super) fn write<T: Copy>(&self, values: &[T]) {
+        let count = values.len().min(self.0.len / size_of::<T>().max(1));
+        // SAFETY: inside the mapping, which begins at a page.
+        unsafe {
+            std::ptr::copy_nonoverlapping(values.as_ptr(), self.0.at.as_ptr().cast::<T>(), count);
         }
     }
 
     /// An atomic word at an offset in bytes, a multiple of four.
     pub(super) fn atomic(&self, offset: usize) -> Option<&AtomicU32> {
-        if !offset.is_multiple_of(4) || offset + 4 > self.len {
+        if !offset.is_multiple_of(4) || offset + 4 > self.0.len {
             return None;
         }
         // SAFETY: inside the mapping, aligned, mapped as long as self lives.
-        Some(unsafe { AtomicU32::from_ptr(self.at.as_ptr().cast::<u32>().add(offset / 4)) })
-    }
-}
-
-impl Drop for MappedBytes {
-    fn drop(&mut self) {
-        // SAFETY: our mapping.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+        Some(unsafe { AtomicU32::from_ptr(self.0.at.as_ptr().cast::<u32>().add(offset / 4)) })
     }
 }

@@ -5,6 +5,7 @@
 //! a tracee to the thread that attached.
 
 use super::LaunchError;
+use super::futex;
 use super::inject::{InjectError, inject};
 use super::ptrace::{self, Event};
 use super::shared::Shared;
@@ -196,7 +197,7 @@ impl Service {
         self.shared.header().saving.store(0, Ordering::Release);
         let bell = &self.shared.header().doorbell;
         bell.fetch_add(1, Ordering::AcqRel);
-        futex_wake(bell);
+        futex::wake(bell);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -235,7 +236,7 @@ fn serve(shared: &Arc<Shared>, stop: &AtomicBool, active: &Arc<AtomicU32>, child
             return;
         }
         // At the latest after a second it is looked again: a process may be killed before it rings.
-        futex_wait(&header.doorbell, bell);
+        futex::wait(&header.doorbell, bell);
     }
 }
 
@@ -274,7 +275,7 @@ fn refuse(shared: &Shared, slot: u32) {
         (context.save(), save::WANTED, save::DONE),
     ] {
         let _ = word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
-        futex_wake(word);
+        futex::wake(word);
     }
 }
 
@@ -285,7 +286,7 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     };
     if context.save().load(Ordering::Acquire) == save::WANTED {
         shared.store.save(&context);
-        futex_wake(context.save());
+        futex::wake(context.save());
         return;
     }
     let (Ok(tid), Ok(pid)) = (i32::try_from(context.tid()), i32::try_from(context.pid())) else {
@@ -302,7 +303,7 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     }
     let answer = |value| {
         context.exec().store(value, Ordering::Release);
-        futex_wake(context.exec());
+        futex::wake(context.exec());
     };
     if ptrace::seize(tid).is_err() {
         answer(exec::REFUSED);
@@ -353,26 +354,4 @@ fn left_out(shared: &Shared, path: &Path, error: &InjectError) {
         InjectError::Step(what, error) => format!("{what}: {error}"),
     };
     header.name_left_out(path.as_os_str().as_bytes(), &why);
-}
-
-fn futex_wait(word: &AtomicU32, value: u32) {
-    let timeout = libc::timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
-    // SAFETY: the word and the timeout outlive the call.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            value,
-            &raw const timeout,
-        );
-    }
-}
-
-fn futex_wake(word: &AtomicU32) {
-    // SAFETY: the word outlives the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }

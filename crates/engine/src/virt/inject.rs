@@ -12,6 +12,7 @@ use crate::layout::{
     TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR,
 };
 use crate::limits;
+use std::cell::Cell;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
@@ -32,6 +33,8 @@ pub(super) enum InjectError {
 struct Remote {
     tid: i32,
     regs: Regs,
+    /// A SIGTRAP that was pending before.
+    sent: Cell<Option<libc::siginfo_t>>,
 }
 
 fn step<T>(what: &'static str, result: io::Result<T>) -> Result<T, InjectError> {
@@ -65,7 +68,13 @@ impl Remote {
         step(what, ptrace::resume(self.tid, 0))?;
         loop {
             match step(what, ptrace::wait())? {
-                Event::Signal(_, libc::SIGTRAP) => break,
+                Event::Signal(tid, libc::SIGTRAP) => match ptrace::sent(tid) {
+                    None => break,
+                    sent => {
+                        self.sent.set(sent);
+                        step(what, ptrace::resume(tid, 0))?;
+                    }
+                },
                 Event::Gone(_) => return Err(InjectError::Gone),
                 Event::Group(tid) => step(what, ptrace::listen(tid))?,
                 Event::Exec(tid) => step(what, ptrace::resume(tid, 0))?,
@@ -110,7 +119,8 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     // syscall; int3
     let patched = original & !0xff_ffff | 0xcc_050f;
     step("writing code", ptrace::poke(tid, regs.rip, patched))?;
-    let remote = Remote { tid, regs };
+    let sent = Cell::new(None);
+    let remote = Remote { tid, regs, sent };
     // The event is inside `execve`, which still writes RAX on its way out: leave
     // it by running into the breakpoint first.
     let mut leave = regs;
@@ -211,7 +221,11 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         shared.forget(slot);
         return Err(InjectError::Start(reason));
     }
-    step("letting go", ptrace::detach(tid, 0))
+    let signal = match remote.sent.take() {
+        Some(info) => step("keeping a signal", ptrace::pend(tid, &info, mask))?,
+        None => 0,
+    };
+    step("letting go", ptrace::detach(tid, signal))
 }
 
 /// Exchanges the random bytes of the kernel's auxiliary vector and hides the vDSO in it, where that is wanted.

@@ -16,6 +16,8 @@ mod error;
 mod file_size;
 #[cfg_attr(not(target_arch = "x86_64"), path = "elsewhere.rs")]
 mod follow;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+mod futex;
 mod image;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod initial_stack;

@@ -94,6 +94,33 @@ pub(super) fn set_mask(tid: i32, mask: u64) -> io::Result<()> {
     check(unsafe { libc::ptrace(SETSIGMASK, tid, 8usize, std::ptr::from_ref(&mask)) })
 }
 
+/// What tells of the signal that it is stopped for, where somebody sent it: no trap of its own.
+pub(super) fn sent(tid: i32) -> Option<libc::siginfo_t> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the kernel fills the structure; zeros are one as well.
+    let (told, info) = unsafe {
+        let told = libc::ptrace(libc::PTRACE_GETSIGINFO, tid, 0usize, info.as_mut_ptr());
+        (check(told), info.assume_init())
+    };
+    (told.is_ok() && info.si_code <= 0).then_some(info)
+}
+
+/// Makes a signal that was taken from the queue pending again, in place of the one that it is stopped for: it is blocked
+/// by `mask`, so the kernel puts it back when it is resumed with the number returned (kernel/signal.c, `ptrace_signal`).
+pub(super) fn pend(tid: i32, info: &libc::siginfo_t, mask: u64) -> io::Result<i32> {
+    set_mask(tid, mask)?;
+    // SAFETY: the kernel reads the structure.
+    check(unsafe {
+        libc::ptrace(
+            libc::PTRACE_SETSIGINFO,
+            tid,
+            0usize,
+            std::ptr::from_ref(info),
+        )
+    })?;
+    Ok(info.si_signo)
+}
+
 /// Writes to the tracee's memory.
 pub(super) fn write(tid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     let local = libc::iovec {

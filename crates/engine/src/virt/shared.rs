@@ -1,7 +1,7 @@
 //! The files every process of a run maps: the totals, and the runtime's image.
 
 use super::LaunchError;
-use super::context::{MappedBytes, MappedContext};
+use super::context::{Mapped, MappedBytes, MappedContext};
 use super::image::write_image;
 use super::regions::Regions;
 use super::store::Store;
@@ -17,14 +17,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
-use std::ptr::NonNull;
 use std::sync::Mutex;
 
 /// The memfds of a run and the launcher's view of the header.
 pub(super) struct Shared {
     totals: File,
     image: File,
-    header: NonNull<Header>,
+    header: Mapped<Header>,
     /// Translations of earlier runs.
     pub store: Store,
     /// What is timed.
@@ -107,24 +106,11 @@ impl Shared {
         let random = options.own_random.then(random_file).transpose()?;
         let image = memfd(c"truecount-engine")?;
         let text = write_image(&image).map_err(failed("writing the engine's image"))?;
-        // SAFETY: maps a file of ours; the result is checked.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Header>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                totals.as_raw_fd(),
-                0,
-            )
-        };
-        let (Some(header), true) = (NonNull::new(at.cast::<Header>()), at != libc::MAP_FAILED)
-        else {
-            return Err(failed("mapping the totals file")(io::Error::last_os_error()));
-        };
+        let header = Mapped::<Header>::new(&totals, 0, size_of::<Header>())
+            .map_err(failed("mapping the totals file"))?;
         // SAFETY: zeroed memory is a valid header; nobody else has it yet.
         unsafe {
-            let h = header.as_ptr();
+            let h = header.at.as_ptr();
             (*h).magic = MAGIC;
             (*h).next_slot
                 .store(1, std::sync::atomic::Ordering::Relaxed);
@@ -214,7 +200,7 @@ impl Shared {
 
     pub(super) fn header(&self) -> &Header {
         // SAFETY: mapped as long as self lives; zeroed memory is valid.
-        unsafe { self.header.as_ref() }
+        unsafe { self.header.at.as_ref() }
     }
 
     /// What decides which code is emitted.
@@ -244,13 +230,34 @@ impl Shared {
 
     /// Words of a slot's region from `offset` on.
     pub(super) fn words(&self, slot: u32, offset: u64, count: usize) -> io::Result<Vec<u64>> {
-        let mut bytes = vec![0u8; count * 8];
-        self.totals
-            .read_exact_at(&mut bytes, self.offset(slot) + offset)?;
-        Ok(bytes
-            .chunks_exact(8)
-            .map(|word| word.iter().rev().fold(0, |all, &b| all << 8 | u64::from(b)))
-            .collect())
+        let mut words = Vec::new();
+        self.append_words(slot, offset, count, &mut words)?;
+        Ok(words)
+    }
+
+    /// As [`Shared::words`], behind what is there already.
+    pub(super) fn append_words(
+        &self,
+        slot: u32,
+        offset: u64,
+        count: usize,
+        words: &mut Vec<u64>,
+    ) -> io::Result<()> {
+        let before = words.len();
+        words.reserve_exact(count);
+        words.resize(before + count, 0);
+        let new = words.get_mut(before..).unwrap_or(&mut []);
+        // SAFETY: the same memory as bytes, of which every value is one of a word.
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(new.as_mut_ptr().cast::<u8>(), count * 8) };
+        let read = self.totals.read_exact_at(bytes, self.offset(slot) + offset);
+        for word in new {
+            *word = u64::from_le(*word);
+        }
+        if read.is_err() {
+            words.truncate(before);
+        }
+        read
     }
 
     /// Writes into a slot's context. Through memory: a limit of the size of files (`RLIMIT_FSIZE`)
@@ -265,24 +272,8 @@ impl Shared {
             return Ok(());
         }
         let hooks = hooks.get(..hooks.len().min(MAX_HOOKS)).unwrap_or(&[]);
-        let offset = self.offset(slot) + u64::from(HOOKS);
-        let len = (COUNTERS - HOOKS) as usize;
-        // SAFETY: maps a file of ours; the result is checked, and as much is written as fits.
-        unsafe {
-            let at = libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                self.totals.as_raw_fd(),
-                libc::off_t::try_from(offset).map_err(io::Error::other)?,
-            );
-            if at == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            std::ptr::copy_nonoverlapping(hooks.as_ptr(), at.cast::<Hook>(), hooks.len());
-            libc::munmap(at, len);
-        }
+        self.map_bytes(slot, u64::from(HOOKS), (COUNTERS - HOOKS) as usize)?
+            .write(hooks);
         Ok(())
     }
 
@@ -309,12 +300,6 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: our mapping, no longer used.
-        unsafe { libc::munmap(self.header.as_ptr().cast(), size_of::<Header>()) };
-    }
-}
 /// Option bits for a run that notes references.
 fn references(options: &super::Options) -> u32 {
     if options.references.is_none() || options.times.is_some() {

@@ -25,7 +25,7 @@ mod xsave;
 pub use calls::CallOffsets;
 use gs::unsupported;
 use item::{Item, surely_invalid};
-pub use operand::{Operand, far_register};
+pub use operand::{Operand, far_register, implied_base};
 pub use request::{REQUEST_LEN, is_mark};
 pub use source::Source;
 pub use turn::FUEL;

@@ -76,7 +76,8 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
             // shld/shrd by a count of 0 write nothing.
             0xa4 | 0xa5 | 0xac | 0xad => insn.properties = written(insn.properties, 0),
             0xa9 => insn.kind = Kind::LoadsGs,
-            // lgs
+            // lgs; how long an offset it reads with REX.W depends on the vendor
+            0xb5 if insn.modrm < 0xc0 && insn.rex & 8 == 0 => insn.kind = Kind::LoadsGs,
             0xb5 => insn.kind = Kind::Unsupported,
             // rdgsbase, wrgsbase
             0xae if insn.modrm >= 0xc0 && insn.has(prefix::REP) && (reg == 1 || reg == 3) => {

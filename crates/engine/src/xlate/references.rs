@@ -201,7 +201,7 @@ impl Words {
 }
 
 /// Gathers and scatters: the index is a vector, or a row's address (AMX: Intel SDM volume 1, chapter 18).
-fn has_vector_index(insn: &Insn) -> bool {
+pub(super) fn has_vector_index(insn: &Insn) -> bool {
     match insn.space {
         5 | 8 => matches!(insn.opcode, 0x90..=0x93 | 0xa0..=0xa3 | 0xc6 | 0xc7),
         _ => false,

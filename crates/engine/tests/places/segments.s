@@ -4,6 +4,12 @@
 .balign 8
 data: .quad 0x1111, 0x2222, answer
 ds: .word 0x2b, 0
+far32: .long 0x12345678
+    .word 0x2b
+far16: .word 0x9abc, 0x2b
+.balign 32
+indexes: .quad 8, 16, 0, 8
+copied: .quad 0, 0, 0
 .text
 answer: mov $42, %eax
     ret
@@ -84,6 +90,130 @@ _start:
     movq %xmm1, %rax
     cmp $0x1111, %rax
     jne out
+    # lgs: the offset goes to a register, the selector is the flat one. Base 0 again.
+    mov $12, %edi
+    mov $-1, %rcx
+    lgs far32(%rip), %ecx
+    cmp $0x12345678, %rcx
+    jne out
+    mov $-1, %rcx
+    stc
+    lgsw far16-data(%rbx), %cx
+    jnc out
+    cmp $0xffffffffffff9abc, %rcx
+    jne out
+    cmpq $0x1111, %gs:(%rbx)
+    jne out
+    # Strings, with the base at data.
+    mov $0x1001, %edi
+    lea data(%rip), %rsi
+    mov $158, %eax
+    syscall
+    mov $13, %edi
+    mov %rdi, %r8
+    mov $8, %esi
+    mov $99, %ebx
+    stc
+    lodsq %gs:(%rsi), %rax
+    jnc out
+    cmp $0x2223, %rax
+    jne out
+    cmp $16, %rsi
+    jne out
+    cmp $99, %ebx
+    jne out
+    mov $14, %r8d
+    xor %esi, %esi
+    lea copied(%rip), %rdi
+    mov $16, %ecx
+    rep movsb %gs:(%rsi), %es:(%rdi)
+    xchg %rdi, %r8
+    jrcxz 1f
+    jmp out
+1:  cmp $16, %rsi
+    jne out
+    cmpq $0x2223, copied+8(%rip)
+    jne out
+    mov $15, %r8d
+    xor %esi, %esi
+    lea copied(%rip), %rdi
+    mov $3, %ecx
+    repe cmpsq %es:(%rdi), %gs:(%rsi)
+    mov %r8, %rdi
+    je out
+    cmp $0, %rcx
+    jne out
+    cmp $24, %rsi
+    jne out
+    # The byte at data+8+1.
+    mov $16, %edi
+    mov $8, %ebx
+    mov $1, %eax
+    xlat %gs:(%rbx)
+    cmp $0x22, %al
+    jne out
+    cmp $8, %rbx
+    jne out
+    # Addresses of 32 bits: what is above them does not count.
+    mov $17, %edi
+    mov $0xfffffff0, %eax
+    mov $3, %ecx
+    movabs $0x700000000, %r9
+    or %rax, %r9
+    mov %gs:(%r9d,%ecx,8), %rdx
+    cmp $0x2223, %rdx
+    jne out
+    mov %gs:24(%eax), %rdx
+    cmp $0x2223, %rdx
+    jne out
+    mov $18, %edi
+    mov $8, %ebp
+    mov $1, %esi
+    stc
+    adcq $1, %gs:(%ebp)
+    jc out
+    cmpq $0x2225, %gs:(%ebp)
+    jne out
+    subq $2, %gs:-8(%ebp,%esi,8)
+    cmpq $0x2223, %gs:0(,%esi,8)
+    jne out
+    cmpq $0x2223, %gs:0(,%esi,8)
+    addr32 mov %gs:8, %rdx
+    cmp $0x2223, %rdx
+    jne out
+    mov $19, %edi
+    movss %gs:8(,%r13d,1), %xmm3
+    cmpxchg8b %gs:8(%ebp)
+    .byte 0x65, 0x67, 0x48, 0xa1
+    .long 8
+    cmp $0x2223, %rax
+    jne out
+    # Two prefixes: the last one is it.
+    .byte 0x64
+    mov %gs:8, %rdx
+    cmp $0x2223, %rdx
+    jne out
+    # Vectors of indexes, where the CPU has them.
+    mov %rdi, %r8
+    mov $7, %eax
+    xor %ecx, %ecx
+    cpuid
+    mov $20, %edi
+    test $32, %ebx
+    jz 2f
+    mov $8, %esi
+    vmovdqu indexes(%rip), %ymm1
+    vpcmpeqd %ymm2, %ymm2, %ymm2
+    vpgatherqq %ymm2, %gs:-8(%rsi,%ymm1,1), %ymm0
+    vmovq %xmm0, %rax
+    cmp $0x2223, %rax
+    jne out
+    vpcmpeqd %ymm2, %ymm2, %ymm2
+    vpgatherqq %ymm2, %gs:0(,%ymm1,1), %ymm0
+    vmovq %xmm0, %rax
+    cmp $0x2223, %rax
+    jne out
+2:
     xor %edi, %edi
 out: mov $231, %eax
     syscall

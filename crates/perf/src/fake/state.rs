@@ -267,7 +267,7 @@ impl State {
         self.events
             .values()
             .find(on_it)
-            .map_or(0, |event| hardware_value(event) & mask)
+            .map_or(0, |event| hardware_value(event, self.width) & mask)
     }
 
     fn publish_all(&mut self) {
@@ -281,7 +281,7 @@ impl State {
                 page.index = on_counter.map_or(0, |counter| counter + 1);
                 // What is on the counter is not in the offset.
                 let counted = if on_counter.is_some() {
-                    hardware_value(event)
+                    hardware_value(event, width)
                 } else {
                     0
                 };
@@ -487,7 +487,13 @@ impl State {
     }
 }
 
-/// The low half of an event's count is on the hardware counter, as after an overflow on a real one.
-fn hardware_value(event: &FakeEvent) -> u64 {
-    event.value & 0x7fff_ffff
+/// What is on a counter of this width: started at minus its period, and there again after each overflow (Linux
+/// `x86_perf_event_set_period`, `armpmu_event_set_period`). The rest of the count is in the page's offset.
+fn hardware_value(event: &FakeEvent, width: u16) -> u64 {
+    // With full-width writes x86 takes half of what a counter of 48 bits has.
+    let period = u64::MAX
+        .checked_shr(65_u32.saturating_sub(u32::from(width)))
+        .unwrap_or(0)
+        .max(1);
+    (event.value % period).wrapping_sub(period)
 }

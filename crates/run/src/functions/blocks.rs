@@ -11,6 +11,7 @@ pub use memory::memory_of;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use truecount_engine::virt::{Blocks, Counts, Event, Facts, Mapping};
 use truecount_sample::spaces::MappedFile;
@@ -29,8 +30,8 @@ pub fn functions_of(
     Some(functions(blocks, &ran.executed.threads, wishes, names))
 }
 
-/// Functions by (program, module, function).
-type Sums = HashMap<(String, String, String), Counts>;
+/// Functions by (program, module, function), each the number of its text in [`Names::texts`].
+type Sums = HashMap<(u32, u32, u32), Counts>;
 
 /// What is known about a mapped file.
 struct Module {
@@ -40,8 +41,32 @@ struct Module {
     inlines: bool,
 }
 
-/// A name, and where the symbol begins in its file: two addresses with the same are in one function.
-type Symbol = (String, u64);
+/// A name's number in [`Names::texts`], and where the symbol begins in its file: two addresses with the same are in one
+/// function.
+type Symbol = (u32, u64);
+
+/// Texts that many places share, each once: a run executes hundreds of thousands of places.
+#[derive(Default)]
+struct Texts {
+    numbers: HashMap<Rc<str>, u32>,
+    texts: Vec<Rc<str>>,
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> u32 {
+        if let Some(&known) = self.numbers.get(text) {
+            return known;
+        }
+        let (text, number): (Rc<str>, _) = (text.into(), self.texts.len() as u32);
+        self.texts.push(Rc::clone(&text));
+        self.numbers.insert(text, number);
+        number
+    }
+
+    fn of(&self, number: u32) -> &str {
+        self.texts.get(number as usize).map_or("", |text| text)
+    }
+}
 
 /// Names of functions. What is found out for one run serves for others of the same program: its symbol tables are
 /// read once.
@@ -50,7 +75,11 @@ pub struct Names {
     modules: HashMap<Mapping, usize>,
     known: Vec<Module>,
     jit: HashMap<u32, Vec<(u64, u64, String)>>,
-    found: HashMap<(usize, u64), Symbol>,
+    /// The symbol of each offset of a module that was asked for, by its number in `symbols_found`.
+    found: HashMap<usize, HashMap<u32, u32>>,
+    symbols_found: Vec<Symbol>,
+    numbers: HashMap<Symbol, u32>,
+    texts: Texts,
     /// See [`Names::below`].
     below: Option<PathBuf>,
 }
@@ -63,6 +92,9 @@ impl Default for Names {
             known: Vec::new(),
             jit: HashMap::new(),
             found: HashMap::new(),
+            symbols_found: Vec::new(),
+            numbers: HashMap::new(),
+            texts: Texts::default(),
             below: None,
         }
     }
@@ -130,7 +162,7 @@ impl Names {
         let path = known.path.clone();
         let Some(file) = &known.file else {
             let name = self.at(module, mapping, pc, pid).0;
-            return (path, name);
+            return (path, self.texts.of(name).to_owned());
         };
         let location = self.symbols.locate_once(file, offset);
         let name = match location.frames.last() {
@@ -149,26 +181,44 @@ impl Names {
     fn at(&mut self, module: usize, mapping: &Mapping, pc: u64, pid: u32) -> Symbol {
         let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
         let Some(known) = self.known.get(module) else {
-            return (String::new(), 0);
+            return (self.texts.number(""), 0);
         };
         let Some(file) = &known.file else {
             if known.path != "[jit]" {
-                return (known.path.clone(), 0);
+                return (self.texts.number(&known.path), 0);
             }
-            return jit_name(self.jit.entry(pid).or_insert_with(|| jit_map(pid)), pc);
+            let map = self.jit.entry(pid).or_insert_with(|| jit_map(pid));
+            let (name, start) = jit_name(map, pc);
+            return (self.texts.number(name), start);
         };
-        if let Some(found) = self.found.get(&(module, offset)) {
-            return found.clone();
+        // (What lies beyond 4 GiB is looked up each time.)
+        let place = u32::try_from(offset).ok();
+        let number = || self.found.get(&module)?.get(&place?);
+        if let Some(&found) = number().and_then(|&number| self.symbols_found.get(number as usize)) {
+            return found;
         }
-        let location = self.symbols.locate(file, offset);
+        // Kept here, in few bytes a place, and not there.
+        let location = self.symbols.locate_once(file, offset);
         let start = offset.wrapping_sub(location.offset);
         // As `report` and `top` name it: the innermost function.
         let symbol = match location.frames.as_slice() {
-            [function] => (function.function.clone(), start),
-            [inlined, ..] => (format!("{} (inlined)", inlined.function), start),
-            [] => (format!("[no symbol in {}]", base_name(&known.path)), 0),
+            [function] => (self.texts.number(&function.function), start),
+            [inlined, ..] => {
+                let name = format!("{} (inlined)", inlined.function);
+                (self.texts.number(&name), start)
+            }
+            [] => {
+                let name = format!("[no symbol in {}]", base_name(&known.path));
+                (self.texts.number(&name), 0)
+            }
         };
-        self.found.insert((module, offset), symbol.clone());
+        if let Some(place) = place {
+            let number = *self.numbers.entry(symbol).or_insert_with(|| {
+                self.symbols_found.push(symbol);
+                self.symbols_found.len() as u32 - 1
+            });
+            self.found.entry(module).or_default().insert(place, number);
+        }
         symbol
     }
 }
@@ -195,11 +245,11 @@ fn jit_map(pid: u32) -> Vec<(u64, u64, String)> {
     map
 }
 
-fn jit_name(map: &[(u64, u64, String)], pc: u64) -> Symbol {
+fn jit_name(map: &[(u64, u64, String)], pc: u64) -> (&str, u64) {
     let at = map.partition_point(|&(start, ..)| start <= pc);
     match at.checked_sub(1).and_then(|at| map.get(at)) {
-        Some((start, end, name)) if pc < *end => (name.clone(), *start),
-        _ => ("[jit]".to_owned(), 0),
+        Some((start, end, name)) if pc < *end => (name, *start),
+        _ => ("[jit]", 0),
     }
 }
 
@@ -225,15 +275,21 @@ fn functions(
     let mut sums = Sums::new();
     blocks.each(&mut |executed| {
         let (program, pid) = images.get(&executed.image).copied().unwrap_or(("?", 0));
-        let mut into = |module: &str, function: String, facts: &[Facts]| {
-            let key = (program.to_owned(), module.to_owned(), function);
+        let program = names.texts.number(program);
+        let mut into = |module: u32, function: u32, facts: &[Facts]| {
+            let key = (program, module, function);
             add(sums.entry(key).or_default(), facts, executed.times);
         };
         let Some(mapping) = executed.mapping else {
-            into("[unknown]", "[unknown]".to_owned(), executed.facts);
+            let unknown = names.texts.number("[unknown]");
+            into(unknown, unknown, executed.facts);
             return;
         };
         let module = names.module(mapping);
+        let known = names.known.get(module);
+        let inlines = known.is_some_and(|known| known.inlines);
+        let path = known.map_or("", |known| &known.path);
+        let path = names.texts.number(path);
         // A block may run on from one function into the next.
         let mut rest = executed.facts;
         let mut pc = executed.pc;
@@ -244,7 +300,6 @@ fn functions(
             let end = pc.wrapping_add(whole).wrapping_sub(last);
             let mut taken = rest.len();
             let mut bytes = whole;
-            let inlines = names.known.get(module).is_some_and(|known| known.inlines);
             if inlines || names.at(module, mapping, end, pid) != symbol {
                 (taken, bytes) = (1, rest.first().map_or(0, |facts| facts.len()));
                 while let Some(next) = rest.get(taken)
@@ -255,7 +310,6 @@ fn functions(
                 }
             }
             let (facts, others) = rest.split_at(taken.min(rest.len()));
-            let path = names.known.get(module).map_or("", |known| &known.path);
             into(path, symbol.0, facts);
             rest = others;
             pc = pc.wrapping_add(bytes);
@@ -286,10 +340,10 @@ fn functions(
         .into_iter()
         .filter(|(_, counts)| counts.iter().any(|&count| count != 0))
         .map(|((program, module, function), counts)| Function {
-            build_id: ids.get(&module).cloned().flatten(),
-            program,
-            module,
-            function,
+            build_id: ids.get(names.texts.of(module)).cloned().flatten(),
+            program: names.texts.of(program).to_owned(),
+            module: names.texts.of(module).to_owned(),
+            function: names.texts.of(function).to_owned(),
             first: wishes.first().map_or(0, |wish| of(&counts, wish.event)),
             events: wishes
                 .iter()
@@ -327,7 +381,7 @@ mod tests {
             (0x100, 0x110, "a".to_owned()),
             (0x200, 0x280, "b".to_owned()),
         ];
-        assert_eq!(jit_name(&map, 0x10f), ("a".to_owned(), 0x100));
+        assert_eq!(jit_name(&map, 0x10f), ("a", 0x100));
         assert_eq!(jit_name(&map, 0x110).0, "[jit]");
         assert_eq!(jit_name(&map, 0x27f).0, "b");
         assert_eq!(jit_name(&map, 0).0, "[jit]");

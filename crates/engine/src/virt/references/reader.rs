@@ -5,12 +5,13 @@ use super::codes::Codes;
 use super::{Marked, References, Thread};
 use crate::layout::{Context, RING, state};
 use crate::virt::context::MappedBytes;
+use crate::virt::futex;
 use crate::virt::shared::Shared;
 use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK, RING as RING_WORDS};
 use std::collections::HashMap;
 use std::io;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
@@ -42,7 +43,7 @@ impl Reader {
         self.stop.store(true, Ordering::Release);
         let bell = &self.shared.header().rings.bell;
         bell.fetch_add(1, Ordering::AcqRel);
-        wake(bell);
+        futex::wake(bell);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -97,7 +98,7 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
             return;
         }
         // At the latest after a second it is looked again: a process may be killed before it rings.
-        wait(bell, rung);
+        futex::wait(bell, rung);
     }
 }
 
@@ -166,7 +167,7 @@ impl Rings<'_> {
             *read = read.wrapping_add(1);
             if let Some(word) = atomic(offset_of!(Context, noted.read)) {
                 word.store(*read, Ordering::Release);
-                wake(word);
+                futex::wake(word);
             }
         }
         if ending {
@@ -269,26 +270,4 @@ impl Rings<'_> {
             );
         }
     }
-}
-
-fn wait(word: &AtomicU32, value: u32) {
-    let timeout = libc::timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
-    // SAFETY: the word and the timeout outlive the call.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            value,
-            &raw const timeout,
-        );
-    }
-}
-
-fn wake(word: &AtomicU32) {
-    // SAFETY: the word outlives the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }

@@ -4,10 +4,11 @@
 //! Facts: Intel SDM volume 2, sections 2.1 (`ModRM`, SIB, prefixes), 2.7.5 (EVEX's displacements), `RDGSBASE`,
 //! `WRGSBASE`; volume 1, 3.7.5 (which operands a segment prefix concerns).
 
-use super::operand::{Operand, far_register, is_absolute, uses_gs};
+use super::operand::{Operand, far_register, implied_base, is_absolute, uses_gs};
 use super::{Builder, Item};
-use crate::xlate::decode::{Insn, MAX_LEN, prefix};
+use crate::xlate::decode::{Insn, Kind, MAX_LEN, prefix};
 use crate::xlate::emit::SCRATCH;
+use crate::xlate::references::has_vector_index;
 
 /// Operands that cannot be reached from where the copy is.
 pub(super) fn unsupported(item: &Item) -> bool {
@@ -18,25 +19,44 @@ pub(super) fn unsupported(item: &Item) -> bool {
 /// Whether [`Builder::copy_gs`] knows how.
 fn can_be_reached(item: &Item) -> bool {
     let insn = &item.insn;
-    let small = |address: u64| i32::try_from(address.cast_signed()).is_ok();
-    if insn.prefixes & (prefix::ADDRSIZE | prefix::FS) != 0 {
+    if insn.has(prefix::FS) {
         return false;
+    }
+    if implied_base(insn).is_some() {
+        return !insn.has(prefix::ADDRSIZE);
     }
     if is_absolute(insn) {
         return small(absolute(item));
     }
-    // Vectors of indexes, tiles.
-    let special = matches!(insn.space, 5 | 8)
-        && matches!(insn.opcode, 0x49 | 0x4b | 0x90..=0x93 | 0xa0..=0xa3 | 0xc6 | 0xc7);
+    // Rows of tiles.
+    if insn.space == 5 && matches!(insn.opcode, 0x49 | 0x4b) {
+        return false;
+    }
     // The address is one with RSP after the `pop`.
     let pops = insn.space == 0 && insn.opcode == 0x8f;
     let operand = Operand::of(insn, item.code());
-    let known = !insn.is_rip_relative() || small(item.operand());
+    let register = far_register(insn, item.code());
+    let by_sum = if has_vector_index(insn) {
+        // In front of a byte, a register that names another kind of operand with it.
+        !insn.has(prefix::ADDRSIZE) && register != 5
+    } else {
+        // (Displacements of EVEX may be multiples; branches have no place for a second register.)
+        !needs_sum(item) || matches!(insn.space, 0..=3) && insn.kind == Kind::Plain
+    };
     insn.has_memory_operand()
-        && known
-        && !special
+        && by_sum
         && (!pops || operand.base != Some(4))
-        && free_of(far_register(insn, item.code()), insn, operand)
+        && free_of(register, insn, operand)
+}
+
+fn small(address: u64) -> bool {
+    i32::try_from(address.cast_signed()).is_ok()
+}
+
+/// Whether the base has to be added to the whole address: one of 32 bits, or one that is far from 0.
+fn needs_sum(item: &Item) -> bool {
+    let insn = &item.insn;
+    insn.has(prefix::ADDRSIZE) || insn.is_rip_relative() && !small(item.operand())
 }
 
 fn free_of(register: u8, insn: &Insn, operand: Operand) -> bool {
@@ -49,14 +69,24 @@ fn free_of(register: u8, insn: &Insn, operand: Operand) -> bool {
 /// The address in a `mov` of that kind.
 fn absolute(item: &Item) -> u64 {
     let mut address = [0u8; 8];
-    let bytes = item.code().iter().skip(usize::from(item.insn.imm_at));
+    let len = if item.insn.has(prefix::ADDRSIZE) {
+        4
+    } else {
+        8
+    };
+    let bytes = item
+        .code()
+        .iter()
+        .skip(usize::from(item.insn.imm_at))
+        .take(len);
     for (to, from) in address.iter_mut().zip(bytes) {
         *to = *from;
     }
     u64::from_le_bytes(address)
 }
 
-/// An instruction's bytes without the prefixes that name GS, and how many those are.
+/// An instruction's bytes without the prefixes that choose a segment, and without the one for addresses of 32 bits; and how
+/// many those are.
 fn without_prefix(item: &Item) -> ([u8; MAX_LEN], usize, usize) {
     let mut code = [0u8; MAX_LEN];
     let (mut len, mut taken_out, mut in_front) = (0, 0, true);
@@ -65,7 +95,7 @@ fn without_prefix(item: &Item) -> ([u8; MAX_LEN], usize, usize) {
             byte,
             0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3
         );
-        if in_front && byte == 0x65 {
+        if in_front && matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x67) {
             taken_out += 1;
         } else if let Some(place) = code.get_mut(len) {
             *place = byte;
@@ -73,6 +103,19 @@ fn without_prefix(item: &Item) -> ([u8; MAX_LEN], usize, usize) {
         }
     }
     (code, len, taken_out)
+}
+
+/// Bytes of SIB and displacement behind `ModRM`.
+fn rest_of_operand(insn: &Insn, code: &[u8]) -> usize {
+    let has_sib = insn.modrm & 7 == 4;
+    let no_base = has_sib && Operand::of(insn, code).base.is_none();
+    let displacement = match insn.modrm & 0xc0 {
+        0x40 => 1,
+        0x80 => 4,
+        _ if no_base || insn.is_rip_relative() => 4,
+        _ => 0,
+    };
+    usize::from(has_sib) + displacement
 }
 
 impl Builder<'_, '_> {
@@ -113,6 +156,29 @@ impl Builder<'_, '_> {
             let opcode = 0x88 | insn.opcode & 1 | (!insn.opcode & 2);
             self.hot.put(&[opcode, 0x80 | register]);
             self.hot.put(&(absolute(item) as u32).to_le_bytes());
+        } else if let Some(base) = implied_base(insn) {
+            // lea base, [base+register]; the instruction; not register; lea base, [base+register+1]
+            self.lea(base, base, register, 0);
+            self.hot.put(code);
+            self.hot.put(&[0x48, 0xf7, 0xd0 | register]);
+            self.hot
+                .put(&[0x48, 0x8d, 0x44 | base << 3, register << 3 | base, 1]);
+        } else if has_vector_index(insn) {
+            let operand = Operand::of(insn, item.code());
+            if let Some(base) = operand.base {
+                self.lea(register, base, register, 0);
+            }
+            self.put_head(insn, code, taken_out);
+            self.put_vector_operand(item, code, taken_out, register, operand.base.is_some());
+        } else if needs_sum(item) {
+            self.load_address(item, register);
+            // mov gs:[spill], rcx; mov rcx, gs:[base]; lea register, [register+rcx]; mov rcx, gs:[spill]
+            self.hot.store_gs(offsets.spill, SCRATCH);
+            self.hot.load_gs(self.config.program_gs, SCRATCH);
+            self.lea(register, register, SCRATCH, 0);
+            self.hot.load_gs(offsets.spill, SCRATCH);
+            self.put_head(insn, code, taken_out);
+            self.put_at_register(item, register);
         } else {
             let operand = Operand::of(insn, item.code());
             self.add_registers(register, operand);
@@ -120,6 +186,55 @@ impl Builder<'_, '_> {
             self.put_operand(item, code, taken_out, register);
         }
         self.hot.load_gs(offsets.spill_2, register);
+    }
+
+    /// What is behind the base, as an instruction names it, into `register`.
+    fn load_address(&mut self, item: &Item, register: u8) {
+        let insn = &item.insn;
+        if insn.is_rip_relative() {
+            self.hot.mov_imm(register, item.operand());
+            return;
+        }
+        // lea, with an address of 32 bits
+        let modrm_at = usize::from(insn.modrm_at);
+        self.hot.put(&[0x67, 0x48 | insn.rex & 3, 0x8d]);
+        self.hot.put(&[insn.modrm & 0xc7 | register << 3]);
+        let end = modrm_at + 1 + rest_of_operand(insn, item.code());
+        self.hot
+            .put(item.code().get(modrm_at + 1..end).unwrap_or(&[]));
+    }
+
+    /// `ModRM` for `[register]`, and what followed the operand.
+    fn put_at_register(&mut self, item: &Item, register: u8) {
+        let insn = &item.insn;
+        let end = usize::from(insn.modrm_at) + 1 + rest_of_operand(insn, item.code());
+        let reg = insn.modrm & 0x38;
+        match register {
+            5 => self.hot.put(&[0x40 | reg | register, 0]),
+            _ => self.hot.put(&[reg | register]),
+        }
+        self.hot.put(item.code().get(end..).unwrap_or(&[]));
+    }
+
+    /// `ModRM`, SIB and what follows, where the index is a vector: `register` is the base.
+    fn put_vector_operand(
+        &mut self,
+        item: &Item,
+        code: &[u8],
+        taken_out: usize,
+        register: u8,
+        has_base: bool,
+    ) {
+        let modrm_at = usize::from(item.insn.modrm_at) - taken_out;
+        // Without a base there are always four bytes of displacement.
+        let form = if has_base {
+            item.insn.modrm
+        } else {
+            item.insn.modrm | 0x80
+        };
+        let sib = code.get(modrm_at + 1).copied().unwrap_or(0);
+        self.hot.put(&[form, sib & 0xf8 | register]);
+        self.hot.put(code.get(modrm_at + 2..).unwrap_or(&[]));
     }
 
     /// `ModRM` and what follows it: the displacement stays (EVEX's may mean a multiple), the registers' sum is in one.

@@ -47,7 +47,7 @@ pub(super) fn is_absolute(insn: &Insn) -> bool {
 /// Whether GS takes part in what the instruction does.
 pub(super) fn uses_gs(insn: &Insn) -> bool {
     let implied =
-        insn.space == 0 && matches!(insn.opcode, 0xa4..=0xa7 | 0xac | 0xad | 0x6e | 0x6f | 0xd7);
+        implied_base(insn).is_some() || insn.space == 0 && matches!(insn.opcode, 0x6e | 0x6f);
     let address_only = match insn.space {
         0 => insn.opcode == 0x8d,
         1 => matches!(insn.opcode, 0x18..=0x1f),
@@ -57,8 +57,23 @@ pub(super) fn uses_gs(insn: &Insn) -> bool {
         && (insn.has_memory_operand() && !address_only || implied || is_absolute(insn))
 }
 
+/// The register that an instruction takes an address from without naming it, which a segment prefix concerns: RSI in string
+/// instructions, RBX in `xlat`.
+pub fn implied_base(insn: &Insn) -> Option<u8> {
+    match (insn.space, insn.opcode) {
+        (0, 0xa4..=0xa7 | 0xac | 0xad) => Some(6),
+        (0, 0xd7) => Some(3),
+        _ => None,
+    }
+}
+
 /// A register among RSI, RDI, RBX and RBP that an instruction does not name.
 pub fn far_register(insn: &Insn, code: &[u8]) -> u8 {
+    match implied_base(insn) {
+        Some(6) => return 3,
+        Some(_) => return 6,
+        None => {}
+    }
     let operand = Operand::of(insn, code);
     let named = [
         Some(insn.reg()),

@@ -133,9 +133,9 @@ impl Numbers {
         let Some(file) = known.file.clone() else {
             let name = match object.as_str() {
                 "[jit]" => jit_name(names.jit.entry(pid).or_insert_with(|| jit_map(pid)), pc).0,
-                other => other.to_owned(),
+                other => other,
             };
-            let function = self.function(module, &object, &name, "");
+            let function = self.function(module, &object, name, "");
             return Place {
                 function,
                 file: self.file(""),
