@@ -375,7 +375,10 @@ int main(void) { return rows() + columns(); }
     let first = &memory["functions"][0];
     assert_eq!(first["function"], "columns", "{first}");
     // Each row is in a line of its own, and 512 of them are more than the cache has.
-    assert_eq!(first["model"]["l1d_misses"], 512 * 512);
+    let misses = |one: &serde_json::Value| one["model"]["l1d_misses"].as_u64().unwrap();
+    let near = |misses: u64, least: u64| (least..least + 10).contains(&misses);
+    // (And a few of the stack.)
+    assert!(near(misses(first), 512 * 512), "{first}");
     assert!(first["loads"].as_u64().unwrap() >= 512 * 512);
     let line = &memory["lines"][0];
     assert_eq!(
@@ -397,7 +400,7 @@ int main(void) { return rows() + columns(); }
         .iter()
         .find(|one| one["function"] == "rows")
         .unwrap();
-    assert_eq!(rows["model"]["l1d_misses"], 512 * 512 * 4 / 64);
+    assert!(near(misses(rows), 512 * 512 * 4 / 64), "{rows}");
     let text = stderr(&run(&["run", "--model=cachegrind", "--", program]));
     assert!(text.contains("program.c:12"), "{text}");
 }
