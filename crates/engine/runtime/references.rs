@@ -181,7 +181,7 @@ pub fn interrupted(context: &Context, block: &Block, done: u16, registers: &[u64
 /// Writes a mark (`xlate::references::MARK`) between two blocks.
 pub fn mark(context: &mut Context, mark: u64) {
     // Where no block begins there is room for some marks, but not for any number.
-    if context.noted.position / APART % (CHUNK / APART) == 0 {
+    if (context.noted.position / APART).is_multiple_of(CHUNK / APART) {
         publish(context);
     }
     // SAFETY: a word of the thread's ring, which is as long as its parts and `APART` more.
