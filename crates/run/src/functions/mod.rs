@@ -12,8 +12,9 @@ use crate::error::{Error, ErrorKind};
 use crate::references::MemoryEvent;
 use crate::request::{self, EventRequest, What};
 use crate::source::virtual_pmu;
+pub(crate) use blocks::is_stub;
 pub use blocks::{
-    Detail, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs, memory_of,
+    Detail, Edge, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs, memory_of,
 };
 pub use chosen::{functions_like, matches};
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Names;
-use super::lines::{Numbers, Place};
+use super::costs::{Numbers, Place};
 use crate::references::{CodeMemory, Costs, FunctionMemory, LineMemory};
 use crate::result::RunResult;
 
