@@ -18,7 +18,7 @@ pub(crate) struct Read {
 pub(crate) fn read(text: &str) -> Read {
     let mut read = Read::default();
     let (mut function, mut callee) = (String::new(), String::new());
-    let mut calls = None;
+    let mut calls: Option<u64> = None;
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("fn=") {
             function = name.to_owned();
