@@ -15,7 +15,8 @@ use crate::layout::{COUNTERS, Context, LOG, REGION, option, state as slot_state}
 use crate::regions::{HOOKS, Hook, MAX_HOOKS, front, hook, mark};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
-use crate::{check, counts, own_memory, program_memory, sys};
+use crate::xlate::references as ring;
+use crate::{check, counts, own_memory, program_memory, references, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 /// Client requests are answered.
@@ -144,6 +145,7 @@ pub fn follow(context: &mut Context) {
     if !on() || !counts::per_block() {
         return;
     }
+    note(context);
     let counts = context.region.collects != 0 && COUNTING.load(Relaxed);
     if counts == collects(context) {
         return;
@@ -157,6 +159,23 @@ pub fn follow(context: &mut Context) {
         context.region.aside
     };
     set_gs(context, at);
+}
+
+/// Says in the thread's ring of references what is counted of it from here on.
+fn note(context: &mut Context) {
+    if !references::on() {
+        return;
+    }
+    let bit = |on: bool, bit: u64| if on { bit } else { 0 };
+    let part = u64::from(MARKS.load(Relaxed));
+    let state = ring::MARK
+        | bit(COUNTING.load(Relaxed), ring::COUNTS)
+        | bit(context.region.collects != 0, ring::COLLECTS)
+        | part << ring::PART;
+    if context.region.noted != state {
+        context.region.noted = state;
+        references::mark(context, state);
+    }
 }
 
 /// Whether what the thread executes is counted.

@@ -80,6 +80,8 @@ pub struct Region {
     pub mark_of: u32,
     /// … and what was done: see [`mark`].
     pub mark_kind: u32,
+    /// With `option::REFERENCES`: the word of the ring that says so (`xlate::references::MARK`); 0: none yet.
+    pub noted: u64,
     /// How often collecting began.
     pub entered: u64,
 }

@@ -5,10 +5,12 @@
 mod costs;
 mod edges;
 mod lines;
+mod memory;
 
 pub use costs::{Detail, Edge, FunctionCosts, LineCost, Piece};
 pub(crate) use edges::is_stub;
 pub use lines::line_costs;
+pub use memory::memory_of;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;

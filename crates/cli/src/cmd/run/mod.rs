@@ -26,7 +26,9 @@ use truecount_run::calls::diff::CallDiff;
 use truecount_run::calls::{Apart, tree_of};
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
-use truecount_run::functions::{Detail, Names, asked_events, base_name, functions_of, line_costs};
+use truecount_run::functions::{
+    Detail, Names, asked, base_name, functions_of, line_costs, memory_of,
+};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -144,7 +146,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         return diff::of_saved((old, new), json, output, args.flamegraph.as_ref());
     }
     args.cache.apply();
-    let wishes = asked_events(&args.event)?;
+    let (wishes, of_memory) = asked(&args.event)?;
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to run")
@@ -179,7 +181,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .any(|wish| wish.event != StaticEvent::Instructions);
     let region = args.region.wanted(&program)?;
     let options = CallOptions::default().sites(args.calls.sites());
-    let ran = match (args.memory.wanted()?, &region) {
+    let mut ran = match (args.memory.wanted(&of_memory)?, &region) {
         (Some(_), Some(_)) => {
             let cause = "memory references are those of the whole run, not of a part of it";
             return Err(Failure::new(2, cause).hint("leave --toggle, --from and --to out"));
@@ -215,6 +217,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         None
     };
+    if args.memory.shown() {
+        memory_of(&mut ran, &mut Names::default());
+    }
+    let of_memory: Vec<_> = of_memory
+        .iter()
+        .map(|(wanted, event)| ran.memory_reading(wanted, *event))
+        .collect();
     let mut code = Vec::new();
     if files.page() {
         let detail = Detail {
@@ -229,6 +238,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         .as_ref()
         .map(|fixed| fixed.record(&ran.missing, &mut environment));
     let mut document = Document::new(args, &wishes, ran, functions, environment);
+    document.counters.extend(of_memory);
+    if !args.memory.shown() {
+        let memory = document.memory.take();
+        document
+            .notes
+            .extend(memory.and_then(|memory| memory.note()));
+    }
     document.calls_diff = match (&old, &tree) {
         (Some(old), Some(new)) => Some(CallDiff::of(old, &new.tree)),
         _ => None,

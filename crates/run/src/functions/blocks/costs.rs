@@ -198,3 +198,16 @@ pub(super) fn own_address(mapping: Option<&Mapping>, pc: u64) -> u64 {
         pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset)
     })
 }
+
+impl Numbers {
+    /// Object and name of a function.
+    pub(super) fn object_and_name(&self, function: usize) -> (&str, &str) {
+        let known = self.functions.get(function);
+        known.map_or(("", "???"), |known| (&known.object, &known.name))
+    }
+
+    /// A source file.
+    pub(super) fn path(&self, file: usize) -> &str {
+        self.files.get(file).map_or("", String::as_str)
+    }
+}

@@ -127,6 +127,7 @@ pub(super) fn execute(
             outlived: alive.len(),
             closed: Some(closed),
             memory: None,
+            noted: None,
             blocks: outcome.blocks,
             calls: outcome.calls,
             commands: outcome.commands,
