@@ -13,9 +13,9 @@ use crate::xlate::block::{is_mark, record};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, machine,
-    outside, perf, proc_maps, program_memory, references, report, requests, rseq, schedule,
-    selector, signal_calls, slots, sys, syscalls, totals,
+    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, far,
+    machine, outside, perf, proc_maps, program_memory, references, report, requests, rseq,
+    schedule, selector, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -205,6 +205,11 @@ fn special(context: &mut Context) {
             asked::answer(context, &insn);
         }
         Ok(insn) if insn.kind == Kind::LoadsGs => selector::load(context, &insn, &code, target),
+        Ok(insn) if insn.kind == Kind::FarReturn => {
+            let target = far::returns(context, &insn, &code, at);
+            go(context, target, None, NONE);
+            return;
+        }
         _ => report::fail(format_args!(
             "the instruction at {at:#x} has changed: {code:02x?}"
         )),

@@ -143,13 +143,9 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         .inspect_err(|_| remove(shared, &remote, low, None));
     step("restoring code", ptrace::poke(tid, regs.rip, original))?;
     let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
-    let (totals_fd, cache_fd) = match outcome {
-        Ok(fds) => fds,
-        Err(error) => {
-            let _ = ptrace::set_mask(tid, mask);
-            return Err(error);
-        }
-    };
+    let (totals_fd, cache_fd) = outcome.inspect_err(|_| {
+        let _ = ptrace::set_mask(tid, mask);
+    })?;
     restored?;
     let sp = match &shared.machine {
         Some(machine) => arrange_stack(shared, tid, regs.rsp, machine.hwcap())?,

@@ -27,9 +27,11 @@ svg.flame text{fill:var(--text)}svg.flame text.d{fill:var(--dim)}.f text{fill:#1
 .f.below rect{fill-opacity:.45}.f.hit rect{fill:#c026d3}";
 
 const SCRIPT: &str = r"
-const all=[...document.querySelectorAll('svg.f')],d=document.getElementById('d'),rest=d.textContent,num=(g,k)=>+g.dataset[k];
+const all=[...document.querySelectorAll('svg.f')],h=document.getElementById('h'),d=document.getElementById('d'),head=h.firstChild.data||'',rest=d.textContent,num=(g,k)=>+g.dataset[k];
 let zoom=all[0];
-function show(){const X=num(zoom,'x'),W=num(zoom,'w'),D=num(zoom,'d');
+function put(t,s){if(!s)return;const n=t.firstChild,most=document.documentElement.getBoundingClientRect().width-20;n.data=s;
+for(let k=s.length,w;k>3&&(w=t.getComputedTextLength())>most;){k=Math.min(k-1,Math.floor(k*most/w));n.data=s.slice(0,k)+'…'}}
+function show(){put(h,head);put(d,rest);const X=num(zoom,'x'),W=num(zoom,'w'),D=num(zoom,'d');
 for(const g of all){const x=num(g,'x'),w=num(g,'w'),below=num(g,'d')<D;
 const inside=below?x<=X+1e-6&&x+w>=X+W-1e-6:x>=X-1e-6&&x+w<=X+W+1e-6;
 g.style.display=inside?'':'none';if(!inside)continue;
@@ -38,7 +40,7 @@ g.classList.toggle('below',below);
 const px=share/100*document.documentElement.getBoundingClientRect().width,k=Math.floor((px-6)/6.7),n=g.dataset.n,t=g.querySelector('text');
 t.textContent=k<3?'':n.length<=k?n:n.slice(0,k-1)+'…'}}
 for(const g of all){g.addEventListener('click',()=>{zoom=g;show()});
-g.addEventListener('mouseenter',()=>d.textContent=g.querySelector('title').textContent);g.addEventListener('mouseleave',()=>d.textContent=rest)}
+g.addEventListener('mouseenter',()=>put(d,g.querySelector('title').textContent));g.addEventListener('mouseleave',()=>put(d,rest))}
 document.addEventListener('keydown',e=>{if(e.key==='Escape'){zoom=all[0];all.forEach(g=>g.classList.remove('hit'));show()}
 if(e.key==='/'){e.preventDefault();const q=prompt('search');all.forEach(g=>g.classList.toggle('hit',!!q&&g.dataset.n.includes(q)))}});
 addEventListener('resize',show);show();
@@ -160,7 +162,7 @@ impl FlameGraph {
             svg,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame\" width=\"100%\" height=\"{height}\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\
              <style>{STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"var(--back)\"/>\
-             <text x=\"10\" y=\"22\" font-size=\"15\" font-weight=\"600\">{0}<title>{0}</title></text>\
+             <text x=\"10\" y=\"22\" id=\"h\" font-size=\"15\" font-weight=\"600\">{0}<title>{0}</title></text>\
              <text x=\"10\" y=\"42\" id=\"d\" class=\"d\">total {1} {2}; click: zoom, /: search, Esc: back</text>",
             escape(title),
             grouped(self.root.cost),
