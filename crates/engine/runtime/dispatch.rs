@@ -31,6 +31,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
     context.whole.store(1, Relaxed);
     answer(context);
     collect::follow(context);
+    call_tree::follow(context);
     // What is left of the crossing changes no count: only a native call is not over here.
     context.whole.store(context.start[2] as u32, Relaxed);
 }

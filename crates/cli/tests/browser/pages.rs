@@ -116,6 +116,18 @@ fn of_trees(directory: &Directory, make: &mut Make<'_>) {
     }
 }
 
+/// The script of the page of calls comes to its end: it shows the function that cost most last.
+fn ends(directory: &Directory, page: &str) {
+    let Some(shown) = chromium(&directory.0, &["--dump-dom"], &directory.0.join(page)) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        text.contains("<h3>Callers</h3>") && text.contains("Instructions, by their place"),
+        "{text}"
+    );
+}
+
 #[test]
 fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
     let directory = Directory::new("pages");
@@ -204,9 +216,16 @@ fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
             ],
             &["latency.html", "latency.svg"],
         );
+        make(
+            &["run", "--html", "calls.html", "--", "./timed"],
+            &["calls.html"],
+        );
     }
     of_trees(&directory, &mut make);
     assert!(pages.len() > 2, "{pages:?}");
+    if pages.contains(&"calls.html") {
+        ends(&directory, "calls.html");
+    }
     for name in pages {
         let mut page = std::fs::read_to_string(file(name)).unwrap();
         if name.ends_with(".svg") {

@@ -76,7 +76,17 @@ struct Node {
     count: u64,
     kernel: bool,
     inlined: bool,
+    /// Of two results: what the chains here cost before and after.
+    compared: Option<(u64, u64)>,
     children: BTreeMap<String, Node>,
+}
+
+impl Node {
+    fn compare(&mut self, width: u64, before: u64, after: u64) {
+        self.cost = self.cost.saturating_add(width);
+        let (old, new) = self.compared.unwrap_or_default();
+        self.compared = Some((old.saturating_add(before), new.saturating_add(after)));
+    }
 }
 
 impl Drop for Node {
@@ -143,6 +153,24 @@ impl FlameGraph {
         }
         at.own = at.own.saturating_add(cost);
         self.root.count = self.root.count.saturating_add(count);
+    }
+
+    /// Adds a chain of two results, outermost first: what its last box cost itself `before` and `after`. It is as wide
+    /// as the larger of the two; red is what grew, blue what shrank.
+    pub fn add_compared<'n>(
+        &mut self,
+        chain: impl IntoIterator<Item = Level<'n>>,
+        before: u64,
+        after: u64,
+    ) {
+        let width = before.max(after);
+        let mut at = &mut self.root;
+        at.compare(width, before, after);
+        for level in chain {
+            at = at.children.entry(level.name.to_owned()).or_default();
+            at.compare(width, before, after);
+        }
+        at.own = at.own.saturating_add(width);
     }
 
     /// What all chains cost.
@@ -214,14 +242,25 @@ impl FlameGraph {
             (_, true) => " (inlined)",
             _ => "",
         };
-        let mut tip = format!(
-            "{}{note}: {:.2} %, {} {}",
-            each.name,
-            each.width,
-            grouped(node.cost),
-            self.unit
-        );
-        if node.own != node.cost {
+        let mut tip = match node.compared {
+            Some((old, new)) => format!(
+                "{}: {}{} {} ({} → {})",
+                each.name,
+                if new < old { "−" } else { "+" },
+                grouped(new.abs_diff(old)),
+                self.unit,
+                grouped(old),
+                grouped(new)
+            ),
+            None => format!(
+                "{}{note}: {:.2} %, {} {}",
+                each.name,
+                each.width,
+                grouped(node.cost),
+                self.unit
+            ),
+        };
+        if node.own != node.cost && node.compared.is_none() {
             let _ = write!(tip, ", {} of its own", grouped(node.own));
         }
         if let Some(occurrences) = &self.occurrences {
@@ -253,6 +292,17 @@ struct Box<'n> {
 
 /// Warm for user code, orange-red for the kernel, paler for inlined; the same name has the same shade.
 fn color(name: &str, node: &Node) -> String {
+    if let Some((old, new)) = node.compared {
+        // Red grew, blue shrank; the paler the smaller its share of the box.
+        let share = new.abs_diff(old) as f64 / node.cost.max(1) as f64;
+        return match old.cmp(&new) {
+            std::cmp::Ordering::Equal => "hsl(40 10% 85%)".to_owned(),
+            less => {
+                let hue = if less.is_lt() { 0 } else { 215 };
+                format!("hsl({hue} 85% {:.0}%)", 88.0 - 30.0 * share.min(1.0).sqrt())
+            }
+        };
+    }
     let hash = name
         .bytes()
         .fold(5381u32, |h, b| h.wrapping_mul(33) ^ u32::from(b));
@@ -300,6 +350,23 @@ mod tests {
         assert!(svg.contains("width=\"75.000%\"") && svg.contains("prefers-color-scheme:dark"));
         assert!(!svg.contains("viewBox"), "as wide as the window");
         assert_eq!(svg.matches("<svg ").count(), svg.matches("</svg>").count());
+    }
+
+    #[test]
+    fn what_grew_is_red_and_what_shrank_is_blue() {
+        let mut flame = FlameGraph::new("all", "instructions", None);
+        flame.add_compared([Level::new("main"), Level::new("f")], 100, 300);
+        flame.add_compared([Level::new("main"), Level::new("g")], 50, 0);
+        flame.add_compared([Level::new("main")], 10, 10);
+        assert_eq!(flame.total(), 360);
+        let svg = flame.svg("t");
+        assert!(svg.contains("f: +200 instructions (100 → 300)"), "{svg}");
+        assert!(svg.contains("g: −50 instructions (50 → 0)"), "{svg}");
+        assert!(svg.contains("main: +150 instructions (160 → 310)"), "{svg}");
+        assert!(
+            svg.contains("hsl(0 85%") && svg.contains("hsl(215 85%"),
+            "{svg}"
+        );
     }
 
     #[test]
