@@ -27,6 +27,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"truecount/internal/known"
 )
 
 // What is wrong with a use of a Counter.
@@ -234,6 +236,15 @@ func (c *Counter) measure(f func()) (uint64, error) {
 	return end - start, err
 }
 
+// KnownLoop runs a loop of a known number of instructions, which it gives: something to test with.
+func KnownLoop(iterations uint64) uint64 {
+	if iterations == 0 {
+		iterations = 1
+	}
+	known.Loop(iterations)
+	return 2 * iterations
+}
+
 // Bench runs f b.N times and reports the least count of a call as instructions/op. Where nothing counts, the benchmark is
 // skipped with the reason.
 func Bench(b *testing.B, f func()) { BenchEvent(b, "instructions:u", f) }
@@ -281,7 +292,10 @@ func Main(m *testing.M) {
 		own, err := os.Executable()
 		path, missing := exec.LookPath(command)
 		if err == nil && missing == nil {
-			arguments := append([]string{path, "run", "--", own}, os.Args[1:]...)
+			// What makes runs of Go differ is held constant: seeds of hashes, addresses, and which of the runtime's
+			// threads goes on when.
+			constant := "--deterministic=aslr,at-random,getrandom,time,threads,random"
+			arguments := append([]string{path, "run", constant, "--", own}, os.Args[1:]...)
 			err = syscall.Exec(path, arguments, append(os.Environ(), inside+"=1"))
 			fmt.Fprintf(os.Stderr, "truecount: %s: %v; the tests run without it\n", path, err)
 		}

@@ -2,15 +2,19 @@
 # Installs the C interface: headers, libtruecount.so, libtruecount.a, truecount.pc.
 #   cargo build --release -p truecount-capi && crates/capi/install.sh --prefix /usr/local
 # --from DIR: where libtruecount_c.so and .a were built (target/release). --destdir DIR: put before all paths.
+# The shared library is linked here, by cc ($CC), from the static one: with symbol versions (truecount.map), which cargo
+# cannot give. --unversioned takes cargo's, which needs no compiler; programs linked with one run with the other (the loader
+# notes that versions are missing).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-prefix=/usr/local from=$here/../../target/release destdir=
+prefix=/usr/local from=$here/../../target/release destdir= versioned=yes
 while [ $# -gt 0 ]; do
     case $1 in
+    --unversioned) versioned=no; shift; continue ;;
     --prefix) prefix=$2 ;;
     --from) from=$2 ;;
     --destdir) destdir=$2 ;;
-    *) echo "install.sh: unknown argument $1 (--prefix DIR, --from DIR, --destdir DIR)" >&2; exit 2 ;;
+    *) echo "install.sh: unknown argument $1 (--prefix DIR, --from DIR, --destdir DIR, --unversioned)" >&2; exit 2 ;;
     esac
     shift 2
 done
@@ -25,7 +29,18 @@ done
 lib=$destdir$prefix/lib
 mkdir -p "$lib/pkgconfig" "$destdir$prefix/include"
 install -m 644 "$here/include/truecount.h" "$here/include/truecount.hpp" "$destdir$prefix/include/"
-install -m 755 "$from/libtruecount_c.so" "$lib/libtruecount.so.$version"
+if [ $versioned = yes ] && ! command -v "${CC:-cc}" >/dev/null; then
+    echo "install.sh: no ${CC:-cc}: the shared library has no symbol versions (--unversioned says that this is meant)" >&2
+    versioned=no
+fi
+if [ $versioned = yes ]; then
+    "${CC:-cc}" -shared -o "$lib/libtruecount.so.$version" -Wl,-soname,libtruecount.so.0 \
+        -Wl,--version-script="$here/truecount.map" -Wl,--gc-sections -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack \
+        -Wl,--whole-archive "$from/libtruecount_c.a" -Wl,--no-whole-archive -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
+    chmod 755 "$lib/libtruecount.so.$version"
+else
+    install -m 755 "$from/libtruecount_c.so" "$lib/libtruecount.so.$version"
+fi
 ln -sf "libtruecount.so.$version" "$lib/libtruecount.so.0"
 ln -sf libtruecount.so.0 "$lib/libtruecount.so"
 install -m 644 "$from/libtruecount_c.a" "$lib/libtruecount.a"

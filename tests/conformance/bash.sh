@@ -1,4 +1,5 @@
 # needs: bash
+# when: ci
 fib() { local n=$1; if ((n < 2)); then echo "$n"; else echo $(($(fib $((n - 1))) + $(fib $((n - 2))))); fi; }
 fib 9
 declare -A m; for i in {1..500}; do m[k$i]=$((i * i)); done; echo "${#m[@]} ${m[k77]}"

@@ -1,10 +1,11 @@
-//! `cargo xtask conformance [--OPTION…] [FILTER…]`: does a program do the same under the virtual PMU as natively?
+//! `cargo xtask conformance [--all|--ci] [--OPTION…] [FILTER…]`: does a program do the same under the virtual PMU as natively?
 //!
 //! A case is `tests/conformance/NAME.sh`, run by bash in an empty directory, natively and then again below
 //! `truecount run`. Standard output, standard error, exit status and the files left behind must be
 //! equal. `NAME.setup.sh`, where there is one, runs natively before both. Comment lines at the top
-//! of a case: `needs:` programs (else the case is skipped), `time:` seconds, `ignore:` paths whose
-//! content is not compared (`.` for all). Options, such as `--deterministic=time`, are passed on to `truecount run`.
+//! of a case: `needs:` programs (else the case is skipped), `package:` where they come from, `time:` seconds,
+//! `ignore:` paths whose content is not compared (`.` for all), `count: repeats` where a second run has to count the
+//! same, `when: ci` for the few of `--ci`, `when: all` for those that only `--all` and a filter run. Other options, such as `--deterministic=time`, are passed on to `truecount run`.
 
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
@@ -21,6 +22,9 @@ struct Case {
     script: PathBuf,
     setup: Option<PathBuf>,
     needs: Vec<String>,
+    packages: Vec<String>,
+    when: String,
+    repeats: bool,
     ignore: Vec<String>,
     limit: Duration,
 }
@@ -52,13 +56,23 @@ pub(crate) fn main(root: &Path, words: &[String]) -> Result<()> {
         .iter()
         .cloned()
         .partition(|word| word.starts_with("--"));
+    let (sets, options): (Vec<String>, Vec<String>) = options
+        .into_iter()
+        .partition(|option| option == "--all" || option == "--ci");
+    let set = sets.first().map_or("", |set| set.trim_start_matches('-'));
     let engine = Engine {
         truecount: release_build(root)?,
         options,
     };
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for case in cases(&root.join("tests/conformance"))? {
-        if !filters.is_empty() && !filters.iter().any(|f| case.name.contains(f.as_str())) {
+        let wanted = match (&filters[..], set) {
+            ([], "all") => true,
+            ([], "ci") => case.when == "ci",
+            ([], _) => case.when != "all",
+            (some, _) => some.iter().any(|f| case.name.contains(f.as_str())),
+        };
+        if !wanted {
             continue;
         }
         let start = Instant::now();
@@ -116,6 +130,9 @@ fn cases(directory: &Path) -> Result<Vec<Case>> {
         cases.push(Case {
             name: name.to_owned(),
             needs: words("needs"),
+            packages: words("package"),
+            when: words("when").concat(),
+            repeats: words("count").iter().any(|word| word == "repeats"),
             ignore: words("ignore"),
             limit: Duration::from_secs(
                 words("time")
@@ -134,7 +151,13 @@ fn cases(directory: &Path) -> Result<Vec<Case>> {
 fn run(case: &Case, engine: &Engine, programs: &Path) -> Result<Verdict> {
     for program in &case.needs {
         if !on_path(program) {
-            return Ok(Verdict::Skipped(format!("{program} is not installed")));
+            let from = match &case.packages[..] {
+                [] => String::new(),
+                some => format!(" (apt-get install {})", some.join(" ")),
+            };
+            return Ok(Verdict::Skipped(format!(
+                "{program} is not installed{from}"
+            )));
         }
     }
     let base = std::env::temp_dir().join(format!(
@@ -143,7 +166,9 @@ fn run(case: &Case, engine: &Engine, programs: &Path) -> Result<Verdict> {
         case.name
     ));
     let mut left = Vec::new();
-    for engine in [None, Some(engine)] {
+    let mut counts = Vec::new();
+    let again = case.repeats.then_some(Some(engine));
+    for engine in [None, Some(engine)].into_iter().chain(again) {
         // The same path both times: programs write it into what they make.
         let directory = base.join("work");
         fs::create_dir_all(&directory)?;
@@ -157,26 +182,42 @@ fn run(case: &Case, engine: &Engine, programs: &Path) -> Result<Verdict> {
             }
         }
         left.push(observe(case, engine, &directory, &base, programs)?);
+        if engine.is_some() && case.repeats {
+            counts.push(counted(&base)?);
+        }
         fs::remove_dir_all(&directory)?;
     }
     fs::remove_dir_all(&base)?;
-    let [native, engine] = &left[..] else {
+    let [native, engine, ..] = &left[..] else {
         bail!("two runs were made");
     };
-    Ok(if native == engine {
-        Verdict::Same
-    } else {
-        Verdict::Differs(differences(native, engine))
+    Ok(match &counts[..] {
+        _ if native != engine => Verdict::Differs(differences(native, engine)),
+        [first, second] if first != second => {
+            Verdict::Differs(vec![format!("counted {first}, then {second}")])
+        }
+        _ => Verdict::Same,
     })
 }
 
+/// What a run counted, and whether it called that exact.
+fn counted(base: &Path) -> Result<String> {
+    let text = fs::read_to_string(base.join("count")).context("the result of the run")?;
+    let line = text.lines().find(|line| line.contains("instructions:u"));
+    let words: Vec<_> = line.unwrap_or("nothing").split_whitespace().collect();
+    Ok(words.join(" "))
+}
+
 fn bash(script: &Path, engine: Option<&Engine>, directory: &Path, programs: &Path) -> Command {
+    // Beside the directory, which is compared.
+    let result = directory.with_file_name("count");
     let mut command = match engine {
         None => Command::new("bash"),
         Some(engine) => {
             let mut command = Command::new(&engine.truecount);
             command
-                .args(["run", "--output", "/dev/null"])
+                .args(["run", "--output"])
+                .arg(result)
                 .args(&engine.options)
                 .args(["--", "bash"]);
             command

@@ -21,7 +21,7 @@ usage: cargo xtask TASK
   gen-events --source DIR                    writes the event tables from Linux' pmu-events
   check-events [--count N] [--seed N]        compares the event tables with libpfm4
   dist [--arch ARCH] [--out DIRECTORY]       makes the packages that people install
-  conformance [--OPTION…] [FILTER…]          programs behave under the virtual PMU as natively
+  conformance [--all|--ci] [--OPTION…] [FILTER…]  programs behave under the virtual PMU as natively
   speed [--rounds N] [--valgrind] [FILTER…]  what the virtual PMU costs, in CPU time against native";
 
 fn main() -> std::process::ExitCode {

@@ -332,21 +332,27 @@ fn known_loop(iterations: u64) -> u64 {
     truecount_known_loop(iterations)
 }
 
-/// Runs a program under the virtual PMU, with addresses held constant; gives its exit status (negative: the signal).
+/// Runs a program under the virtual PMU, with addresses held constant, and with `reproducible` clocks and random bytes,
+/// too; gives its exit status (negative: the signal).
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[pyfunction]
 fn run_virtual(
     py: Python<'_>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    reproducible: bool,
 ) -> PyResult<i32> {
+    use truecount_engine::virt::{Options, run_held_constant_with};
     use std::os::unix::process::ExitStatusExt as _;
     let Some((program, arguments)) = arguments.split_first() else {
         return Err(pyo3::exceptions::PyValueError::new_err("no program to run"));
     };
     let mut command = std::process::Command::new(program);
     command.args(arguments).envs(environment);
-    let outcome = py.detach(|| truecount_engine::virt::run_held_constant(&mut command, false));
+    let options = Options::default()
+        .own_clock(reproducible)
+        .own_random(reproducible);
+    let outcome = py.detach(|| run_held_constant_with(&mut command, options));
     let outcome = outcome.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     let status = outcome.status;
     Ok(status
@@ -356,7 +362,7 @@ fn run_virtual(
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 #[pyfunction]
-fn run_virtual(_: Vec<String>, _: Vec<(String, String)>) -> PyResult<i32> {
+fn run_virtual(_: Vec<String>, _: Vec<(String, String)>, _: bool) -> PyResult<i32> {
     Err(PyRuntimeError::new_err(
         "the virtual PMU needs x86-64 Linux; on this machine counters need a PMU",
     ))

@@ -9,12 +9,13 @@ usage: cargo bench [--bench NAME] -- [FLAGS] [FILTER ...]
 
 FILTER: benchmarks whose name contains it (--exact: whose name is it).
 
-  -e, --event EVENT       what to count (default instructions:u); several: give it again. Names of metrics:
-                          ir is instructions:u
+  -e, --event EVENT       what to count (default instructions:u); several: give it again. Short names: ir,
+                          branches, loads, stores (the last two by the virtual PMU alone)
+      --time              the time, too: of the same machine's clock, outside the virtual PMU; the least of 30 calls
       --source SOURCE     auto (default): the PMU, else the virtual PMU; native; virtual
       --runs N            counted runs of each benchmark (default 5)
       --warmup N          uncounted runs before them (default 3)
-      --limit EVENT=MAX   exit status 3 where a count grew by more than MAX over the baseline: a share (ir=0.5%) or
+      --limit METRIC=MAX  exit status 3 where a count grew by more than MAX over the baseline: a share (ir=0.5%) or
                           a number of counts (ir=1000). Given without a baseline of that name: an error
       --baseline NAME     compare with the baseline NAME (without --limit every growth of an exact count is a
                           regression)
@@ -51,6 +52,7 @@ pub(crate) struct Arguments {
     pub help: bool,
     /// Cargo says so to benchmarks; without it (`cargo test --benches`) every benchmark runs once, uncounted.
     pub bench: bool,
+    pub time: bool,
     pub events: Vec<String>,
     pub source: Source,
     pub runs: u32,
@@ -63,11 +65,17 @@ pub(crate) struct Arguments {
     pub json: Option<Option<PathBuf>>,
 }
 
+/// The metric of `--time`.
+pub(crate) const TIME: &str = "wall-time";
+/// Metrics of the allocator, which are there without being asked for.
+pub(crate) const ALLOCATIONS: [&str; 2] = ["allocations", "allocated-bytes"];
+
 /// The event's name behind a short one.
 fn event(name: &str) -> String {
     match name {
         "ir" | "instructions" => "instructions:u".to_owned(),
-        "branches" => "branches:u".to_owned(),
+        "branches" | "loads" | "stores" => format!("{name}:u"),
+        "time" => TIME.to_owned(),
         other => other.to_owned(),
     }
 }
@@ -94,6 +102,7 @@ impl Arguments {
             match flag.as_str() {
                 "--bench" => arguments.bench = true,
                 "--exact" => arguments.exact = true,
+                "--time" => arguments.time = true,
                 "--list" => arguments.list = true,
                 "-h" | "--help" => arguments.help = true,
                 "-e" | "--event" => arguments.events.push(event(&value()?)),
@@ -131,7 +140,8 @@ impl Arguments {
             arguments.events.push("instructions:u".to_owned());
         }
         for (of, _) in &arguments.limits {
-            if !arguments.events.contains(of) {
+            let timed = arguments.time && of == TIME;
+            if !timed && !arguments.events.contains(of) && !ALLOCATIONS.contains(&of.as_str()) {
                 return Err(format!("--limit {of}=…: {of} is not counted (-e {of})"));
             }
         }
@@ -210,6 +220,9 @@ mod tests {
         let several = parse("-e ir -e branches --limit branches=10 --baseline b").unwrap();
         assert_eq!(several.events, ["instructions:u", "branches:u"]);
         assert_eq!(several.limits[0].1, Limit::Counts(10));
+        let memory = parse("-e loads -e stores --limit allocated-bytes=0 --baseline b").unwrap();
+        assert_eq!(memory.events, ["loads:u", "stores:u"]);
+        assert!(parse("--time --limit time=5% --baseline b").unwrap().time);
     }
 
     #[test]
@@ -217,6 +230,7 @@ mod tests {
         for (words, needle) in [
             ("--limit ir=1%", "--baseline"),
             ("--limit branches=1% --baseline x", "not counted"),
+            ("--limit time=1% --baseline x", "not counted"),
             ("--limit ir --baseline x", "EVENT=0.5%"),
             ("--limit ir=-1% --baseline x", "EVENT=0.5%"),
             ("--limit ir=NaN% --baseline x", "EVENT=0.5%"),

@@ -4,6 +4,7 @@ use crate::alloc;
 use std::fmt;
 use std::hint::black_box;
 use truecount::{Counter, Error, Fence};
+use truecount_engine::pmu::{OWN, Quantity};
 
 /// A benchmark of the suite; the attribute [`bench`](macro@crate::bench) makes it.
 pub struct Benchmark {
@@ -58,9 +59,30 @@ pub(crate) struct Calibrated {
 /// What the calibration calls: in the shape of a benchmark that does nothing.
 fn nothing() {}
 
+/// The virtual PMU's own number of an event that perf has no name for.
+fn own_number(event: &str) -> Option<u64> {
+    let quantity = match event {
+        "loads:u" => Quantity::Loads,
+        "stores:u" => Quantity::Stores,
+        _ => return None,
+    };
+    Some(OWN | quantity as u64)
+}
+
 impl Calibrated {
-    pub(crate) fn open(event: &str) -> Result<Self, Error> {
-        let counter = Counter::<Fence>::open(event)?;
+    /// Opens an event; `inside`: of the virtual PMU.
+    pub(crate) fn open(event: &str, inside: bool) -> Result<Self, String> {
+        let opened = match own_number(event) {
+            None => Counter::<Fence>::open(event),
+            Some(number) if inside => Counter::<Fence>::open(&format!("r{number:x}:u")),
+            Some(_) => {
+                return Err(
+                    "this CPU's event for it counts something else; --source virtual counts it"
+                        .to_owned(),
+                );
+            }
+        };
+        let counter = opened.map_err(|error: Error| error.to_string())?;
         let mut overhead = u64::MAX;
         for _ in 0..32 {
             let (count, ()) = counted(&counter, (), |(): ()| nothing());

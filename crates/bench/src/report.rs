@@ -61,6 +61,13 @@ impl Document {
         &mut self.benches[place]
     }
 
+    /// Adds the metrics of another document, counted elsewhere.
+    pub(crate) fn join(&mut self, other: Self) {
+        for bench in other.benches {
+            self.bench(&bench.name).metrics.extend(bench.metrics);
+        }
+    }
+
     pub(crate) fn metric(&self, bench: &str, event: &str) -> Option<&Metric> {
         let bench = self.benches.iter().find(|one| one.name == bench)?;
         bench.metrics.iter().find(|metric| metric.event == event)
@@ -95,7 +102,11 @@ impl Metric {
             let _ = write!(text, "{:>16} {}: {reason}", "–", self.event);
             return;
         };
-        let _ = write!(text, "{:>16} {}", thousands(count), self.event);
+        let _ = write!(text, "{:>16} ", thousands(count));
+        if self.unit == "ns" {
+            text.push_str("ns ");
+        }
+        text.push_str(&self.event);
         let most = self.counts.iter().copied().max().unwrap_or(count);
         let spread = match most - count {
             0 => String::new(),

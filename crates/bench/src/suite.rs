@@ -1,15 +1,20 @@
 //! Runs the suite: here where counters answer, else once more under the virtual PMU.
 
-use crate::arguments::{Arguments, HELP, Source};
+use crate::arguments::{ALLOCATIONS, Arguments, HELP, Source, TIME};
 use crate::baseline;
 use crate::bencher::{Bencher, Benchmark, Calibrated, Task};
 use crate::report::{Document, Metric};
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use truecount_engine::virt;
 
 /// Set in the run under the virtual PMU.
 const INSIDE: &str = "TRUECOUNT_BENCH_INSIDE";
+/// There: the document with the times, which were taken before, outside.
+const TIMES: &str = "TRUECOUNT_BENCH_TIMES";
+/// Calls of which the least time is taken.
+const TIMED: u32 = 30;
 
 const CANNOT: u8 = 1;
 const USAGE: u8 = 2;
@@ -73,7 +78,7 @@ fn run() -> Result<ExitCode, Stop> {
         return print(&text);
     }
     if !natively(&arguments)? {
-        return inside(&arguments);
+        return inside(&arguments, &benchmarks);
     }
     let before = match &arguments.baseline {
         Some(name) => Some(baseline::load(&arguments, name).map_err(|why| Stop(USAGE, why))?),
@@ -89,7 +94,28 @@ fn run() -> Result<ExitCode, Stop> {
             "no benchmark has such a name (--list)".to_owned(),
         ));
     }
+    if arguments.time {
+        let times = match std::env::var_os(TIMES) {
+            Some(file) => taken(Path::new(&file))?,
+            None => times(&arguments, &benchmarks),
+        };
+        document.join(times);
+    }
     finish(&arguments, &mut document, before.as_ref())
+}
+
+/// The times of the benchmarks, taken in this process.
+fn times(arguments: &Arguments, benchmarks: &[(String, &Benchmark)]) -> Document {
+    let mut document = Document::new();
+    count(arguments, benchmarks, TIME, false, &mut document);
+    document
+}
+
+/// Times that the process outside wrote.
+fn taken(file: &Path) -> Result<Document, Stop> {
+    let cannot = |error: &dyn std::fmt::Display| Stop(CANNOT, format!("no times: {error}"));
+    let text = std::fs::read(file).map_err(|error| cannot(&error))?;
+    serde_json::from_slice(&text).map_err(|error| cannot(&error))
 }
 
 /// Runs the cases of one benchmark that are asked for.
@@ -114,7 +140,7 @@ fn natively(arguments: &Arguments) -> Result<bool, Stop> {
     if std::env::var_os(INSIDE).is_some() {
         return Ok(true);
     }
-    let here = Calibrated::open("instructions:u");
+    let here = Calibrated::open("instructions:u", false);
     match (arguments.source, here) {
         (Source::Virtual, _) | (Source::Auto, Err(_)) => Ok(false),
         (Source::Auto | Source::Native, Ok(_)) => Ok(true),
@@ -125,8 +151,30 @@ fn natively(arguments: &Arguments) -> Result<bool, Stop> {
     }
 }
 
+/// A file for the run under the virtual PMU, removed when that is over.
+struct Kept(PathBuf);
+
+impl Kept {
+    fn new(document: &Document) -> std::io::Result<Self> {
+        // The name's length is part of the environment, which must be the same in every run.
+        let name = format!("truecount-bench-{:010}.json", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let text = serde_json::to_vec(document)?;
+        let mut file = std::fs::File::create_new(&path)?;
+        let kept = Self(path);
+        file.write_all(&text)?;
+        Ok(kept)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// The same program again, under the virtual PMU.
-fn inside(arguments: &Arguments) -> Result<ExitCode, Stop> {
+fn inside(arguments: &Arguments, benchmarks: &[(String, &Benchmark)]) -> Result<ExitCode, Stop> {
     let cannot = |why: String| {
         Stop(
             CANNOT,
@@ -136,6 +184,12 @@ fn inside(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let own = std::env::current_exe().map_err(|error| cannot(error.to_string()))?;
     let mut command = Command::new(own);
     command.args(std::env::args_os().skip(1)).env(INSIDE, "1");
+    let kept;
+    if arguments.time {
+        kept =
+            Kept::new(&times(arguments, benchmarks)).map_err(|error| cannot(error.to_string()))?;
+        command.env(TIMES, &kept.0);
+    }
     // Branches come from counters of every block.
     let blocks = arguments
         .events
@@ -157,13 +211,18 @@ fn count(
     first: bool,
     document: &mut Document,
 ) {
-    let opened = Calibrated::open(event);
+    let inside = std::env::var_os(INSIDE).is_some();
+    let opened = Calibrated::open(event, inside);
     let wanted = |name: &str| arguments.wants(name);
     for (name, benchmark) in benchmarks {
         let task = match &opened {
             Ok(by) => Task::Count {
                 by,
-                runs: arguments.runs,
+                runs: if event == TIME {
+                    arguments.runs.max(TIMED)
+                } else {
+                    arguments.runs
+                },
                 warmup: arguments.warmup,
                 allocations: first,
             },
@@ -181,7 +240,7 @@ fn count(
                         wrong,
                     )
                 }
-                Err(error) => ("none", String::new(), false, Some(error.to_string())),
+                Err(error) => ("none", String::new(), false, Some(error.clone())),
             };
             let right = not_available.is_none();
             let bench = document.bench(&case.name);
@@ -197,10 +256,8 @@ fn count(
                 regression: None,
             });
             if let Some((calls, bytes)) = case.allocations {
-                for (event, unit, count) in [
-                    ("allocations", "count", calls),
-                    ("allocated-bytes", "B", bytes),
-                ] {
+                let [of_calls, of_bytes] = ALLOCATIONS;
+                for (event, unit, count) in [(of_calls, "count", calls), (of_bytes, "B", bytes)] {
                     bench.metrics.push(Metric {
                         event: event.to_owned(),
                         unit: unit.to_owned(),

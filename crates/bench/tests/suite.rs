@@ -193,6 +193,69 @@ fn lists_filters_json_and_tests() {
 }
 
 #[test]
+fn loads_stores_and_times_stand_beside_instructions() {
+    if !counts() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let events = ["-e", "ir", "-e", "branches", "-e", "loads", "-e", "stores"];
+    let arguments = [&["--source", "virtual", "--json"], &events[..]].concat();
+    let (status, first, said) = run(directory.path(), &arguments, "");
+    assert_eq!(status, Some(0), "{said}");
+    let document: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let count = |name: &str, event: &str| {
+        let benches = document["benches"].as_array().unwrap();
+        let bench = benches.iter().find(|bench| bench["name"] == name).unwrap();
+        let metrics = bench["metrics"].as_array().unwrap();
+        let metric = metrics.iter().find(|metric| metric["event"] == event);
+        let metric = metric.unwrap_or_else(|| panic!("no {event} of {name}: {first}"));
+        assert_eq!(metric["exact"], true, "{metric}");
+        metric["count"].as_u64().unwrap()
+    };
+    let events = ["instructions:u", "branches:u", "loads:u", "stores:u"];
+    for event in events {
+        assert_eq!(count("empty", event), 0, "{event}");
+        assert!(count("sort::stable/1000", event) > 500, "{event}");
+        assert!(count("sort::stable/1000", event) > count("sort::stable/10", event));
+    }
+    // 100,000 of two instructions, one of them a branch, none of which touches memory.
+    let branches = count("loop_of_known_length", "branches:u");
+    assert!((100_000..100_300).contains(&branches), "{branches}");
+    for event in ["loads:u", "stores:u"] {
+        assert!(count("loop_of_known_length", event) < 300, "{event}");
+    }
+    let (_, again, _) = run(directory.path(), &arguments, "");
+    assert_eq!(first, again);
+
+    // Times are the machine's own, and change no count (but of what depends on where memory lies: one argument more).
+    let timed = [&arguments[..], &["--time"]].concat();
+    let (status, timed, said) = run(directory.path(), &timed, "");
+    assert_eq!(status, Some(0), "{said}");
+    let mut timed: serde_json::Value = serde_json::from_str(&timed).unwrap();
+    let placed = |document: &mut serde_json::Value| {
+        let benches = document["benches"].as_array_mut().unwrap();
+        benches.retain(|bench| bench["name"] != "text::repeated");
+    };
+    let mut document = document;
+    placed(&mut document);
+    placed(&mut timed);
+    for bench in timed["benches"].as_array_mut().unwrap() {
+        let metrics = bench["metrics"].as_array_mut().unwrap();
+        let time = metrics.pop().unwrap();
+        assert_eq!(
+            (&time["event"], &time["unit"]),
+            (&"wall-time".into(), &"ns".into())
+        );
+        assert_eq!(
+            (&time["source"], &time["exact"]),
+            (&"software".into(), &false.into())
+        );
+        assert!(time["counts"].as_array().unwrap().len() >= 30, "{time}");
+    }
+    assert_eq!(timed, document);
+}
+
+#[test]
 fn mistakes_are_one_line_and_status_2() {
     let directory = tempfile::tempdir().unwrap();
     for arguments in [

@@ -102,10 +102,9 @@ impl Slot {
 
     /// Lets the calling thread's inline reads read the register `index`.
     pub(crate) fn readable(&self, index: u32) {
-        // SAFETY: has no requirements. On x86-64 glibc and musl answer with the thread pointer, the word at fs:0.
-        let thread = unsafe { libc::pthread_self() };
         self.index.store(index, Ordering::Relaxed);
-        self.thread.store(thread as u64, Ordering::Release);
+        self.thread
+            .store(truecount::thread_pointer(), Ordering::Release);
     }
 
     pub(crate) fn place(&self) -> u64 {

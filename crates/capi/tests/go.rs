@@ -38,8 +38,8 @@ fn built(directory: &Path, to: &Path) -> bool {
     }
 }
 
-/// The benchmarks' lines, of tests that ran under the virtual PMU.
-fn benchmarks(program: &Path) -> Option<Vec<String>> {
+/// What the benchmarks print, run under the virtual PMU.
+fn printed(program: &Path) -> Option<String> {
     let mut command = Command::new(program);
     command
         .args([
@@ -53,6 +53,12 @@ fn benchmarks(program: &Path) -> Option<Vec<String>> {
     let said = text(&output);
     assert!(output.status.success(), "{said}");
     assert!(!said.contains("SKIP"), "{said}");
+    Some(said)
+}
+
+/// The benchmarks' lines.
+fn benchmarks(program: &Path) -> Option<Vec<String>> {
+    let said = printed(program)?;
     let lines = said.lines().filter(|line| line.contains("instructions/op"));
     let counts = lines.map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -89,6 +95,65 @@ fn go_counts_a_loop_of_known_length_the_same_every_time() {
     for _ in 0..4 {
         assert_eq!(benchmarks(&program).unwrap(), first);
     }
+}
+
+/// benchstat of PATH, or where `go install golang.org/x/perf/cmd/benchstat@latest` puts it.
+fn benchstat() -> Option<std::path::PathBuf> {
+    let path = Command::new("go").args(["env", "GOPATH"]).output().ok()?;
+    let path = String::from_utf8_lossy(&path.stdout).trim().to_owned();
+    let places = ["benchstat".into(), Path::new(&path).join("bin/benchstat")];
+    let found = places
+        .into_iter()
+        .find(|place| Command::new(place).arg("-h").output().is_ok());
+    if found.is_none() {
+        truecount_testing::skip!("benchstat", "benchstat is not installed");
+    }
+    found
+}
+
+#[test]
+fn benchstat_reads_the_counts() {
+    let Some(benchstat) = benchstat() else {
+        return;
+    };
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/go");
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    if !built(&module, &at("module.test")) {
+        return;
+    }
+    let Some(first) = printed(&at("module.test")) else {
+        return;
+    };
+    std::fs::write(at("old.txt"), first.repeat(3)).unwrap();
+    // As much again in each count.
+    let more: Vec<String> = first
+        .lines()
+        .map(|line| match line.strip_suffix(" instructions/op") {
+            Some(head) => {
+                let (head, count) = head.rsplit_once([' ', '\t']).unwrap();
+                format!(
+                    "{head}\t{} instructions/op\n",
+                    2 * count.parse::<u64>().unwrap()
+                )
+            }
+            None => format!("{line}\n"),
+        })
+        .collect();
+    std::fs::write(at("new.txt"), more.concat().repeat(3)).unwrap();
+    let output = Command::new(benchstat)
+        .args([at("old.txt"), at("new.txt")])
+        .output()
+        .unwrap();
+    let said = text(&output);
+    assert!(output.status.success(), "{output:?}");
+    let table = said.split("instructions/op").nth(1).expect(&said);
+    let row = table
+        .lines()
+        .find(|line| line.starts_with("Loop"))
+        .expect(&said);
+    assert!(row.contains("± 0%"), "{said}");
+    assert!(row.contains("+100.00%") || row.contains('~'), "{said}");
 }
 
 #[test]

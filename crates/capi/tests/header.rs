@@ -102,7 +102,10 @@ fn statuses_have_the_numbers_of_the_header() {
         assert!(header.contains(&wanted), "{wanted}");
         seen += 1;
     }
-    assert_eq!(seen, header.matches("    TRUECOUNT_").count());
+    let declared = header
+        .lines()
+        .filter(|line| line.starts_with("    TRUECOUNT_"));
+    assert_eq!(seen, declared.count());
 }
 
 /// What the shared library exports: an interface that others are linked to does not shrink by accident.
@@ -128,6 +131,74 @@ fn the_shared_library_exports_the_interface_and_nothing_else() {
         })
         .collect();
     assert_eq!(symbols, wanted);
+}
+
+/// What programs are linked with stays: prototypes, numbers, sizes, and the version of every symbol.
+#[test]
+fn the_abi_is_what_was_promised() {
+    use object::read::elf::ElfFile64;
+    let promised = std::fs::read_to_string(own("tests/abi.txt")).unwrap();
+    let header = std::fs::read_to_string(own("include/truecount.h")).unwrap();
+    let map = std::fs::read_to_string(own("truecount.map")).unwrap();
+    let exported = exported();
+    let mut version = "";
+    let mut versions = std::collections::BTreeMap::new();
+    for line in promised.lines().filter(|line| !line.starts_with('#')) {
+        if let Some((head, _)) = line.split_once('(')
+            && line.ends_with(");")
+        {
+            assert!(exported.contains(line), "promised, and not there: {line}");
+            let name = head.rsplit([' ', '*']).next().unwrap();
+            versions.insert(name, version);
+        } else if line.starts_with("TRUECOUNT_") && line.contains(" = ") {
+            assert!(header.contains(&format!("    {line}")), "{line}");
+        } else if line.starts_with("sizeof") {
+            let size = size_of::<truecount_c::truecount_counter>();
+            assert_eq!(line, format!("sizeof(truecount_counter) = {size}"));
+        } else {
+            version = line;
+        }
+    }
+    assert_eq!(
+        versions.len(),
+        exported.len(),
+        "a function is not in tests/abi.txt"
+    );
+    for (name, version) in &versions {
+        let node = map.split(&format!("\n{version} {{")).nth(1).unwrap();
+        let node = node.split('}').next().unwrap();
+        assert!(
+            node.contains(&format!(" {name};\n")),
+            "{name} is not in {version} of truecount.map"
+        );
+    }
+    let Some(prefix) = support::Prefix::versioned() else {
+        return;
+    };
+    let bytes = std::fs::read(prefix.path("lib/libtruecount.so.0")).unwrap();
+    let file = ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();
+    let (endian, sections) = (file.endian(), file.elf_section_table());
+    let table = sections
+        .versions(endian, &*bytes)
+        .unwrap()
+        .expect("no versions");
+    let symbols = sections
+        .symbols(endian, &*bytes, object::elf::SHT_DYNSYM)
+        .unwrap();
+    let mut found = 0;
+    for (index, symbol) in symbols.enumerate() {
+        let name = symbols.symbol_name(endian, symbol).unwrap();
+        let Some(wanted) = versions.get(std::str::from_utf8(name).unwrap()) else {
+            continue;
+        };
+        let version = table
+            .version(table.version_index(endian, index).index())
+            .unwrap()
+            .unwrap();
+        assert_eq!(std::str::from_utf8(version.name()), Ok(*wanted));
+        found += 1;
+    }
+    assert_eq!(found, versions.len());
 }
 
 #[test]

@@ -300,3 +300,38 @@ fn the_readmes_example_works() {
         );
     }
 }
+
+/// A user counter of google-benchmark's, which needs neither its libpfm nor a PMU.
+#[test]
+fn google_benchmark_shows_counts_beside_times() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let flags = ["-O2", "-std=c++17", "-lbenchmark"];
+    let program = match prefix.built("c++", "gbench.cpp", &flags) {
+        Ok(program) => program,
+        Err(said) if said.contains("benchmark/benchmark.h") || said.contains("-lbenchmark") => {
+            truecount_testing::skip!("google-benchmark", "{said}");
+            return;
+        }
+        Err(said) => panic!("{said}"),
+    };
+    let arguments = ["--benchmark_min_time=0.01", "--benchmark_format=csv"];
+    let mut first = None;
+    for _ in 0..2 {
+        let Some(output) = inside(&program, &arguments) else {
+            return;
+        };
+        let said = text(&output);
+        assert!(output.status.success(), "{said}");
+        let counts: Vec<u64> = said
+            .lines()
+            .filter(|line| line.starts_with("\"loop/"))
+            .map(|line| line.rsplit(',').next().unwrap().parse::<f64>().unwrap() as u64)
+            .collect();
+        assert_eq!(counts.len(), 2, "{said}");
+        assert_eq!(counts[1] - counts[0], 2000, "{said}");
+        assert!((2000..2300).contains(&counts[0]), "{said}");
+        assert_eq!(*first.get_or_insert_with(|| counts.clone()), counts);
+    }
+}

@@ -27,6 +27,30 @@ struct Cli {
 
 /// The command: by the name `valgrind` (a link, a copy) Valgrind's; else parses the process' arguments, runs what they say and tells its exit status.
 pub fn main() -> std::process::ExitCode {
+    if has_small_stack() {
+        let on_another = std::thread::Builder::new().stack_size(STACK as usize);
+        if let Ok(thread) = on_another.spawn(begin) {
+            // (A panic has been told by then.)
+            return thread.join().unwrap_or(std::process::ExitCode::from(101));
+        }
+    }
+    begin()
+}
+
+/// What the command needs at most, and some.
+const STACK: u64 = 4 << 20;
+
+/// Whether a limit (`ulimit -s`), meant for the program, leaves the command's own first thread too little.
+fn has_small_stack() -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes to a local.
+    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) == 0 && limit.rlim_cur < STACK }
+}
+
+fn begin() -> std::process::ExitCode {
     let mut words = std::env::args_os();
     let name = words.next().map(std::path::PathBuf::from);
     if name.as_deref().and_then(std::path::Path::file_name) == Some("valgrind".as_ref()) {

@@ -4,6 +4,8 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/call_edges.rs"]
+mod call_edges;
 #[path = "cli/calls.rs"]
 mod calls;
 #[path = "cli/check.rs"]
@@ -45,6 +47,8 @@ mod overhead;
 mod own_clock;
 #[path = "support/pty.rs"]
 mod pty;
+#[path = "cli/regions.rs"]
+mod regions;
 #[path = "cli/run.rs"]
 mod run;
 #[path = "cli/schemas.rs"]

@@ -5,6 +5,8 @@
 
 #[path = "hardware/forks.rs"]
 mod forks;
+#[path = "hardware/languages.rs"]
+mod languages;
 #[path = "hardware/opened.rs"]
 mod opened;
 #[path = "support/regions.rs"]

@@ -1,29 +1,46 @@
 //! Counts instead of times in criterion.
 //!
-//! ```no_run
-//! use criterion::{Criterion, criterion_group, criterion_main};
-//! use truecount_criterion::Counts;
+//! A suite is ported by one line: `use truecount_criterion::{Criterion, criterion_group, criterion_main}` instead of
+//! `use criterion::{…}`.
 //!
-//! fn benches(c: &mut Criterion<Counts>) {
+//! ```no_run
+//! use truecount_criterion::{Criterion, criterion_group, criterion_main};
+//!
+//! fn benches(c: &mut Criterion) {
 //!     c.bench_function("sum", |b| b.iter(|| (0..1000u64).sum::<u64>()));
 //! }
 //!
-//! criterion_group! {
-//!     name = suite;
-//!     config = Criterion::default().with_measurement(Counts::instructions());
-//!     targets = benches
-//! }
+//! criterion_group!(suite, benches);
 //! criterion_main!(suite);
 //! ```
 //!
-//! Without a PMU: `truecount run -- cargo bench`, or the built suite by itself. Criterion repeats until a time is over, so
-//! that the count of a whole run differs; that of an iteration does not.
+//! Where there is no PMU, the suite runs itself again under the virtual PMU, with a clock of its own: criterion repeats
+//! until a time is over, so that otherwise every run would repeat as often as the machine had time for. Without these
+//! macros: `Criterion::default().with_measurement(Counts::instructions())`, and `truecount run -- cargo bench`.
 
 #![forbid(unsafe_code)]
 
-use criterion::Throughput;
+mod port;
+
+#[doc(hidden)]
+pub use criterion as original;
+#[doc(no_inline)]
+pub use criterion::{
+    AxisScale, BatchSize, BenchmarkId, PlotConfiguration, SamplingMode, Throughput,
+};
+pub use port::{Bencher, BenchmarkGroup, Criterion};
+#[doc(hidden)]
+pub use port::{again, counted};
+
 use criterion::measurement::{Measurement, ValueFormatter};
+use std::hint;
 use truecount::{Counter, Error, Fence, Stamp};
+
+/// As [`std::hint::black_box`], where criterion had it.
+#[inline(always)]
+pub fn black_box<T>(value: T) -> T {
+    hint::black_box(value)
+}
 
 /// Counts of one event, on the thread that made this (criterion measures there).
 #[derive(Debug)]

@@ -62,3 +62,42 @@ fn criterion_counts_a_loop_of_known_length() {
     // The loop, and in a debug build a hundred or so around it.
     assert!((20_000.0..20_500.0).contains(&median), "{text}");
 }
+
+/// The example, whose suite is ported by its first line: it runs itself again, and its estimates are the same to the
+/// last digit.
+#[test]
+fn a_ported_suite_gives_the_same_estimates_in_every_run() {
+    if std::env::var_os(INSIDE).is_some() {
+        return;
+    }
+    let own = std::env::current_exe().unwrap();
+    let profile = own.parent().unwrap().parent().unwrap();
+    let suite = profile.join("examples/ported");
+    assert!(suite.exists(), "{} is not built", suite.display());
+    let mut first: Option<Vec<String>> = None;
+    for _ in 0..2 {
+        let scratch = tempfile::tempdir().unwrap();
+        // Names of the same length: the paths are in the environment.
+        let home = scratch.path().join("home");
+        let output = Command::new(&suite)
+            .args(["--bench", "--noplot"])
+            .env("CRITERION_HOME", &home)
+            .current_dir(scratch.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() && said.contains("ptrace") {
+            truecount_testing::skip!("virtual", "{said}");
+            return;
+        }
+        assert!(output.status.success(), "{said}");
+        let read = |name: &str| {
+            let path = home.join(name).join("new/estimates.json");
+            std::fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        let found: Vec<String> = ["sums/10", "sums/1000", "sort"].map(read).into();
+        assert!(estimate(&found[1], "median") > estimate(&found[0], "median"));
+        assert_eq!(*first.get_or_insert_with(|| found.clone()), found);
+    }
+}

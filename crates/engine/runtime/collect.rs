@@ -145,7 +145,7 @@ pub fn follow(context: &mut Context) {
         return;
     }
     let counts = context.region.collects != 0 && COUNTING.load(Relaxed);
-    if counts == (context.region.counts_at == context.this) {
+    if counts == collects(context) {
         return;
     }
     if !counts && context.region.aside == 0 {
@@ -157,6 +157,21 @@ pub fn follow(context: &mut Context) {
         context.region.aside
     };
     set_gs(context, at);
+}
+
+/// Whether what the thread executes is counted.
+pub fn collects(context: &Context) -> bool {
+    context.region.counts_at == context.this
+}
+
+/// How many parts of the process' profile have ended.
+pub fn marks() -> u32 {
+    MARKS.load(Relaxed)
+}
+
+/// In a child made by `fork`: its profile begins.
+pub fn forked() {
+    MARKS.store(0, Relaxed);
 }
 
 /// A region with the same context and log as the thread's, and other counters.
@@ -176,9 +191,17 @@ fn make_aside(context: &Context) -> u64 {
     at
 }
 
+fn set_collecting(context: &mut Context, collects: bool) {
+    if collects && context.region.collects == 0 {
+        context.region.entered += 1;
+    }
+    context.region.collects = u32::from(collects);
+}
+
 /// Collecting is switched over, in this thread.
 pub fn toggle(context: &mut Context) {
-    context.region.collects ^= 1;
+    let collects = context.region.collects == 0;
+    set_collecting(context, collects);
 }
 
 /// The process counts from here on, or does not; its other threads follow when they come to the runtime next.
@@ -245,7 +268,12 @@ pub fn hooked(context: &mut Context) -> Option<u64> {
             }
         }
     }
-    match actions & !hook::RETURN {
+    if actions & hook::START != 0 {
+        set_collecting(context, true);
+    } else if actions & hook::STOP != 0 {
+        set_collecting(context, false);
+    }
+    match actions & !(hook::RETURN | hook::START | hook::STOP) {
         0 => None,
         actions => enter(context, actions, pc, sp),
     }

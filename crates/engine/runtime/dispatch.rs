@@ -13,9 +13,9 @@ use crate::xlate::block::{is_mark, record};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, machine,
-    perf, proc_maps, program_memory, references, report, requests, rseq, schedule, selector,
-    signal_calls, slots, sys, syscalls, totals,
+    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, far,
+    machine, perf, proc_maps, program_memory, references, report, requests, rseq, schedule,
+    selector, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -31,6 +31,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
     context.whole.store(1, Relaxed);
     answer(context);
     collect::follow(context);
+    call_tree::follow(context);
     // What is left of the crossing changes no count: only a native call is not over here.
     context.whole.store(context.start[2] as u32, Relaxed);
 }
@@ -192,6 +193,11 @@ fn special(context: &mut Context) {
         Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
         Ok(insn) if insn.kind == Kind::Asks => asked::answer(context, &insn),
         Ok(insn) if insn.kind == Kind::LoadsGs => selector::load(context, &insn, &code, target),
+        Ok(insn) if insn.kind == Kind::FarReturn => {
+            let target = far::returns(context, &insn, &code, at);
+            go(context, target, None, NONE);
+            return;
+        }
         _ => report::fail(format_args!(
             "the instruction at {at:#x} has changed: {code:02x?}"
         )),

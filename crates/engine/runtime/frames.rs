@@ -22,6 +22,14 @@ pub struct Info {
 }
 
 impl Info {
+    pub const NONE: Self = Self {
+        signal: 0,
+        errno: 0,
+        code: 0,
+        pad: 0,
+        address: 0,
+        rest: [0; 13],
+    };
     /// A signal of the runtime's to another process of the run.
     pub fn message(signal: u32, code: i32, value: u64) -> Self {
         let mut rest = [0; 13];
@@ -36,9 +44,13 @@ impl Info {
         }
     }
 
-    /// The value sent with it.
+    /// The value sent with it; for SIGSYS of a filter number and kind of the call.
     pub fn value(&self) -> u64 {
         self.rest[0]
+    }
+
+    pub fn set_value(&mut self, value: u64) {
+        self.rest[0] = value;
     }
 }
 

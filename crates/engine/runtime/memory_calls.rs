@@ -52,6 +52,10 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     };
     let mut engine = engine::lock();
     let Engine { cache, pages, .. } = &mut *engine;
+    if matches!(number, nr::SHMAT | nr::SHMDT) {
+        // What it covers is not known before: all is forgotten then, and has to have its own permissions.
+        pages.open_everything(cache);
+    }
     let mut result = match number {
         nr::MPROTECT | nr::PKEY_MPROTECT => pages.protected(cache, number, a),
         // SAFETY: passed through as the program made it; checked against our memory.

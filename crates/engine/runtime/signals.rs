@@ -16,12 +16,10 @@ use crate::locate::{self, Found, locate};
 use crate::own_memory::in_code;
 use crate::pages::{Fault, Pages};
 use crate::syscall_table as nr;
-use crate::{check, code_writes, fault_signals, schedule, slots, sys};
+use crate::{check, code_writes, fault_signals, filtered, schedule, slots, sys};
 use core::sync::atomic::Ordering::Relaxed;
 
 const TF: u64 = 0x100;
-const SIGSYS: u32 = 31;
-const SYS_SECCOMP: i32 = 1;
 
 /// Every signal we handle arrives here.
 #[unsafe(no_mangle)]
@@ -29,6 +27,7 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
     // SAFETY: the kernel's frame, and this thread's context.
     let (info, frame, context) = unsafe { (&mut *info, &mut *frame, &mut *slots::current()) };
     let rip = frame.rip;
+    filtered::arrived(signal, info);
     let fault = info.code > 0 && is_open(signal) && !fault_signals::was_sent(frame);
     let writes = signal == SIGSEGV && fault && frame.trap == 14 && frame.error & 2 != 0;
     if fault && rip == address(entry::rt_copy_insn) {
@@ -70,14 +69,21 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
             context.target = frame.rip;
             frame.rip = address(entry::rt_goto);
         }
-        Found::Program => to_program(context, signal, info, frame, fault.then_some(saved)),
+        Found::Program => {
+            // Its number is in its register, as the kernel left it.
+            if filtered::is_trap(signal, info) {
+                frame.set_register(0, info.value() & 0xffff_ffff);
+            }
+            to_program(context, signal, info, frame, fault.then_some(saved));
+        }
         Found::Between => {
             queue_again(signal, info);
             fault_signals::before_steps(context, frame);
             context.rolling = 1;
             context.pending_mask = frame.mask;
             let blocked = action::native_mask(context.virtual_mask) & !(1 << (SIGTRAP - 1));
-            frame.mask = !OPEN | queued(signal) | blocked;
+            let open = OPEN | filtered::open() & !context.pending_mask;
+            frame.mask = !open | queued(signal) | blocked;
             frame.eflags |= TF;
         }
         Found::Runtime => {
@@ -88,6 +94,9 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
                 info.address,
                 context.pc
             );
+            if filtered::is_trap(signal, info) && !filtered::concerns(context, frame, info) {
+                return;
+            }
             queue_again(signal, info);
             defer(context, frame);
             frame.mask |= 1 << (signal - 1);
@@ -143,7 +152,7 @@ fn to_program(
     }
     let action = action::get(context, signal);
     // What a filter traps: si_call_addr.
-    if signal == SIGSYS && info.code == SYS_SECCOMP {
+    if filtered::is_trap(signal, info) {
         info.address = frame.rip;
     }
     let blocked = context.virtual_mask >> (signal - 1) & 1 != 0;
@@ -225,7 +234,8 @@ fn defer(context: &mut Context, frame: &mut Ucontext) {
         context.pending = 1;
         context.pending_mask = frame.mask;
     }
-    frame.mask = !OPEN | action::native_mask(context.virtual_mask);
+    let open = OPEN | filtered::open() & !context.pending_mask;
+    frame.mask = !open | action::native_mask(context.virtual_mask);
     let (start, end) = (address(entry::rt_enter), address(entry::rt_enter_end));
     if (start..end).contains(&frame.rip) {
         frame.rip = start;
@@ -241,6 +251,9 @@ fn defer(context: &mut Context, frame: &mut Ucontext) {
 fn queue_again(signal: u32, info: &Info) {
     let (pid, tid) = (u64::from(sys::getpid()), u64::from(sys::gettid()));
     let old = sys::set_mask(u64::MAX);
+    if filtered::queue(signal, info) {
+        return;
+    }
     // SAFETY: rt_tgsigqueueinfo to ourselves with the kernel's own siginfo.
     unsafe {
         sys::call(

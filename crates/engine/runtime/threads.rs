@@ -5,7 +5,9 @@ use crate::layout::Context;
 use crate::program_memory;
 use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
-use crate::{action, call_tree, collect, counts, engine, entry, functions, perf, schedule, sys};
+use crate::{
+    action, call_tree, collect, counts, engine, entry, filtered, functions, perf, schedule, sys,
+};
 use core::mem::size_of;
 use core::sync::atomic::Ordering::*;
 
@@ -162,8 +164,9 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     // SAFETY: the slot is ours alone until the child runs.
     let child = unsafe { &mut *(slots::context_at(slot) as *mut Context) };
     // From here to the child's own GS no signal may come.
-    let old_mask = sys::set_mask(ALL);
-    let mask = if context.pending != 0 {
+    let old_mask = sys::set_mask(ALL & !filtered::open());
+    let deferred = context.pending != 0;
+    let mask = if deferred {
         context.pending_mask
     } else {
         old_mask
@@ -215,7 +218,12 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if result < 0 {
         slots::give_back(slot);
     }
-    sys::set_mask(old_mask);
+    if !deferred && context.pending != 0 {
+        // A filter trapped the call: all stay blocked until its handler can run.
+        context.pending_mask = old_mask;
+    } else {
+        sys::set_mask(old_mask);
+    }
     schedule::made(context, turn, call.flags, result);
     result
 }

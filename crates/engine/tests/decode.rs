@@ -75,7 +75,10 @@ fn differs(factory: &mut InstructionInfoFactory, bytes: &[u8]) -> Option<String>
             Kind::Call | Kind::Syscall | Kind::Plain | Kind::Unsupported
         ),
         FlowControl::IndirectCall => matches!(ours.kind, Kind::CallInd | Kind::Unsupported),
-        FlowControl::Return => matches!(ours.kind, Kind::Ret | Kind::Unsupported | Kind::Plain),
+        FlowControl::Return => matches!(
+            ours.kind,
+            Kind::Ret | Kind::FarReturn | Kind::Unsupported | Kind::Plain
+        ),
         FlowControl::Interrupt | FlowControl::Exception => ours.kind == Kind::Trap,
         FlowControl::XbeginXabortXend => matches!(ours.kind, Kind::Xbegin | Kind::Plain),
     };

@@ -306,6 +306,18 @@ fn programs_that_restrict_their_system_calls_run() {
     }
 }
 
+/// A filter that sends calls to a handler, also those that the runtime makes for the program.
+#[test]
+fn calls_that_a_sandbox_answers_itself_come_to_its_handler() {
+    good_code("trapped", include_str!("trust/trapped.c"), 2);
+}
+
+/// Who attached memory had all pages forgotten that were being watched, but not their permissions: EFAULT, SIGSEGV.
+#[test]
+fn code_can_be_written_when_memory_has_been_attached() {
+    good_code("attached", include_str!("trust/attached.c"), 1);
+}
+
 /// More mappings with code than there were places for; no /proc, no descriptor to open it with.
 #[test]
 fn code_is_mapped_many_times_and_where_proc_cannot_be_opened() {

@@ -30,6 +30,7 @@ pub mod latency;
 pub mod machine;
 pub mod metrics;
 pub mod references;
+pub mod regions;
 pub mod request;
 pub mod result;
 pub mod rounds;

@@ -28,10 +28,13 @@ pub const NEEDS: &[(&str, &str)] = &[
     ("rustc", "rustc and cargo, as the tests were built with"),
     ("lld", "rustc's LLD"),
     ("clang", "clang"),
+    ("google-benchmark", "google-benchmark's library and headers"),
     ("sanitizers", "the sanitizers of the C compiler"),
     ("pkg-config", "pkg-config"),
     ("go", "go"),
+    ("benchstat", "Go's benchstat"),
     ("maturin", "maturin and pytest in a Python environment"),
+    ("pythons", "CPython 3.9 to 3.13"),
     (
         "compilers",
         "c++, go, and the linkers and static libraries of C",

@@ -54,7 +54,32 @@ impl Builder {
         self.build(&arguments, name, Keep::Nothing)
     }
 
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The static library of a package.
+    pub fn archive(&self, package: &str, file: &str) -> Result<PathBuf> {
+        let messages = self.cargo(&["build", "--package", package, "--lib"])?;
+        messages
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .filter_map(|message| message["filenames"].as_array().cloned())
+            .flatten()
+            .filter_map(|name| name.as_str().map(PathBuf::from))
+            .find(|path| path.ends_with(file))
+            .with_context(|| format!("cargo built no {file}"))
+    }
+
     fn build(&self, arguments: &[&str], name: &str, keep: Keep) -> Result<PathBuf> {
+        let messages = self.cargo(arguments)?;
+        let built = executable(&messages, name)
+            .with_context(|| format!("cargo {} built no {name}", arguments.join(" ")))?;
+        Ok(stripped(&built, keep))
+    }
+
+    /// What cargo says of a build that works.
+    fn cargo(&self, arguments: &[&str]) -> Result<String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command
@@ -77,7 +102,7 @@ impl Builder {
             .stderr(Stdio::inherit())
             .output()
             .context("cannot start cargo")?;
-        let messages = String::from_utf8_lossy(&output.stdout);
+        let messages = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
             for text in diagnostics(&messages) {
                 eprint!("{text}");
@@ -88,9 +113,7 @@ impl Builder {
                 self.arch.name()
             );
         }
-        let built = executable(&messages, name)
-            .with_context(|| format!("cargo {} built no {name}", arguments.join(" ")))?;
-        Ok(stripped(&built, keep))
+        Ok(messages)
     }
 }
 
@@ -149,7 +172,7 @@ fn stripped(executable: &Path, keep: Keep) -> PathBuf {
 }
 
 /// A tool that comes with rustc, in `lib/rustlib/HOST/bin`.
-fn toolchain_tool(name: &str) -> Option<PathBuf> {
+pub fn toolchain_tool(name: &str) -> Option<PathBuf> {
     let output = Command::new("rustc")
         .args(["--print", "target-libdir"])
         .output()

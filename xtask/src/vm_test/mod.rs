@@ -8,6 +8,7 @@
 mod build;
 mod outcome;
 mod plan;
+mod programs;
 mod rig;
 
 use anyhow::{Context, Result, bail};
@@ -152,6 +153,16 @@ fn ship(builder: &Builder, suite: &Suite) -> Result<(PathBuf, Vec<rig::Extra>)> 
             source: builder.binary(binary.package, binary.name)?,
             destination: format!("/tmp/{}", binary.name),
         });
+    }
+    for program in suite.programs {
+        match programs::built(builder, program)? {
+            Ok(source) => extras.push(rig::Extra {
+                variable: program.variable,
+                destination: format!("/tmp/{}", program.variable.to_lowercase()),
+                source,
+            }),
+            Err(why) => println!("skipped: {}: {why}", program.source),
+        }
     }
     Ok((test, extras))
 }

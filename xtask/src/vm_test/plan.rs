@@ -46,6 +46,14 @@ pub struct Binary {
     pub variable: &'static str,
 }
 
+/// A program in C or C++ over the C interface, which tests of a suite start; they find it by the variable. Where it
+/// cannot be built the variable is not set.
+#[derive(Debug)]
+pub struct Program {
+    pub source: &'static str,
+    pub variable: &'static str,
+}
+
 /// A machine with other settings than the rigs' own, and the tests that are run in it. As root unless it says otherwise.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -192,6 +200,7 @@ pub struct Suite {
     pub archs: &'static [Arch],
     pub runs: &'static [Privilege],
     pub binaries: &'static [Binary],
+    pub programs: &'static [Program],
 }
 
 /// All suites. A crate joins by a row here.
@@ -206,6 +215,7 @@ pub const SUITES: &[Suite] = &[
             Privilege::Paranoid(3),
         ],
         binaries: &[],
+        programs: &[],
     },
     Suite {
         package: "truecount",
@@ -213,6 +223,16 @@ pub const SUITES: &[Suite] = &[
         archs: &Arch::ALL,
         runs: &[Privilege::Root],
         binaries: &[],
+        programs: &[
+            Program {
+                source: "crates/capi/tests/programs/languages/loop.c",
+                variable: "TRUECOUNT_C_LOOP",
+            },
+            Program {
+                source: "crates/capi/tests/programs/languages/loop.cpp",
+                variable: "TRUECOUNT_CPP_LOOP",
+            },
+        ],
     },
     Suite {
         package: "truecount-cli",
@@ -235,6 +255,7 @@ pub const SUITES: &[Suite] = &[
             name: "truecount",
             variable: "TRUECOUNT_BIN",
         }],
+        programs: &[],
     },
 ];
 

@@ -233,16 +233,17 @@ def regions(path, events=("instructions:u",)):
     return _Regions(path, events)
 
 
-def run_virtual(arguments, environment=None):
+def run_virtual(arguments, environment=None, reproducible=False):
     """Runs a program under the virtual PMU; gives its exit status (negative: its signal). What makes identical runs
-    of Python differ is held constant: addresses, and the seed of hashes (PYTHONHASHSEED=0, unless it is set)."""
+    of Python differ is held constant: addresses, and the seed of hashes (PYTHONHASHSEED=0, unless it is set). With
+    `reproducible` clocks go on by instructions, and random bytes are the same in every run: for tests."""
     given = dict(environment or {})
     if "PYTHONHASHSEED" not in given and "PYTHONHASHSEED" not in os.environ:
         given["PYTHONHASHSEED"] = "0"
     # What a run leaves for the next one changes what that one does.
     given.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     given["TRUECOUNT_PYTHON_INSIDE"] = "1"
-    return _truecount.run_virtual([os.fspath(a) for a in arguments], sorted(given.items()))
+    return _truecount.run_virtual([os.fspath(a) for a in arguments], sorted(given.items()), reproducible)
 
 
 def _main():

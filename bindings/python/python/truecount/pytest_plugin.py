@@ -40,7 +40,8 @@ def pytest_cmdline_main(config):
         return None
     arguments = [sys.executable, "-m", "pytest", *map(os.fspath, config.invocation_params.args)]
     try:
-        status = _truecount_package.run_virtual(arguments)
+        # pytest keeps the times that tests take: they are in memory, and move what comes after them.
+        status = _truecount_package.run_virtual(arguments, reproducible=True)
     except RuntimeError as error:
         raise pytest.UsageError(f"--truecount=virtual: {error}") from error
     return 128 - status if status < 0 else status

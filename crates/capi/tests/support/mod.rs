@@ -26,6 +26,16 @@ pub struct Prefix {
 impl Prefix {
     /// Installs the headers and libraries; `None`, said as a skip, where there is no library or no compiler.
     pub fn install() -> Option<Self> {
+        // Cargo's own shared library: linking one takes half a second.
+        Self::installed(&["--unversioned"])
+    }
+
+    /// As [`install`](Self::install), with symbol versions, as users have it.
+    pub fn versioned() -> Option<Self> {
+        Self::installed(&[])
+    }
+
+    fn installed(options: &[&str]) -> Option<Self> {
         let from = library("libtruecount_c.so")?;
         let version = Command::new("cc").arg("--version").output();
         if !truecount_testing::compiler(version) {
@@ -39,6 +49,7 @@ impl Prefix {
             .arg(directory.path())
             .arg("--from")
             .arg(from.parent().unwrap())
+            .args(options)
             .output()
             .unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -82,11 +93,16 @@ impl Prefix {
         };
         let output = Command::new(compiler)
             .args(["-Wall", "-Wextra", "-Werror", "-pthread"])
-            .args(flags.iter().filter(|flag| **flag != "-static-truecount"))
+            .args(
+                flags
+                    .iter()
+                    .filter(|flag| **flag != "-static-truecount" && !flag.starts_with("-l")),
+            )
             .arg(format!("-I{}", self.path("include").display()))
             .arg("-o")
             .arg(&program)
             .arg(programs.join(source))
+            .args(flags.iter().filter(|flag| flag.starts_with("-l")))
             .args(linking)
             .output()
             .map_err(|error| error.to_string())?;

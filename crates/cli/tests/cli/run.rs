@@ -450,3 +450,19 @@ fn functions_name_stubs_and_what_is_inlined() {
         assert!(count("_init").is_none_or(|init| init < 100), "{own:?}");
     }
 }
+
+/// `ulimit -s` is meant for the program; the command itself once overflowed its stack.
+#[test]
+fn a_small_stack_is_the_program_s_limit() {
+    if skipped() {
+        return;
+    }
+    for size in ["64", "256"] {
+        let script = format!("ulimit -s {size}; exec \"$0\" run -- sh -c 'ulimit -s'");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_truecount")]);
+        let output = command.output().unwrap();
+        assert_eq!(stdout(&output), format!("{size}\n"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("exact"), "{}", stderr(&output));
+    }
+}

@@ -88,6 +88,17 @@ pub fn known_loop(iterations: u64) -> Option<u64> {
     iterations.checked_mul(2)
 }
 
+/// The thread pointer: another one in every thread.
+#[must_use]
+pub fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: reads a register of user mode.
+    unsafe {
+        asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
+    }
+    pointer
+}
+
 /// The clock of the page's times: the virtual counter.
 #[inline(always)]
 pub(crate) fn read_clock() -> u64 {

@@ -55,6 +55,12 @@ pub fn known_loop(iterations: u64) -> Option<u64> {
     None
 }
 
+/// Not known here.
+#[must_use]
+pub fn thread_pointer() -> u64 {
+    0
+}
+
 /// Never called: `USER_READS` is false.
 #[inline(always)]
 pub(crate) fn read_clock() -> u64 {

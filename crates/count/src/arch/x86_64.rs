@@ -231,6 +231,17 @@ pub fn known_loop(iterations: u64) -> Option<u64> {
     iterations.checked_mul(2)
 }
 
+/// The word at `fs:0`: another one in every thread.
+#[must_use]
+pub fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: the ABI has the thread pointer's own value there in every thread.
+    unsafe {
+        asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    pointer
+}
+
 /// The clock of the page's times: the time stamp counter.
 #[inline(always)]
 pub(crate) fn read_clock() -> u64 {

@@ -31,6 +31,8 @@ impl World for Threads {
         match quantity {
             Quantity::Instructions => sums[Event::Instructions as usize],
             Quantity::Branches => sums[Event::Branches as usize],
+            Quantity::Loads => sums[Event::Loads as usize],
+            Quantity::Stores => sums[Event::Stores as usize],
             Quantity::Nothing => 0,
         }
     }

@@ -8,7 +8,7 @@
 //! (`ExRetInstr` C0h, `ExRetBrn` C2h, `LsIntTaken` 2Ch), BKDG of families 10h to
 //! 16h (C0h, C2h, CFh).
 
-use super::{Quantity, errno::*};
+use super::{OWN, Quantity, errno::*};
 
 /// Bytes of the attribute that are looked at: up to Linux 6.18 (version 9).
 pub const KNOWN: usize = 144;
@@ -211,6 +211,11 @@ fn quantity(type_: u32, config: u64, machine: Machine) -> Option<Quantity> {
     if type_ != TYPE_RAW {
         return None;
     }
+    for own in [Quantity::Loads, Quantity::Stores] {
+        if config == OWN | own as u64 {
+            return machine.per_block.then_some(own);
+        }
+    }
     // What the kernel lets through of a raw configuration: event, unit mask,
     // edge, invert, threshold (and AMD's bits 32 to 35).
     let extended = if matches!(cpu, Cpu::AmdOld | Cpu::Zen) {
@@ -313,6 +318,23 @@ mod tests {
             let verdict = judge(&bytes, machine);
             assert!(matches!(verdict, Verdict::Count(r) if r.quantity == Quantity::Branches));
             assert_eq!(refused(&bytes, HERE), ENOENT);
+        }
+    }
+
+    #[test]
+    fn loads_and_stores_have_numbers_of_their_own() {
+        let machine = Machine {
+            per_block: true,
+            ..HERE
+        };
+        for (quantity, config) in [(Quantity::Loads, OWN | 3), (Quantity::Stores, OWN | 4)] {
+            let bytes = attr(4, config, 1 << 5);
+            let verdict = judge(&bytes, machine);
+            assert!(matches!(verdict, Verdict::Count(r) if r.quantity == quantity));
+            assert_eq!(refused(&bytes, HERE), ENOENT);
+        }
+        for config in [OWN, OWN | 1, OWN | 0xc0, OWN + (1 << 32) + 3] {
+            assert_eq!(refused(&attr(4, config, 1 << 5), machine), ENOENT);
         }
     }
 

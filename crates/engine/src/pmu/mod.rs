@@ -21,7 +21,15 @@ pub enum Quantity {
     Nothing = 1,
     /// Branch instructions retired, taken or not: known with per-block counters.
     Branches = 2,
+    /// Instructions that read data memory: known with per-block counters.
+    Loads = 3,
+    /// Instructions that write data memory: known with per-block counters.
+    Stores = 4,
 }
+
+/// Raw configurations that no CPU has: what perf's names have no truthful number for. Their upper half is "true" in
+/// ASCII, the lower half a [`Quantity`].
+pub const OWN: u64 = 0x7472_7565_0000_0000;
 
 /// The counter that `rdpmc` reads for [`Quantity::Instructions`]: past every
 /// number that a CPU's own counters have (their numbers end below 64; Intel's

@@ -233,7 +233,12 @@ impl Table {
 
     fn thread_count(&self, event: u32, world: &impl World) -> u64 {
         let entry = self.at(event);
-        const COUNTED: [Quantity; 2] = [Quantity::Instructions, Quantity::Branches];
+        const COUNTED: [Quantity; 4] = [
+            Quantity::Instructions,
+            Quantity::Branches,
+            Quantity::Loads,
+            Quantity::Stores,
+        ];
         COUNTED
             .into_iter()
             .find(|&quantity| quantity as u32 == entry.quantity)

@@ -11,10 +11,20 @@ use std::process::Command;
 /// # Errors
 /// As [`launch`] and [`Running::wait`](super::Running::wait).
 pub fn run_held_constant(command: &mut Command, per_block: bool) -> Result<Outcome, LaunchError> {
+    run_held_constant_with(command, Options::default().per_block(per_block))
+}
+
+/// As [`run_held_constant`], with more of the [`Options`].
+///
+/// # Errors
+/// As there.
+pub fn run_held_constant_with(
+    command: &mut Command,
+    options: Options,
+) -> Result<Outcome, LaunchError> {
     fixed_addresses(command);
     let kept = std::env::var_os("TRUECOUNT_NO_CACHE").is_none_or(|value| value.is_empty());
-    let options = Options::default()
-        .per_block(per_block)
+    let options = options
         .at_random(Some([0x5a; 16]))
         .cache(kept.then(|| Cache::user().ok()).flatten());
     launch(command, &options)?.wait()

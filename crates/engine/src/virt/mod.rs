@@ -35,7 +35,7 @@ mod watched;
 
 use crate::machine::Machine;
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
-pub use again::run_held_constant;
+pub use again::{run_held_constant, run_held_constant_with};
 pub use blocks::{Blocks, Executed, Mapping, Mark};
 pub use calls::{CallKind, CallNode, Calls};
 pub use error::LaunchError;

@@ -56,6 +56,8 @@ pub enum Kind {
     GsBase,
     /// `mov` and `pop` to GS.
     LoadsGs,
+    /// A far `ret`, or `iret`.
+    FarReturn,
     /// `rdtsc`, `rdtscp`.
     Rdtsc,
     /// Asks the machine: `cpuid`, `xgetbv`, `rdpid`, `rdrand`, `rdseed`.

@@ -214,6 +214,57 @@ _start:
     cmp $0x2223, %rax
     jne out
 2:
+    # Far returns: iret sets the stack and the flags, too.
+    mov $42, %edi
+    mov %rsp, %rbp
+    mov %ss, %eax
+    push %rax
+    lea -64(%rbp), %rcx
+    push %rcx
+    pushq $0xad7
+    mov %cs, %eax
+    push %rax
+    lea 1f(%rip), %rax
+    push %rax
+    xor %eax, %eax
+    iretq
+1:  pushfq
+    pop %rax
+    and $0x8d5, %eax
+    cmp $0x8d5, %eax
+    jne out
+    mov $43, %edi
+    lea 64(%rsp), %rax
+    cmp %rax, %rbp
+    jne out
+    mov %cs, %eax
+    push %rax
+    lea 1f(%rip), %rcx
+    push %rcx
+    stc
+    lretq
+1:  jnc out
+    mov $44, %edi
+    lea 64(%rsp), %rcx
+    cmp %rcx, %rbp
+    jne out
+    push %rax
+    push %rax
+    lea 1f(%rip), %rcx
+    push %rcx
+    lretq $8
+1:  mov $45, %edi
+    lea 64(%rsp), %rcx
+    cmp %rcx, %rbp
+    jne out
+    sub $8, %rsp
+    movl $1f, (%rsp)
+    mov %eax, 4(%rsp)
+    lretl
+1:  mov $46, %edi
+    lea 64(%rsp), %rcx
+    cmp %rcx, %rbp
+    jne out
     xor %edi, %edi
 out: mov $231, %eax
     syscall

@@ -11,7 +11,8 @@ use truecount_events::Machine;
 use crate::error::{Error, ErrorKind};
 use crate::request::{self, EventRequest};
 use crate::source::virtual_pmu;
-pub use blocks::{Detail, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs};
+pub(crate) use blocks::is_stub;
+pub use blocks::{Detail, Edge, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs};
 pub use chosen::{functions_like, matches};
 
 /// One event that was asked for.

@@ -78,7 +78,7 @@ pub fn execute(
     })
 }
 
-/// As [`execute`], with a choice of what is counted.
+/// As [`execute`], with a choice of what is counted; `calls`: with the tree of calls.
 ///
 /// # Errors
 /// As [`execute`].
@@ -88,13 +88,17 @@ pub fn execute_regions(
     launch: &Launch<'_>,
     per_block: bool,
     regions: virt::Regions,
+    calls: Option<virt::CallOptions>,
 ) -> Result<RunResult, Refusal> {
     if !known_format(program) {
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
     }
     engine::execute(signals, program, launch, |options| {
-        options.per_block(per_block).regions(Some(regions))
+        options
+            .per_block(per_block)
+            .calls(calls)
+            .regions(Some(regions))
     })
 }
 

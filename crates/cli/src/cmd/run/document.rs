@@ -37,6 +37,12 @@ pub(super) struct Document {
     pub(super) functions: Option<Vec<Function>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) calls: Option<super::calls::Calls>,
+    /// With --diff: what became of every path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) calls_diff: Option<truecount_run::calls::diff::CallDiff>,
+    /// With --toggle, --from, --to: what was counted of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) region: Option<super::region::Region>,
     /// What was referenced of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<Memory>,
@@ -134,6 +140,8 @@ impl Document {
             threads: args.per_thread.then_some(ran.executed.threads),
             functions,
             calls: None,
+            calls_diff: None,
+            region: None,
             memory: ran.executed.memory,
             notes,
             environment,

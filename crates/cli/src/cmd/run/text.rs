@@ -94,7 +94,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     if let Some(functions) = &document.functions {
         write_functions(out, functions, &names)?;
     }
-    if let Some(calls) = &document.calls {
+    if let Some(diff) = &document.calls_diff {
+        super::diff::write(out, diff)?;
+    } else if let Some(calls) = &document.calls {
         super::calls::write(out, calls)?;
     }
     if document.interrupted.is_some() {

@@ -1,9 +1,8 @@
 //! The Python package: built as a wheel, installed into a fresh environment, its own tests under the virtual PMU.
-#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Runs a step; `None`, said as a skip, where it cannot be done here (no network, no headers).
 fn step(command: &mut Command) -> Option<Output> {
@@ -38,8 +37,82 @@ fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/python")
 }
 
-/// A fresh environment with the wheel and pytest in it, and its Python.
-fn installed() -> Option<(tempfile::TempDir, PathBuf)> {
+/// Why a package's `Cargo.lock` does not follow its `Cargo.toml`; `None` where it does, or where cargo cannot tell.
+fn stale(manifest: &Path) -> Option<String> {
+    let output = Command::new("cargo")
+        .args([
+            "metadata",
+            "--locked",
+            "--offline",
+            "--format-version",
+            "1",
+            "--manifest-path",
+        ])
+        .arg(manifest)
+        .env_remove("CARGO_TARGET_DIR")
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (!output.status.success() && said.contains("--locked")).then(|| {
+        format!(
+            "the dependencies have changed and Cargo.lock has not: cargo metadata --format-version 1 --manifest-path {} \
+             writes it anew ({})",
+            manifest.display(),
+            said.trim().replace('\n', " / ")
+        )
+    })
+}
+
+#[test]
+fn a_lock_file_that_does_not_follow_is_an_error_with_the_command_to_run() {
+    let scratch = tempfile::tempdir().unwrap();
+    let manifest = scratch.path().join("Cargo.toml");
+    let write = |name: &str, text: &str| std::fs::write(scratch.path().join(name), text).unwrap();
+    std::fs::create_dir(scratch.path().join("src")).unwrap();
+    write("src/lib.rs", "");
+    let package =
+        "[package]\nname = \"one\"\nversion = \"0.2.0\"\nedition = \"2024\"\n[workspace]\n";
+    write("Cargo.toml", package);
+    let lock = |version: &str| {
+        format!("version = 4\n\n[[package]]\nname = \"one\"\nversion = \"{version}\"\n")
+    };
+    write("Cargo.lock", &lock("0.2.0"));
+    assert_eq!(stale(&manifest), None);
+    write("Cargo.lock", &lock("0.1.0"));
+    let said = stale(&manifest).unwrap();
+    assert!(
+        said.contains("cargo metadata --format-version 1 --manifest-path"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_packages_own_lock_file_follows() {
+    if let Some(said) = stale(&package().join("Cargo.toml")) {
+        panic!("{said}");
+    }
+}
+
+/// An environment with the wheel and pytest in it.
+pub struct Environment {
+    pub scratch: tempfile::TempDir,
+    pub python: PathBuf,
+    pub wheel: PathBuf,
+}
+
+/// A fresh environment, which the tests that run at the same time share.
+pub fn installed() -> Option<Arc<Environment>> {
+    static SHARED: Mutex<Option<Weak<Environment>>> = Mutex::new(None);
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(environment) = shared.as_ref().and_then(Weak::upgrade) {
+        return Some(environment);
+    }
+    let environment = Arc::new(install()?);
+    *shared = Some(Arc::downgrade(&environment));
+    Some(environment)
+}
+
+fn install() -> Option<Environment> {
     let package = package();
     let scratch = tempfile::tempdir().unwrap();
     let at = |path: &str| scratch.path().join(path);
@@ -65,6 +138,9 @@ fn installed() -> Option<(tempfile::TempDir, PathBuf)> {
     ];
     step(run(&python).args(quick).args(["maturin", "pytest"]))?;
     let manifest = package.join("Cargo.toml");
+    if let Some(said) = stale(&manifest) {
+        panic!("{said}");
+    }
     step(
         run(Path::new("cargo"))
             .args(["fetch", "--locked", "--manifest-path"])
@@ -103,22 +179,26 @@ fn installed() -> Option<(tempfile::TempDir, PathBuf)> {
         .output()
         .unwrap();
     assert!(installed.status.success(), "{}", text(&installed));
-    Some((scratch, python))
+    let wheel = std::fs::read_dir(at("wheels")).unwrap().next();
+    Some(Environment {
+        wheel: wheel.unwrap().unwrap().path(),
+        python,
+        scratch,
+    })
 }
 
 #[test]
 fn the_wheel_counts_in_a_fresh_environment() {
-    let Some((scratch, python)) = installed() else {
+    let Some(environment) = installed() else {
         return;
     };
+    let (scratch, python) = (environment.scratch.path(), &environment.python);
     let package = package();
-    let at = |path: &str| scratch.path().join(path);
+    let at = |path: &str| scratch.join(path);
 
     let pytest = |arguments: &[&str], more: &str| {
-        let mut command = Command::new(&python);
-        command
-            .current_dir(scratch.path())
-            .env_remove("PYTHONHASHSEED");
+        let mut command = Command::new(python);
+        command.current_dir(scratch).env_remove("PYTHONHASHSEED");
         command
             .args(["-m", "pytest", "-p", "no:cacheprovider", "-q"])
             .args(arguments)

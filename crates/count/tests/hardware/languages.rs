@@ -1,0 +1,48 @@
+//! The same region in C, C++ and Rust, by the machine's PMU: a loop of known length counts the same in all.
+
+use std::process::Command;
+use truecount::{Counter, Fence, known_loop};
+
+/// What two lengths count beyond themselves at least: an interrupt in user mode counts as an instruction on x86.
+fn beyond(counter: &Counter<Fence>, length: u64) -> u64 {
+    let overhead = counter.overhead(32);
+    let counts = (0..20).map(|_| {
+        let start = counter.read();
+        let known = known_loop(std::hint::black_box(length)).unwrap();
+        counter.since(start) - overhead - known
+    });
+    counts.min().unwrap()
+}
+
+#[test]
+fn c_and_cpp_count_the_region_that_rust_counts() {
+    if !super::pmu("c_and_cpp_count_the_region_that_rust_counts") {
+        return;
+    }
+    let counter = Counter::<Fence>::open("instructions:u").unwrap();
+    let rust = beyond(&counter, 1000);
+    for length in [1000, 100_000].repeat(5) {
+        assert_eq!(beyond(&counter, length), rust);
+    }
+    assert!(rust < 300, "{rust}");
+    drop(counter);
+    for variable in ["TRUECOUNT_C_LOOP", "TRUECOUNT_CPP_LOOP"] {
+        let Some(program) = std::env::var_os(variable) else {
+            truecount_testing::skip!("compilers", "no program by {variable}: this rig has none");
+            continue;
+        };
+        let mut first = None;
+        for _ in 0..10 {
+            let output = Command::new(&program).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{variable}: {said}");
+            for line in said.lines() {
+                let count: u64 = line.strip_prefix("beyond ").expect(&said).parse().unwrap();
+                assert_eq!(*first.get_or_insert(count), count, "{variable}: {said}");
+            }
+            assert_eq!(said.lines().count(), 4, "{said}");
+        }
+        println!("{variable}: {first:?}, Rust: {rust}");
+        assert!(first.is_some_and(|beyond| beyond < 300), "{first:?}");
+    }
+}

@@ -1,0 +1,1 @@
+gcc -O1 -o io_uring "$PROGRAMS/io_uring.c"

@@ -1,0 +1,3 @@
+# needs: gcc
+# ignore: .
+./io_uring; echo "status $?"
