@@ -29,7 +29,12 @@ extern "C" fn rt_child(context: *mut Context) {
         filtered::forked();
     }
     prepare(context, slot);
-    engine::lock().cache.begins(context, context.start[0] != 0);
+    if context.start[0] != 0 {
+        engine::lock().cache.begins(context, true);
+    } else {
+        // (It is known since before it was made.)
+        engine::lock().cache.enters(context);
+    }
     call_tree::born(context, context.start[0] != 0);
     if context.start[1] != 0 {
         signal_calls::clear_handlers(context);

@@ -229,6 +229,10 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         let counts = (engine::lock(), counts::lock());
         (counts, call_tree::lock(), functions::lock())
     });
+    if call.shares_memory() {
+        // From now on nothing that it may come to is given away (`Cache::is_alone`).
+        engine::lock().cache.begins(child, false);
+    }
     let result = call.make(child);
     drop(held);
     if result > 0 && !call.has(CLONE_NEWPID) && child.tid == 0 {
