@@ -12,6 +12,8 @@ mod calls;
 mod check;
 #[path = "cli/client_requests.rs"]
 mod client_requests;
+#[path = "cli/closed.rs"]
+mod closed;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
 #[path = "cli/discover.rs"]

@@ -185,6 +185,8 @@ pub struct Executed {
     pub unseen_faults: u32,
     /// Processes that were still running when the program ended.
     pub outlived: usize,
+    /// Whether the count will repeat.
+    pub closed: Option<crate::closed::Closed>,
     /// What was referenced of memory, where the run noted that.
     pub memory: Option<crate::references::Memory>,
     /// The same, instruction by instruction.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Args;
 use truecount_model::{Reading, SourceKind};
+use truecount_run::closed::{Closed, named};
 use truecount_run::env_record::Environment;
 use truecount_run::functions::{AskedEvent, Function};
 use truecount_run::references::Memory;
@@ -47,6 +48,9 @@ pub(super) struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<Memory>,
     pub(super) notes: Vec<String>,
+    /// Whether the counts will repeat, from this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) outside: Option<Closed>,
     environment: Environment,
 }
 
@@ -144,6 +148,7 @@ impl Document {
             region: None,
             memory: ran.executed.memory,
             notes,
+            outside: named(ran.executed.closed),
             environment,
         }
     }

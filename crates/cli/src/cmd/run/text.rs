@@ -106,6 +106,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     for note in &document.notes {
         writeln!(out, "{note}")?;
     }
+    if let Some(outside) = &document.outside {
+        writeln!(out, "{}", outside.sentence())?;
+    }
     out.flush()
 }
 
