@@ -58,6 +58,9 @@ pub(super) struct Gathering {
     lost: u32,
 }
 
+/// What takes the costs of an executed instruction: which part, its address, its costs, what is not known of it.
+pub(super) type See<'a> = dyn FnMut(Part, u64, &Costs, Option<Unknown>) + 'a;
+
 impl Gathering {
     pub(super) fn new(wanted: Wanted) -> Self {
         Self {
@@ -104,7 +107,7 @@ impl Gathering {
     }
 
     /// What every executed instruction cost: which part, its address, its costs, what is not known of it.
-    pub(super) fn each(&self, see: &mut dyn FnMut(Part, u64, &Costs, Option<Unknown>)) {
+    pub(super) fn each(&self, see: &mut See<'_>) {
         for table in self.tables.iter().filter(|table| !table.dropped) {
             for site in table.sites.iter().flatten() {
                 site.each(&mut |pc, costs, unknown| see(table.part, pc, costs, unknown));
