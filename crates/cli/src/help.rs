@@ -145,7 +145,15 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
     (
         "noise",
         "How it is measured",
-        &["source", "profile", "timeout", "no-cache", "code-cache"],
+        &[
+            "source",
+            "profile",
+            "timeout",
+            "machine",
+            "reproducible",
+            "no-cache",
+            "code-cache",
+        ],
     ),
     (
         "noise",

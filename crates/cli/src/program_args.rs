@@ -89,28 +89,12 @@ impl FixedArgs {
     /// What was asked for.
     pub(crate) fn fixed(&self) -> Result<Option<Fixed>, Failure> {
         let usage = |error: String| Failure::new(2, error);
-        let (machine, factors) = REPRODUCIBLE;
+        let (_, factors) = REPRODUCIBLE;
         let list = match (&self.deterministic, self.reproducible) {
             (_, true) => Some(parse_remedies(factors).map_err(usage)?),
             (list, _) => list.clone(),
         };
-        let shown = match (self.machine, self.reproducible) {
-            (Some(Shown(machine)), _) => machine,
-            (None, true) => Some(Machine::named(machine).map_err(usage)?),
-            (None, false) => None,
-        };
-        if let Some((machine, feature)) =
-            shown.and_then(|machine| Some((machine, machine.lacking()?)))
-        {
-            return Err(Failure::new(
-                1,
-                format!(
-                    "this CPU lacks {feature}, which the reference machine {} has: features can only be hidden",
-                    machine.name()
-                ),
-            )
-            .hint("name a lower level, such as --machine x86-64-v2"));
-        }
+        let shown = shown(self.machine, self.reproducible)?;
         if list.is_none() && shown.is_none() {
             return Ok(None);
         }
@@ -120,20 +104,75 @@ impl FixedArgs {
 
     /// Who counts then: only the virtual PMU shows another machine.
     pub(crate) fn source(&self, asked: SourceArg) -> Result<SourceArg, Failure> {
-        let shows = match self.machine {
-            Some(Shown(machine)) => machine.is_some(),
-            None => self.reproducible,
-        };
-        match asked {
-            SourceArg::Auto if shows => Ok(SourceArg::Virtual),
-            SourceArg::Auto | SourceArg::Virtual => Ok(asked),
-            _ if shows => Err(Failure::new(
-                2,
-                "--machine and --reproducible are the virtual PMU's: no other source can show a program another machine",
-            )
-            .hint("leave --source out, or write --source virtual")),
-            _ => Ok(asked),
+        who_shows(self.machine, self.reproducible, asked)
+    }
+}
+
+/// As [`FixedArgs`], for `noise`, which holds everything constant by itself.
+#[derive(clap::Args, Debug)]
+pub(crate) struct MachineArgs {
+    /// Virtual PMU: show the program this machine in every run, instead of the one it runs on: x86-64-v1, x86-64-v2, x86-64-v3, x86-64-v4, valgrind, or host (default); with ,cpus=N behind it for more than one CPU
+    #[arg(long, value_name = "NAME", value_parser = parse_machine)]
+    machine: Option<Shown>,
+    /// As --machine x86-64-v3: what varies in runs of stat, run and bench with --reproducible, and what they hold constant
+    #[arg(long)]
+    reproducible: bool,
+}
+
+impl MachineArgs {
+    /// What programs are shown.
+    pub(crate) fn shown(&self) -> Result<Option<Machine>, Failure> {
+        shown(self.machine, self.reproducible)
+    }
+
+    /// Who counts then.
+    pub(crate) fn source(&self, asked: SourceArg) -> Result<SourceArg, Failure> {
+        who_shows(self.machine, self.reproducible, asked)
+    }
+}
+
+/// The machine that is shown, where this CPU has its features.
+fn shown(machine: Option<Shown>, reproducible: bool) -> Result<Option<Machine>, Failure> {
+    let shown = match (machine, reproducible) {
+        (Some(Shown(machine)), _) => machine,
+        (None, true) => {
+            let named = Machine::named(REPRODUCIBLE.0);
+            Some(named.map_err(|error| Failure::new(2, error))?)
         }
+        (None, false) => None,
+    };
+    match shown.and_then(|machine| Some((machine, machine.lacking()?))) {
+        None => Ok(shown),
+        Some((machine, feature)) => Err(Failure::new(
+            1,
+            format!(
+                "this CPU lacks {feature}, which the reference machine {} has: features can only be hidden",
+                machine.name()
+            ),
+        )
+        .hint("name a lower level, such as --machine x86-64-v2")),
+    }
+}
+
+/// Only the virtual PMU shows another machine.
+fn who_shows(
+    machine: Option<Shown>,
+    reproducible: bool,
+    asked: SourceArg,
+) -> Result<SourceArg, Failure> {
+    let shows = match machine {
+        Some(Shown(machine)) => machine.is_some(),
+        None => reproducible,
+    };
+    match asked {
+        SourceArg::Auto if shows => Ok(SourceArg::Virtual),
+        SourceArg::Auto | SourceArg::Virtual => Ok(asked),
+        _ if shows => Err(Failure::new(
+            2,
+            "--machine and --reproducible are the virtual PMU's: no other source can show a program another machine",
+        )
+        .hint("leave --source out, or write --source virtual")),
+        _ => Ok(asked),
     }
 }
 

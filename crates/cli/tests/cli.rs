@@ -4,12 +4,16 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/call_edges.rs"]
+mod call_edges;
 #[path = "cli/calls.rs"]
 mod calls;
 #[path = "cli/check.rs"]
 mod check;
 #[path = "cli/client_requests.rs"]
 mod client_requests;
+#[path = "cli/closed.rs"]
+mod closed;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
 #[path = "cli/discover.rs"]
@@ -45,6 +49,8 @@ mod overhead;
 mod own_clock;
 #[path = "support/pty.rs"]
 mod pty;
+#[path = "cli/regions.rs"]
+mod regions;
 #[path = "cli/run.rs"]
 mod run;
 #[path = "cli/schemas.rs"]

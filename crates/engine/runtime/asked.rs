@@ -13,6 +13,11 @@ use core::sync::atomic::Ordering::*;
 const FLAGS: u64 = 0x8d5;
 const CARRY: u64 = 1;
 
+/// `rdrand`, `rdseed`.
+pub fn is_random(insn: &Insn) -> bool {
+    insn.opcode == 0xc7 && !insn.has(prefix::REP)
+}
+
 /// Answers the instruction: registers and flags of the context are those after it.
 pub fn answer(context: &mut Context, insn: &Insn) {
     match (insn.opcode, insn.modrm >> 3 & 7) {

@@ -67,6 +67,8 @@ pub struct Block {
     pub unsupported: bool,
     /// Its bytes are compared whenever it is entered, so nothing leads to it directly.
     pub compared: bool,
+    /// It begins with an instruction of a feature that is hidden.
+    pub hidden: bool,
     /// Withdrawn for good, with all of its section.
     pub gone: bool,
 }
@@ -97,6 +99,7 @@ impl Block {
         valid: false,
         unsupported: false,
         compared: false,
+        hidden: false,
         gone: false,
     };
 

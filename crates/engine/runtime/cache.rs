@@ -251,8 +251,8 @@ impl Cache {
         }
         let mut built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
         let compared = !once && pages.is_compared(pc, u64::from(built.guest_len));
-        if compared && let Some(limit) = ahead::first_store(pages, pc, built.insns) {
-            // What the store changes may be what comes next.
+        let (limit, hidden) = ahead::ends_early(pages, pc, built.insns, [once, compared]);
+        if let Some(limit) = limit {
             config.limit = limit;
             config.pending = 0;
             (hot, cold) = (code(section.hot, 0x4000), code(section.cold, 0x4000));
@@ -308,6 +308,7 @@ impl Cache {
             valid: true,
             unsupported: built.end == End::Unsupported,
             compared,
+            hidden,
             ..Block::NONE
         };
         self.note_block(number, block, built.exit_count.min(MAX_EXITS));

@@ -6,6 +6,7 @@
 //! are gone, whatever took them away (`longjmp`, an exception, a thread's own switch of stacks).
 
 mod nodes;
+mod realms;
 
 use crate::call_routines::{
     place, rt_tree_called, rt_tree_called_site, rt_tree_jumps, rt_tree_returns,
@@ -19,6 +20,7 @@ use crate::{functions, own_memory, program_memory};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use nodes::Index;
+pub use realms::follow;
 
 static ON: AtomicBool = AtomicBool::new(false);
 static CACHE: AtomicU64 = AtomicU64::new(0);
@@ -117,7 +119,7 @@ fn child(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32
         return parent;
     }
     let mut index = INDEX.lock();
-    if let Some(found) = index.child(parent, function, site, kind) {
+    if let Some(found) = index.child(parent, function, site, kind, true) {
         if kind == node_kind::CALL {
             let cache = context.calls.cache as *mut u64;
             // SAFETY: a place of the table, which all threads write words to.
@@ -129,16 +131,10 @@ fn child(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32
         }
         return found;
     }
-    if context.calls.other == 0 {
-        let other = Node {
-            parent: context.calls.root,
-            slot: slots::slot_of(context),
-            kind: node_kind::OTHER,
-            ..Node::default()
-        };
-        context.calls.other = index.make(other, false).unwrap_or(context.calls.root);
-    }
-    context.calls.other
+    // One for each root.
+    let root = context.calls.root;
+    let other = index.child(root, 0, 0, node_kind::OTHER, false);
+    other.unwrap_or(root)
 }
 
 /// A thread that begins at `pc`.
@@ -150,6 +146,7 @@ pub fn begin(context: &mut Context, pc: u64) {
     slot(number).state().store(slot_state::LOG, Release);
     frames_in(context, number);
     root(context);
+    realms::follow(context);
     let function = match functions::find(pc) {
         found if found.len != 0 => found.start,
         _ => pc,
@@ -178,6 +175,8 @@ fn root(context: &mut Context) {
     // SAFETY: just made.
     unsafe { (*(root as *mut Node)).own = context.count.load(Relaxed).wrapping_neg() };
     context.calls.root = root;
+    context.calls.thread = root;
+    context.calls.realm = 1;
     context.calls.node = root;
     let lowest = Frame {
         sp: u64::MAX,
@@ -237,6 +236,7 @@ pub fn born(context: &mut Context, forked: bool) {
     }
     let node = copied(context, old, last, 0);
     go_to(context, node);
+    realms::follow(context);
 }
 
 /// The node of this thread's tree for one of its parent's; `last` is another such pair.
@@ -246,7 +246,11 @@ fn copied(context: &mut Context, old: u64, last: (u64, u64), depth: u32) -> u64 
     }
     // SAFETY: nodes stay; the parent may add to it meanwhile, but not to what is read here.
     let node = unsafe { *(old as *const Node) };
-    if node.parent == 0 || depth > 64 {
+    let is_root = matches!(
+        node.kind,
+        node_kind::THREAD | node_kind::OFF | node_kind::PART
+    );
+    if is_root || depth > 64 {
         return context.calls.root;
     }
     let parent = copied(context, node.parent, last, depth + 1);
@@ -279,10 +283,7 @@ pub fn note(context: &mut Context) {
 fn call(context: &mut Context, sp: u64, target: u64) {
     unwind(context, |frame| frame <= sp);
     let back = program_memory::read::<u64>(sp).unwrap_or(0).max(1);
-    let site = match slots::header().options & option::SITES {
-        0 => 0,
-        _ => back,
-    };
+    let site = site(back);
     let caller = context.calls.node;
     let next = child(context, caller, target, site, node_kind::CALL);
     called(next);
@@ -344,15 +345,24 @@ fn arrive(context: &mut Context, target: u64) {
     let found = functions::find(target);
     let from = functions::find(here.function);
     let parent = top(context).node;
+    let site = site(top(context).back);
     if found.begins || !found.known && found.module != from.module {
-        let next = child(context, parent, target, 0, node_kind::CALL);
+        let next = child(context, parent, target, site, node_kind::CALL);
         called(next);
         go_to(context, next);
     } else if found.len != 0 && found.start != here.start {
         // In the middle of another function: a part of it that is elsewhere, one that goes on on a stack of its own, or
         // one whose call was not seen.
-        let next = child(context, parent, found.start, 0, node_kind::CALL);
+        let next = child(context, parent, found.start, site, node_kind::CALL);
         go_to(context, next);
+    }
+}
+
+/// What tells call sites apart, if that is wanted: where a call returns to, also one in another's place.
+fn site(back: u64) -> u64 {
+    match slots::header().options & option::SITES {
+        0 => 0,
+        _ => back,
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::layout::Context;
 use crate::thread_context::prepare;
 use crate::{
-    cache_file, call_tree, counts, dispatch, engine, filtered, functions, memory_locks, references,
-    schedule, signal_calls, slots,
+    cache_file, call_tree, collect, counts, dispatch, engine, filtered, functions, memory_locks,
+    references, schedule, signal_calls, slots,
 };
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
@@ -22,13 +22,19 @@ extern "C" fn rt_child(context: *mut Context) {
             engine::free_in_child();
         }
         counts::forked(slot);
+        collect::forked();
         references::forked();
         cache_file::forked(slot);
         memory_locks::forget();
         filtered::forked();
     }
     prepare(context, slot);
-    engine::lock().cache.begins(context, context.start[0] != 0);
+    if context.start[0] != 0 {
+        engine::lock().cache.begins(context, true);
+    } else {
+        // (It is known since before it was made.)
+        engine::lock().cache.enters(context);
+    }
     call_tree::born(context, context.start[0] != 0);
     if context.start[1] != 0 {
         signal_calls::clear_handlers(context);

@@ -15,7 +15,8 @@ use crate::layout::{COUNTERS, Context, LOG, REGION, option, state as slot_state}
 use crate::regions::{HOOKS, Hook, MAX_HOOKS, front, hook, mark};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
-use crate::{check, counts, own_memory, program_memory, sys};
+use crate::xlate::references as ring;
+use crate::{check, counts, own_memory, program_memory, references, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 /// Client requests are answered.
@@ -144,8 +145,9 @@ pub fn follow(context: &mut Context) {
     if !on() || !counts::per_block() {
         return;
     }
+    note(context);
     let counts = context.region.collects != 0 && COUNTING.load(Relaxed);
-    if counts == (context.region.counts_at == context.this) {
+    if counts == collects(context) {
         return;
     }
     if !counts && context.region.aside == 0 {
@@ -157,6 +159,38 @@ pub fn follow(context: &mut Context) {
         context.region.aside
     };
     set_gs(context, at);
+}
+
+/// Says in the thread's ring of references what is counted of it from here on.
+fn note(context: &mut Context) {
+    if !references::on() {
+        return;
+    }
+    let bit = |on: bool, bit: u64| if on { bit } else { 0 };
+    let part = u64::from(MARKS.load(Relaxed));
+    let state = ring::MARK
+        | bit(COUNTING.load(Relaxed), ring::COUNTS)
+        | bit(context.region.collects != 0, ring::COLLECTS)
+        | part << ring::PART;
+    if context.region.noted != state {
+        context.region.noted = state;
+        references::mark(context, state);
+    }
+}
+
+/// Whether what the thread executes is counted.
+pub fn collects(context: &Context) -> bool {
+    context.region.counts_at == context.this
+}
+
+/// How many parts of the process' profile have ended.
+pub fn marks() -> u32 {
+    MARKS.load(Relaxed)
+}
+
+/// In a child made by `fork`: its profile begins.
+pub fn forked() {
+    MARKS.store(0, Relaxed);
 }
 
 /// A region with the same context and log as the thread's, and other counters.
@@ -176,9 +210,17 @@ fn make_aside(context: &Context) -> u64 {
     at
 }
 
+fn set_collecting(context: &mut Context, collects: bool) {
+    if collects && context.region.collects == 0 {
+        context.region.entered += 1;
+    }
+    context.region.collects = u32::from(collects);
+}
+
 /// Collecting is switched over, in this thread.
 pub fn toggle(context: &mut Context) {
-    context.region.collects ^= 1;
+    let collects = context.region.collects == 0;
+    set_collecting(context, collects);
 }
 
 /// The process counts from here on, or does not; its other threads follow when they come to the runtime next.
@@ -245,7 +287,12 @@ pub fn hooked(context: &mut Context) -> Option<u64> {
             }
         }
     }
-    match actions & !hook::RETURN {
+    if actions & hook::START != 0 {
+        set_collecting(context, true);
+    } else if actions & hook::STOP != 0 {
+        set_collecting(context, false);
+    }
+    match actions & !(hook::RETURN | hook::START | hook::STOP) {
         0 => None,
         actions => enter(context, actions, pc, sp),
     }

@@ -14,8 +14,8 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, far,
-    machine, perf, proc_maps, program_memory, references, report, requests, rseq, schedule,
-    selector, signal_calls, slots, sys, syscalls, totals,
+    machine, outside, perf, proc_maps, program_memory, references, report, requests, rseq,
+    schedule, selector, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -31,6 +31,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
     context.whole.store(1, Relaxed);
     answer(context);
     collect::follow(context);
+    call_tree::follow(context);
     // What is left of the crossing changes no count: only a native call is not over here.
     context.whole.store(context.start[2] as u32, Relaxed);
 }
@@ -110,11 +111,13 @@ fn system_call(context: &mut Context) {
         go(context, next, None, NONE);
         return;
     }
+    outside::before(context, number, arguments);
     if schedule::on() {
         let target = match schedule::call(context, number, arguments) {
             Step::Native => None,
             Step::Again => Some(context.pc),
             Step::Done(result) => {
+                outside::after(context, number, arguments, result);
                 (context.regs[0], context.regs[1]) = (result as u64, next);
                 context.regs[11] = context.rflags;
                 Some(next)
@@ -134,7 +137,10 @@ fn system_call(context: &mut Context) {
     let opens = nr::answer(number) == Answer::Open && code_writes::opens_memory(number, arguments);
     let writes = nr::answer(number) == Answer::Write && code_writes::concerns(number, arguments);
     let plain = nr::is_plain(number) || !proc_maps::concerns(number, arguments);
-    let own = clock::answers(number, &arguments) || machine::answers(number, &arguments);
+    let own = clock::answers(number, &arguments)
+        || machine::answers(number, &arguments)
+        || nr::is_followed(number)
+        || outside::follows(context, number, arguments);
     if plain && !for_event && !opens && !writes && !own {
         proc_maps::before(number, arguments);
         context.resume = resume;
@@ -189,8 +195,16 @@ fn special(context: &mut Context) {
     }
     match decode(&code) {
         // RDTSC is 0F 31, RDTSCP 0F 01 F9.
-        Ok(insn) if insn.kind == Kind::Rdtsc => clock::stamp(context, insn.opcode == 0x01),
-        Ok(insn) if insn.kind == Kind::Asks => asked::answer(context, &insn),
+        Ok(insn) if insn.kind == Kind::Rdtsc => {
+            outside::stamp(context, at);
+            clock::stamp(context, insn.opcode == 0x01);
+        }
+        Ok(insn) if insn.kind == Kind::Asks => {
+            if asked::is_random(&insn) {
+                outside::random(context);
+            }
+            asked::answer(context, &insn);
+        }
         Ok(insn) if insn.kind == Kind::LoadsGs => selector::load(context, &insn, &code, target),
         Ok(insn) if insn.kind == Kind::FarReturn => {
             let target = far::returns(context, &insn, &code, at);
@@ -242,6 +256,9 @@ fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, e
         None if known.is_some() => cache.translate(pages, pc, via, false, NONE),
         None => {
             context.translated += 1;
+            if outside::in_vdso(pc) {
+                outside::enters_vdso(context);
+            }
             cache.translate(pages, pc, via, false, exit)
         }
     };
@@ -297,6 +314,8 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     perf::started(context);
+    outside::start(args.sp);
+    proc_maps::start();
     schedule::started(context);
     clock::init();
     own_memory::probe();

@@ -8,6 +8,7 @@ use crate::layout::option;
 use crate::program_memory;
 use crate::shown::{self, Shown, kind};
 use crate::syscall_table as nr;
+use crate::xlate::features::Feature;
 use crate::{slots, sys};
 use core::sync::atomic::Ordering::*;
 
@@ -29,6 +30,12 @@ pub fn own_random() -> bool {
 /// What is shown.
 pub fn shown() -> &'static Shown {
     &slots::header().shown
+}
+
+/// Whether the machine that is shown has a feature.
+pub fn shows(feature: &Feature) -> bool {
+    let registers = shown().cpuid(feature.leaf, feature.subleaf);
+    registers.get(feature.register).copied().unwrap_or(0) >> feature.bit & 1 != 0
 }
 
 /// Whether a call is answered here.

@@ -29,6 +29,8 @@
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
+//! | `pids` | numbers of threads and processes, where they are held constant |
+//! | `outside` | what comes into the run from outside |
 //! | `selector` | loads of the GS selector |
 //! | `report` | the end after a failed internal check |
 #![no_std]
@@ -37,6 +39,8 @@
 
 #[path = "../src/calls.rs"]
 mod calls;
+#[path = "../src/inputs.rs"]
+mod inputs;
 #[path = "../src/layout.rs"]
 mod layout;
 #[path = "../src/limits.rs"]
@@ -82,15 +86,18 @@ mod frames;
 mod functions;
 mod give_way;
 mod images;
+mod lines;
 mod locate;
 mod lock;
 mod machine;
 mod memory_calls;
 mod memory_limits;
 mod memory_locks;
+mod outside;
 mod own_memory;
 mod pages;
 mod perf;
+mod pids;
 mod placed;
 mod proc_maps;
 mod program_memory;

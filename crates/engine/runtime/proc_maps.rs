@@ -20,6 +20,18 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 /// The last copy given: descriptor (plus one), device, inode.
 static GIVEN: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
+/// Where the program's heap begins.
+static HEAP: AtomicU64 = AtomicU64::new(0);
+
+/// A new image begins.
+pub fn start() {
+    if machine::on() {
+        // SAFETY: brk(0) asks.
+        let heap = unsafe { sys::call(nr::BRK, [0; 6]) };
+        HEAP.store(heap as u64, Relaxed);
+    }
+}
+
 fn given() -> [u64; 3] {
     let [descriptor, device, inode] = &GIVEN;
     [
@@ -217,6 +229,9 @@ fn same_everywhere(to: u64, line: &[u8]) {
         .iter()
         .skip(end)
         .position(|&byte| byte == b'/' || byte == b'[');
+    // Up to Linux 6.5 what ends where the heap begins has its name, too (`vma_is_initial_heap`).
+    let (_, last) = ends_of(line);
+    let name = name.filter(|_| !line.ends_with(b"[heap]\n") || last > HEAP.load(Relaxed));
     let mut short = [b' '; 80];
     let Some(head) = line.get(..end) else { return };
     for (place, byte) in short.iter_mut().zip(head.iter().chain(b" 00:00 0 ")) {
@@ -235,13 +250,16 @@ fn same_everywhere(to: u64, line: &[u8]) {
 }
 
 fn is_engine(line: &[u8]) -> bool {
+    let (start, end) = ends_of(line);
+    end != 0 && overlaps_engine(start, end)
+}
+
+/// Where a line's mapping begins and ends; 0 where it does not say.
+fn ends_of(line: &[u8]) -> (u64, u64) {
     let mut ends = line.splitn(3, |&b| b == b'-' || b == b' ').map(|digits| {
         digits.iter().fold(0u64, |value, &digit| {
             value << 4 | u64::from((digit as char).to_digit(16).unwrap_or(0))
         })
     });
-    let (Some(start), Some(end)) = (ends.next(), ends.next()) else {
-        return false;
-    };
-    overlaps_engine(start, end)
+    (ends.next().unwrap_or(0), ends.next().unwrap_or(0))
 }

@@ -113,12 +113,23 @@ fn word(context: &Context, number: u32) -> *mut u64 {
     (context.this + RING + u64::from(number) * 8) as *mut u64
 }
 
+/// Where the head of the thread's last block is.
+fn last_head(context: &Context, block: &Block) -> u32 {
+    let noted = &context.noted;
+    // Marks may have been written since.
+    let marks = match noted.marked == noted.position {
+        true => noted.marks,
+        false => 0,
+    };
+    noted.position.wrapping_sub(u32::from(block.words) + marks)
+}
+
 /// A thread left `block`, whose head is in the ring, after `done` instructions.
 pub fn left(context: &Context, block: &Block, done: u16) {
     if context.probing != 0 || block.words == 0 {
         return;
     }
-    let head = context.noted.position.wrapping_sub(u32::from(block.words));
+    let head = last_head(context, block);
     // SAFETY: the head of the thread's last block.
     unsafe {
         let place = word(context, head);
@@ -133,7 +144,7 @@ pub fn interrupted(context: &Context, block: &Block, done: u16, registers: &[u64
     if context.probing != 0 || block.words == 0 {
         return;
     }
-    let head = context.noted.position.wrapping_sub(u32::from(block.words));
+    let head = last_head(context, block);
     let (mut pc, mut at) = (block.pc, head + 1);
     for number in 0..=done {
         let mut bytes = [0u8; MAX_LEN];
@@ -165,6 +176,20 @@ pub fn interrupted(context: &Context, block: &Block, done: u16, registers: &[u64
         let place = word(context, head);
         place.write(place.read() | u64::from(INTERRUPTED) << 48);
     }
+}
+
+/// Writes a mark (`xlate::references::MARK`) between two blocks.
+pub fn mark(context: &mut Context, mark: u64) {
+    // Where no block begins there is room for some marks, but not for any number.
+    if (context.noted.position / APART).is_multiple_of(CHUNK / APART) {
+        publish(context);
+    }
+    // SAFETY: a word of the thread's ring, which is as long as its parts and `APART` more.
+    unsafe { word(context, context.noted.position).write(mark) };
+    let more = context.noted.marked == context.noted.position;
+    context.noted.marks = if more { context.noted.marks + 1 } else { 1 };
+    context.noted.position += 1;
+    context.noted.marked = context.noted.position;
 }
 
 /// The part of the ring that a thread writes is full: gives it to the launcher, and goes on in the next one.
@@ -199,4 +224,5 @@ pub fn publish(context: &mut Context) {
         rounds += 1;
     }
     context.noted.position = filled % CHUNKS * CHUNK + APART;
+    context.noted.marked = 0;
 }

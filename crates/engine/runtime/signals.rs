@@ -16,7 +16,7 @@ use crate::locate::{self, Found, locate};
 use crate::own_memory::in_code;
 use crate::pages::{Fault, Pages};
 use crate::syscall_table as nr;
-use crate::{check, code_writes, fault_signals, filtered, schedule, slots, sys};
+use crate::{check, code_writes, fault_signals, filtered, outside, schedule, slots, sys};
 use core::sync::atomic::Ordering::Relaxed;
 
 const TF: u64 = 0x100;
@@ -148,6 +148,7 @@ fn to_program(
     fault: Option<([u64; 16], u64)>,
 ) {
     if fault.is_none() {
+        outside::signalled(signal, info.code, info.address as u32);
         schedule::came(signal, info);
     }
     let action = action::get(context, signal);

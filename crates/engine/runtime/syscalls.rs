@@ -4,8 +4,8 @@ use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
     cache_file, clock, code_writes, confine, fault_signals, images, machine, memory_calls,
-    memory_limits, memory_locks, perf, proc_maps, program_memory, rseq, schedule, signal_calls,
-    slots, sys, threads,
+    memory_limits, memory_locks, outside, perf, proc_maps, program_memory, rseq, schedule,
+    signal_calls, slots, sys, threads,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -63,6 +63,7 @@ pub fn special(context: &mut Context, next: u64) {
             sys::call(number, a)
         },
     };
+    outside::after(context, number, a, result);
     context.regs[0] = result as u64;
 }
 

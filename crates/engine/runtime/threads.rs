@@ -6,7 +6,8 @@ use crate::program_memory;
 use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
 use crate::{
-    action, call_tree, collect, counts, engine, entry, filtered, functions, perf, schedule, sys,
+    action, call_tree, collect, counts, engine, entry, filtered, functions, outside, perf, pids,
+    schedule, sys,
 };
 use core::mem::size_of;
 use core::sync::atomic::Ordering::*;
@@ -108,8 +109,57 @@ impl Call {
         self.has(CLONE_VM)
     }
 
+    /// Makes the child with the next number; `None`: the kernel chooses one.
+    fn make_numbered(&self, child: &Context) -> Option<i64> {
+        const EEXIST: i64 = 17;
+        const EINVAL: i64 = 22;
+        const CLONE_PIDFD: u64 = 0x1000;
+        const CLONE_DETACHED: u64 = 0x40_0000;
+        if self.has(CLONE_NEWPID) || self.args3.set_tid_size != 0 {
+            pids::give_up();
+            return None;
+        }
+        let a = self.arguments;
+        let mut args = match self.number {
+            nr::CLONE3 => self.args3,
+            _ => CloneArgs {
+                flags: self.flags & !(0xff | CLONE_DETACHED),
+                exit_signal: self.flags & 0xff,
+                ..CloneArgs::default()
+            },
+        };
+        if self.number == nr::CLONE {
+            (args.parent_tid, args.child_tid, args.tls) = (a[2], a[3], a[4]);
+            args.pidfd = if self.has(CLONE_PIDFD) { a[2] } else { 0 };
+        }
+        (args.stack, args.stack_size) = match self.shares_memory() {
+            true => (child.stack - STACK, STACK - 16),
+            false => (0, 0),
+        };
+        loop {
+            let number = pids::next()?;
+            (args.set_tid, args.set_tid_size) = (&raw const number as u64, 1);
+            let at = &raw const args as u64;
+            let size = size_of::<CloneArgs>() as u64;
+            // SAFETY: as the program made the call, but for the number, and the stack, which is ours.
+            let result = unsafe { entry::rt_clone(nr::CLONE3, at, size, 0, 0, 0, child.this) };
+            core::hint::black_box(&number);
+            match -result {
+                EEXIST => outside::number_taken(),
+                sys::EPERM | sys::ENOSYS | EINVAL | E2BIG => {
+                    pids::give_up();
+                    return None;
+                }
+                _ => return Some(result),
+            }
+        }
+    }
+
     /// Makes the child; the parent's result.
     fn make(&mut self, child: &Context) -> i64 {
+        if let Some(result) = pids::given().then(|| self.make_numbered(child)).flatten() {
+            return result;
+        }
         let shares_memory = self.shares_memory();
         let a = self.arguments;
         if self.number == nr::CLONE3 {
@@ -179,6 +229,10 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         let counts = (engine::lock(), counts::lock());
         (counts, call_tree::lock(), functions::lock())
     });
+    if call.shares_memory() {
+        // From now on nothing that it may come to is given away (`Cache::is_alone`).
+        engine::lock().cache.begins(child, false);
+    }
     let result = call.make(child);
     drop(held);
     if result > 0 && !call.has(CLONE_NEWPID) && child.tid == 0 {

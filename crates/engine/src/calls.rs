@@ -41,6 +41,8 @@ pub mod kind {
     pub const OTHER: u32 = 4;
     /// Above what is not collected.
     pub const OFF: u32 = 5;
+    /// Above what was executed in a later part of the profile: `function` is how many marks were before.
+    pub const PART: u32 = 6;
 }
 
 /// A call that has not returned.
@@ -89,10 +91,12 @@ pub struct Thread {
     pub vector_return: u64,
     /// For jumps that may leave their function.
     pub vector_jump: u64,
-    /// The thread's topmost node.
+    /// The thread's topmost node, or the one below it for a part of the profile: above the path that it is on.
     pub root: u64,
-    /// Where paths beyond the bound go; 0: none yet.
-    pub other: u64,
+    /// The thread's topmost node.
+    pub thread: u64,
+    /// What `root` is for: 0: what is not collected, else one more than the marks before.
+    pub realm: u64,
     /// The lowest frame.
     pub bottom: u64,
     /// In a slot of nodes: how many there are. Frames that found no room.

@@ -150,6 +150,8 @@ pub struct Header {
     pub events_lock: AtomicU32,
     /// Not 0 once a program has opened an event of the engine's.
     pub events_open: AtomicU32,
+    /// Not 0: the runtime looks at calls on descriptors, for such an event or for what is from outside.
+    pub descriptors: AtomicU32,
     /// Device and inode of the totals file: by these an event's descriptor is known.
     pub events_file: [AtomicU64; 2],
     /// From one slot's region to the next: [`REGION`], or [`CONTEXT_BYTES`] where a context is all there is.
@@ -192,6 +194,8 @@ pub struct Header {
     pub nodes: AtomicU32,
     /// With [`option::REFERENCES`]: who reads the rings.
     pub rings: crate::xlate::references::Readers,
+    /// What came in from outside.
+    pub inputs: crate::inputs::Inputs,
 }
 
 impl Header {

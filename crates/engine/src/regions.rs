@@ -34,6 +34,10 @@ pub mod hook {
     pub const DUMP_AFTER: u32 = 8;
     /// A call of such a function returns here.
     pub const RETURN: u32 = 16;
+    /// Collecting begins here …
+    pub const START: u32 = 32;
+    /// … or ends.
+    pub const STOP: u32 = 64;
 }
 
 /// Values of `Context::mark_kind`.
@@ -76,6 +80,10 @@ pub struct Region {
     pub mark_of: u32,
     /// … and what was done: see [`mark`].
     pub mark_kind: u32,
+    /// With `option::REFERENCES`: the word of the ring that says so (`xlate::references::MARK`); 0: none yet.
+    pub noted: u64,
+    /// How often collecting began.
+    pub entered: u64,
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.

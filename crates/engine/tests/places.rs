@@ -105,6 +105,33 @@ fn programs_are_linked_to_any_address() {
     }
 }
 
+/// What docs/virtual-pmu.md says of addresses that are not given up.
+#[test]
+fn what_cannot_be_given_up_is_refused_and_the_program_goes_on() {
+    let source = include_str!("places/refused.c");
+    let arguments = ["-O1", "-fpie", "-pie", "-pthread", "-w"];
+    let Some(program) = built("places-refused.c", source, &arguments) else {
+        return;
+    };
+    let mut native = Command::new(&program);
+    fixed_layout(native.env_clear());
+    let native = native.output().expect("it was just built").stdout;
+    assert_eq!(native, b"alone: 0\ntwo: 0 0\nelsewhere: 0\n", "natively");
+    for per_block in [false, true] {
+        let options = Options::default().per_block(per_block);
+        let Some((status, output, totals)) = run(&program, None, &options) else {
+            return;
+        };
+        assert!(status.success(), "{status}");
+        let enomem = libc::ENOMEM;
+        assert_eq!(
+            output,
+            format!("alone: {enomem}\ntwo: {enomem} {enomem}\nelsewhere: 0\n")
+        );
+        assert!(totals.failure.is_none() && totals.instructions() > 0);
+    }
+}
+
 /// Every instruction that names GS's selector or an address of 32 bits does what it does natively, and is counted once.
 #[test]
 fn selectors_and_short_addresses_are_served() {

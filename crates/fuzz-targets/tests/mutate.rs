@@ -15,7 +15,7 @@ use truecount_fuzz_targets::{TARGETS, Target, named};
 /// Mutants of each target, where the environment asks for no other number.
 const MUTANTS: u64 = 3000;
 /// No input of some kilobytes may take longer, on a loaded machine in a debug build.
-const TOO_LONG: Duration = Duration::from_secs(20);
+const TOO_LONG: Duration = Duration::from_secs(60);
 
 fn feed(target: Target, data: &[u8]) {
     let start = Instant::now();

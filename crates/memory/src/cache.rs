@@ -38,18 +38,21 @@ impl Cache {
         let Some(set) = self.tags.get_mut(start..start + self.ways) else {
             return false;
         };
-        if set.first() == Some(&block) {
+        let Some((front, behind)) = set.split_first_mut() else {
+            return false;
+        };
+        if *front == block {
             return false;
         }
-        let found = set.iter().position(|&tag| tag == block);
-        let from = found.unwrap_or(self.ways - 1);
-        if let Some(moved) = set.get_mut(..=from) {
-            moved.rotate_right(1);
+        // Those that were in front of it move back by one.
+        let mut moved = std::mem::replace(front, block);
+        for place in behind {
+            std::mem::swap(place, &mut moved);
+            if moved == block {
+                return false;
+            }
         }
-        if let Some(front) = set.first_mut() {
-            *front = block;
-        }
-        found.is_none()
+        true
     }
 
     /// Bytes are referenced; whether any of their lines missed.
@@ -139,7 +142,7 @@ impl Caches {
     /// An instruction is executed.
     #[inline]
     pub fn fetch(&mut self, address: u64, length: u32) -> Level {
-        let level = through(&mut self.i1, &mut self.ll, address, length);
+        let level = self.meet_fetch(address, length);
         self.instructions.count(level);
         level
     }
@@ -147,13 +150,25 @@ impl Caches {
     /// Data is referenced.
     #[inline]
     pub fn data(&mut self, reference: Reference) -> Level {
-        let size = reference.size.min(self.longest);
-        let level = through(&mut self.d1, &mut self.ll, reference.address, size);
+        let level = self.meet_data(reference.address, reference.size);
         match reference.kind {
             Kind::Store => self.writes.count(level),
             Kind::Load | Kind::Modify => self.reads.count(level),
         }
         level
+    }
+
+    /// As [`Caches::fetch`], for who counts by himself.
+    #[inline]
+    pub fn meet_fetch(&mut self, address: u64, length: u32) -> Level {
+        through(&mut self.i1, &mut self.ll, address, length)
+    }
+
+    /// As [`Caches::data`], for who counts by himself.
+    #[inline]
+    pub fn meet_data(&mut self, address: u64, size: u32) -> Level {
+        let size = size.min(self.longest);
+        through(&mut self.d1, &mut self.ll, address, size)
     }
 
     /// Both sorts of data references.

@@ -1,6 +1,6 @@
 //! Exact facts about references: how many, how long, which lines and pages, what crosses a line or a page.
 
-use crate::{Kind, LINE, PAGE, Reference};
+use crate::{Kind, LINE, PAGE};
 use rustc_hash::FxHashMap;
 
 /// Sums over references.
@@ -34,123 +34,198 @@ impl Totals {
         self.unaligned += other.unaligned;
     }
 
-    /// Counts a reference.
-    #[inline]
-    fn count(&mut self, reference: Reference) {
-        let Reference {
-            address,
-            size,
-            kind,
-        } = reference;
-        let bytes = u64::from(size);
-        self.loads += u64::from(kind.loads());
-        self.stores += u64::from(kind.stores());
+    /// Counts `times` references of `size` bytes, wherever they were: what is known of an instruction before it is
+    /// executed.
+    pub fn made(&mut self, size: u32, kind: Kind, times: u64) {
+        let bytes = u64::from(size).wrapping_mul(times);
+        self.loads += if kind.loads() { times } else { 0 };
+        self.stores += if kind.stores() { times } else { 0 };
         self.load_bytes += if kind.loads() { bytes } else { 0 };
         self.store_bytes += if kind.stores() { bytes } else { 0 };
-        let crosses = |unit: u64| (address & (unit - 1)) + bytes > unit;
-        if crosses(LINE) {
-            self.line_splits += 1;
-            self.page_splits += u64::from(crosses(PAGE));
-        }
-        let whole = size.is_power_of_two() && size <= 64 && address & (bytes - 1) != 0;
-        self.unaligned += u64::from(whole);
     }
 }
 
+/// How references lie: what depends on their addresses alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// See [`Totals::line_splits`].
+    pub line_splits: u64,
+    /// See [`Totals::page_splits`].
+    pub page_splits: u64,
+    /// See [`Totals::unaligned`].
+    pub unaligned: u64,
+}
+
+/// Bits of an address that are 0 where a reference of so many bytes is aligned, and so in one line; all, where that
+/// cannot be told by its address.
+pub fn aligned_bits(size: u32) -> u32 {
+    match size.is_power_of_two() && size <= LINE as u32 {
+        true => size - 1,
+        false => u32::MAX,
+    }
+}
+
+impl Placed {
+    /// Counts `times` references of `size` bytes, one behind the other from `address` on upwards: one, or as many as a
+    /// repeated string instruction makes.
+    pub fn count(&mut self, address: u64, size: u32, times: u64) {
+        let bytes = u64::from(size);
+        if bytes == 0 || times == 0 {
+            return;
+        }
+        let aligned = aligned_bits(size);
+        if aligned != u32::MAX {
+            if address & u64::from(aligned) == 0 {
+                return;
+            }
+            self.unaligned += times;
+            // Each boundary inside is crossed by one.
+            let last = address.saturating_add(bytes.wrapping_mul(times) - 1);
+            self.line_splits += last / LINE - address / LINE;
+            self.page_splits += last / PAGE - address / PAGE;
+            return;
+        }
+        for time in 0..times {
+            let at = address.wrapping_add(time.wrapping_mul(bytes));
+            let crosses = |unit: u64| (at & (unit - 1)) + bytes > unit;
+            self.line_splits += u64::from(crosses(LINE));
+            self.page_splits += u64::from(crosses(PAGE));
+        }
+    }
+
+    /// Adds them to totals.
+    pub fn add_to(&self, totals: &mut Totals) {
+        totals.line_splits += self.line_splits;
+        totals.page_splits += self.page_splits;
+        totals.unaligned += self.unaligned;
+    }
+}
+
+/// Misses of a line in a model: of the first level, and of the last.
+pub type LineMisses = (u32, u32);
+
 /// A page's lines that were read, and written.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Page {
+    number: u64,
     read: u64,
     written: u64,
+    /// By line, where there were any.
+    misses: Option<Box<[LineMisses; LINES as usize]>>,
+    /// The stack pointer led here.
+    stack: bool,
+}
+
+/// Lines of a page.
+const LINES: u64 = PAGE / LINE;
+
+/// A page that was touched.
+#[derive(Clone, Copy, Debug)]
+pub struct TouchedPage<'a> {
+    /// Its number: `address / PAGE`.
+    pub number: u64,
+    /// Its lines that were read, a bit each.
+    pub read: u64,
+    /// Those that were written.
+    pub written: u64,
+    /// It was found by the stack pointer.
+    pub stack: bool,
+    /// What its lines missed in a model.
+    pub misses: &'a [LineMisses],
 }
 
 /// Pages found lately: (page, place), chosen by the page's low bits.
 const RECENT: usize = 1024;
 
-/// Facts about the references of one memory.
+/// Lines and pages of one memory that were touched.
 #[derive(Clone, Debug)]
-pub struct Facts {
-    /// Sums.
-    pub totals: Totals,
+pub struct Touched {
     places: FxHashMap<u64, u32>,
     pages: Vec<Page>,
     recent: Box<[(u64, u32)]>,
-    /// How many references had each size; sizes above 64 bytes are in the last place.
-    sizes: [u64; 66],
 }
 
-impl Default for Facts {
+impl Default for Touched {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Facts {
+impl Touched {
     /// None yet.
     pub fn new() -> Self {
         Self {
-            totals: Totals::default(),
             places: FxHashMap::default(),
             pages: Vec::new(),
             recent: vec![(u64::MAX, 0); RECENT].into_boxed_slice(),
-            sizes: [0; 66],
         }
     }
 
+    #[inline]
     fn page(&mut self, page: u64) -> Option<&mut Page> {
         let recent = self.recent.get_mut(page as usize % RECENT)?;
         if recent.0 != page {
             let next = u32::try_from(self.pages.len()).ok()?;
             let place = *self.places.entry(page).or_insert(next);
             if place == next {
-                self.pages.push(Page::default());
+                self.pages.push(Page {
+                    number: page,
+                    ..Page::default()
+                });
             }
             *recent = (page, place);
         }
         self.pages.get_mut(recent.1 as usize)
     }
 
-    /// Counts a reference of at most 4 GiB.
+    /// A line is touched: its number, as `address / LINE`.
     #[inline]
-    pub fn count(&mut self, reference: Reference) {
-        if reference.size == 0 {
-            return;
+    pub fn line(&mut self, line: u64, kind: Kind) {
+        let bit = 1 << (line % LINES);
+        if let Some(place) = self.page(line / LINES) {
+            place.read |= if kind.loads() { bit } else { 0 };
+            place.written |= if kind.stores() { bit } else { 0 };
         }
-        self.totals.count(reference);
-        if let Some(place) = self.sizes.get_mut(reference.size.min(65) as usize) {
-            *place += 1;
-        }
-        self.touch(reference.address, u64::from(reference.size), reference.kind);
     }
 
-    /// Counts `times` references of `size` bytes, one behind the other from `address` on upwards, as a repeated
-    /// string instruction makes them.
-    pub fn count_run(&mut self, address: u64, size: u32, times: u64, kind: Kind) {
-        let bytes = u64::from(size).wrapping_mul(times);
-        if bytes == 0 {
+    /// A line missed in a model: the first level, or the last, too.
+    pub fn missed(&mut self, line: u64, last: bool) {
+        let Some(place) = self.page(line / LINES) else {
             return;
+        };
+        let misses = place
+            .misses
+            .get_or_insert_with(|| Box::new([(0, 0); LINES as usize]));
+        if let Some(of) = misses.get_mut((line % LINES) as usize) {
+            of.0 = of.0.saturating_add(1);
+            of.1 = of.1.saturating_add(u32::from(last));
         }
-        let totals = &mut self.totals;
-        totals.loads += if kind.loads() { times } else { 0 };
-        totals.stores += if kind.stores() { times } else { 0 };
-        totals.load_bytes += if kind.loads() { bytes } else { 0 };
-        totals.store_bytes += if kind.stores() { bytes } else { 0 };
-        let out = address & (u64::from(size) - 1);
-        if size.is_power_of_two() && out != 0 {
-            totals.unaligned += times;
-            // One for each boundary inside.
-            let crossed = |unit: u64| (address + bytes - 1) / unit - address / unit;
-            totals.line_splits += crossed(LINE);
-            totals.page_splits += crossed(PAGE);
-        }
-        if let Some(place) = self.sizes.get_mut(size.min(65) as usize) {
-            *place += times;
-        }
-        self.touch(address, bytes, kind);
     }
 
-    fn touch(&mut self, address: u64, bytes: u64, kind: Kind) {
-        let end = address.saturating_add(bytes - 1);
+    /// A line is a part of a stack.
+    pub fn is_stack(&mut self, line: u64) {
+        if let Some(place) = self.page(line / LINES) {
+            place.stack = true;
+        }
+    }
+
+    /// Every page that was touched, in the order of their first times.
+    pub fn pages(&self) -> impl Iterator<Item = TouchedPage<'_>> {
+        self.pages.iter().map(|page| TouchedPage {
+            number: page.number,
+            read: page.read,
+            written: page.written,
+            stack: page.stack,
+            misses: page.misses.as_ref().map_or(&[], |misses| &misses[..]),
+        })
+    }
+
+    /// Bytes are touched.
+    pub fn bytes(&mut self, address: u64, bytes: u64, kind: Kind) {
+        let Some(more) = bytes.checked_sub(1) else {
+            return;
+        };
+        let end = address.saturating_add(more);
         let mut at = address;
         loop {
             let page = at / PAGE;
@@ -194,18 +269,25 @@ impl Facts {
     pub fn pages_touched(&self) -> u64 {
         self.pages.len() as u64
     }
-
-    /// Sizes that occurred, with how many references had them; 65 stands for all that are longer than 64 bytes.
-    pub fn sizes(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        (0u32..)
-            .zip(self.sizes.iter().copied())
-            .filter(|&(_, times)| times != 0)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reference;
+
+    fn count(totals: &mut Totals, touched: &mut Touched, reference: Reference, times: u64) {
+        let Reference {
+            address,
+            size,
+            kind,
+        } = reference;
+        totals.made(size, kind, times);
+        let mut placed = Placed::default();
+        placed.count(address, size, times);
+        placed.add_to(totals);
+        touched.bytes(address, u64::from(size) * times, kind);
+    }
 
     fn reference(address: u64, size: u32, kind: Kind) -> Reference {
         Reference {
@@ -217,26 +299,32 @@ mod tests {
 
     #[test]
     fn lines_pages_and_splits() {
-        let mut facts = Facts::new();
-        facts.count(reference(0x1000, 8, Kind::Load));
-        facts.count(reference(0x1008, 8, Kind::Store));
-        facts.count(reference(0x103c, 8, Kind::Modify)); // two lines
-        facts.count(reference(0x1ffc, 8, Kind::Load)); // two pages
-        facts.count(reference(0x3001, 1, Kind::Load));
-        let totals = Totals {
-            loads: 4,
-            stores: 2,
-            load_bytes: 25,
-            store_bytes: 16,
-            line_splits: 2,
+        let (mut totals, mut touched) = (Totals::default(), Touched::new());
+        let mut one = |address, size, kind| {
+            count(&mut totals, &mut touched, reference(address, size, kind), 1);
+        };
+        one(0x1000, 8, Kind::Load);
+        one(0x1008, 8, Kind::Store);
+        one(0x103c, 8, Kind::Modify); // two lines
+        one(0x1ffc, 8, Kind::Load); // two pages
+        one(0x3001, 1, Kind::Load);
+        one(0x4039, 10, Kind::Load); // two lines, no power of two
+        one(0x4000, 108, Kind::Store);
+        let expected = Totals {
+            loads: 5,
+            stores: 3,
+            load_bytes: 35,
+            store_bytes: 124,
+            line_splits: 4,
             page_splits: 1,
             unaligned: 2,
         };
-        assert_eq!(facts.totals, totals);
-        // 0x1000, 0x1040, 0x1fc0, 0x2000, 0x3000
-        assert_eq!((facts.lines_touched(), facts.lines_written()), (5, 2));
-        assert_eq!((facts.lines_read(), facts.pages_touched()), (5, 3));
-        assert_eq!(facts.sizes().collect::<Vec<_>>(), [(1, 1), (8, 4)]);
+        assert_eq!(totals, expected);
+        // 0x1000, 0x1040, 0x1fc0, 0x2000, 0x3000, 0x4000, 0x4040
+        assert_eq!((touched.lines_touched(), touched.lines_written()), (7, 4));
+        assert_eq!((touched.lines_read(), touched.pages_touched()), (7, 4));
+        touched.line(0x5000 / LINE, Kind::Store);
+        assert_eq!((touched.lines_written(), touched.pages_touched()), (5, 5));
     }
 
     /// A run is what its elements are, one by one.
@@ -245,25 +333,35 @@ mod tests {
         let starts = [0x1000u64, 0x1001, 0x1ff9, 0x203e, 0x2ffc];
         for (start, size, times) in starts
             .into_iter()
-            .flat_map(|start| [1u32, 2, 4, 8].map(|size| (start, size)))
+            .flat_map(|start| [1u32, 2, 4, 8, 10].map(|size| (start, size)))
             .flat_map(|(start, size)| [0u64, 1, 3, 700].map(|times| (start, size, times)))
         {
-            let (mut run, mut single) = (Facts::new(), Facts::new());
-            run.count_run(start, size, times, Kind::Store);
+            let (mut run, mut single) = (Totals::default(), Totals::default());
+            let (mut one, mut other) = (Touched::new(), Touched::new());
+            count(
+                &mut run,
+                &mut one,
+                reference(start, size, Kind::Store),
+                times,
+            );
             for at in 0..times {
-                single.count(reference(start + at * u64::from(size), size, Kind::Store));
+                let element = reference(start + at * u64::from(size), size, Kind::Store);
+                count(&mut single, &mut other, element, 1);
             }
-            assert_eq!(run.totals, single.totals, "{start:#x} {size} {times}");
-            assert_eq!(run.lines_written(), single.lines_written());
-            assert_eq!(run.pages_touched(), single.pages_touched());
+            assert_eq!(run, single, "{start:#x} {size} {times}");
+            assert_eq!(one.lines_written(), other.lines_written());
+            assert_eq!(one.pages_touched(), other.pages_touched());
         }
     }
 
     #[test]
     fn the_last_byte_there_is() {
-        let mut facts = Facts::new();
-        facts.count(reference(u64::MAX - 7, 8, Kind::Load));
-        facts.count(reference(u64::MAX, 8, Kind::Load));
-        assert_eq!(facts.pages_touched(), 1);
+        let mut touched = Touched::new();
+        touched.bytes(u64::MAX - 7, 8, Kind::Load);
+        touched.bytes(u64::MAX, 1, Kind::Load);
+        assert_eq!(touched.pages_touched(), 1);
+        let mut placed = Placed::default();
+        placed.count(u64::MAX, 8, 1);
+        assert_eq!(placed.unaligned, 1);
     }
 }

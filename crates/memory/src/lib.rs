@@ -3,7 +3,8 @@
 //! Everything here is fed with what a program did, one reference or branch after the other, and knows nothing of who
 //! tells it. Two things that are never mixed:
 //!
-//! - [`Facts`] are exact: bytes, lines and pages that were touched, references that crossed a line or a page.
+//! - [`Totals`], [`Placed`] and [`Touched`] are exact: bytes, references that crossed a line or a page, lines and pages
+//!   that were touched.
 //! - [`Caches`] and [`Branches`] are *models*: what caches and branch predictors of a given geometry would have done
 //!   with these references in this order. They follow Cachegrind's rules (Valgrind's manual, "Cachegrind: a
 //!   high-precision tracing profiler", "Simulation details"), so that the same references give the same misses.
@@ -18,7 +19,7 @@ mod sharing;
 
 pub use branches::{Branches, Mispredicted};
 pub use cache::{Cache, Caches, Level, Misses};
-pub use facts::{Facts, Totals};
+pub use facts::{LineMisses, Placed, Totals, Touched, TouchedPage, aligned_bits};
 pub use geometry::{Geometry, GeometryError, Machine};
 pub use sharing::{Shared, Sharing};
 

@@ -46,6 +46,8 @@ named! {
         Step = "step",
         /// The kernel's own bookkeeping: clocks, `rusage`, software events.
         Software = "software",
+        /// Nobody: a model was fed with what the program did.
+        Model = "model",
     }
 }
 
@@ -58,6 +60,8 @@ named! {
         Counted = "counted",
         /// Extrapolated from the part of the time that the counter ran.
         Scaled = "scaled",
+        /// No count of anything that happened: what a model says, the same for the same work.
+        Modelled = "modelled",
     }
 }
 

@@ -6,14 +6,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
+pub mod diff;
+
+use serde::{Deserialize, Serialize};
 use truecount_engine::virt::{CallKind, Calls, Mapping};
 
-use crate::functions::Names;
+use crate::functions::{Names, is_stub};
 use crate::result::RunResult;
 
 /// What a node stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A program, or one of its threads.
@@ -27,17 +29,17 @@ pub enum Kind {
 }
 
 /// A function, or a program.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Called {
     /// Its name.
     pub name: String,
     /// Path of the file it is in; empty for threads.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub module: String,
 }
 
 /// A path of functions: this one, called by `parent`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Index of the caller's node, which is lower.
     pub parent: Option<usize>,
@@ -46,7 +48,7 @@ pub struct Node {
     /// What it is.
     pub kind: Kind,
     /// With call sites apart: where it returns to, an address in memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<u64>,
     /// How often it was called on this path.
     pub calls: u64,
@@ -72,7 +74,7 @@ pub struct FunctionCost {
 }
 
 /// The tree of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTree {
     /// Names.
     pub functions: Vec<Called>,
@@ -142,10 +144,10 @@ pub fn tree_of(
     let (Some(calls), Some(blocks)) = (executed.calls.as_ref(), executed.blocks.as_ref()) else {
         return Ok(None);
     };
-    adds_up(ran, calls)?;
+    check(ran)?;
     names.forget_processes();
     let mut mappings: HashMap<u32, BTreeMap<u64, Mapping>> = HashMap::new();
-    blocks.each(&mut |block| {
+    blocks.each_translated(&mut |block| {
         if let Some(mapping) = block.mapping {
             let known = mappings.entry(block.image).or_default();
             if known.get(&mapping.start) != Some(mapping) {
@@ -161,16 +163,26 @@ pub fn tree_of(
     Ok(Some(built(ran, calls, finder, apart)))
 }
 
-/// The sum of a thread's own costs is its count, by the tree's clock and by its blocks.
-fn adds_up(ran: &RunResult, calls: &Calls) -> Result<(), String> {
+/// Looks whether the sum of each thread's own costs is its count, by the tree's clock and by its blocks.
+///
+/// # Errors
+/// One line: it is not.
+pub fn check(ran: &RunResult) -> Result<(), String> {
+    let Some(calls) = &ran.executed.calls else {
+        return Ok(());
+    };
     if let Some((slot, sum, counted)) = calls.discrepancies().first() {
         return Err(format!(
             "the tree of calls does not add up: thread {slot} of the run executed {counted} instructions, its nodes {sum}"
         ));
     }
+    let mut off = calls.not_collected();
     for thread in &ran.executed.threads {
         // One that was killed in translated code may have one of the two ahead by a block.
-        let counted = calls.counted(thread.slot).unwrap_or(thread.instructions);
+        let counted = match calls.counted(thread.slot) {
+            Some(all) => all.wrapping_sub(off.remove(&thread.slot).unwrap_or(0)),
+            None => thread.instructions,
+        };
         let apart = counted.abs_diff(thread.instructions);
         let cut = ran.executed.cut > 0 || ran.executed.outlived > 0;
         if apart != 0 && !cut {
@@ -205,6 +217,10 @@ fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -
         let above = node.parent.and_then(|parent| places.get(parent as usize));
         let parent = above.copied().flatten();
         let thrown_away = node.kind == CallKind::Off || above.is_some() && parent.is_none();
+        if node.kind == CallKind::Part {
+            places.push(parent);
+            continue;
+        }
         if thrown_away {
             places.push(None);
             continue;
@@ -223,7 +239,7 @@ fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -
         };
         // A stub's few instructions are its caller's.
         if kind == Kind::Function
-            && called.name.ends_with("@plt")
+            && is_stub(&called.name)
             && let Some(at) = parent
         {
             places.push(Some(at));

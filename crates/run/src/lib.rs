@@ -7,6 +7,7 @@
 //! - [`result`]: what a run gave;
 //! - [`functions`]: events of every function that ran under the virtual PMU;
 //! - [`latency`]: how long each pass through chosen blocks took;
+//! - [`closed`]: whether a count will repeat, from one run;
 //! - [`cgroup`]: control groups to count by;
 //! - [`state`]: what is remembered of a machine between runs; [`exactness`]: its counters' known deviations;
 //! - [`rounds`]: commands measured in interleaved rounds; [`compare`]: their verdicts and gates;
@@ -18,6 +19,7 @@
 pub mod affinity;
 pub mod calls;
 pub mod cgroup;
+pub mod closed;
 pub mod compare;
 pub mod determinism;
 pub mod env_record;
@@ -30,6 +32,7 @@ pub mod latency;
 pub mod machine;
 pub mod metrics;
 pub mod references;
+pub mod regions;
 pub mod request;
 pub mod result;
 pub mod rounds;

@@ -11,6 +11,7 @@ use truecount_engine::xlate::facts::Event as StaticEvent;
 
 use crate::cgroup::Cgroup;
 use crate::error::{Error, ErrorKind};
+use crate::references::MemoryEvent;
 use crate::result::{RunResult, Usage};
 
 /// A quantity of `wait4`, or the wall time.
@@ -139,6 +140,8 @@ pub enum What {
     Event(Box<Event>),
     /// A property of the program's instructions that has no generic hardware name: `calls:u`.
     Static(StaticEvent),
+    /// An exact fact about the program's memory references, or what a model makes of them: `load-bytes`.
+    Memory(MemoryEvent),
 }
 
 impl EventRequest {
@@ -163,6 +166,16 @@ impl EventRequest {
         }
     }
 
+    pub(crate) fn memory(event: MemoryEvent) -> Self {
+        Self {
+            name: format!("{}:u", event.name()),
+            unit: "count".to_owned(),
+            scale: 1.0,
+            what: What::Memory(event),
+            cgroup: None,
+        }
+    }
+
     fn event(event: Event) -> Self {
         Self {
             name: event.name.clone(),
@@ -177,7 +190,7 @@ impl EventRequest {
     pub fn as_event(&self) -> Option<&Event> {
         match &self.what {
             What::Event(event) => Some(event),
-            What::Resource(_) | What::Static(_) => None,
+            What::Resource(_) | What::Static(_) | What::Memory(_) => None,
         }
     }
 
@@ -227,6 +240,13 @@ pub fn resolve(
         if let Some(event) = static_event(&group)? {
             groups.push(RequestGroup {
                 members: vec![EventRequest::static_event(event)],
+                metric: None,
+            });
+            continue;
+        }
+        if let Some(event) = memory_event(&group)? {
+            groups.push(RequestGroup {
+                members: vec![EventRequest::memory(event)],
                 metric: None,
             });
             continue;
@@ -304,12 +324,38 @@ fn static_name(head: &Head) -> Option<StaticEvent> {
     })
 }
 
+fn memory_name(head: &Head) -> Option<MemoryEvent> {
+    let Head::Name(name) = head else { return None };
+    let mut events = MemoryEvent::ALL.iter().copied();
+    events.find(|event| event.name() == name)
+}
+
+/// The event of memory that a group of one names: of user mode, whether it says so or not.
+fn memory_event(group: &GroupExpr) -> Result<Option<MemoryEvent>, Error> {
+    let [event] = group.events.as_slice() else {
+        return Ok(None);
+    };
+    let Some(found) = memory_name(&event.head) else {
+        return Ok(None);
+    };
+    let user = Modifiers {
+        user: true,
+        ..Modifiers::default()
+    };
+    if event.modifiers == user || event.modifiers.is_empty() {
+        return Ok(Some(found));
+    }
+    let name = found.name();
+    let cause = format!("`{name}` is known of user mode only");
+    Err(Error::new(ErrorKind::Usage, cause).hint(format!("write {name}")))
+}
+
 /// A group with static events falls apart: their source counts everything at once.
 fn apart(group: GroupExpr) -> Vec<GroupExpr> {
     let any = group
         .events
         .iter()
-        .any(|event| static_name(&event.head).is_some());
+        .any(|event| static_name(&event.head).is_some() || memory_name(&event.head).is_some());
     if !group.braces || !any {
         return vec![group];
     }

@@ -185,8 +185,12 @@ pub struct Executed {
     pub unseen_faults: u32,
     /// Processes that were still running when the program ended.
     pub outlived: usize,
+    /// Whether the count will repeat.
+    pub closed: Option<crate::closed::Closed>,
     /// What was referenced of memory, where the run noted that.
     pub memory: Option<crate::references::Memory>,
+    /// The same, instruction by instruction.
+    pub noted: Option<crate::references::Noted>,
     /// The blocks executed, where the run counted them.
     pub blocks: Option<truecount_engine::virt::Blocks>,
     /// The tree of calls, where the run kept one.

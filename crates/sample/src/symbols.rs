@@ -307,9 +307,9 @@ fn look_up(symbolizer: &Symbolizer, path: &Path, offset: u64, debug: bool) -> Lo
                 .inlined
                 .iter()
                 .rev()
-                .map(|f| frame(f.name.to_string(), f.code_info.as_ref()))
+                .map(|f| frame(demangled(&f.name), f.code_info.as_ref()))
                 .collect();
-            frames.push(frame(sym.name.to_string(), sym.code_info.as_deref()));
+            frames.push(frame(demangled(&sym.name), sym.code_info.as_deref()));
             Location {
                 frames,
                 offset: sym.offset as u64,
@@ -317,6 +317,17 @@ fn look_up(symbolizer: &Symbolizer, path: &Path, offset: u64, debug: bool) -> Lo
         }
         _ => Location::default(),
     }
+}
+
+/// A name as its language has it. Only what looks mangled is taken for it: a function of C may be called `a`, which as
+/// a mangled type is `signed char`.
+fn demangled(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    let mangled = name.starts_with("_Z") || name.starts_with("__Z");
+    let parsed = mangled.then(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok());
+    parsed.flatten().unwrap_or_else(|| name.to_owned())
 }
 
 fn frame(function: String, code: Option<&blazesym::symbolize::CodeInfo<'_>>) -> Frame {

@@ -19,11 +19,12 @@ fn frame(page: &str, width: u32) -> String {
   const pictures = [...d.querySelectorAll('svg:not(svg svg)')];
   const unnamed = pictures.filter(s => !s.getAttribute('aria-label') && !s.getAttribute('aria-labelledby')
     && s.getAttribute('aria-hidden') != 'true' && !s.querySelector('title'));
+  const wide = [...d.querySelectorAll('svg.flame > text')].filter(t => t.getBoundingClientRect().right > w.innerWidth);
   const texts = [...d.querySelectorAll('svg text')].filter(t => t.textContent.trim());
   const light = c => {{ const m = c.match(/[0-9.]+/g).map(Number); return (m[0] + m[1] + m[2]) / 3; }};
   const ink = light(w.getComputedStyle(texts[0] || d.body)[texts[0] ? 'fill' : 'color']);
   document.body.dataset.probe = `window=${{w.innerWidth}} page=${{root.scrollWidth}} out=${{out.length}} `
-    + `which=${{out.slice(0, 3).map(e => e.tagName).join('/')}} pictures=${{pictures.length}} unnamed=${{unnamed.length}} ink=${{Math.round(ink)}} `;
+    + `which=${{out.slice(0, 3).map(e => e.tagName).join('/')}} pictures=${{pictures.length}} unnamed=${{unnamed.length}} ink=${{Math.round(ink)}} wide=${{wide.length}} `;
 }})</script></body>"
     )
 }
@@ -115,6 +116,18 @@ fn of_trees(directory: &Directory, make: &mut Make<'_>) {
     }
 }
 
+/// The script of the page of calls comes to its end: it shows the function that cost most last.
+fn ends(directory: &Directory, page: &str) {
+    let Some(shown) = chromium(&directory.0, &["--dump-dom"], &directory.0.join(page)) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        text.contains("<h3>Callers</h3>") && text.contains("Instructions, by their place"),
+        "{text}"
+    );
+}
+
 #[test]
 fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
     let directory = Directory::new("pages");
@@ -203,9 +216,16 @@ fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
             ],
             &["latency.html", "latency.svg"],
         );
+        make(
+            &["run", "--html", "calls.html", "--", "./timed"],
+            &["calls.html"],
+        );
     }
     of_trees(&directory, &mut make);
     assert!(pages.len() > 2, "{pages:?}");
+    if pages.contains(&"calls.html") {
+        ends(&directory, "calls.html");
+    }
     for name in pages {
         let mut page = std::fs::read_to_string(file(name)).unwrap();
         if name.ends_with(".svg") {
@@ -226,11 +246,11 @@ fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
                     assert!(number(&said, "page") <= width, "{what}");
                     assert_eq!(number(&said, "out"), 0, "{what}");
                 }
-                assert_eq!(number(&said, "unnamed"), 0, "{what}");
+                let wrong = number(&said, "unnamed") + number(&said, "wide");
+                assert_eq!(wrong, 0, "{what}");
                 inks.push((dark, number(&said, "ink")));
             }
         }
-        // Flame graphs write on light boxes in either scheme; their heading is the first text.
         for (dark, ink) in inks {
             assert_eq!(dark, ink > 128, "{name}: text of {ink} of 255, dark {dark}");
         }

@@ -1,10 +1,11 @@
 //! `truecount valgrind`: which part of a run is collected, by requests of the program and by functions.
 
+use crate::call_edges::own;
 use crate::support::{code, compiled, run, stderr, stdout, virtual_pmu};
 use crate::valgrind::{front, line};
 
 /// Client requests without Valgrind's header; functions with counts that are known.
-const REQUESTS: &str = r#"
+pub(crate) const REQUESTS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <setjmp.h>
@@ -44,17 +45,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// What a function cost itself in a file, by `callgrind`'s names without compression.
-fn own(text: &str, function: &str) -> u64 {
-    let head = format!("fn={function}");
-    let lines = text.lines().skip_while(|line| **line != head).skip(1);
-    let costs = lines.take_while(|line| !line.is_empty() && !line.starts_with("fn="));
-    costs
-        .filter_map(|line| line.split(' ').nth(1)?.parse::<u64>().ok())
-        .sum()
-}
-
-fn requests() -> Option<(tempfile::TempDir, String)> {
+pub(crate) fn requests() -> Option<(tempfile::TempDir, String)> {
     if !virtual_pmu() {
         return None;
     }
@@ -63,7 +54,7 @@ fn requests() -> Option<(tempfile::TempDir, String)> {
     Some((directory, program.to_str().unwrap().to_owned()))
 }
 
-const PLAIN: [&str; 5] = [
+pub(crate) const PLAIN: [&str; 5] = [
     "--tool=callgrind",
     "--callgrind-out-file=out",
     "--compress-strings=no",

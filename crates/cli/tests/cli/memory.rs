@@ -272,3 +272,135 @@ fn children_and_threads_are_in_it() {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
+
+/// Events of memory by name: facts are exact, what a model says is never called a count; `stat` has the same.
+#[test]
+fn events_of_memory_by_name() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), BY_HAND, &["-O1", "-nostdlib", "-static"]) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let facts = "load-bytes,store-bytes:u,lines-touched,taken-branches,l1d-misses,branch-misses";
+    let document = json(&["run", "--json", "-e", facts, "--", program]);
+    assert!(document.get("memory").is_none(), "{document}");
+    let counters = document["counters"].as_array().unwrap();
+    let told: Vec<_> = counters
+        .iter()
+        .map(|one| {
+            let text = |key: &str| one[key].as_str().unwrap_or("").to_owned();
+            (
+                text("event"),
+                one["value"].as_u64(),
+                text("source"),
+                text("precision"),
+            )
+        })
+        .collect();
+    let (fact, model) = (("virtual", "exact"), ("model", "modelled"));
+    let expected = [
+        ("load-bytes:u", Some(52), fact),
+        ("store-bytes:u", Some(188), fact),
+        ("lines-touched:u", Some(14), fact),
+        ("taken-branches:u", Some(9), fact),
+        // Every line once; the loop, its end and what came before it.
+        ("l1d-misses:u", Some(13), model),
+        ("branch-misses:u", told.last().unwrap().1, model),
+    ];
+    for ((event, value, (source, precision)), told) in expected.into_iter().zip(&told) {
+        let expected = (
+            event.to_owned(),
+            value,
+            source.to_owned(),
+            precision.to_owned(),
+        );
+        assert_eq!(*told, expected);
+    }
+    assert!(matches!(told.last().unwrap().1, Some(1..=10)), "{told:?}");
+    let stat = json(&[
+        "stat",
+        "--json",
+        "--source",
+        "virtual",
+        "-e",
+        "instructions:u,load-bytes,l1d-misses",
+        "--",
+        program,
+    ]);
+    let text = stat.to_string();
+    for part in ["\"load-bytes:u\"", "\"modelled\"", "not what this CPU did"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    fails(
+        &["run", "-e", "load-bytes:k", "--", "true"],
+        2,
+        &["user mode only"],
+    );
+}
+
+/// Misses are told by function and by source line.
+#[test]
+fn the_line_that_misses_is_found() {
+    const COLUMNS: &str = r"
+static volatile int numbers[512][512] __attribute__((aligned(64)));
+__attribute__((noinline)) int rows(void) {
+    int sum = 0;
+    for (int at = 0; at < 512; at++)
+        for (int other = 0; other < 512; other++) sum += numbers[at][other];
+    return sum;
+}
+__attribute__((noinline)) int columns(void) {
+    int sum = 0;
+    for (int at = 0; at < 512; at++)
+        for (int other = 0; other < 512; other++) sum += numbers[other][at]; // line 12
+    return sum;
+}
+int main(void) { return rows() + columns(); }
+";
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), COLUMNS, &["-O1", "-g", "-static"]) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let document = json(&["run", "--json", "--model=cachegrind", "--", program]);
+    let validator = jsonschema::validator_for(&schema("run.json")).unwrap();
+    assert!(validator.is_valid(&document), "{document}");
+    let memory = &document["memory"];
+    let first = &memory["functions"][0];
+    assert_eq!(first["function"], "columns", "{first}");
+    // Each row is in a line of its own, and 512 of them are more than the cache has.
+    let misses = |one: &serde_json::Value| one["model"]["l1d_misses"].as_u64().unwrap();
+    let near = |misses: u64, least: u64| (least..least + 10).contains(&misses);
+    // (And a few of the stack.)
+    assert!(near(misses(first), 512 * 512), "{first}");
+    assert!(first["loads"].as_u64().unwrap() >= 512 * 512);
+    let line = &memory["lines"][0];
+    assert_eq!(
+        (&line["line"], &line["function"]),
+        (&12.into(), &"columns".into())
+    );
+    let functions = memory["functions"].as_array().unwrap();
+    let sum = |name: &str| -> u64 { functions.iter().filter_map(|one| one[name].as_u64()).sum() };
+    for name in [
+        "loads",
+        "stores",
+        "load_bytes",
+        "store_bytes",
+        "taken_branches",
+    ] {
+        assert_eq!(Some(sum(name)), memory["facts"][name].as_u64(), "{name}");
+    }
+    let rows = functions
+        .iter()
+        .find(|one| one["function"] == "rows")
+        .unwrap();
+    assert!(near(misses(rows), 512 * 512 * 4 / 64), "{rows}");
+    let text = stderr(&run(&["run", "--model=cachegrind", "--", program]));
+    assert!(text.contains("program.c:12"), "{text}");
+}

@@ -281,3 +281,165 @@ fn what_is_on_request_is_not_in_all() {
     let help = stdout(&run(&["stat", "--help"]));
     assert!(help.contains("--deterministic=all,time,threads"), "{help}");
 }
+
+/// Waits that are for more than one system call, between processes of a run: what is written where there is no room, and
+/// locks of files.
+const WRITES: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+enum { MUCH = 300000 };
+static char bytes[MUCH];
+static void reader(int fd, int other, const char *what) {
+    if (fork() == 0) {
+        char buffer[5000]; long sum = 0, all = 0, n;
+        close(other);
+        while ((n = read(fd, buffer, sizeof buffer)) > 0) { all += n; for (long i = 0; i < n; i++) sum += buffer[i]; }
+        printf("%s %ld %ld\n", what, all, sum); fflush(stdout);
+        _exit(0);
+    }
+    close(fd);
+}
+static void lock(int fd, long at, int wait, const char *who) {
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1 };
+    int result = fcntl(fd, wait ? F_SETLKW : F_SETLK, &lock);
+    if (result) { printf("%s %d\n", who, errno == EDEADLK); fflush(stdout); _exit(0); }
+}
+int main(void) {
+    for (int i = 0; i < MUCH; i++) bytes[i] = i % 7;
+    struct iovec parts[3] = { { bytes, 1000 }, { bytes + 1000, 250000 }, { bytes + 251000, MUCH - 251000 } };
+    int ends[2];
+    pipe(ends); reader(ends[0], ends[1], "writev");
+    printf("%ld\n", (long)writev(ends[1], parts, 3)); fflush(stdout); close(ends[1]); wait(0);
+    socketpair(AF_UNIX, SOCK_STREAM, 0, ends); reader(ends[0], ends[1], "sendmsg");
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 3 };
+    printf("%ld\n", (long)sendmsg(ends[1], &message, 0)); fflush(stdout); close(ends[1]); wait(0);
+    socketpair(AF_UNIX, SOCK_STREAM, 0, ends); reader(ends[0], ends[1], "socket writev");
+    printf("%ld\n", (long)writev(ends[1], parts, 3)); fflush(stdout); close(ends[1]); wait(0);
+    FILE *file = tmpfile(); fwrite(bytes, 1, MUCH, file); fflush(file); lseek(fileno(file), 0, SEEK_SET);
+    pipe(ends); reader(ends[0], ends[1], "sendfile");
+    long sent = 0, n;
+    while ((n = sendfile(ends[1], fileno(file), 0, MUCH)) > 0) sent += n;
+    printf("%ld\n", sent); fflush(stdout); close(ends[1]); wait(0);
+    // Each has what the other waits for.
+    int fd = fileno(file), turn[2], back[2];
+    pipe(turn); pipe(back);
+    char byte = 0;
+    lock(fd, 0, 0, "first");
+    if (fork() == 0) {
+        lock(fd, 1, 0, "second");
+        write(back[1], &byte, 1);
+        lock(fd, 0, 1, "child refused");
+        printf("child has both\n"); fflush(stdout);
+        _exit(0);
+    }
+    read(back[0], &byte, 1);
+    lock(fd, 1, 1, "parent refused");
+    printf("parent has both\n"); fflush(stdout);
+    struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+    fcntl(fd, F_SETLK, &all);
+    wait(0);
+    return 0;
+}
+"#;
+
+#[test]
+fn long_writes_and_locks_of_files_wait_in_turn() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), WRITES) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let native = std::process::Command::new(program).output().unwrap();
+    // Who of the two is refused depends on who comes first; one is.
+    let one_refused = |text: &str| text.matches("refused 1").count() == 1;
+    let without = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(str::to_owned);
+        lines
+            .filter(|line| !line.contains("refused") && !line.contains("both"))
+            .collect()
+    };
+    let expected = String::from_utf8_lossy(&native.stdout).into_owned();
+    assert!(one_refused(&expected), "{expected}");
+    let mut outputs = Vec::new();
+    for _ in 0..2 {
+        let file = directory.path().join("document");
+        let json = format!("--json={}", file.to_str().unwrap());
+        let output = run(&[
+            "run",
+            &json,
+            "--deterministic=all,time,threads",
+            "--",
+            program,
+        ]);
+        let text = stdout(&output);
+        assert!(one_refused(&text), "{text}\n{expected}");
+        assert_eq!(without(&text), without(&expected));
+        let document: Value =
+            serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        outputs.push(text);
+        let missing = document["environment"]["not_deterministic"].to_string();
+        assert!(!missing.contains("\"threads\""), "{missing}");
+    }
+    assert_eq!(outputs[0], outputs[1]);
+}
+
+/// Two threads that each have the lock that the other wants.
+const DEADLOCK: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t a = PTHREAD_MUTEX_INITIALIZER, b = PTHREAD_MUTEX_INITIALIZER;
+static int ends[2];
+static void *other(void *none) {
+    char byte = 0;
+    pthread_mutex_lock(&b);
+    write(ends[1], &byte, 1);
+    pthread_mutex_lock(&a);
+    return none;
+}
+int main(void) {
+    pthread_t thread; char byte;
+    pipe(ends);
+    pthread_mutex_lock(&a);
+    pthread_create(&thread, 0, other, 0);
+    read(ends[0], &byte, 1);
+    pthread_mutex_lock(&b);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_deadlock_stays_one_and_the_time_limit_ends_it() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), DEADLOCK) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    // One of its threads looks for that some fifty times, which takes less than a second where it is let.
+    let head = ["stat", "--json", "--source", "virtual", "--timeout", "20s"];
+    let output = run(&[
+        &head[..],
+        &["--deterministic=all,time,threads", "--", program],
+    ]
+    .concat());
+    assert_eq!(code(&output), 124, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["timed_out"], true);
+    let missing = document["environment"]["not_deterministic"].to_string();
+    assert!(missing.contains("deadlock"), "{missing}");
+    assert_eq!(document["outside"]["closed"], false);
+}

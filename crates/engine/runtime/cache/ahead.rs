@@ -4,7 +4,8 @@
 use crate::xlate::block::Source;
 use crate::xlate::decode::{Kind, MAX_LEN, decode, flag};
 use crate::xlate::facts::{Event, Facts};
-use crate::{collect, functions, pages, rseq};
+use crate::xlate::features;
+use crate::{collect, functions, machine, outside, pages, rseq};
 
 pub(super) struct Reader<'a> {
     pub(super) live: &'a mut [(u64, u8); 512],
@@ -81,8 +82,48 @@ impl Reader<'_> {
     }
 }
 
+/// Where a block is to end early, before what its first part may change (`compared`), and before an instruction of a
+/// feature that is hidden: that begins a block, so that it is executed where it is translated. And whether this one does.
+pub(super) fn ends_early(
+    pages: &mut pages::Pages,
+    pc: u64,
+    insns: u16,
+    [once, compared]: [bool; 2],
+) -> (Option<usize>, bool) {
+    if once {
+        return (None, false);
+    }
+    let store = compared.then(|| first_store(pages, pc, insns)).flatten();
+    let hidden = machine::on()
+        .then(|| first_hidden(pages, pc, insns))
+        .flatten();
+    let limit = match (store, hidden.filter(|&count| count > 0)) {
+        (Some(store), Some(hidden)) => Some(store.min(hidden)),
+        (store, hidden) => store.or(hidden),
+    };
+    (limit, hidden == Some(0))
+}
+
+/// The first instruction that needs a feature which is hidden; the very first is named.
+fn first_hidden(pages: &mut pages::Pages, mut pc: u64, insns: u16) -> Option<usize> {
+    for count in 0..usize::from(insns) {
+        let mut bytes = [0u8; MAX_LEN];
+        let len = pages.fetch(pc, &mut bytes);
+        let insn = decode(bytes.get(..len).unwrap_or(&[])).ok()?;
+        let hidden = features::needed(&insn).filter(|feature| !machine::shows(feature));
+        if let Some(feature) = hidden {
+            if count == 0 {
+                outside::hidden(feature.name);
+            }
+            return Some(count);
+        }
+        pc = pc.wrapping_add(u64::from(insn.len));
+    }
+    None
+}
+
 /// How many instructions of a block there are up to the first that writes memory, if more follow it.
-pub(super) fn first_store(pages: &mut pages::Pages, mut pc: u64, insns: u16) -> Option<usize> {
+fn first_store(pages: &mut pages::Pages, mut pc: u64, insns: u16) -> Option<usize> {
     for count in 1..usize::from(insns) {
         let mut bytes = [0u8; MAX_LEN];
         let len = pages.fetch(pc, &mut bytes);

@@ -26,7 +26,7 @@ pub const CONFIG: Config = Config {
     tables: 0,
     program_gs: offset_of!(Context, program_gs) as u32,
     watched: 0,
-    events_word: crate::layout::TOTALS_BASE + offset_of!(crate::layout::Header, events_open) as u64,
+    events_word: crate::layout::TOTALS_BASE + offset_of!(crate::layout::Header, descriptors) as u64,
     force_far: false,
     limit: block::MAX_INSNS,
     counter: None,

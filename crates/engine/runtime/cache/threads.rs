@@ -80,7 +80,7 @@ impl Cache {
         context.epoch.store(self.epoch, Release);
     }
 
-    /// A thread begins to execute code of this memory. `alone`: in a memory of its own.
+    /// A thread begins to execute code of this memory, or is about to be made. `alone`: in a memory of its own.
     pub fn begins(&mut self, context: &Context, alone: bool) {
         if alone {
             self.threads.slots = [0; Threads::KNOWN];
@@ -173,6 +173,7 @@ impl Cache {
     }
 }
 
+/// (Of one that is about to be made the kernel says that such a number makes no sense: that is unknown.)
 fn doing(slot: slots::Slot) -> Doing {
     let mut path = [0u8; 64];
     let mut len = 0;

@@ -38,7 +38,7 @@ fn identity_at(path: &[u8]) -> Option<Identity> {
 }
 
 /// Calls `found(start, end, offset, identity)` for each executable, not
-/// writable mapping of a file, and for the vdso.
+/// writable mapping of a file. (Not for the vDSO: that its code is translated says that it is executed, see `outside`.)
 pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
     let mut buffer = [0u8; 16 << 10];
     let path = b"/proc/self/maps\0";
@@ -88,10 +88,6 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
             continue;
         };
         let offset = hex(offset);
-        if line.ends_with(b"[vdso]") {
-            found(start, end, offset, [0; 5]);
-            continue;
-        }
         // The path is the rest of the line; its end becomes the terminator.
         let Some(from) = line.iter().position(|&b| b == b'/') else {
             continue;

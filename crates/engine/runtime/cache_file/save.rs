@@ -285,7 +285,8 @@ fn assign(store: &Store, cache: &mut Cache, plan: &mut Plan) -> Table<u16> {
             Some(_) => false,
             None => true,
         };
-        if block.valid && inside && met && image != 0 && block.guest_len != 0 {
+        let kept = block.valid && !block.hidden;
+        if kept && inside && met && image != 0 && block.guest_len != 0 {
             cache.keep_links_inside(&block, mapped.start, mapped.end);
             owners.push(image);
             plan.images[usize::from(image) - 1].blocks += 1;

@@ -102,7 +102,14 @@ impl Index {
     }
 
     /// The node for a function below another node, made if need be. `None`: there are too many.
-    pub fn child(&mut self, parent: u64, function: u64, site: u64, kind: u32) -> Option<u64> {
+    pub fn child(
+        &mut self,
+        parent: u64,
+        function: u64,
+        site: u64,
+        kind: u32,
+        bounded: bool,
+    ) -> Option<u64> {
         let (known, free) = self.find(parent, function, site);
         if known != 0 {
             return Some(known);
@@ -120,7 +127,7 @@ impl Index {
             kind,
             ..Node::default()
         };
-        let made = self.make(node, true)?;
+        let made = self.make(node, bounded)?;
         // SAFETY: a place of the table.
         unsafe { *free = made };
         self.used += 1;

@@ -78,6 +78,7 @@ fn try_open(context: &Context, a: [u64; 6]) -> Result<Option<u64>, i64> {
         return Err(errno);
     }
     slots::header().events_open.store(1, Release);
+    slots::header().descriptors.store(1, Release);
     Ok(Some(fd))
 }
 

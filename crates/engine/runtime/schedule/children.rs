@@ -1,6 +1,6 @@
 //! Waiting for children.
 
-use super::waits::{Over, Tried, until};
+use super::tries::{Over, Tried, until};
 use super::{Step, interrupted, run};
 use crate::layout::Context;
 use crate::schedule_state::{NEVER, now};

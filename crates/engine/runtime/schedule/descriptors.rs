@@ -2,8 +2,8 @@
 
 use super::run;
 use crate::schedule_state::INHERITED;
-use crate::sys;
 use crate::syscall_table as nr;
+use crate::{lines, sys};
 
 /// Types of files (`inode(7)`).
 pub const FIFO: u32 = 0o010_000;
@@ -106,7 +106,7 @@ fn event_from_outside(fd: u64, deep: bool) -> bool {
     };
     // Nothing but these: a set that is empty, or one that is not known.
     let (mut known, mut outside) = (false, false);
-    lines(path, |line| {
+    lines::of(path, |line| {
         let inside: [&[u8]; 3] = [b"eventfd-count:", b"Pid:", b"sigmask:"];
         if inside.iter().any(|start| line.starts_with(start)) {
             known = true;
@@ -130,7 +130,7 @@ pub fn number_in(fd: u64, name: &[u8]) -> Option<u64> {
     let _ = write!(path, "/proc/self/fdinfo/{fd}\0");
     let path = core::ffi::CStr::from_bytes_with_nul(path.bytes()).ok()?;
     let mut found = None;
-    lines(path, |line| {
+    lines::of(path, |line| {
         let rest = line.strip_prefix(name)?;
         let digits = rest.iter().skip_while(|byte| !byte.is_ascii_digit());
         let digits = digits.take_while(|byte| byte.is_ascii_digit());
@@ -165,42 +165,5 @@ pub fn set_waits(fd: u64, waits: bool) {
             };
             sys::call(nr::FCNTL, [fd, F_SETFL, flags as u64, 0, 0, 0]);
         }
-    }
-}
-
-/// Calls `each` with the lines of a file of /proc.
-pub fn lines(path: &core::ffi::CStr, mut each: impl FnMut(&[u8]) -> Option<()>) {
-    let mut text = [0u8; 4096];
-    // SAFETY: open, read and close with our own buffers.
-    unsafe {
-        let fd = sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]);
-        if fd < 0 {
-            return;
-        }
-        let mut kept = 0;
-        loop {
-            let room = text.len() - kept;
-            let to = text.as_mut_ptr() as u64 + kept as u64;
-            let got = sys::call(nr::READ, [fd as u64, to, room as u64, 0, 0, 0]);
-            if got <= 0 {
-                break;
-            }
-            let end = kept + got as usize;
-            let mut start = 0;
-            while let Some(length) = text
-                .get(start..end)
-                .and_then(|rest| rest.iter().position(|&byte| byte == b'\n'))
-            {
-                each(text.get(start..start + length).unwrap_or(&[]));
-                start += length + 1;
-            }
-            // A line longer than the buffer is given up.
-            if start == 0 && end == text.len() {
-                break;
-            }
-            text.copy_within(start..end, 0);
-            kept = end - start;
-        }
-        sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
     }
 }

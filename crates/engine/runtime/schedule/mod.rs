@@ -9,6 +9,8 @@
 //! | `ends` | new threads and processes, their ends, `execve` |
 //! | `futex` | futexes |
 //! | `waits` | sleeps, and calls that wait: tried without waiting each time the token comes round |
+//! | `tries` | tries, and waits between them |
+//! | `writes` | writes of more than there is room for |
 //! | `sets` | `poll`, `select`, `epoll`: waits for one of several descriptors |
 //! | `descriptors` | what is asked of descriptors for that |
 //! | `children` | waiting for children |
@@ -28,7 +30,9 @@ mod sets;
 mod signals;
 mod timers;
 mod token;
+mod tries;
 mod waits;
+mod writes;
 
 pub use crate::turns::on;
 pub use ends::{announces, becomes, begins, leaves, made, started, stays};

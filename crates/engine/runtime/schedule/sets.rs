@@ -3,7 +3,7 @@
 
 use super::descriptors::from_outside;
 use super::signals::{lets_through, pending};
-use super::waits::{Over, Tried, until, wait_for};
+use super::tries::{Over, Tried, until, wait_for};
 use super::{EAGAIN, Step, interrupted};
 use crate::layout::Context;
 use crate::program_memory::{self, Plain};

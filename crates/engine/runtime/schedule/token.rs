@@ -187,7 +187,7 @@ fn idle(context: &mut Context) {
                 if rounds % 16 == 15 {
                     forget_the_gone(&mut state);
                 }
-                if rounds == 100 && !outside {
+                if rounds == 50 && !outside {
                     state.note(cause::DEADLOCK, 0);
                 }
                 drop(state);

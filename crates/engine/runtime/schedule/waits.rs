@@ -1,80 +1,14 @@
 //! Sleeps, and calls that wait for descriptors, locks and signals: each is tried without waiting, and again when others
 //! have done something.
 
-use super::descriptors::{
-    FIFO, IN, OUT, REGULAR, SOCKET, from_outside, is_ready, kind, never_waits, set_waits,
-};
-use super::{EAGAIN, Step, charge, interrupted, run, token};
+use super::descriptors::{FIFO, OUT, is_ready, never_waits, set_waits};
+use super::tries::{DONTWAIT, Tried, readable, wait_for, writable};
+use super::{EAGAIN, Step, interrupted, run, token, writes};
 use crate::layout::Context;
 use crate::program_memory;
-use crate::schedule_state::{NEVER, cause, why};
+use crate::schedule_state::why;
 use crate::syscall_table as nr;
 use crate::{clock, sys};
-
-const DONTWAIT: u64 = 0x40;
-/// What a pipe takes at once or not at all (`PIPE_BUF`).
-const ATOMIC: u64 = 4096;
-
-/// What a try gave.
-pub enum Tried {
-    /// The call is over, or will not wait.
-    Step(Step),
-    /// Not yet.
-    NotYet,
-}
-
-/// A wait is over without what it was for.
-pub enum Over {
-    /// Its time is.
-    Timeout,
-    /// By a signal.
-    Signal,
-}
-
-/// Tries until something comes of it. `outside`: something that is not of this run can.
-pub fn until(
-    context: &mut Context,
-    deadline: u64,
-    outside: impl Fn() -> bool,
-    mut attempt: impl FnMut(&mut Context) -> Tried,
-) -> Result<Step, Over> {
-    let mut waited = None;
-    loop {
-        if let Tried::Step(step) = attempt(context) {
-            if waited.is_some() {
-                let mut state = run::lock();
-                if state.idle_rounds > 0 {
-                    state.note(cause::CAME, context.regs[0]);
-                    state.idle_rounds = 0;
-                }
-            }
-            return Ok(step);
-        }
-        if charge(context) >= deadline {
-            return Err(Over::Timeout);
-        }
-        let outside = *waited.get_or_insert_with(&outside);
-        let mut state = run::lock();
-        state.wait_try(context.turn, deadline, outside);
-        let why = token::give_up(context, state);
-        if why == why::INTERRUPTED {
-            return Err(Over::Signal);
-        }
-    }
-}
-
-/// Tries, without a limit; a signal ends it, or the call is made again.
-pub fn wait_for(
-    context: &mut Context,
-    restarts: bool,
-    outside: impl Fn() -> bool,
-    attempt: impl FnMut(&mut Context) -> Tried,
-) -> Step {
-    match until(context, NEVER, outside, attempt) {
-        Ok(step) => step,
-        Err(_) => interrupted(context, restarts),
-    }
-}
 
 /// nanosleep and clock_nanosleep.
 pub fn sleep(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
@@ -124,15 +58,17 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
         }
         nr::RECVMMSG if a[3] & DONTWAIT == 0 => by_the_kernel(context, number, a, true),
         nr::ACCEPT | nr::ACCEPT4 => readable(context, a[0]),
-        nr::WRITE => write(context, a),
-        nr::WRITEV | nr::PWRITEV2 | nr::SENDFILE => writable(context, a[0]),
-        nr::SENDTO if a[3] & DONTWAIT == 0 => send(context, a),
-        nr::SENDMSG if a[2] & DONTWAIT == 0 => writable(context, a[0]),
+        nr::WRITE => writes::write(context, a),
+        nr::WRITEV | nr::PWRITEV2 => writes::vector(context, a),
+        nr::SENDFILE => writes::file(context, a),
+        nr::SENDTO if a[3] & DONTWAIT == 0 => writes::send(context, a),
+        nr::SENDMSG if a[2] & DONTWAIT == 0 => writes::message(context, a),
         nr::SENDMMSG if a[3] & DONTWAIT == 0 => writable(context, a[0]),
         nr::CONNECT => connect(context, a),
         nr::SPLICE | nr::TEE | nr::VMSPLICE => splice(context, number, a),
         nr::FLOCK => attempt(context, number, a, a[1] & 4 != 0, |a| a[1] |= 4),
-        nr::FCNTL if matches!(a[1], 7 | 38) => attempt(context, number, a, false, |a| a[1] -= 1),
+        nr::FCNTL if a[1] == 7 => lock_file(context, a),
+        nr::FCNTL if a[1] == 38 => attempt(context, number, a, false, |a| a[1] -= 1),
         nr::SEMOP
         | nr::SEMTIMEDOP
         | nr::MSGSND
@@ -150,98 +86,6 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
 
 fn flags_at(number: u64) -> usize {
     if number == nr::RECVFROM { 3 } else { 2 }
-}
-
-/// Made as ever once there is something to read.
-fn readable(context: &mut Context, fd: u64) -> Step {
-    ready(context, fd, IN)
-}
-
-/// Made as ever once there is room.
-fn writable(context: &mut Context, fd: u64) -> Step {
-    ready(context, fd, OUT)
-}
-
-fn ready(context: &mut Context, fd: u64, events: u64) -> Step {
-    if is_ready(fd, events) || never_waits(fd) {
-        return Step::Native;
-    }
-    let outside = || from_outside(fd, true);
-    wait_for(context, true, outside, |_| match is_ready(fd, events) {
-        true => Tried::Step(Step::Native),
-        false => Tried::NotYet,
-    })
-}
-
-/// A longer write: as much as there is room for each time.
-fn write(context: &mut Context, a: [u64; 6]) -> Step {
-    if a[2] <= ATOMIC {
-        return writable(context, a[0]);
-    }
-    match kind(a[0]) {
-        REGULAR => Step::Native,
-        _ if never_waits(a[0]) => Step::Native,
-        FIFO => in_parts(context, a, |a, done| {
-            if !is_ready(a[0], OUT) {
-                return -EAGAIN;
-            }
-            let length = (a[2] - done).min(ATOMIC);
-            // SAFETY: a part of what the program writes.
-            unsafe { sys::call(nr::WRITE, [a[0], a[1] + done, length, 0, 0, 0]) }
-        }),
-        SOCKET => in_parts(context, a, |a, done| {
-            let part = [a[0], a[1] + done, a[2] - done, DONTWAIT, 0, 0];
-            // SAFETY: as above.
-            unsafe { sys::call(nr::SENDTO, part) }
-        }),
-        _ => writable(context, a[0]),
-    }
-}
-
-/// sendto.
-fn send(context: &mut Context, a: [u64; 6]) -> Step {
-    if never_waits(a[0]) {
-        return Step::Native;
-    }
-    in_parts(context, a, |a, done| {
-        let part = [a[0], a[1] + done, a[2] - done, a[3] | DONTWAIT, a[4], a[5]];
-        // SAFETY: as the program made it, but for what is written already.
-        unsafe { sys::call(nr::SENDTO, part) }
-    })
-}
-
-/// Writes until all is written.
-fn in_parts(
-    context: &mut Context,
-    a: [u64; 6],
-    mut part: impl FnMut(&[u64; 6], u64) -> i64,
-) -> Step {
-    let mut done = 0;
-    let outside = || from_outside(a[0], true);
-    let result = until(context, NEVER, outside, |_| {
-        loop {
-            match part(&a, done) {
-                result if result == -EAGAIN => {
-                    run::lock().epoch += 1;
-                    return Tried::NotYet;
-                }
-                // What a part cannot do after others could is told the next time.
-                result if result < 0 => {
-                    let result = if done > 0 { done as i64 } else { result };
-                    return Tried::Step(Step::Done(result));
-                }
-                more => done += more as u64,
-            }
-            if done >= a[2] {
-                return Tried::Step(Step::Done(done as i64));
-            }
-        }
-    });
-    match result {
-        Ok(step) => step,
-        Err(_) if done > 0 => Step::Done(done as i64),
-        Err(_) => interrupted(context, true),
-    }
 }
 
 fn connect(context: &mut Context, a: [u64; 6]) -> Step {
@@ -320,6 +164,48 @@ fn attempt(
             }
         },
     )
+}
+
+/// fcntl(F_SETLKW): a wait for one who waits for this process would never end, and is refused as by the kernel
+/// (`posix_locks_deadlock` in fs/locks.c), which sees nobody wait.
+fn lock_file(context: &mut Context, a: [u64; 6]) -> Step {
+    const F_GETLK: u64 = 5;
+    const F_SETLK: u64 = 6;
+    const EACCES: i64 = 13;
+    const EDEADLK: i64 = 35;
+    const F_UNLCK: u64 = 2;
+    let own = context.turn;
+    let step = wait_for(
+        context,
+        true,
+        || true,
+        |context| {
+            // SAFETY: as the program made it, but that it does not wait.
+            let result = unsafe { sys::call(nr::FCNTL, [a[0], F_SETLK, a[2], 0, 0, 0]) };
+            if result != -EAGAIN && result != -EACCES {
+                return Tried::Step(Step::Done(result));
+            }
+            // struct flock: type and whence, start, length, PID.
+            let Some(mut lock) = program_memory::read::<[u64; 4]>(a[2]) else {
+                return Tried::Step(Step::Done(-sys::EFAULT));
+            };
+            let at = lock.as_mut_ptr() as u64;
+            // SAFETY: into our copy.
+            let asked = unsafe { sys::call(nr::FCNTL, [a[0], F_GETLK, at, 0, 0, 0]) };
+            let [kind, _, _, holder] = lock;
+            if asked != 0 || kind & 0xffff == F_UNLCK {
+                return Tried::NotYet;
+            }
+            let mut state = run::lock();
+            if state.locks_wait_for(holder as u32, context.pid) {
+                return Tried::Step(Step::Done(-EDEADLK));
+            }
+            state.waits_for_lock(context.turn, holder as u32);
+            Tried::NotYet
+        },
+    );
+    run::lock().waits_for_lock(own, 0);
+    step
 }
 
 /// open and the like: of a FIFO, which waits for its other end.

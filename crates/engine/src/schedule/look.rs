@@ -1,7 +1,10 @@
 //! Signals inside the run: who waits and may be meant looks when its turn comes, in the order of sending. Natively all
 //! signals are blocked in those who wait, so that the kernel chooses nobody.
 
-use super::{State, now, waits, why};
+use super::{State, Thread, now, waits, why};
+
+/// First word of the key of who waits for a lock of files: no memory's number.
+const LOCK: u64 = u64::MAX;
 
 impl<const N: usize> State<N> {
     /// A signal is about to be sent to a process, or to one of its threads (`tid` not 0): those that wait look.
@@ -50,6 +53,33 @@ impl<const N: usize> State<N> {
     pub fn stops_waiting(&mut self, number: u32) {
         let thread = self.edit(number);
         (thread.was, thread.why, thread.outside) = (0, why::INTERRUPTED, 0);
+    }
+
+    /// It waits until a process releases a lock of files; 0: not any more.
+    pub fn waits_for_lock(&mut self, number: u32, holder: u32) {
+        self.edit(number).key = match holder {
+            0 => [0; 2],
+            holder => [LOCK, u64::from(holder)],
+        };
+    }
+
+    /// Whether the holder of a lock waits, directly or through others, for one of `pid`'s.
+    pub fn locks_wait_for(&self, holder: u32, pid: u32) -> bool {
+        const MOST: usize = 64;
+        let mut at = holder;
+        for _ in 0..MOST {
+            if at == pid {
+                return true;
+            }
+            let waits = |thread: &Thread| {
+                thread.pid == at && thread.now == now::TRY && thread.key[0] == LOCK
+            };
+            match self.find(waits) {
+                Some(number) => at = self.thread(number).key[1] as u32,
+                None => return false,
+            }
+        }
+        false
     }
 
     /// A process of this number is, or was, of the run.

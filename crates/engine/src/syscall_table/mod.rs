@@ -142,6 +142,77 @@ pub fn is_plain(number: u64) -> bool {
     )
 }
 
+/// Whether a call may bring in something from outside beside what is behind a descriptor: the runtime looks at it (see
+/// `runtime/outside.rs`).
+pub fn brings_in(number: u64) -> bool {
+    asks_outside(number) || is_followed(number)
+}
+
+/// Those of which the runtime only has to know that they are made.
+fn asks_outside(number: u64) -> bool {
+    matches!(
+        number,
+        GETRANDOM
+            | CLOCK_GETTIME
+            | GETTIMEOFDAY
+            | TIME
+            | TIMES
+            | GETRUSAGE
+            | GETPID
+            | GETTID
+            | GETPPID
+            | GETPGRP
+            | GETPGID
+            | GETSID
+            | SYSINFO
+            | GETCPU
+            | WAIT4
+            | WAITID
+            | SETITIMER
+            | ALARM
+            | TIMER_SETTIME
+            | TIMERFD_SETTIME
+            | SOCKET
+            | CONNECT
+            | ACCEPT
+            | ACCEPT4
+            | RECVFROM
+            | RECVMSG
+            | RECVMMSG
+            | POLL
+            | PPOLL
+            | SELECT
+            | PSELECT6
+            | EPOLL_CTL
+            | SENDFILE
+            | SPLICE
+            | TEE
+            | SYSLOG
+            | MINCORE
+            | CACHESTAT
+            | IO_SETUP
+            | IO_URING_SETUP
+            | INOTIFY_INIT
+            | INOTIFY_INIT1
+            | FANOTIFY_INIT
+            | USERFAULTFD
+            | SHMGET
+            | MSGGET
+            | SEMGET
+            | MQ_OPEN
+            | KEYCTL
+            | NAME_TO_HANDLE_AT
+    )
+}
+
+/// Those whose result it has to see. None of them waits.
+pub fn is_followed(number: u64) -> bool {
+    matches!(
+        number,
+        STAT | LSTAT | NEWFSTATAT | STATX | STATFS | OPENAT2 | BIND | LISTEN
+    )
+}
+
 /// Which argument of a call is a path that may tell of the machine; `None`: the call asks for none.
 pub fn path_argument(number: u64) -> Option<usize> {
     match number {

@@ -359,6 +359,37 @@ impl Blocks {
         &self.marks
     }
 
+    /// Calls `see` for every block that was translated, once for each process image that knows it: executed or not,
+    /// collected or not. `times` is 0.
+    pub fn each_translated(&self, see: &mut dyn FnMut(Executed<'_>)) {
+        let mut largest: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+        for counted in &self.counted {
+            let known = largest.entry((counted.image, counted.space)).or_default();
+            *known = counted.values.len().max(*known);
+        }
+        let mut facts = Vec::new();
+        for ((image, space), counters) in largest {
+            for counter in 0..counters {
+                let Some((Entry::Block { pc, facts: all, .. }, mapping)) =
+                    self.entry(space, counter as u32)
+                else {
+                    continue;
+                };
+                facts.clear();
+                facts.extend(all.iter());
+                see(Executed {
+                    image,
+                    thread: 0,
+                    part: 0,
+                    mapping: mapping.and_then(|number| self.mappings.get(number as usize)),
+                    pc,
+                    facts: &facts,
+                    times: 0,
+                });
+            }
+        }
+    }
+
     /// Calls `see` for every block and part of one that was executed.
     pub fn each(&self, see: &mut dyn FnMut(Executed<'_>)) {
         let mut facts = Vec::new();

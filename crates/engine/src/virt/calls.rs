@@ -22,6 +22,9 @@ pub enum CallKind {
     Other,
     /// Above what was not collected.
     Off,
+    /// Above what was executed in a later part of the profile ([`super::Mark`]): [`CallNode::function`] is how many
+    /// marks were before.
+    Part,
 }
 
 /// A path of functions in a thread.
@@ -54,6 +57,8 @@ pub struct Calls {
     pub folded: u64,
     /// Calls that were deeper than what is kept of a stack: they count to their callers.
     pub too_deep: u64,
+    /// How often threads began to collect (toggled functions, addresses, requests).
+    pub entered: u64,
     /// What the threads' clocks counted, by slot: what the nodes' own costs must sum to.
     counted: HashMap<u32, u64>,
 }
@@ -75,6 +80,22 @@ impl Calls {
             .collect();
         wrong.sort_unstable();
         wrong
+    }
+
+    /// What threads executed without being collected, by slot.
+    pub fn not_collected(&self) -> HashMap<u32, u64> {
+        let mut off: Vec<bool> = Vec::with_capacity(self.nodes.len());
+        let mut sums: HashMap<u32, u64> = HashMap::new();
+        for node in &self.nodes {
+            let above = node.parent.and_then(|parent| off.get(parent as usize));
+            let is_off = node.kind == CallKind::Off || above.copied().unwrap_or(false);
+            off.push(is_off);
+            if is_off {
+                let sum = sums.entry(node.slot).or_default();
+                *sum = sum.wrapping_add(node.own);
+            }
+        }
+        sums
     }
 
     /// What a thread executed, by the tree's own count.
@@ -133,6 +154,7 @@ impl Reader {
                 kind::SIGNAL => CallKind::Signal,
                 kind::OTHER => CallKind::Other,
                 kind::OFF => CallKind::Off,
+                kind::PART => CallKind::Part,
                 _ => CallKind::Function,
             };
             let own = self.calls.nodes.len() as u32;
@@ -156,6 +178,9 @@ impl Reader {
         let at = offset_of!(Context, calls) + offset_of!(Thread, lost);
         self.calls.too_deep += u64::from(u32::from_le_bytes(field(page, at)));
         self.calls.counted.insert(slot, count);
+        let at = offset_of!(Context, region) + offset_of!(crate::regions::Region, entered);
+        let entered = u64::from_le_bytes(field(page, at));
+        self.calls.entered = self.calls.entered.saturating_add(entered);
         self.threads.push((word(offset_of!(Thread, node)), count));
     }
 

@@ -141,13 +141,9 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         .inspect_err(|_| remove(shared, &remote, low, None));
     step("restoring code", ptrace::poke(tid, regs.rip, original))?;
     let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
-    let (totals_fd, cache_fd) = match outcome {
-        Ok(fds) => fds,
-        Err(error) => {
-            let _ = ptrace::set_mask(tid, mask);
-            return Err(error);
-        }
-    };
+    let (totals_fd, cache_fd) = outcome.inspect_err(|_| {
+        let _ = ptrace::set_mask(tid, mask);
+    })?;
     restored?;
     let sp = match &shared.machine {
         Some(machine) => arrange_stack(shared, tid, regs.rsp, machine.hwcap())?,
@@ -219,11 +215,9 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         shared.forget(slot);
         return Err(InjectError::Start(reason));
     }
-    let signal = match remote.sent.take() {
-        Some(info) => step("keeping a signal", ptrace::pend(tid, &info, mask))?,
-        None => 0,
-    };
-    step("letting go", ptrace::detach(tid, signal))
+    let sent = remote.sent.take();
+    let signal = sent.map_or(Ok(0), |info| ptrace::pend(tid, &info, mask));
+    step("letting go", signal.and_then(|s| ptrace::detach(tid, s)))
 }
 
 /// Exchanges the random bytes of the kernel's auxiliary vector and hides the vDSO in it, where that is wanted.

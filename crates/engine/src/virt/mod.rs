@@ -23,6 +23,7 @@ mod image;
 mod initial_stack;
 #[cfg(target_arch = "x86_64")]
 mod inject;
+mod inputs;
 #[cfg(target_arch = "x86_64")]
 mod ptrace;
 pub mod references;
@@ -39,6 +40,7 @@ pub use again::{run_held_constant, run_held_constant_with};
 pub use blocks::{Blocks, Executed, Mapping, Mark};
 pub use calls::{CallKind, CallNode, Calls};
 pub use error::LaunchError;
+pub use inputs::{Input, Place};
 pub use regions::{Action, FindFunctions, MAX_FUNCTIONS, Regions, RequestsTo};
 #[doc(hidden)] // for the fuzz targets
 pub use store::kept_file_is_valid;
@@ -91,6 +93,8 @@ pub struct Options {
     pub clock_behind: u64,
     /// Programs are shown this machine. Implies `hide_vdso`.
     pub machine: Option<Machine>,
+    /// Threads and processes get numbers from the first of these on, below the second, where the kernel lets the program choose.
+    pub pids: Option<[u32; 2]>,
     /// `/dev/urandom`, `/dev/random`, `rdrand` and `rdseed` give the same bytes in every run.
     pub own_random: bool,
     /// What programs say to Valgrind by client requests is answered, and which part of the run is counted.
@@ -206,6 +210,12 @@ impl Options {
     #[must_use]
     pub fn machine(mut self, machine: Option<Machine>) -> Self {
         self.machine = machine;
+        self
+    }
+    /// With `pids` set.
+    #[must_use]
+    pub fn pids(mut self, pids: Option<[u32; 2]>) -> Self {
+        self.pids = pids;
         self
     }
     /// With `own_random` set.

@@ -31,6 +31,10 @@ pub enum Action {
     ZeroBefore,
     /// A part of the profile ends where it is left.
     DumpAfter,
+    /// Collecting begins where this is reached (any instruction) …
+    Start,
+    /// … or ends.
+    Stop,
 }
 
 /// What [`FindFunctions`] asks.
@@ -89,6 +93,8 @@ impl Regions {
                     Action::DumpBefore => hook::DUMP_BEFORE,
                     Action::ZeroBefore => hook::ZERO_BEFORE,
                     Action::DumpAfter => hook::DUMP_AFTER,
+                    Action::Start => hook::START,
+                    Action::Stop => hook::STOP,
                 }),
             })
             .collect()

@@ -75,14 +75,14 @@ fn random_file() -> Result<File, LaunchError> {
     Ok(file)
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds, as the runtime reads it.
-fn monotonic() -> u64 {
+/// A clock in nanoseconds, as the runtime reads it.
+fn clock(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: fills the structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    unsafe { libc::clock_gettime(which, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
@@ -176,7 +176,20 @@ impl Shared {
                     *to = from;
                 }
             }
-            (*h).started = monotonic();
+            (*h).started = clock(libc::CLOCK_MONOTONIC);
+            if let Some([first, limit]) = options.pids {
+                let inputs = &(*h).inputs;
+                inputs
+                    .pid_limit
+                    .store(limit, std::sync::atomic::Ordering::Relaxed);
+                inputs
+                    .next_pid
+                    .store(first, std::sync::atomic::Ordering::Relaxed);
+            }
+            let now = clock(libc::CLOCK_REALTIME_COARSE);
+            (*h).inputs
+                .started
+                .store(now, std::sync::atomic::Ordering::Relaxed);
             (*h).clock_behind = match options.clock_behind {
                 0 => 30_000_000_000,
                 some => some,

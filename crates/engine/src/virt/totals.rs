@@ -120,6 +120,8 @@ pub struct Totals {
     pub clock_followed: u32,
     /// With [`super::Options::in_turn`]: what decided beside the program, and how often.
     pub outside: Vec<Outside>,
+    /// What came in from outside.
+    pub inputs: Vec<super::Input>,
     /// With [`super::Options::own_random`]: random devices that were the kernel's after all.
     pub random_missed: u32,
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
@@ -169,6 +171,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
             0 => Vec::new(),
             _ => outside(shared),
         },
+        inputs: super::inputs::read(shared),
         ..Totals::default()
     };
     if totals.uncounted > 0 {

@@ -154,9 +154,9 @@ mod tests {
     #[test]
     fn every_look_at_watched_pages_is_found() {
         for counter in [None, Some(7)] {
-            // mov eax, 39 (getpid), and 0 (read); syscall
+            // mov eax, 95 (umask), and 0 (read); syscall
             for (number, reference, other) in
-                [(39, LOAD, LOAD_FOR_EVENTS), (0, LOAD_FOR_EVENTS, LOAD)]
+                [(95, LOAD, LOAD_FOR_EVENTS), (0, LOAD_FOR_EVENTS, LOAD)]
             {
                 let (block, bytes) = built(&[0xb8, number, 0, 0, 0, 0x0f, 0x05], counter);
                 let mark = (block.syscall - HOT) as usize;

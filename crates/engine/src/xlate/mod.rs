@@ -8,6 +8,7 @@ pub mod decode;
 pub mod emit;
 pub mod entry;
 pub mod facts;
+pub mod features;
 mod insn;
 pub mod low;
 pub mod references;

@@ -31,6 +31,10 @@ pub const RING: u32 = CHUNK * CHUNKS + APART;
 pub struct Ring {
     /// Number of the next word.
     pub position: u32,
+    /// The same, behind the last mark of this part (0: there is none) …
+    pub marked: u32,
+    /// … and how many marks follow each other there.
+    pub marks: u32,
     /// Parts that have been filled …
     pub filled: AtomicU32,
     /// … and read, a futex …
@@ -53,6 +57,15 @@ pub struct Readers {
 /// In the head's high bits: the instruction behind those that were executed is a string instruction that was
 /// interrupted; what it did so far counts.
 pub const INTERRUPTED: u16 = 0x8000;
+
+/// A word that is no head has this bit: between two blocks it says whether the thread is counted from there on.
+pub const MARK: u64 = 1 << 47;
+/// In a mark: the thread is counted at all.
+pub const COUNTS: u64 = 1;
+/// In a mark: it is a part of the profile.
+pub const COLLECTS: u64 = 2;
+/// In a mark, from this bit on: how many marks of the process' profile were before (32 bits).
+pub const PART: u32 = 8;
 
 /// The program's FS base, among the registers.
 pub const FS: u8 = 16;

@@ -159,7 +159,8 @@ fn shown(varied: bool, rng: &mut Rng) -> Option<Machine> {
 }
 
 impl Setup {
-    /// A run with `released` of `factors` varied; `below` is a directory of truecount's.
+    /// A run with `released` of `factors` varied; `below` is a directory of truecount's, `shows` the machine that programs
+    /// are shown where it is not varied.
     pub(super) fn new(
         released: Condition,
         factors: &[Factor],
@@ -167,6 +168,7 @@ impl Setup {
         program: &Path,
         argv: &[OsString],
         below: &Path,
+        shows: Option<Machine>,
     ) -> Result<Self, Error> {
         let free = |factor: Factor| match released {
             Condition::Nothing => false,
@@ -219,8 +221,11 @@ impl Setup {
         }
         let machine = factors
             .contains(&Factor::Machine)
-            .then(|| shown(free(Factor::Machine), rng))
-            .flatten();
+            .then(|| match shows.filter(|_| !free(Factor::Machine)) {
+                Some(shows) => Some(shows),
+                None => shown(free(Factor::Machine), rng),
+            })
+            .unwrap_or(shows);
         // The virtual PMU's scheduler sets its clock on when all wait: where the time is free it would stand still.
         let scheduler = factors.contains(&Factor::Threads) && !free(Factor::Time);
         setup.fixed = Fixed::new(&held)
@@ -261,6 +266,7 @@ mod tests {
                 program,
                 &argv,
                 directory.path(),
+                None,
             )
             .unwrap()
         };

@@ -342,7 +342,16 @@ mod tests {
     fn runs_whose_number_others_moved_are_repeated() {
         let (mut rng, program) = (Rng::new(1), Path::new("/bin/true"));
         let argv = ["true".into()];
-        let setup = Setup::new(Condition::Nothing, &[], &mut rng, program, &argv, program).unwrap();
+        let setup = Setup::new(
+            Condition::Nothing,
+            &[],
+            &mut rng,
+            program,
+            &argv,
+            program,
+            None,
+        )
+        .unwrap();
         let held = setup.fixed.pid().unwrap();
         let mut numbers = Numbers::default();
         let mut made = |pids: &[i32], missing: &[Missing]| {

@@ -9,6 +9,7 @@ use super::conditions::{self, NotTested, ScratchDir, Setup};
 use super::counting::{Counting, Numbers, Sample};
 use super::regions::{Regions, Watch};
 use super::{Condition, Count, Plan};
+use truecount_run::closed::Closed;
 use truecount_run::determinism::Factor;
 use truecount_run::exactness::Verdicts;
 use truecount_run::functions::{AskedEvent, Names, functions_of};
@@ -108,6 +109,8 @@ pub struct Outcome {
     pub(super) exits: BTreeMap<String, u32>,
     /// Runs whose count was not the whole.
     pub(super) inexact: u32,
+    /// What came in from outside with everything held constant.
+    pub(super) outside: Option<Closed>,
     /// The kernel keeps randomising addresses.
     pub(super) aslr_refused: bool,
     /// The signal by which the user stopped it.
@@ -117,6 +120,21 @@ pub struct Outcome {
     pub(super) notes: Vec<String>,
     /// Where programs saw the tree under other names.
     pub(super) below: PathBuf,
+}
+
+impl Outcome {
+    /// Adds what came into a run with everything held constant.
+    fn came_in(&mut self, sample: &mut Sample) {
+        let ran = sample.ran.as_mut();
+        match (
+            &mut self.outside,
+            ran.and_then(|ran| ran.executed.closed.take()),
+        ) {
+            (Some(all), Some(closed)) => all.merge(closed),
+            (all @ None, closed) => *all = closed,
+            (Some(_), None) => {}
+        }
+    }
 }
 
 /// Runs of a setting where the user names no number.
@@ -179,6 +197,7 @@ pub fn measure(
             program,
             plan.command,
             directory.path(),
+            plan.machine,
         )
     };
     let first = make(Condition::Nothing, &[], &mut rng)?;
@@ -197,6 +216,7 @@ pub fn measure(
         runs,
         exits: BTreeMap::new(),
         inexact: 0,
+        outside: None,
         aslr_refused: false,
         interrupted: first.interrupted,
         stopped: None,
@@ -233,7 +253,7 @@ pub fn measure(
                 Ok(Count::None(reason)) => Err(Error::new(ErrorKind::Unavailable, reason)),
                 Err(failure) => Err(failure),
             };
-            let sample = match failure {
+            let mut sample = match failure {
                 Ok(sample) => sample,
                 Err(failure) => {
                     outcome.stopped = Some(failure);
@@ -250,6 +270,9 @@ pub fn measure(
                 .or_default() += 1;
             outcome.inexact += u32::from(!sample.whole);
             outcome.aslr_refused |= sample.ended.aslr_refused;
+            if setting.released == Condition::Nothing {
+                outcome.came_in(&mut sample);
+            }
             let written = watch.written();
             setting.add(sample, || watch.read(&written));
             done += 1;

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use truecount_run::determinism::{Factor, List};
+use truecount_run::determinism::{Factor, List, Machine};
 
 /// What is to be measured.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +40,8 @@ pub struct Plan<'a> {
     pub regions: usize,
     /// Where the program writes its region profiles; empty: the working directory.
     pub profile: &'a [PathBuf],
+    /// What programs are shown where the machine is not varied.
+    pub machine: Option<Machine>,
     /// A run ends after this time.
     pub timeout: Option<Duration>,
 }

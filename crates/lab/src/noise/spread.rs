@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use truecount_model::SourceKind;
+use truecount_run::closed::{Closed, named};
 use truecount_run::determinism::Factor;
 use truecount_run::exactness::Verdicts;
 use truecount_run::functions::Names;
@@ -85,6 +86,9 @@ pub struct Findings {
     pub residual: Spread,
     /// Everything varied.
     pub together: Spread,
+    /// What came in from outside with everything held constant: the causes of the residual. Only under the virtual PMU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<Closed>,
     /// What was not varied, and why.
     pub not_tested: Vec<NotTested>,
     /// How often the program ended how.
@@ -303,6 +307,7 @@ impl Findings {
             factors,
             residual: residual_spread,
             together,
+            outside: named(outcome.outside),
             not_tested: outcome.not_tested,
             exits: outcome.exits,
             interrupted: outcome.interrupted,

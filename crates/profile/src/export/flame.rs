@@ -27,9 +27,11 @@ svg.flame text{fill:var(--text)}svg.flame text.d{fill:var(--dim)}.f text{fill:#1
 .f.below rect{fill-opacity:.45}.f.hit rect{fill:#c026d3}";
 
 const SCRIPT: &str = r"
-const all=[...document.querySelectorAll('svg.f')],d=document.getElementById('d'),rest=d.textContent,num=(g,k)=>+g.dataset[k];
+const all=[...document.querySelectorAll('svg.f')],h=document.getElementById('h'),d=document.getElementById('d'),head=h.firstChild.data||'',rest=d.textContent,num=(g,k)=>+g.dataset[k];
 let zoom=all[0];
-function show(){const X=num(zoom,'x'),W=num(zoom,'w'),D=num(zoom,'d');
+function put(t,s){if(!s)return;const n=t.firstChild,most=document.documentElement.getBoundingClientRect().width-20;n.data=s;
+for(let k=s.length,w;k>3&&(w=t.getComputedTextLength())>most;){k=Math.min(k-1,Math.floor(k*most/w));n.data=s.slice(0,k)+'…'}}
+function show(){put(h,head);put(d,rest);const X=num(zoom,'x'),W=num(zoom,'w'),D=num(zoom,'d');
 for(const g of all){const x=num(g,'x'),w=num(g,'w'),below=num(g,'d')<D;
 const inside=below?x<=X+1e-6&&x+w>=X+W-1e-6:x>=X-1e-6&&x+w<=X+W+1e-6;
 g.style.display=inside?'':'none';if(!inside)continue;
@@ -38,7 +40,7 @@ g.classList.toggle('below',below);
 const px=share/100*document.documentElement.getBoundingClientRect().width,k=Math.floor((px-6)/6.7),n=g.dataset.n,t=g.querySelector('text');
 t.textContent=k<3?'':n.length<=k?n:n.slice(0,k-1)+'…'}}
 for(const g of all){g.addEventListener('click',()=>{zoom=g;show()});
-g.addEventListener('mouseenter',()=>d.textContent=g.querySelector('title').textContent);g.addEventListener('mouseleave',()=>d.textContent=rest)}
+g.addEventListener('mouseenter',()=>put(d,g.querySelector('title').textContent));g.addEventListener('mouseleave',()=>put(d,rest))}
 document.addEventListener('keydown',e=>{if(e.key==='Escape'){zoom=all[0];all.forEach(g=>g.classList.remove('hit'));show()}
 if(e.key==='/'){e.preventDefault();const q=prompt('search');all.forEach(g=>g.classList.toggle('hit',!!q&&g.dataset.n.includes(q)))}});
 addEventListener('resize',show);show();
@@ -74,7 +76,17 @@ struct Node {
     count: u64,
     kernel: bool,
     inlined: bool,
+    /// Of two results: what the chains here cost before and after.
+    compared: Option<(u64, u64)>,
     children: BTreeMap<String, Node>,
+}
+
+impl Node {
+    fn compare(&mut self, width: u64, before: u64, after: u64) {
+        self.cost = self.cost.saturating_add(width);
+        let (old, new) = self.compared.unwrap_or_default();
+        self.compared = Some((old.saturating_add(before), new.saturating_add(after)));
+    }
 }
 
 impl Drop for Node {
@@ -143,6 +155,24 @@ impl FlameGraph {
         self.root.count = self.root.count.saturating_add(count);
     }
 
+    /// Adds a chain of two results, outermost first: what its last box cost itself `before` and `after`. It is as wide
+    /// as the larger of the two; red is what grew, blue what shrank.
+    pub fn add_compared<'n>(
+        &mut self,
+        chain: impl IntoIterator<Item = Level<'n>>,
+        before: u64,
+        after: u64,
+    ) {
+        let width = before.max(after);
+        let mut at = &mut self.root;
+        at.compare(width, before, after);
+        for level in chain {
+            at = at.children.entry(level.name.to_owned()).or_default();
+            at.compare(width, before, after);
+        }
+        at.own = at.own.saturating_add(width);
+    }
+
     /// What all chains cost.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -160,7 +190,7 @@ impl FlameGraph {
             svg,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"flame\" width=\"100%\" height=\"{height}\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\
              <style>{STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"var(--back)\"/>\
-             <text x=\"10\" y=\"22\" font-size=\"15\" font-weight=\"600\">{0}<title>{0}</title></text>\
+             <text x=\"10\" y=\"22\" id=\"h\" font-size=\"15\" font-weight=\"600\">{0}<title>{0}</title></text>\
              <text x=\"10\" y=\"42\" id=\"d\" class=\"d\">total {1} {2}; click: zoom, /: search, Esc: back</text>",
             escape(title),
             grouped(self.root.cost),
@@ -212,14 +242,25 @@ impl FlameGraph {
             (_, true) => " (inlined)",
             _ => "",
         };
-        let mut tip = format!(
-            "{}{note}: {:.2} %, {} {}",
-            each.name,
-            each.width,
-            grouped(node.cost),
-            self.unit
-        );
-        if node.own != node.cost {
+        let mut tip = match node.compared {
+            Some((old, new)) => format!(
+                "{}: {}{} {} ({} → {})",
+                each.name,
+                if new < old { "−" } else { "+" },
+                grouped(new.abs_diff(old)),
+                self.unit,
+                grouped(old),
+                grouped(new)
+            ),
+            None => format!(
+                "{}{note}: {:.2} %, {} {}",
+                each.name,
+                each.width,
+                grouped(node.cost),
+                self.unit
+            ),
+        };
+        if node.own != node.cost && node.compared.is_none() {
             let _ = write!(tip, ", {} of its own", grouped(node.own));
         }
         if let Some(occurrences) = &self.occurrences {
@@ -251,6 +292,17 @@ struct Box<'n> {
 
 /// Warm for user code, orange-red for the kernel, paler for inlined; the same name has the same shade.
 fn color(name: &str, node: &Node) -> String {
+    if let Some((old, new)) = node.compared {
+        // Red grew, blue shrank; the paler the smaller its share of the box.
+        let share = new.abs_diff(old) as f64 / node.cost.max(1) as f64;
+        return match old.cmp(&new) {
+            std::cmp::Ordering::Equal => "hsl(40 10% 85%)".to_owned(),
+            less => {
+                let hue = if less.is_lt() { 0 } else { 215 };
+                format!("hsl({hue} 85% {:.0}%)", 88.0 - 30.0 * share.min(1.0).sqrt())
+            }
+        };
+    }
     let hash = name
         .bytes()
         .fold(5381u32, |h, b| h.wrapping_mul(33) ^ u32::from(b));
@@ -298,6 +350,23 @@ mod tests {
         assert!(svg.contains("width=\"75.000%\"") && svg.contains("prefers-color-scheme:dark"));
         assert!(!svg.contains("viewBox"), "as wide as the window");
         assert_eq!(svg.matches("<svg ").count(), svg.matches("</svg>").count());
+    }
+
+    #[test]
+    fn what_grew_is_red_and_what_shrank_is_blue() {
+        let mut flame = FlameGraph::new("all", "instructions", None);
+        flame.add_compared([Level::new("main"), Level::new("f")], 100, 300);
+        flame.add_compared([Level::new("main"), Level::new("g")], 50, 0);
+        flame.add_compared([Level::new("main")], 10, 10);
+        assert_eq!(flame.total(), 360);
+        let svg = flame.svg("t");
+        assert!(svg.contains("f: +200 instructions (100 → 300)"), "{svg}");
+        assert!(svg.contains("g: −50 instructions (50 → 0)"), "{svg}");
+        assert!(svg.contains("main: +150 instructions (160 → 310)"), "{svg}");
+        assert!(
+            svg.contains("hsl(0 85%") && svg.contains("hsl(215 85%"),
+            "{svg}"
+        );
     }
 
     #[test]

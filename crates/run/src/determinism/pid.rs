@@ -36,6 +36,26 @@ pub fn held() -> i32 {
     base(limit())
 }
 
+/// Where the numbers of a program's children begin and end that are held constant: they have as many digits as its own,
+/// and are away from it, where the numbers of others come from meanwhile.
+pub(crate) fn children(own: i32) -> Option<[u32; 2]> {
+    let digits = own.checked_ilog10()?;
+    let (low, high) = (
+        10i32.checked_pow(digits)?,
+        10i32.saturating_pow(digits + 1).min(limit()),
+    );
+    let width = high.checked_sub(low)? / 2;
+    let first = if own < low.checked_add(width)? {
+        low + width
+    } else {
+        low
+    };
+    let first = first.max(RESERVED);
+    let range = [first, first.checked_add(width)?.min(high)];
+    let [first, end] = range.map(|number| u32::try_from(number).unwrap_or(0));
+    (end > first).then_some([first, end])
+}
+
 /// A number whose digits differ from one `draw` to the next: `draw` gives a number below its argument.
 pub fn any(mut draw: impl FnMut(u64) -> u64) -> i32 {
     let limit = limit().max(RESERVED * 4);
@@ -113,6 +133,18 @@ mod tests {
         assert_eq!(base(32_768), 10_000);
         assert_eq!(base(4_194_304), 1_000_000);
         assert_eq!(base(4_000), 1_000);
+    }
+
+    #[test]
+    fn children_have_numbers_as_long_as_their_parents() {
+        for own in [300, 999, 1000, 10_000, 29_000] {
+            let [first, end] = children(own).unwrap();
+            let digits = own.to_string().len();
+            assert!(first >= 300 && end > first, "{own}: {first} {end}");
+            assert_eq!(first.to_string().len(), digits);
+            assert_eq!((end - 1).to_string().len(), digits);
+            assert!(!(first..end).contains(&own.cast_unsigned()), "{own}");
+        }
     }
 
     #[test]

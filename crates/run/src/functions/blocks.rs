@@ -2,9 +2,15 @@
 //! without stacks. Names come from symbol tables (blazesym), of code that a program wrote itself
 //! from `/tmp/perf-PID.map` where the program leaves one, else it is `[jit]`.
 
+mod costs;
+mod edges;
 mod lines;
+mod memory;
 
-pub use lines::{Detail, FunctionCosts, LineCost, Piece, line_costs};
+pub use costs::{Detail, Edge, FunctionCosts, LineCost, Piece};
+pub(crate) use edges::is_stub;
+pub use lines::line_costs;
+pub use memory::memory_of;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;

@@ -9,9 +9,13 @@ use truecount_engine::xlate::facts::Event;
 use truecount_events::Machine;
 
 use crate::error::{Error, ErrorKind};
-use crate::request::{self, EventRequest};
+use crate::references::MemoryEvent;
+use crate::request::{self, EventRequest, What};
 use crate::source::virtual_pmu;
-pub use blocks::{Detail, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs};
+pub(crate) use blocks::is_stub;
+pub use blocks::{
+    Detail, Edge, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs, memory_of,
+};
 pub use chosen::{functions_like, matches};
 
 /// One event that was asked for.
@@ -22,16 +26,43 @@ pub struct AskedEvent {
     pub event: Event,
 }
 
+/// Facts of memory, and what a model says, that were asked for.
+pub type AskedMemory = Vec<(EventRequest, MemoryEvent)>;
+
 /// The events asked for, each once; refuses what the engine does not count.
 pub fn asked_events(given: &[String]) -> Result<Vec<AskedEvent>, Error> {
+    Ok(asked(given)?.0)
+}
+
+/// As [`asked_events`], and the events of memory; `branch-misses` are the model's, as nobody counts them here.
+pub fn asked(given: &[String]) -> Result<(Vec<AskedEvent>, AskedMemory), Error> {
     let machine = Machine::this();
     let mut groups = request::resolve(&given.join(","), &machine, false)?;
     // The name that is shown says `:u`.
     let _ = request::in_user_mode(&mut groups, &machine, |wanted| {
         virtual_pmu::event_of(wanted).is_ok()
     })?;
+    let mut memory = AskedMemory::new();
     let mut wishes: Vec<AskedEvent> = Vec::new();
     for wanted in groups.into_iter().flat_map(|group| group.members) {
+        let of_memory = match wanted.what {
+            What::Memory(event) => Some(event),
+            _ => is_branch_misses(&wanted).then_some(MemoryEvent::Mispredicts),
+        };
+        if let Some(event) = of_memory {
+            let name = match wanted.name.as_str() {
+                "branch-misses" => "branch-misses:u".to_owned(),
+                _ => wanted.name,
+            };
+            let wanted = EventRequest {
+                name,
+                ..EventRequest::memory(event)
+            };
+            if memory.iter().all(|(known, _)| known.name != wanted.name) {
+                memory.push((wanted, event));
+            }
+            continue;
+        }
         let event = virtual_pmu::event_of(&wanted).map_err(|reason| {
             let cause = format!("`{}`: {}", wanted.name, reason.cause);
             let failure = Error::new(ErrorKind::Usage, cause);
@@ -44,7 +75,13 @@ pub fn asked_events(given: &[String]) -> Result<Vec<AskedEvent>, Error> {
             wishes.push(AskedEvent { wanted, event });
         }
     }
-    Ok(wishes)
+    Ok((wishes, memory))
+}
+
+/// The kernel's generic event of this name, of user mode or of both.
+fn is_branch_misses(wanted: &EventRequest) -> bool {
+    let name = wanted.name.strip_suffix(":u").unwrap_or(&wanted.name);
+    wanted.as_event().is_some() && name == "branch-misses"
 }
 
 /// The last part of a path.

@@ -11,7 +11,7 @@ use truecount_sample::blocks::{Histogram, PrefetchWindow};
 
 pub use code::loads;
 pub use spec::parse;
-use step::step;
+use step::{of_this_clock, step_of};
 
 /// One interval, the stamps' own time subtracted.
 pub struct Row {
@@ -119,7 +119,7 @@ fn cost(times: &Times) -> Option<Cost> {
         p10: all.percentile(0.1)?,
         p90: all.percentile(0.9)?,
         measured: all.total(),
-        step: step(Histogram::new(readings).bins()),
+        step: step_of(&of_this_clock(), Histogram::new(readings).bins()),
     })
 }
 
@@ -232,6 +232,10 @@ mod tests {
         assert_eq!(row.smooth(24.5).modes().len(), 1);
         assert_eq!(row.smooth(24.5).total(), row.cycles.total());
         assert_eq!(row.prefetch(24.5), None);
+        // A block that is shorter than a step of the counter: two teeth.
+        row.cycles = Histogram::new(vec![(1, 55_665), (26, 208_691), (52, 2_259)]);
+        assert!(row.prefetch(1.0).is_some());
+        assert_eq!(row.prefetch(26.0), None);
         // Two real modes are kept, and a block without loads has no window all the same.
         row.cycles = Histogram::new(vec![(25, 3000), (49, 3000), (319, 2000), (343, 2000)]);
         assert_eq!(row.smooth(24.5).modes().len(), 2);

@@ -11,11 +11,50 @@ const MAX_STEP: f64 = 256.0;
 /// A reading is the difference of two rounded ones: that far from a multiple of the step.
 const OFF: f64 = 1.0;
 
+/// Pairs of readings of this machine's counter, and how many lengths they have.
+const PAIRS: u32 = 8192;
+const LENGTHS: u32 = 509;
+
+/// Readings of the counter itself, of all lengths: those of a short block are too few different ones to tell a step from
+/// chance. Empty where there is no such counter.
+pub(super) fn of_this_clock() -> Vec<(u16, u64)> {
+    let mut bins = std::collections::BTreeMap::new();
+    for pair in 0..PAIRS {
+        let Some(begin) = now() else { break };
+        for turn in 0..pair % LENGTHS {
+            std::hint::black_box(turn);
+        }
+        let cycles = now().unwrap_or(begin).wrapping_sub(begin);
+        if let Ok(cycles) = u16::try_from(cycles) {
+            let n = bins.entry(cycles).or_insert(0_u64);
+            *n = n.saturating_add(1);
+        }
+    }
+    bins.into_iter().collect()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn now() -> Option<u64> {
+    // SAFETY: RDTSC exists on every x86-64 CPU; the program just timed executed it, too.
+    Some(unsafe { std::arch::x86_64::_rdtsc() })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn now() -> Option<u64> {
+    None
+}
+
+/// The step that readings of the counter itself show, or else those of the blocks.
+pub(super) fn step_of(clock: &[(u16, u64)], readings: &[(u16, u64)]) -> f64 {
+    let own = step(clock);
+    if own > 1.0 { own } else { step(readings) }
+}
+
 /// The step of the counter that gave these readings, (cycles, count) sorted by cycles; 1 where they show no larger one.
 ///
 /// It is the largest step of which nearly all readings are multiples, as far as rounding allows. So many multiples must
 /// occur that readings of a finer counter would not show it by chance.
-pub(super) fn step(readings: &[(u16, u64)]) -> f64 {
+fn step(readings: &[(u16, u64)]) -> f64 {
     let all: u64 = readings.iter().map(|bin| bin.1).sum();
     let rare = all / 10_000;
     let values: Vec<f64> = readings
@@ -122,6 +161,23 @@ mod tests {
             (123, 9),
         ];
         assert!((step(&seen) - 24.5).abs() < 0.2, "{}", step(&seen));
+    }
+
+    /// A block of some ten cycles, read by a counter that advances by 26: three values.
+    #[test]
+    fn the_counter_itself_shows_what_a_short_block_does_not() {
+        let block = [(52, 55_665), (78, 208_691), (104, 2_259)];
+        assert_eq!(step_of(&[], &block), 1.0);
+        let found = step_of(&comb(26.0, 26.0, 12), &block);
+        assert!((found - 26.0).abs() < 0.2, "{found}");
+        let all: Vec<_> = (20..400u16).map(|c| (c, 3)).collect();
+        assert_eq!(step_of(&all, &block), 1.0);
+        // The readings of this machine, whatever they are, have many lengths.
+        let here = of_this_clock();
+        if cfg!(target_arch = "x86_64") {
+            assert!(here.len() >= 4, "{here:?}");
+            println!("{}", step(&here));
+        }
     }
 
     #[test]

@@ -1,33 +1,60 @@
 //! What becomes of references while the program runs.
 
+use super::costs::Costs;
+use super::site::{Modelled, Site, share};
 use super::{Facts, Level, Memory, Missed, Model, Predicted, SharedBy, SharedLine, Size, Wanted};
 use std::collections::{BTreeMap, HashMap};
-use truecount_engine::virt::references::{Access, Branch, Executed, Sink, Thread, Unknown};
-use truecount_memory::{Branches, Caches, Kind, Mispredicted, Misses, Reference, Sharing, Totals};
+use truecount_engine::virt::references::{Executed, Marked, Sink, Thread, Unknown};
+use truecount_memory::{Sharing, Touched};
 
 /// Shared lines that are told.
 const SHARED: usize = 100;
 
-/// What one thread met in the model: its own caches and predictors.
-struct Modelled {
-    caches: Caches,
-    branches: Branches,
+/// Which part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Part {
+    /// Slot of a thread of the process: the first that was met.
+    pub slot: u32,
+    /// How many marks of the process' profile were before.
+    pub part: u32,
+}
+
+/// Blocks that are counted together.
+struct Table {
+    part: Part,
+    memory: u32,
+    /// What is done here is no part of the profile.
+    dropped: bool,
+    /// By the block's number.
+    sites: Vec<Option<Box<Site>>>,
 }
 
 /// What is known of one memory.
-#[derive(Default)]
 struct Space {
-    facts: truecount_memory::Facts,
+    memory: u32,
+    touched: Touched,
     sharing: Sharing,
+}
+
+/// A thread, and where what it does is counted.
+struct Of {
+    thread: Thread,
+    table: usize,
+    space: usize,
+    /// Nothing of it is looked at.
+    off: bool,
+    modelled: Option<Modelled>,
 }
 
 /// Everything so far.
 pub(super) struct Gathering {
     wanted: Wanted,
-    spaces: HashMap<u32, Space>,
-    threads: BTreeMap<u32, Modelled>,
-    taken: u64,
-    unknown: BTreeMap<Unknown, u64>,
+    spaces: Vec<Space>,
+    tables: Vec<Table>,
+    threads: Vec<Of>,
+    by_slot: HashMap<u32, usize>,
+    /// Whose turn it is.
+    now: usize,
     lost: u32,
 }
 
@@ -35,32 +62,76 @@ impl Gathering {
     pub(super) fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
-            spaces: HashMap::new(),
-            threads: BTreeMap::new(),
-            taken: 0,
-            unknown: BTreeMap::new(),
+            spaces: Vec::new(),
+            tables: Vec::new(),
+            threads: Vec::new(),
+            by_slot: HashMap::new(),
+            now: 0,
             lost: 0,
         }
     }
 
-    pub(super) fn memory(&self, tids: &dyn Fn(u32) -> u32) -> Memory {
-        let mut facts = Facts {
-            taken_branches: self.taken,
-            ..Facts::default()
-        };
-        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut totals = Totals::default();
-        for space in self.spaces.values() {
-            totals.add(&space.facts.totals);
-            facts.lines_touched += space.facts.lines_touched();
-            facts.lines_read += space.facts.lines_read();
-            facts.lines_written += space.facts.lines_written();
-            facts.pages_touched += space.facts.pages_touched();
-            for (bytes, references) in space.facts.sizes() {
-                *sizes.entry(bytes).or_default() += references;
+    fn space(&mut self, memory: u32) -> usize {
+        let known = self.spaces.iter().position(|space| space.memory == memory);
+        known.unwrap_or_else(|| {
+            self.spaces.push(Space {
+                memory,
+                touched: Touched::new(),
+                sharing: Sharing::new(),
+            });
+            self.spaces.len() - 1
+        })
+    }
+
+    fn table(&mut self, thread: Thread, part: u32, dropped: bool) -> usize {
+        let apart = self.wanted.threads;
+        let known = self.tables.iter().position(|table| {
+            (table.memory, table.part.part, table.dropped) == (thread.memory, part, dropped)
+                && (!apart || table.part.slot == thread.slot)
+        });
+        known.unwrap_or_else(|| {
+            self.tables.push(Table {
+                part: Part {
+                    slot: thread.slot,
+                    part,
+                },
+                memory: thread.memory,
+                dropped,
+                sites: Vec::new(),
+            });
+            self.tables.len() - 1
+        })
+    }
+
+    /// What every executed instruction cost: which part, its address, its costs, what is not known of it.
+    pub(super) fn each(&self, see: &mut dyn FnMut(Part, u64, &Costs, Option<Unknown>)) {
+        for table in self.tables.iter().filter(|table| !table.dropped) {
+            for site in table.sites.iter().flatten() {
+                site.each(&mut |pc, costs, unknown| see(table.part, pc, costs, unknown));
             }
         }
-        facts.add(&totals);
+    }
+
+    pub(super) fn memory(&self, tids: &dyn Fn(u32) -> u32) -> Memory {
+        let mut costs = Costs::default();
+        let mut unknown: BTreeMap<Unknown, u64> = BTreeMap::new();
+        self.each(&mut |_, _, one, why| {
+            costs.add(one);
+            if let Some(why) = why {
+                *unknown.entry(why).or_default() += one.instructions;
+            }
+        });
+        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+        for site in self.tables.iter().flat_map(|table| &table.sites).flatten() {
+            site.sizes(&mut sizes);
+        }
+        let mut facts = Facts::of(&costs);
+        for Space { touched, .. } in &self.spaces {
+            facts.lines_touched += touched.lines_touched();
+            facts.lines_read += touched.lines_read();
+            facts.lines_written += touched.lines_written();
+            facts.pages_touched += touched.pages_touched();
+        }
         let size = |(bytes, references)| Size { bytes, references };
         facts.sizes = sizes.into_iter().map(size).collect();
         let missed = |(unknown, instructions): (&Unknown, &u64)| Missed {
@@ -69,30 +140,29 @@ impl Gathering {
         };
         Memory {
             facts,
-            missing: self.unknown.iter().map(missed).collect(),
+            missing: unknown.iter().map(missed).collect(),
             lost: self.lost,
-            model: self.model(),
+            model: self.model(&costs),
             sharing: self.wanted.sharing.then(|| self.shared(tids)),
+            functions: Vec::new(),
+            lines: Vec::new(),
         }
     }
 
-    fn model(&self) -> Option<Model> {
+    pub(super) fn is_modelled(&self) -> bool {
+        self.wanted.model.is_some()
+    }
+
+    fn model(&self, costs: &Costs) -> Option<Model> {
         let machine = self.wanted.model?;
-        let all = |of: fn(&Caches) -> Misses| {
-            let sum = |sum: Misses, thread: &Modelled| sum.plus(of(&thread.caches));
-            let misses = self.threads.values().fold(Misses::default(), sum);
-            Level {
-                references: misses.references,
-                l1_misses: misses.first,
-                ll_misses: misses.last,
-            }
+        let level = |references, l1_misses, ll_misses| Level {
+            references,
+            l1_misses,
+            ll_misses,
         };
-        let predicted = |of: fn(&Branches) -> Mispredicted| {
-            let counts = self.threads.values().map(|thread| of(&thread.branches));
-            counts.fold(Predicted::default(), |sum, count| Predicted {
-                branches: sum.branches + count.branches,
-                mispredicted: sum.mispredicted + count.wrong,
-            })
+        let predicted = |branches, mispredicted| Predicted {
+            branches,
+            mispredicted,
         };
         Some(Model {
             source: "model",
@@ -100,18 +170,19 @@ impl Gathering {
             i1: machine.i1.to_string(),
             d1: machine.d1.to_string(),
             ll: machine.ll.to_string(),
-            instructions: all(|caches| caches.instructions),
-            reads: all(|caches| caches.reads),
-            writes: all(|caches| caches.writes),
-            conditional: predicted(|branches| branches.conditional),
-            indirect: predicted(|branches| branches.indirect),
+            instructions: level(costs.instructions, costs.fetch_l1, costs.fetch_ll),
+            reads: level(costs.reads, costs.read_l1, costs.read_ll),
+            writes: level(costs.writes, costs.write_l1, costs.write_ll),
+            conditional: predicted(costs.conditional, costs.conditional_wrong),
+            indirect: predicted(costs.indirect, costs.indirect_wrong),
+            estimated_cycles: costs.estimated_cycles(),
         })
     }
 
     fn shared(&self, tids: &dyn Fn(u32) -> u32) -> Vec<SharedLine> {
         let mut lines: Vec<SharedLine> = self
             .spaces
-            .values()
+            .iter()
             .flat_map(|space| space.sharing.shared())
             .map(|line| SharedLine {
                 address: line.line,
@@ -135,93 +206,57 @@ impl Gathering {
     }
 }
 
-fn kind_of(access: Access) -> Kind {
-    match access {
-        Access::Load => Kind::Load,
-        Access::Store => Kind::Store,
-        Access::Modify => Kind::Modify,
-    }
-}
-
 impl Sink for Gathering {
-    fn executed(&mut self, thread: Thread, executed: &Executed<'_>) {
-        let space = self.spaces.entry(thread.memory).or_default();
-        let mut modelled = self.wanted.model.map(|machine| {
-            self.threads.entry(thread.slot).or_insert_with(|| Modelled {
-                caches: Caches::new(&machine),
-                branches: Branches::new(),
-            })
-        });
-        for (at, instruction) in executed.instructions() {
-            if let Some(unknown) = instruction.unknown {
-                *self.unknown.entry(unknown).or_default() += 1;
-            }
-            if let Some(model) = &mut modelled {
-                model.caches.fetch(instruction.pc, instruction.length);
-            }
-            // Elements of repeated instructions come by turns: one is read, then written.
-            let mut runs = [(Access::Load, 0u64, 0u32, 0u64); 4];
-            let mut used = 0;
-            executed.references(at, |operand, address, times| {
-                let size = operand.size;
-                if let Some(run) = runs.get_mut(used) {
-                    *run = (operand.access, address, size, times);
-                    used += 1;
-                }
-                let kind = kind_of(operand.access);
-                if times == 1 {
-                    space.facts.count(Reference {
-                        address,
-                        size,
-                        kind,
-                    });
-                } else {
-                    space.facts.count_run(address, size, times, kind);
-                }
-            });
-            let runs = runs.get(..used).unwrap_or(&[]);
-            let longest = runs.iter().map(|run| run.3).max().unwrap_or(0);
-            let longest = if modelled.is_some() || self.wanted.sharing {
-                longest
-            } else {
-                0
+    fn turn(&mut self, thread: Thread) {
+        let known = self.by_slot.get(&thread.slot).copied();
+        self.now = known.unwrap_or_else(|| {
+            let of = Of {
+                thread,
+                table: self.table(thread, 0, false),
+                space: self.space(thread.memory),
+                off: false,
+                modelled: self.wanted.model.as_ref().map(Modelled::new),
             };
-            for time in 0..longest {
-                for &(access, address, size, times) in runs {
-                    if time >= times {
-                        continue;
-                    }
-                    let reference = Reference {
-                        address: address.wrapping_add(time.wrapping_mul(u64::from(size))),
-                        size,
-                        kind: kind_of(access),
-                    };
-                    if let Some(model) = &mut modelled {
-                        model.caches.data(reference);
-                    }
-                    if self.wanted.sharing {
-                        space.sharing.count(thread.slot, reference);
-                    }
-                }
-            }
-            let last = at + 1 == executed.done;
-            match instruction.branch {
-                Branch::None => {}
-                Branch::Direct | Branch::Return => self.taken += 1,
-                Branch::Indirect => {
-                    self.taken += 1;
-                    if let (Some(model), Some(next)) = (&mut modelled, executed.next) {
-                        model.branches.indirect(instruction.pc, next);
-                    }
-                }
-                Branch::Conditional { target } => {
-                    let taken = last && executed.next == Some(target);
-                    self.taken += u64::from(taken);
-                    if let Some(model) = &mut modelled {
-                        model.branches.conditional(instruction.pc, taken);
-                    }
-                }
-            }
+            self.threads.push(of);
+            self.by_slot.insert(thread.slot, self.threads.len() - 1);
+            self.threads.len() - 1
+        });
+    }
+
+    fn marked(&mut self, thread: Thread, marked: Marked) {
+        let table = self.table(thread, marked.part, !marked.collects);
+        if let Some(now) = self.threads.get_mut(self.now) {
+            now.table = table;
+            now.off = !marked.counts;
+        }
+    }
+
+    fn executed(&mut self, _thread: Thread, executed: &Executed<'_>) {
+        let Some(now) = self.threads.get_mut(self.now) else {
+            return;
+        };
+        if now.off {
+            return;
+        }
+        let (Some(table), Some(space)) = (
+            self.tables.get_mut(now.table),
+            self.spaces.get_mut(now.space),
+        ) else {
+            return;
+        };
+        let number = executed.code.number as usize;
+        if number >= table.sites.len() {
+            table.sites.resize_with(number + 1, || None);
+        }
+        let Some(site) = table.sites.get_mut(number) else {
+            return;
+        };
+        let model = self.wanted.model.as_ref();
+        let site = site.get_or_insert_with(|| Box::new(Site::new(executed.code, model)));
+        let touched = self.wanted.facts.then_some(&mut space.touched);
+        site.execute(executed, touched, now.modelled.as_mut());
+        if self.wanted.sharing {
+            share(executed, now.thread.slot, &mut space.sharing);
         }
     }
 

@@ -1,18 +1,28 @@
 //! What a run referenced of its memory, under the virtual PMU: exact facts, and a model of caches and branch
 //! predictors where one is wanted.
 
+mod costs;
+mod events;
 mod gathering;
+mod site;
 
 use serde::Serialize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use truecount_engine::virt::references::{References, Sink};
-use truecount_memory::{Machine, Totals};
+use truecount_memory::Machine;
 
+pub use costs::Costs;
+pub use events::MemoryEvent;
 use gathering::Gathering;
+pub use gathering::Part;
 
-/// What is wanted beside the facts.
+/// What is wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
+    /// Lines and pages that are touched.
+    pub facts: bool,
+    /// Threads are kept apart.
+    pub threads: bool,
     /// Caches and branch predictors of this machine are modelled.
     pub model: Option<Machine>,
     /// Lines that several threads use are looked for.
@@ -111,6 +121,9 @@ pub struct Model {
     pub conditional: Predicted,
     /// Indirect jumps and calls.
     pub indirect: Predicted,
+    /// The formula of gungraun, iai and CodSpeed: references (instructions, data) that the first level has, 5 for each
+    /// that the last has, 35 for each that it has not.
+    pub estimated_cycles: u64,
 }
 
 /// A line that several threads use and one writes.
@@ -139,6 +152,98 @@ pub struct SharedBy {
     pub references: u64,
 }
 
+/// Facts of a piece of code, and what the model made of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CodeMemory {
+    /// Instructions executed.
+    pub instructions: u64,
+    /// See [`Facts`].
+    pub loads: u64,
+    /// See [`Facts`].
+    pub stores: u64,
+    /// See [`Facts`].
+    pub load_bytes: u64,
+    /// See [`Facts`].
+    pub store_bytes: u64,
+    /// See [`Facts`].
+    pub line_splits: u64,
+    /// See [`Facts`].
+    pub page_splits: u64,
+    /// See [`Facts`].
+    pub unaligned: u64,
+    /// See [`Facts`].
+    pub taken_branches: u64,
+    /// What the model made of it, where one was wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<CodeModel>,
+}
+
+/// What a model made of a piece of code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CodeModel {
+    /// Misses of the first level by instructions.
+    pub l1i_misses: u64,
+    /// Of the first level by data.
+    pub l1d_misses: u64,
+    /// Of the last level by instructions.
+    pub lli_misses: u64,
+    /// Of the last level by data.
+    pub lld_misses: u64,
+    /// Branches predicted wrongly.
+    pub mispredicted: u64,
+}
+
+impl CodeMemory {
+    pub(crate) fn of(costs: &Costs, modelled: bool) -> Self {
+        Self {
+            instructions: costs.instructions,
+            loads: costs.loads,
+            stores: costs.stores,
+            load_bytes: costs.load_bytes,
+            store_bytes: costs.store_bytes,
+            line_splits: costs.line_splits,
+            page_splits: costs.page_splits,
+            unaligned: costs.unaligned,
+            taken_branches: costs.taken,
+            model: modelled.then(|| CodeModel {
+                l1i_misses: costs.fetch_l1,
+                l1d_misses: costs.data_l1(),
+                lli_misses: costs.fetch_ll,
+                lld_misses: costs.data_ll(),
+                mispredicted: costs.wrong(),
+            }),
+        }
+    }
+}
+
+/// What a function did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FunctionMemory {
+    /// Path of the file with the code, or `[jit]`, `[vdso]`.
+    pub module: String,
+    /// Name of the symbol.
+    pub function: String,
+    /// Its own references and branches.
+    #[serde(flatten)]
+    pub of: CodeMemory,
+}
+
+/// What a source line did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LineMemory {
+    /// Path of the file with the code.
+    pub module: String,
+    /// The function that it was compiled into.
+    pub function: String,
+    /// Source file; empty: not known.
+    pub file: String,
+    /// Line; 0: not known.
+    pub line: u32,
+    /// Its references and branches.
+    #[serde(flatten)]
+    pub of: CodeMemory,
+}
+
 /// A run's memory references.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
@@ -154,21 +259,60 @@ pub struct Memory {
     /// Lines that threads share, those with the most references first, where they were wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Vec<SharedLine>>,
+    /// By function, those with the most misses, or bytes, first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionMemory>,
+    /// By source line, or function where lines are not known, in the same order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<LineMemory>,
+}
+
+impl Memory {
+    /// What a reader of these numbers must know.
+    pub fn note(&self) -> Option<String> {
+        let missing: Vec<&str> = self.missing.iter().map(|one| one.what.as_str()).collect();
+        let mut notes = Vec::new();
+        if !missing.is_empty() {
+            notes.push(format!(
+                "Facts of memory lack {}: they are at least so many.",
+                missing.join(", ")
+            ));
+        }
+        if self.lost != 0 {
+            notes.push(format!(
+                "Facts of memory lack {} part(s) of what threads noted, which nobody could read.",
+                self.lost
+            ));
+        }
+        if let Some(model) = &self.model {
+            notes.push(format!(
+                "Misses and mispredictions are a model's, after {} rules (I1 {}, D1 {}, LL {}): not what this CPU did.",
+                model.rules, model.i1, model.d1, model.ll
+            ));
+        }
+        (!notes.is_empty()).then(|| notes.join(" "))
+    }
 }
 
 impl Facts {
-    fn add(&mut self, totals: &Totals) {
-        self.loads += totals.loads;
-        self.stores += totals.stores;
-        self.load_bytes += totals.load_bytes;
-        self.store_bytes += totals.store_bytes;
-        self.line_splits += totals.line_splits;
-        self.page_splits += totals.page_splits;
-        self.unaligned += totals.unaligned;
+    /// Without lines, pages and sizes.
+    fn of(costs: &Costs) -> Self {
+        Self {
+            loads: costs.loads,
+            stores: costs.stores,
+            load_bytes: costs.load_bytes,
+            store_bytes: costs.store_bytes,
+            line_splits: costs.line_splits,
+            page_splits: costs.page_splits,
+            unaligned: costs.unaligned,
+            taken_branches: costs.taken,
+            ..Self::default()
+        }
     }
 }
 
 /// What is gathered while a program runs.
+#[derive(Clone)]
 pub struct Noted(Arc<Mutex<Gathering>>);
 
 impl Noted {
@@ -184,9 +328,23 @@ impl Noted {
         References::new(sink)
     }
 
+    fn gathered(&self) -> MutexGuard<'_, Gathering> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What it came to; `tids` are the threads by their slots.
     pub fn finish(&self, tids: impl Fn(u32) -> u32) -> Memory {
-        let gathering = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        gathering.memory(&tids)
+        self.gathered().memory(&tids)
+    }
+
+    /// What every executed instruction cost: in which part of the run, its address, its costs.
+    pub fn each(&self, see: &mut dyn FnMut(Part, u64, &Costs)) {
+        self.gathered()
+            .each(&mut |part, pc, costs, _| see(part, pc, costs));
+    }
+
+    /// There is a model.
+    pub fn is_modelled(&self) -> bool {
+        self.gathered().is_modelled()
     }
 }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use truecount_model::{Reading, SourceKind};
 use truecount_stats::{Repeats, Rotation, Schedule};
 
+use crate::closed::Closed;
 use crate::determinism::{self, Fixed, Missing};
 use crate::error::{Error, ErrorKind};
 use crate::request::RequestGroup;
@@ -100,6 +101,8 @@ pub struct Course<'a> {
     pub decided: &'a Decided<'a>,
     /// Runs of each command that the virtual PMU or single steps count.
     pub repeats: Repeats,
+    /// One run of a closed program is enough: nothing is compared with its counts.
+    pub one_if_closed: bool,
 }
 
 /// Who shows how far it is.
@@ -135,6 +138,8 @@ struct Measurement<'a> {
     capture: Capture,
     progress: &'a mut dyn Progress,
     outcome: Outcome,
+    /// What came into the run before this one from outside.
+    closed: Option<Closed>,
 }
 
 impl Setting<'_> {
@@ -163,6 +168,7 @@ impl Setting<'_> {
                 commands: commands.collect(),
                 ..Outcome::default()
             },
+            closed: None,
         };
         for job in self.jobs {
             self.hooks.setup.run(all.session, job)?;
@@ -241,7 +247,9 @@ impl Measurement<'_> {
         loop {
             for (at, job) in jobs.iter().enumerate() {
                 let (readings, _) = self.one(source, &self.plan.engine, job)?;
+                let closed = self.closed.take();
                 if let Some(command) = self.outcome.commands.get_mut(at) {
+                    command.came_in(closed);
                     command.add(runs as usize, &readings);
                 }
                 self.progress.step();
@@ -250,7 +258,8 @@ impl Measurement<'_> {
             let differ = Command::differ(&self.outcome.commands);
             let elapsed = start.elapsed();
             let in_time = elapsed + elapsed / runs <= time;
-            if repeats.enough(runs as usize, differ, in_time) {
+            let closed = self.outcome.commands.iter().all(Command::is_closed);
+            if course.one_if_closed && closed || repeats.enough(runs as usize, differ, in_time) {
                 return Ok(());
             }
         }
@@ -326,6 +335,7 @@ impl Measurement<'_> {
         }
         setting.hooks.conclude.run(self.session, job)?;
         self.outcome.aslr_refused |= finished.aslr_refused;
+        self.closed = result.executed.closed;
         let readings = self.plan.metrics.of_run(groups, result.readings);
         Ok((readings, failed))
     }

@@ -6,6 +6,7 @@ use truecount_events::metrics::Worse;
 use truecount_model::{Measured, Precision, Reading, SourceKind};
 use truecount_stats::{Differ, Number, Summary};
 
+use crate::closed::{Closed, named};
 use crate::exactness::Verdicts;
 use crate::request::EventRequest;
 
@@ -24,6 +25,9 @@ pub struct Command {
     /// Runs that ended with a failure that was to be ignored.
     #[serde(default)]
     pub failures: usize,
+    /// Whether exact counts will repeat, from the runs that counted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<Closed>,
     /// What was measured, in the order in which it is shown.
     pub metrics: Map<Metric>,
 }
@@ -144,18 +148,39 @@ impl Command {
         self.metrics.add(round, readings);
     }
 
+    /// Adds what came into one run from outside.
+    pub(super) fn came_in(&mut self, closed: Option<Closed>) {
+        match (&mut self.outside, closed) {
+            (Some(all), Some(closed)) => all.merge(closed),
+            (all @ None, closed) => *all = closed,
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Whether its exact counts are known to repeat.
+    pub(super) fn is_closed(&self) -> bool {
+        self.outside.as_ref().is_some_and(|outside| outside.closed)
+    }
+
     /// Fills the statistics of what is measured.
     pub(super) fn finish(&mut self, rounds: usize) {
         self.finish_knowing(rounds, Verdicts::of_this_machine());
     }
 
     fn finish_knowing(&mut self, rounds: usize, known: &Verdicts) {
+        self.outside = named(self.outside.take());
+        let closed = self.is_closed();
         for (name, metric) in &mut self.metrics.0 {
             metric.deviation = metric.source.and_then(|source| {
                 let kept = known.deviation(name, source, &Machine::this())?;
                 Some(kept.verdict.text.clone())
             });
             metric.finish(rounds);
+            // By proof, not by repetition.
+            metric.exact |= closed
+                && metric.undisturbed()
+                && metric.distinct == 1
+                && metric.deviation.is_none();
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::virtual_pmu::{self, Refusal, VirtualPmu, event_of};
+use super::virtual_pmu::{self, Refusal, VirtualPmu, countable};
 use super::{Interval, Native, Reason, Run, Source, Target};
 use crate::error::Error;
 use crate::request::{EventRequest, RequestGroup};
@@ -64,7 +64,7 @@ impl Source for Automatic {
     }
 
     fn counts(&self, wanted: &EventRequest) -> Result<(), Reason> {
-        event_of(wanted).map(drop)
+        countable(wanted)
     }
 
     fn fits(&self, _groups: &[RequestGroup]) -> bool {
@@ -81,7 +81,7 @@ impl Source for Automatic {
             && interval.is_none()
             && !run.switching.is_used()
             && run.groups.iter().any(|group| {
-                let mut members = group.members.iter().map(|wanted| event_of(wanted).is_ok());
+                let mut members = group.members.iter().map(|wanted| countable(wanted).is_ok());
                 // A metric is told only where all of its events are counted.
                 match group.metric {
                     Some(_) => members.all(|counted| counted),

@@ -20,7 +20,7 @@ use crate::runner::Launch;
 pub(super) fn static_event(wanted: &EventRequest) -> Option<StaticEvent> {
     match &wanted.what {
         What::Static(event) => Some(*event),
-        What::Resource(_) => None,
+        What::Resource(_) | What::Memory(_) => None,
         What::Event(event) => match &event.kind {
             Kind::Special(
                 Special::InstructionsMinusIrqs | Special::InstructionsMinusExceptions,

@@ -27,7 +27,7 @@ pub fn needs_hardware(wanted: &EventRequest) -> bool {
             Kind::Perf(encoding) => !is_software(encoding),
             Kind::Special(special) => special.needs_pmu(),
         },
-        What::Static(_) => true,
+        What::Static(_) | What::Memory(_) => true,
         What::Resource(_) => false,
     }
 }

@@ -70,6 +70,10 @@ impl Source for Native {
             (Some(reason), _) if counters::needs_hardware(wanted) => Err(reason.clone()),
             (None, What::Static(_)) => Err(Reason::new("the CPU has no generic event for it")
                 .hint("use --source virtual, or a name of this CPU's: truecount events")),
+            (_, What::Memory(_)) => {
+                let reason = "the CPU has no event for it: the virtual PMU knows it, or a model";
+                Err(Reason::new(reason).hint("use --source virtual"))
+            }
             _ => Ok(()),
         }
     }
@@ -218,7 +222,7 @@ fn readings(
     let mut all: Vec<Reading> = members()
         .map(|wanted| match &wanted.what {
             What::Resource(resource) => of_resource(wanted, *resource, finished),
-            What::Static(_) => match source.counts(wanted) {
+            What::Static(_) | What::Memory(_) => match source.counts(wanted) {
                 Err(reason) => reason.missing(&wanted.name, &wanted.unit),
                 Ok(()) => Reading::missing(&wanted.name, &wanted.unit, "not counted natively"),
             },

@@ -188,7 +188,7 @@ impl Source for Step {
 impl Step {
     fn reading(&self, wanted: &EventRequest, instructions: u64, whole: bool) -> Reading {
         let refused = match &wanted.what {
-            What::Event(_) | What::Static(_) => self.counts(wanted).err(),
+            What::Event(_) | What::Static(_) | What::Memory(_) => self.counts(wanted).err(),
             What::Resource(_) => Some(Reason::new(
                 "it would be that of the stepping, not of the program",
             )),

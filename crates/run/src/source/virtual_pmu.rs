@@ -18,13 +18,14 @@ use super::command::{static_event, whole};
 use super::counters::needs_hardware;
 use super::{Interval, Reason, Run, Source, Target};
 use crate::error::Error;
-use crate::references::{Noted, Wanted};
+use crate::references::{Memory, MemoryEvent, Noted, Wanted};
 use crate::request::{EventRequest, What};
 use crate::result::RunResult;
 use crate::runner::{Launch, Signals, exec_failure, known_format};
 use crate::session::Session;
+use truecount_memory::Machine;
 use truecount_model::number::time;
-use truecount_model::{Measured, Reading, SourceKind};
+use truecount_model::{Measured, Precision, Reading, SourceKind};
 
 /// Counted when the user names nothing. Only the running total: translations are kept for it, and
 /// a program that opens counters itself gets them.
@@ -78,7 +79,7 @@ pub fn execute(
     })
 }
 
-/// As [`execute`], with a choice of what is counted.
+/// As [`execute`], with a choice of what is counted; `calls`: with the tree of calls.
 ///
 /// # Errors
 /// As [`execute`].
@@ -88,13 +89,17 @@ pub fn execute_regions(
     launch: &Launch<'_>,
     per_block: bool,
     regions: virt::Regions,
+    calls: Option<virt::CallOptions>,
 ) -> Result<RunResult, Refusal> {
     if !known_format(program) {
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
     }
     engine::execute(signals, program, launch, |options| {
-        options.per_block(per_block).regions(Some(regions))
+        options
+            .per_block(per_block)
+            .calls(calls)
+            .regions(Some(regions))
     })
 }
 
@@ -145,6 +150,7 @@ pub fn execute_noting(
     let threads = &ran.executed.threads;
     let of = |slot| threads.iter().find(|thread| thread.slot == slot);
     ran.executed.memory = Some(noted.finish(|slot| of(slot).map_or(0, |thread| thread.tid)));
+    ran.executed.noted = Some(noted);
     Ok(ran)
 }
 
@@ -171,7 +177,53 @@ pub fn event_of(wanted: &EventRequest) -> Result<StaticEvent, Reason> {
     })
 }
 
+/// Whether the engine tells a metric.
+///
+/// # Errors
+/// What the engine cannot tell, with the reason.
+pub fn countable(wanted: &EventRequest) -> Result<(), Reason> {
+    match wanted.what {
+        What::Memory(_) => Ok(()),
+        _ => event_of(wanted).map(drop),
+    }
+}
+
+/// What must be noted for these events of memory: with a model, where one is asked for, of this CPU's caches.
+pub fn noted_for(events: impl Iterator<Item = MemoryEvent>) -> Option<Wanted> {
+    let mut wanted = None;
+    for event in events {
+        let wanted = wanted.get_or_insert_with(|| Wanted {
+            facts: true,
+            ..Wanted::default()
+        });
+        if event.is_model() {
+            wanted.model = Some(Machine::this().unwrap_or(Machine::FIXED));
+        }
+    }
+    wanted
+}
+
 impl RunResult {
+    /// A fact about memory, or what the model says, as a reading.
+    pub fn memory_reading(&self, wanted: &EventRequest, event: MemoryEvent) -> Reading {
+        let memory = self.executed.memory.as_ref();
+        let value = memory.and_then(|memory| Some((memory, event.of(memory)?)));
+        let Some((memory, value)) = value else {
+            return Reason::new("not noted in this run").missing(&wanted.name, &wanted.unit);
+        };
+        let (source, precision) = match event.is_model() {
+            true => (SourceKind::Model, Precision::Modelled),
+            false if event.is_whole(memory) => (SourceKind::Virtual, self.precision()),
+            false => (SourceKind::Virtual, Precision::Counted),
+        };
+        let measured = Measured::Value {
+            value,
+            source,
+            precision,
+        };
+        Reading::new(&wanted.name, &wanted.unit, measured)
+    }
+
     /// A count as a reading.
     pub fn reading(&self, wanted: &EventRequest, event: StaticEvent) -> Reading {
         let Some(value) = self.event(event) else {
@@ -213,8 +265,17 @@ impl VirtualPmu {
         let per_block = wanted()
             .filter_map(static_event)
             .any(|event| event != StaticEvent::Instructions);
-        let ran = execute(&session.signals, program, launch, per_block)?;
+        let memory = noted_for(wanted().filter_map(|wanted| match wanted.what {
+            What::Memory(event) => Some(event),
+            _ => None,
+        }));
+        let per_block = per_block || memory.is_some();
+        let ran = match memory {
+            Some(memory) => execute_noting(&session.signals, program, launch, memory)?,
+            None => execute(&session.signals, program, launch, per_block)?,
+        };
         let mut notes = ran.virtual_notes();
+        notes.extend(ran.executed.memory.as_ref().and_then(Memory::note));
         if !per_block {
             notes.push(
                 "It counts more on demand: -e instructions:u,branches:u,loads:u,stores:u,calls:u …"
@@ -228,9 +289,10 @@ impl VirtualPmu {
             time(ran.wall_ns as f64)
         ));
         let readings = wanted()
-            .map(|wanted| match event_of(wanted) {
-                Ok(event) => ran.reading(wanted, event),
-                Err(reason) => reason.missing(&wanted.name, &wanted.unit),
+            .map(|wanted| match (event_of(wanted), &wanted.what) {
+                (_, What::Memory(event)) => ran.memory_reading(wanted, *event),
+                (Ok(event), _) => ran.reading(wanted, event),
+                (Err(reason), _) => reason.missing(&wanted.name, &wanted.unit),
             })
             .collect();
         Ok(RunResult {
@@ -251,7 +313,7 @@ impl Source for VirtualPmu {
     }
 
     fn counts(&self, wanted: &EventRequest) -> Result<(), Reason> {
-        event_of(wanted).map(drop)
+        countable(wanted)
     }
 
     fn fits(&self, _groups: &[crate::request::RequestGroup]) -> bool {

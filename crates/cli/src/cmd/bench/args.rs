@@ -258,6 +258,19 @@ fn rounds(text: &str) -> Result<usize, String> {
 }
 
 impl Args {
+    /// Whether the result is compared with another, now or later: then it needs as many samples as that takes.
+    pub(super) fn is_compared(&self) -> bool {
+        let files = [
+            &self.baseline,
+            &self.save,
+            &self.json,
+            &self.csv,
+            &self.show.export_json,
+            &self.show.export_csv,
+        ];
+        files.into_iter().any(Option::is_some)
+    }
+
     /// What is said about the number of rounds.
     pub(super) fn wish(&self) -> RoundOptions<'_> {
         RoundOptions {

@@ -108,6 +108,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         repeats: args
             .exact_runs
             .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
+        one_if_closed: jobs.len() == 1 && args.exact_runs.is_none() && !args.is_compared(),
     };
     let mut bar = progress::Shown::new();
     let outcome = setting.measure(&mut session, &mut *source, &plan, &course, &mut bar)?;

@@ -40,6 +40,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         writeln!(out)?;
         broken(out, HEAD, &command.name)?;
         metrics(out, command, document)?;
+        if let Some(outside) = &command.outside {
+            broken(out, DIM, &format!("  {}", outside.sentence()))?;
+        }
         if command.failures > 0 {
             let text = format!(
                 "  {} of {} runs failed (ignored)",

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Picture};
-use crate::program_args::{SourceArg, parse_duration};
+use crate::program_args::{MachineArgs, SourceArg, parse_duration};
 use crate::progress::{Steps, Words};
 use crate::render::charts::Frame;
 use crate::render::json;
@@ -149,6 +149,8 @@ pub(crate) struct Args {
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    machine: MachineArgs,
+    #[command(flatten)]
     cache: crate::program_args::CacheArgs,
     /// The command and its arguments
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
@@ -168,7 +170,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .hint("write it after --, as in: truecount noise -- ls -l"));
     };
     let mut session = Session::start()?;
-    let counting = Counting::choose(args.source.choice(), args.functions > 0)?;
+    let machine = args.machine.shown()?;
+    let source = args.machine.source(args.source)?;
+    let counting = Counting::choose(source.choice(), args.functions > 0)?;
     let program = resolve(first)?;
     // Opened before the runs: a wrong path must not cost them.
     let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), false)?;
@@ -183,6 +187,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         functions: args.functions,
         regions: args.regions,
         profile: &args.profile,
+        machine,
         timeout: args.timeout,
     };
     let mut steps = Steps::start(Words {
@@ -197,6 +202,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let (interrupted, stopped) = (outcome.interrupted, outcome.stopped.take());
     let mut environment = Environment::gather(false, &[]);
     environment.add_command(&args.command, Some(&program));
+    environment.reference = machine.map(|machine| machine.id());
     let mut document = Document::new(args, seed, Findings::new(&plan, outcome), environment);
     document.stopped = stopped.as_ref().map(|error| error.cause.clone());
     // What was measured is shown first: whatever fails after it costs nothing.

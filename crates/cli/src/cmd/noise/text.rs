@@ -249,6 +249,10 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         "with everything held constant",
         &document.findings.residual,
     )?;
+    if let Some(outside) = &document.findings.outside {
+        writeln!(out, "with everything held constant: {}", outside.what())?;
+        writeln!(out)?;
+    }
     not_tested(out, document)?;
     if document.findings.interrupted.is_some() {
         let line = "interrupted: what was measured until then";

@@ -7,7 +7,7 @@ use serde::Serialize;
 use truecount_model::number::grouped;
 use truecount_profile::export::{FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks};
 use truecount_run::calls::{CallTree, FunctionCost, Kind};
-use truecount_run::functions::base_name;
+use truecount_run::functions::{FunctionCosts, base_name};
 
 use crate::failure::Failure;
 use crate::output::Picture;
@@ -158,23 +158,23 @@ pub(super) fn stacks(tree: &CallTree, event: &str, title: &str) -> Stacks {
             inlined: false,
         }],
     });
-    let depths = depths(tree);
+    let mut costs: Vec<u64> = vec![0; tree.nodes.len()];
+    let shown = shown(tree);
+    for (node, &(_, place)) in tree.nodes.iter().zip(&shown) {
+        if let Some(cost) = costs.get_mut(place) {
+            *cost = cost.wrapping_add(node.own);
+        }
+    }
     let mut stacks = Vec::new();
-    for (number, node) in tree.nodes.iter().enumerate() {
-        if node.own == 0 && node.calls == 0 {
+    for (number, (node, cost)) in tree.nodes.iter().zip(costs).enumerate() {
+        let is_shown = shown.get(number).is_some_and(|&(_, place)| place == number);
+        if !is_shown || cost == 0 && node.calls == 0 {
             continue;
         }
-        let mut skipped = depths
-            .get(number)
-            .map_or(0, |depth| depth.saturating_sub(STACK_DEPTH));
         let mut chain = Vec::new();
         let mut at = Some(number);
         while let Some(node) = at.and_then(|at| tree.nodes.get(at)) {
-            if skipped == 0 {
-                chain.push(node.function);
-            } else {
-                skipped -= 1;
-            }
+            chain.push(node.function);
             at = node.parent;
         }
         stacks.push(Stack {
@@ -182,7 +182,7 @@ pub(super) fn stacks(tree: &CallTree, event: &str, title: &str) -> Stacks {
             owner: None::<Owner>,
             places: chain,
             count: node.calls,
-            cost: node.own,
+            cost,
         });
     }
     Stacks {
@@ -201,14 +201,18 @@ pub(super) fn stacks(tree: &CallTree, event: &str, title: &str) -> Stacks {
     }
 }
 
-/// How many nodes are above each one.
-fn depths(tree: &CallTree) -> Vec<usize> {
-    let mut depths: Vec<usize> = Vec::with_capacity(tree.nodes.len());
-    for node in &tree.nodes {
-        let above = node.parent.and_then(|parent| depths.get(parent));
-        depths.push(above.map_or(0, |depth| depth + 1));
+/// How many nodes are above each one, and the last on its path that a stack shows: a path may be a million calls deep.
+fn shown(tree: &CallTree) -> Vec<(usize, usize)> {
+    let mut shown: Vec<(usize, usize)> = Vec::with_capacity(tree.nodes.len());
+    for (at, node) in tree.nodes.iter().enumerate() {
+        let above = node.parent.and_then(|parent| shown.get(parent));
+        shown.push(match above {
+            Some(&(depth, place)) if depth >= STACK_DEPTH => (depth, place),
+            Some(&(depth, _)) => (depth + 1, at),
+            None => (0, at),
+        });
     }
-    depths
+    shown
 }
 
 /// Where the tree goes beside the result.
@@ -218,6 +222,22 @@ pub(crate) struct CallArgs {
     /// that a function is called from
     #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "functions", require_equals = true, hide_possible_values = true)]
     pub(super) calls: Option<How>,
+    /// Compare with a saved result (of run --calls --json): what every path gained and lost; the flame graph is red where it
+    /// grew, blue where it shrank; implies --calls
+    #[arg(long, value_name = "OLD")]
+    pub(super) diff: Option<PathBuf>,
+    /// With --diff: the newer result is this saved one; nothing is run
+    #[arg(
+        long,
+        value_name = "NEW",
+        requires = "diff",
+        conflicts_with = "command"
+    )]
+    pub(super) saved: Option<PathBuf>,
+    /// Write a page: flame graph that zooms and searches, functions, who calls whom, source and instructions with their
+    /// counts; implies --calls
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
     /// Write the tree of calls as folded stacks, for flame graph tools; implies --calls
     #[arg(long, value_name = "FILE")]
     pub(super) folded: Option<PathBuf>,
@@ -245,9 +265,16 @@ impl CallArgs {
     /// Whether a tree is wanted.
     pub(super) fn wanted(&self) -> bool {
         self.calls.is_some()
-            || [&self.folded, &self.pprof, &self.callgrind, &self.firefox]
-                .iter()
-                .any(|file| file.is_some())
+            || [
+                &self.diff,
+                &self.html,
+                &self.folded,
+                &self.pprof,
+                &self.callgrind,
+                &self.firefox,
+            ]
+            .iter()
+            .any(|file| file.is_some())
     }
 
     pub(super) fn sites(&self) -> bool {
@@ -258,6 +285,7 @@ impl CallArgs {
     pub(super) fn open(&self) -> Result<Files, Failure> {
         let open = |path: &Option<PathBuf>| Picture::create(path.as_deref().map(Path::new));
         Ok(Files {
+            html: open(&self.html)?,
             folded: open(&self.folded)?,
             pprof: open(&self.pprof)?,
             callgrind: open(&self.callgrind)?,
@@ -268,6 +296,7 @@ impl CallArgs {
 
 /// The files that were asked for.
 pub(super) struct Files {
+    html: Option<Picture>,
     folded: Option<Picture>,
     pprof: Option<Picture>,
     callgrind: Option<Picture>,
@@ -275,8 +304,29 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// A page is wanted.
+    pub(super) fn page(&self) -> bool {
+        self.html.is_some()
+    }
+
     /// Writes them all, whatever becomes of the others.
-    pub(super) fn write(self, tree: &CallTree, event: &str, title: &str) -> Result<(), Failure> {
+    pub(super) fn write(
+        self,
+        tree: &CallTree,
+        event: &str,
+        title: &str,
+        code: Vec<FunctionCosts>,
+    ) -> Result<(), Failure> {
+        let page = match self.html {
+            Some(file) => file.write(super::page::page(tree, title, code).as_bytes()),
+            None => Ok(()),
+        };
+        if [&self.folded, &self.pprof, &self.callgrind, &self.firefox]
+            .iter()
+            .all(|file| file.is_none())
+        {
+            return page;
+        }
         let stacks = stacks(tree, event, title);
         let made = |file: Option<Picture>, make: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
             let Some(file) = file else { return Ok(()) };
@@ -285,6 +335,7 @@ impl Files {
             file.write(&bytes)
         };
         Failure::of_all([
+            page,
             made(self.folded, &|out| stacks.write_folded(0, out)),
             made(self.pprof, &|out| stacks.write_pprof(out)),
             made(self.callgrind, &|out| stacks.write_callgrind(0, true, out)),

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Args;
 use truecount_model::{Reading, SourceKind};
+use truecount_run::closed::{Closed, named};
 use truecount_run::env_record::Environment;
 use truecount_run::functions::{AskedEvent, Function};
 use truecount_run::references::Memory;
@@ -37,10 +38,19 @@ pub(super) struct Document {
     pub(super) functions: Option<Vec<Function>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) calls: Option<super::calls::Calls>,
+    /// With --diff: what became of every path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) calls_diff: Option<truecount_run::calls::diff::CallDiff>,
+    /// With --toggle, --from, --to: what was counted of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) region: Option<super::region::Region>,
     /// What was referenced of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<Memory>,
     pub(super) notes: Vec<String>,
+    /// Whether the counts will repeat, from this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) outside: Option<Closed>,
     environment: Environment,
 }
 
@@ -134,8 +144,11 @@ impl Document {
             threads: args.per_thread.then_some(ran.executed.threads),
             functions,
             calls: None,
+            calls_diff: None,
+            region: None,
             memory: ran.executed.memory,
             notes,
+            outside: named(ran.executed.closed),
             environment,
         }
     }

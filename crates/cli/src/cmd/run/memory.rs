@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use truecount_memory::{Geometry, Machine};
 use truecount_model::number::grouped;
-use truecount_run::references::{Memory, Model, SharedLine, Wanted};
+use truecount_run::functions::{AskedMemory, base_name};
+use truecount_run::references::{CodeMemory, Memory, Model, SharedLine, Wanted};
 
 use crate::failure::Failure;
 use crate::render::style::{HEAD, WARN, paint};
@@ -39,11 +40,19 @@ pub(super) struct MemoryArgs {
 }
 
 impl MemoryArgs {
-    /// What is to be noted, if anything.
-    pub(super) fn wanted(&self) -> Result<Option<Wanted>, Failure> {
+    /// All that is known is told, not only the events that were asked for.
+    pub(super) fn shown(&self) -> bool {
         let sizes = [self.i1, self.d1, self.ll];
-        let modelled = self.model.is_some() || sizes.iter().any(Option::is_some);
-        if !self.memory && !modelled && !self.sharing {
+        self.memory || self.sharing || self.model.is_some() || sizes.iter().any(Option::is_some)
+    }
+
+    /// What is to be noted, if anything.
+    pub(super) fn wanted(&self, events: &AskedMemory) -> Result<Option<Wanted>, Failure> {
+        let sizes = [self.i1, self.d1, self.ll];
+        let modelled = self.model.is_some()
+            || sizes.iter().any(Option::is_some)
+            || events.iter().any(|(_, event)| event.is_model());
+        if !self.shown() && events.is_empty() {
             return Ok(None);
         }
         let base = || match self.model.as_deref().unwrap_or("this") {
@@ -70,6 +79,8 @@ impl MemoryArgs {
             }
         };
         Ok(Some(Wanted {
+            facts: true,
+            threads: false,
             model,
             sharing: self.sharing,
         }))
@@ -147,10 +158,56 @@ pub(super) fn write(out: &mut dyn Write, memory: &Memory, precision: &str) -> io
     if let Some(model) = &memory.model {
         write_model(out, model)?;
     }
+    write_places(out, memory)?;
     if let Some(lines) = &memory.sharing {
         write_sharing(out, lines)?;
     }
     Ok(())
+}
+
+/// Functions and lines: those with the most misses, or without a model those with the most bytes, first.
+fn write_places(out: &mut dyn Write, memory: &Memory) -> io::Result<()> {
+    let modelled = memory.model.is_some();
+    let heads = |place| {
+        let counts = match modelled {
+            true => ["l1d-misses", "lld-misses", "mispredicts"],
+            false => ["load-bytes", "store-bytes", "taken-branches"],
+        };
+        let counts = counts.map(|name| (name, Align::Right));
+        let places = [(place, Align::Left)];
+        Table::new(counts.into_iter().chain(places))
+    };
+    let counts = |of: &CodeMemory| -> Vec<Cell> {
+        let counts = match &of.model {
+            Some(model) => [model.l1d_misses, model.lld_misses, model.mispredicted],
+            None => [of.load_bytes, of.store_bytes, of.taken_branches],
+        };
+        counts.map(|count| grouped(count).into()).into()
+    };
+    let named = |module: &str, function: &str| format!("{function}  {}", base_name(module));
+    let mut table = heads("function");
+    for function in memory.functions.iter().take(SHOWN) {
+        let mut cells = counts(&function.of);
+        cells.push(named(&function.module, &function.function).into());
+        table.row(cells);
+    }
+    if !memory.functions.is_empty() {
+        table.write(out)?;
+        writeln!(out)?;
+    }
+    let mut table = heads("line");
+    let mut known = memory.lines.iter().filter(|line| line.line != 0).peekable();
+    if known.peek().is_none() {
+        return Ok(());
+    }
+    for line in known.take(SHOWN) {
+        let mut cells = counts(&line.of);
+        let place = format!("{}:{}", base_name(&line.file), line.line);
+        cells.push(format!("{place}  {}", line.function).into());
+        table.row(cells);
+    }
+    table.write(out)?;
+    writeln!(out)
 }
 
 fn share(part: u64, of: u64) -> String {
@@ -185,6 +242,11 @@ fn write_model(out: &mut dyn Write, model: &Model) -> io::Result<()> {
         let note = share(predicted.mispredicted, predicted.branches);
         row(predicted.mispredicted, name, note);
     }
+    row(
+        model.estimated_cycles,
+        "estimated-cycles",
+        "gungraun's and CodSpeed's formula".to_owned(),
+    );
     table.write(out)?;
     writeln!(
         out,

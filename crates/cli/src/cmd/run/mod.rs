@@ -1,8 +1,11 @@
 //! `truecount run`: a program under the virtual PMU, with its exact counts after it has ended.
 
 mod calls;
+mod diff;
 mod document;
 mod memory;
+mod page;
+mod region;
 mod text;
 
 use std::ffi::OsString;
@@ -19,10 +22,13 @@ use crate::output::{Output, Picture, programs_stdout};
 use crate::render::json;
 use document::Document;
 use truecount_model::number::grouped;
+use truecount_run::calls::diff::CallDiff;
 use truecount_run::calls::{Apart, tree_of};
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
-use truecount_run::functions::{Names, asked_events, base_name, functions_of};
+use truecount_run::functions::{
+    Detail, Names, asked, base_name, functions_of, line_costs, memory_of,
+};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -37,6 +43,9 @@ EXAMPLES
   truecount run --calls -- ./prog           the tree of calls: what each path cost itself and in all
   truecount run --calls --flamegraph calls.svg -- ./prog
   truecount run --callgrind callgrind.out -- ./prog           for KCachegrind
+  truecount run --html calls.html -- ./prog                   a page to look through
+  truecount run --diff old.json -- ./prog   what every path gained and lost since a saved result
+  truecount run --toggle parse -- ./prog    inside parse alone, and what it calls
   truecount run --memory -- ./prog          bytes, lines and pages that it touches, exactly
   truecount run --model -- ./prog           … and what caches and branch predictors would make of it
   truecount run --json -o out.json -- ./prog
@@ -98,6 +107,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SVG")]
     flamegraph: Option<PathBuf>,
     #[command(flatten)]
+    region: region::RegionArgs,
+    #[command(flatten)]
     memory: memory::MemoryArgs,
     /// Write the result to FILE instead of stderr
     #[arg(short, long, value_name = "FILE")]
@@ -115,7 +126,7 @@ pub(crate) struct Args {
     /// The command and its arguments
     #[arg(
         value_name = "CMD",
-        required_unless_present = "clear_cache",
+        required_unless_present_any = ["clear_cache", "saved"],
         trailing_var_arg = true
     )]
     command: Vec<OsString>,
@@ -130,8 +141,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         out.flush()?;
         return Ok(Outcome::OK);
     }
+    if let (Some(old), Some(new)) = (&args.calls.diff, &args.calls.saved) {
+        let (json, output) = (args.json.as_deref(), args.output.as_ref());
+        return diff::of_saved((old, new), json, output, args.flamegraph.as_ref());
+    }
     args.cache.apply();
-    let wishes = asked_events(&args.event)?;
+    let (wishes, of_memory) = asked(&args.event)?;
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     let Some(first) = args.command.first() else {
         return Err(Failure::new(2, "no command to run")
@@ -156,23 +171,35 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     environment.add_command(&args.command, Some(&program));
     let picture = Picture::create(args.flamegraph.as_deref())?;
     let files = args.calls.open()?;
+    let old = args.calls.diff.as_deref();
+    let old = old.map(|path| diff::saved("--diff", path)).transpose()?;
     let wants_calls = args.calls.wanted();
     let functions = args.functions || picture.is_some() && !wants_calls;
     let per_block = functions
         || wishes
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
-    let ran = match (args.memory.wanted()?, wants_calls) {
-        (Some(_), true) => {
+    let region = args.region.wanted(&program)?;
+    let options = CallOptions::default().sites(args.calls.sites());
+    let mut ran = match (args.memory.wanted(&of_memory)?, &region) {
+        (Some(_), Some(_)) => {
+            let cause = "memory references are those of the whole run, not of a part of it";
+            return Err(Failure::new(2, cause).hint("leave --toggle, --from and --to out"));
+        }
+        (Some(_), None) if wants_calls => {
             let cause = "--calls and the memory references cannot be counted in one run";
             return Err(Failure::new(2, cause).hint("run it twice: the counts are the same"));
         }
-        (Some(wanted), false) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
-        (None, true) => {
-            let options = CallOptions::default().sites(args.calls.sites());
+        (Some(wanted), None) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
+        (None, Some(region)) => {
+            // The tree tells the share of the whole, and whether the region was reached.
+            let (regions, calls) = (region.regions(), Some(options));
+            virtual_pmu::execute_regions(&signals, &program, &launch, true, regions, calls)?
+        }
+        (None, None) if wants_calls => {
             virtual_pmu::execute_calls(&signals, &program, &launch, options)?
         }
-        (None, false) => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
+        (None, None) => virtual_pmu::execute(&signals, &program, &launch, per_block)?,
     };
     let status = ran.exit().shell_code();
     let apart = match (args.per_thread, args.per_process) {
@@ -182,17 +209,51 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     let tree = tree_of(&ran, &mut Names::default(), apart)
         .map_err(|cause| Failure::new(123, cause))?
+        .filter(|_| wants_calls)
         .map(calls::Calls::new);
+    let region = region.map(|region| region.of(&ran)).transpose()?;
     let functions = if functions {
         functions_of(&ran, &wishes, &mut Names::default())
     } else {
         None
     };
+    if args.memory.shown() {
+        memory_of(&mut ran, &mut Names::default());
+    }
+    let of_memory: Vec<_> = of_memory
+        .iter()
+        .map(|(wanted, event)| ran.memory_reading(wanted, *event))
+        .collect();
+    let mut code = Vec::new();
+    if files.page() {
+        let detail = Detail {
+            instructions: true,
+            lines: true,
+            threads: false,
+        };
+        let costs = line_costs(&ran, &mut Names::default(), detail, &|_| true);
+        code.extend(costs.into_values().flatten());
+    }
     let held = fixed
         .as_ref()
         .map(|fixed| fixed.record(&ran.missing, &mut environment));
     let mut document = Document::new(args, &wishes, ran, functions, environment);
+    document.counters.extend(of_memory);
+    if !args.memory.shown() {
+        let memory = document.memory.take();
+        document
+            .notes
+            .extend(memory.and_then(|memory| memory.note()));
+    }
+    document.calls_diff = match (&old, &tree) {
+        (Some(old), Some(new)) => Some(CallDiff::of(old, &new.tree)),
+        _ => None,
+    };
     document.calls = tree;
+    if let Some((region, said)) = region {
+        document.region = Some(region);
+        document.notes.insert(0, said);
+    }
     document.notes.extend(held.into_iter().flatten());
     // The result first: a picture that fails must not cost it.
     let shown = if args.json.is_some() {
@@ -204,7 +265,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let exported = match &document.calls {
         Some(calls) => {
             let command = truecount_run::runner::command_line(&document.command);
-            files.write(&calls.tree, INSTRUCTIONS, &command)
+            files.write(&calls.tree, INSTRUCTIONS, &command, code)
         }
         None => Ok(()),
     };
@@ -214,6 +275,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
 
 /// The flame graph: program, module, function; as wide as the first event.
 fn flame(document: &Document) -> Result<String, Failure> {
+    if let Some(diff) = &document.calls_diff {
+        return Ok(diff::flame(diff));
+    }
     if let Some(calls) = &document.calls {
         let command = truecount_run::runner::command_line(&document.command);
         return Ok(calls::flame(&calls.tree, INSTRUCTIONS, &command));

@@ -94,7 +94,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     if let Some(functions) = &document.functions {
         write_functions(out, functions, &names)?;
     }
-    if let Some(calls) = &document.calls {
+    if let Some(diff) = &document.calls_diff {
+        super::diff::write(out, diff)?;
+    } else if let Some(calls) = &document.calls {
         super::calls::write(out, calls)?;
     }
     if document.interrupted.is_some() {
@@ -103,6 +105,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     }
     for note in &document.notes {
         writeln!(out, "{note}")?;
+    }
+    if let Some(outside) = &document.outside {
+        writeln!(out, "{}", outside.sentence())?;
     }
     out.flush()
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use serde::Serialize;
 
 use truecount_model::{Reading, SourceKind};
+use truecount_run::closed::{Closed, named};
 use truecount_run::env_record::Environment;
 use truecount_run::metrics::{SumRow, Values};
 use truecount_run::result::RunResult;
@@ -58,6 +59,9 @@ pub(crate) struct Document {
     pub(crate) interrupted: Option<i32>,
     /// What the reader should know, one sentence each.
     pub(crate) notes: Vec<String>,
+    /// Whether the counts will repeat, from this run; only under the virtual PMU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) outside: Option<Closed>,
     /// What --repeat found; the rest is the median run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) repeats: Option<super::repeat::Repeats>,
@@ -95,6 +99,7 @@ impl Document {
             timed_out: ended.is_some_and(|ended| ended.timed_out),
             interrupted: measurement.interrupted,
             notes: measurement.notes,
+            outside: named(measurement.executed.closed),
             repeats: None,
             environment,
         }

@@ -233,6 +233,9 @@ pub(super) fn document(out: &mut dyn Write, document: &Document) -> io::Result<(
     for note in &document.notes {
         writeln!(out, "{}", paint(DIM, note))?;
     }
+    if let Some(outside) = &document.outside {
+        writeln!(out, "{}", paint(DIM, &outside.sentence()))?;
+    }
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use truecount_engine::virt::{Blocks, Mark};
 use truecount_engine::xlate::facts::Event;
-use truecount_profile::export::{CallgrindFile, CostedFunction, PlaceCost};
-use truecount_run::functions::{FunctionCosts, Piece};
+use truecount_profile::export::{CallCost, CallgrindFile, CostedFunction, PlaceCost};
+use truecount_run::functions::{Edge, FunctionCosts, Piece};
 use truecount_run::result::RunResult;
 
 use super::options::{Options, Tool, expand};
@@ -239,7 +239,7 @@ impl Process {
                     costs: costs(cost.counts),
                 })
                 .collect(),
-            calls: Vec::new(),
+            calls: function.calls.iter().map(call_cost).collect(),
         });
         CallgrindFile {
             creator: format!("truecount-{}", env!("CARGO_PKG_VERSION")),
@@ -257,6 +257,22 @@ impl Process {
                 .collect(),
             functions: functions.collect(),
         }
+    }
+}
+
+/// Calls with their costs: of those the tree knows instructions alone, which are the first event.
+fn call_cost(edge: &Edge) -> CallCost {
+    CallCost {
+        callee: edge.callee,
+        count: edge.calls,
+        callee_address: edge.callee_address,
+        callee_line: edge.callee_line,
+        site: PlaceCost {
+            file: edge.file.clone(),
+            address: edge.address,
+            line: edge.line,
+            costs: vec![edge.inclusive],
+        },
     }
 }
 

@@ -10,6 +10,7 @@ mod options;
 use std::ffi::OsString;
 use std::io::Write as _;
 
+use truecount_engine::virt::CallOptions;
 use truecount_run::determinism::Fixed;
 use truecount_run::factor::Factor;
 use truecount_run::functions::{Detail, Names, line_costs};
@@ -32,7 +33,7 @@ takes the arguments of `valgrind ARGS`, and so does truecount itself by the name
 or a copy). The program runs under the virtual PMU: at near native speed, the same number every run.
 
 TOOLS
-  --tool=callgrind   exact costs by function and line, in Callgrind's format
+  --tool=callgrind   exact costs and calls by function and line, in Callgrind's format
   --tool=cachegrind  the same in Cachegrind's format
   --tool=none        the program alone
 
@@ -125,7 +126,8 @@ fn profile(options: &Options) -> CmdResult {
     let chosen = Chosen::new(options, &program)?;
     let regions = chosen.regions(options);
     let counts = options.tool != Tool::None;
-    let ran = virtual_pmu::execute_regions(&signals, &program, &launch, counts, regions)?;
+    let calls = (options.tool == Tool::Callgrind).then(|| CallOptions::default().sites(true));
+    let ran = virtual_pmu::execute_regions(&signals, &program, &launch, counts, regions, calls)?;
     let detail = Detail {
         instructions: options.form.instructions && options.tool == Tool::Callgrind,
         lines: options.form.lines,
@@ -141,6 +143,14 @@ fn profile(options: &Options) -> CmdResult {
     }
     let mut notes = ran.virtual_notes();
     notes.extend(chosen.notes());
+    truecount_run::calls::check(&ran).map_err(|cause| Failure::new(123, cause))?;
+    if let Some(calls) = ran.executed.calls.as_ref().filter(|calls| calls.folded > 0) {
+        notes.push(format!(
+            "{} times a path of calls was met for which there was no room any more: its calls are not in the files, \
+             costs of functions are",
+            calls.folded
+        ));
+    }
     let mut problems = Vec::new();
     for process in &processes {
         if counts {

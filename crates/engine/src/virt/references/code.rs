@@ -77,6 +77,8 @@ pub struct Operand {
     pub access: Access,
     /// Bytes of one reference.
     pub size: u32,
+    /// Its address is made of the stack pointer.
+    pub stack: bool,
     base: Option<u8>,
     index: Option<(u8, u8)>,
     /// The index is its low byte only.
@@ -113,6 +115,8 @@ pub struct Instruction {
 pub struct Code {
     /// Number, from 0 on; the same block has one in all threads that share it.
     pub number: u32,
+    /// Address of its first instruction.
+    pub pc: u64,
     /// Words that it notes, the head included.
     pub(super) words: usize,
     /// Its instructions.
@@ -142,6 +146,7 @@ impl Code {
     ) -> Option<Self> {
         let mut code = Self {
             number,
+            pc,
             words,
             instructions: Vec::with_capacity(instructions),
             operands: Vec::new(),
@@ -201,6 +206,47 @@ impl Code {
             at += usize::from(insn.len);
         }
         (word <= words).then_some(code)
+    }
+}
+
+/// How an operand's address is made of the block's words: `word[base]`, `word[index]` times a factor, and a constant;
+/// what is not there has a factor of 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Which word, and 1 or 0.
+    pub base: (u8, u8),
+    /// Which word, and its factor.
+    pub index: (u8, u8),
+    /// What is added.
+    pub displacement: u64,
+}
+
+impl Operand {
+    /// The form of its address, where it has that: else see [`Executed::references`].
+    pub fn form(&self) -> Option<Form> {
+        if self.narrow || self.byte_index || self.bit.is_some() || self.repeat.is_some() {
+            return None;
+        }
+        let (base, index) = match (self.base, self.index, self.segment) {
+            (base, index, None) => (base, index),
+            (base, None, Some(segment)) => (Some(segment), base.map(|base| (base, 1))),
+            (None, index, Some(segment)) => (Some(segment), index),
+            _ => return None,
+        };
+        Some(Form {
+            base: base.map_or((0, 0), |base| (base, 1)),
+            index: index.unwrap_or((0, 0)),
+            displacement: self.displacement,
+        })
+    }
+}
+
+impl Code {
+    /// Memory operands of an instruction, by its place in the block.
+    pub fn operands(&self, at: usize) -> &[Operand] {
+        let instruction = self.instructions.get(at);
+        let operands = instruction.and_then(|one| self.operands.get(one.operands.clone()));
+        operands.unwrap_or(&[])
     }
 }
 
@@ -274,6 +320,7 @@ impl Operands<'_> {
         Ok(Some(Operand {
             access,
             size,
+            stack: memory.base().full_register() == Register::RSP,
             base,
             index,
             byte_index: memory.index() == Register::AL,
@@ -339,6 +386,21 @@ pub struct Executed<'a> {
 }
 
 impl Executed<'_> {
+    /// Where an operand of [`Form`] is.
+    #[inline]
+    pub fn at(&self, form: &Form) -> u64 {
+        let part = |(word, factor): (u8, u8)| self.word(word).wrapping_mul(u64::from(factor));
+        let sum = form.displacement.wrapping_add(part(form.base));
+        sum.wrapping_add(part(form.index))
+    }
+
+    /// Instructions that were retired, and one more if that was interrupted in its middle.
+    #[inline]
+    pub fn reached(&self) -> usize {
+        self.done + usize::from(self.interrupted)
+    }
+
+    #[inline]
     fn word(&self, at: u8) -> u64 {
         self.words.get(usize::from(at)).copied().unwrap_or(0)
     }
@@ -358,8 +420,8 @@ impl Executed<'_> {
 
     /// Instructions that were retired; the last one, interrupted, perhaps only in part.
     pub fn instructions(&self) -> impl Iterator<Item = (usize, &Instruction)> {
-        let with_part = self.done + usize::from(self.interrupted);
-        self.code.instructions.iter().take(with_part).enumerate()
+        let with_part = self.code.instructions.iter().take(self.reached());
+        with_part.enumerate()
     }
 
     fn address(&self, operand: &Operand) -> (u64, u64) {

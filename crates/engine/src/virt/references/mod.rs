@@ -6,11 +6,13 @@
 //! a ring at a time, so that threads alternate by tens of thousands of words.
 
 mod code;
+mod codes;
 mod reader;
 
-pub use code::{Access, Branch, Code, Executed, Instruction, Operand, Unknown};
+pub use code::{Access, Branch, Code, Executed, Form, Instruction, Operand, Unknown};
 pub(super) use reader::Reader;
 
+use crate::xlate::references::{COLLECTS, COUNTS, MARK, PART};
 use std::sync::{Arc, Mutex};
 
 /// Whose references they are.
@@ -23,8 +25,39 @@ pub struct Thread {
     pub memory: u32,
 }
 
+/// What a thread says between two blocks, with [`super::Options::regions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Marked {
+    /// It is counted at all.
+    pub counts: bool,
+    /// What it does from here on is a part of the profile.
+    pub collects: bool,
+    /// How many marks of the process there were before.
+    pub part: u32,
+}
+
+impl Marked {
+    /// From a word of the ring.
+    fn of(word: u64) -> Option<Self> {
+        (word & MARK != 0).then_some(Self {
+            counts: word & COUNTS != 0,
+            collects: word & COLLECTS != 0,
+            part: (word >> PART) as u32,
+        })
+    }
+}
+
 /// What becomes of them.
 pub trait Sink: Send {
+    /// What comes from here on is this thread's.
+    fn turn(&mut self, thread: Thread) {
+        let _ = thread;
+    }
+    /// A thread's state changed.
+    fn marked(&mut self, thread: Thread, marked: Marked) {
+        let _ = (thread, marked);
+    }
     /// A thread executed a block, or the beginning of one.
     fn executed(&mut self, thread: Thread, executed: &Executed<'_>);
     /// So many parts of rings are missing: nobody read them in time, or what was in them made no sense.

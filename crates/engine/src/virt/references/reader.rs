@@ -1,12 +1,13 @@
 //! The thread that reads the rings.
 
-use super::code::{Code, Executed, left};
-use super::{References, Thread};
-use crate::layout::{Context, RING, option, state};
+use super::code::{Executed, left};
+use super::codes::Codes;
+use super::{Marked, References, Thread};
+use crate::layout::{Context, RING, state};
 use crate::virt::context::MappedBytes;
 use crate::virt::futex;
 use crate::virt::shared::Shared;
-use crate::xlate::references::{APART, CHUNK, CHUNKS, MAX_WORDS, RING as RING_WORDS};
+use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK, RING as RING_WORDS};
 use std::collections::HashMap;
 use std::io;
 use std::mem::offset_of;
@@ -69,7 +70,7 @@ struct Rings<'a> {
     shared: &'a Shared,
     sink: &'a References,
     rings: HashMap<u32, Ring>,
-    codes: HashMap<u64, Option<Code>>,
+    codes: Codes<'a>,
     buffer: Vec<u64>,
     lost: u32,
 }
@@ -79,7 +80,7 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         shared,
         sink,
         rings: HashMap::new(),
-        codes: HashMap::new(),
+        codes: Codes::new(shared),
         buffer: Vec::new(),
         lost: 0,
     };
@@ -201,22 +202,33 @@ impl Rings<'_> {
         ring.copy(start as usize, buffer.get_mut(kept..).unwrap_or(&mut []));
         let sink = self.sink.clone();
         let mut sink = sink.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.turn(thread);
         let mut rest = buffer.as_slice();
+        // What the next block is, once it was looked up.
+        let mut known = None;
         while let Some(&head) = rest.first() {
-            let Some(code) = self.code(head) else {
+            if let Some(marked) = Marked::of(head) {
+                sink.marked(thread, marked);
+                rest = rest.get(1..).unwrap_or(&[]);
+                continue;
+            }
+            let Some(code) = known.take().or_else(|| self.codes.find(head)) else {
                 self.lost += 1;
                 break;
             };
-            let (words, behind) = rest.split_at(code.words.min(rest.len()));
-            let next = behind.first().copied();
-            if next.is_none() {
+            let length = self.codes.get(code).map_or(1, |code| code.words);
+            let (words, behind) = rest.split_at(length.min(rest.len()));
+            let marks = behind.iter().take_while(|&&head| head & MARK != 0).count();
+            let Some(&following) = behind.get(marks) else {
                 if whole {
-                    last.extend_from_slice(words);
+                    last.extend_from_slice(rest);
                 }
                 break;
-            }
-            let next = next.and_then(|head| self.code(head)).map(Code::address);
-            if let Some(code) = self.code(head) {
+            };
+            known = self.codes.find(following);
+            let next = known.and_then(|next| self.codes.get(next));
+            let next = next.map(|code| code.pc);
+            if let Some(code) = self.codes.get(code) {
                 let (done, interrupted) = left(head, code);
                 sink.executed(
                     thread,
@@ -240,8 +252,11 @@ impl Rings<'_> {
         let Some(&head) = words.first() else { return };
         let sink = self.sink.clone();
         let mut sink = sink.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(code) = self.code(head) {
+        sink.turn(thread);
+        let code = self.codes.find(head);
+        if let Some(code) = code.and_then(|code| self.codes.get(code)) {
             let (done, interrupted) = left(head, code);
+            let words = words.get(..code.words).unwrap_or(words);
             let next = None;
             sink.executed(
                 thread,
@@ -254,45 +269,5 @@ impl Rings<'_> {
                 },
             );
         }
-    }
-
-    /// The block that a head names.
-    fn code(&mut self, head: u64) -> Option<&Code> {
-        let described = head & ((1 << 48) - 1);
-        if !self.codes.contains_key(&described) {
-            let number = u32::try_from(self.codes.len()).ok()?;
-            let code = self.describe(number, described);
-            self.codes.insert(described, code);
-        }
-        self.codes.get(&described)?.as_ref()
-    }
-
-    fn describe(&self, number: u32, described: u64) -> Option<Code> {
-        let offset = described.checked_mul(8)?;
-        let mut head = [0u8; 16];
-        self.shared.read_at(offset, &mut head).ok()?;
-        let word = |at: usize| {
-            let bytes = head.get(at..at + 8).unwrap_or(&[]);
-            bytes
-                .iter()
-                .rev()
-                .fold(0, |all, &b| all << 8 | u64::from(b))
-        };
-        let (pc, counts) = (word(0), word(8));
-        let (instructions, words) = (counts as u32 as usize, (counts >> 48) as usize);
-        let length = (counts >> 32) as u16;
-        if instructions > crate::xlate::block::MAX_INSNS || words == 0 || words > MAX_WORDS {
-            return None;
-        }
-        let mut bytes = vec![0u8; usize::from(length)];
-        self.shared.read_at(offset + 16, &mut bytes).ok()?;
-        let reads_fs = self.shared.header().options & option::READS_FS != 0;
-        Code::new(number, pc, &bytes, instructions, words, reads_fs)
-    }
-}
-
-impl Code {
-    fn address(&self) -> u64 {
-        self.instructions.first().map_or(0, |first| first.pc)
     }
 }

@@ -16,10 +16,7 @@ impl Config {
     /// Whether the runtime answers an instruction of a kind that it can answer.
     pub(super) fn answers(&self, insn: &Insn) -> bool {
         match insn.kind {
-            // The number of the CPU comes with `rdtscp`.
-            Kind::Rdtsc => self.own_clock || self.own_machine && insn.opcode == 0x01,
             Kind::Asks if insn.opcode != 0xc7 || insn.has(prefix::REP) => self.own_machine,
-            Kind::Asks => self.own_machine || self.own_random,
             Kind::Xsave => self.own_machine && self.components != 0,
             _ => true,
         }
@@ -96,7 +93,7 @@ impl Builder<'_, '_> {
             Kind::Syscall => {
                 self.block.end = End::Syscall;
                 let own = |n| match nr::answer(n) {
-                    _ if self.config.in_turn => true,
+                    _ if self.config.in_turn || nr::brings_in(n) => true,
                     Answer::Clock => self.config.own_clock,
                     Answer::Machine => self.config.own_machine,
                     _ => {

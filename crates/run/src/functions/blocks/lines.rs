@@ -3,157 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Names, base_name, jit_map, jit_name};
+use super::Names;
+use super::costs::{Detail, Edge, FunctionCosts, LineCost, Numbers, Piece, Place, own_address};
+use super::edges::{Code, Edges, Stub, edges_of};
 use crate::result::RunResult;
-use truecount_engine::virt::{Counts, Executed, Mapping};
-
-/// What is kept apart in [`line_costs`].
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Detail {
-    /// Every instruction; else every line.
-    pub instructions: bool,
-    /// Lines; else the functions alone.
-    pub lines: bool,
-    /// Threads.
-    pub threads: bool,
-}
-
-/// A function and what it cost itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FunctionCosts {
-    /// Path of the file with the code.
-    pub object: String,
-    /// Source file; empty: not known.
-    pub file: String,
-    /// Name of the symbol; an address where there is none.
-    pub name: String,
-    /// By place, in order of (source file, address, line).
-    pub costs: Vec<LineCost>,
-}
-
-/// What the instructions of one line cost.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LineCost {
-    /// Source file where it is another one than the function's (inlined code).
-    pub file: Option<String>,
-    /// Address in the object's own terms; 0 where instructions are not kept apart.
-    pub address: u64,
-    /// Line; 0: not known.
-    pub line: u32,
-    /// Every event.
-    pub counts: Counts,
-}
-
-/// Which piece of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Piece {
-    /// Slot of the first thread of the process image.
-    pub image: u32,
-    /// The thread's slot; 0: all threads.
-    pub thread: u32,
-    /// How many marks of the process were before.
-    pub part: u32,
-}
-
-/// Where an instruction is.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place {
-    /// Number of its function.
-    function: usize,
-    /// Number of its source file.
-    file: usize,
-    line: u32,
-}
-
-/// Names of functions and files by number.
-#[derive(Default)]
-struct Numbers {
-    functions: Vec<FunctionCosts>,
-    by_name: HashMap<(usize, String), usize>,
-    files: Vec<String>,
-    by_file: HashMap<String, usize>,
-    places: HashMap<(usize, u64), Place>,
-}
-
-impl Numbers {
-    fn file(&mut self, name: &str) -> usize {
-        if let Some(&known) = self.by_file.get(name) {
-            return known;
-        }
-        self.files.push(name.to_owned());
-        self.by_file.insert(name.to_owned(), self.files.len() - 1);
-        self.files.len() - 1
-    }
-
-    fn function(&mut self, module: usize, object: &str, name: &str, file: &str) -> usize {
-        let key = (module, name.to_owned());
-        if let Some(&known) = self.by_name.get(&key) {
-            return known;
-        }
-        self.functions.push(FunctionCosts {
-            object: object.to_owned(),
-            file: file.to_owned(),
-            name: name.to_owned(),
-            costs: Vec::new(),
-        });
-        self.by_name.insert(key, self.functions.len() - 1);
-        self.functions.len() - 1
-    }
-
-    /// Where the instruction at `pc` is. Code of files is looked up once; other code may change.
-    fn place(&mut self, names: &mut Names, mapping: Option<&Mapping>, pc: u64, pid: u32) -> Place {
-        let Some(mapping) = mapping else {
-            let function = self.function(usize::MAX, "", "???", "");
-            return Place {
-                function,
-                file: self.file(""),
-                line: 0,
-            };
-        };
-        let module = names.module(mapping);
-        let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
-        if let Some(known) = self.places.get(&(module, offset)) {
-            return known.clone();
-        }
-        let Some(known) = names.known.get(module) else {
-            let function = self.function(usize::MAX, "", "???", "");
-            return Place {
-                function,
-                file: self.file(""),
-                line: 0,
-            };
-        };
-        let object = known.path.clone();
-        let Some(file) = known.file.clone() else {
-            let name = match object.as_str() {
-                "[jit]" => jit_name(names.jit.entry(pid).or_insert_with(|| jit_map(pid)), pc).0,
-                other => other,
-            };
-            let function = self.function(module, &object, name, "");
-            return Place {
-                function,
-                file: self.file(""),
-                line: 0,
-            };
-        };
-        let location = names.symbols.locate_once(&file, offset);
-        let (own, inner) = (location.frames.last(), location.frames.first());
-        let own_file = own.and_then(|frame| frame.file.as_deref()).unwrap_or("");
-        let name = match own {
-            Some(frame) => frame.function.clone(),
-            None => format!("[no symbol in {}]", base_name(&object)),
-        };
-        let function = self.function(module, &object, &name, own_file);
-        let inner_file = inner.and_then(|frame| frame.file.as_deref());
-        let place = Place {
-            function,
-            file: self.file(inner_file.unwrap_or(own_file)),
-            line: inner.and_then(|frame| frame.line).unwrap_or(0),
-        };
-        self.places.insert((module, offset), place.clone());
-        place
-    }
-}
+use truecount_engine::virt::{Counts, Event, Executed};
 
 /// By place and address (0 where instructions are not kept apart).
 type Sums = BTreeMap<(Place, u64), Counts>;
@@ -175,6 +29,7 @@ pub fn line_costs(
     let pids: HashMap<u32, u32> = threads.map(|thread| (thread.image, thread.pid)).collect();
     let mut numbers = Numbers::default();
     let mut all: BTreeMap<Piece, Sums> = BTreeMap::new();
+    let mut code = Code::default();
     blocks.each(&mut |executed| {
         if !wanted(executed.image) {
             return;
@@ -188,9 +43,60 @@ pub fn line_costs(
         let pid = pids.get(&executed.image).copied().unwrap_or(0);
         add(&executed, pid, names, &mut numbers, detail, sums);
     });
+    if ran.executed.calls.is_some() {
+        blocks.each_translated(&mut |block| {
+            if wanted(block.image) {
+                code.see(&block, detail.instructions);
+            }
+        });
+    }
+    let (mut edges, stubs) = match &ran.executed.calls {
+        Some(calls) => edges_of(ran, calls, names, &mut numbers, detail, &code),
+        None => Default::default(),
+    };
+    for stub in stubs {
+        if let Some(sums) = all.get_mut(&stub.piece) {
+            move_to_caller(sums, &stub);
+        }
+    }
+    for piece in edges.keys() {
+        all.entry(*piece).or_default();
+    }
     all.into_iter()
-        .map(|(piece, sums)| (piece, numbers.functions_of(sums)))
+        .map(|(piece, sums)| {
+            let edges = edges.remove(&piece).unwrap_or_default();
+            (piece, numbers.functions_of(sums, edges))
+        })
         .collect()
+}
+
+/// Moves a stub's instructions to its caller: as many as are there, so that the sum stays.
+fn move_to_caller(sums: &mut Sums, stub: &Stub) {
+    const INSTRUCTIONS: usize = Event::Instructions as usize;
+    let mut left = stub.instructions;
+    let begin = Place {
+        function: stub.stub,
+        file: 0,
+        line: 0,
+    };
+    let end = Place {
+        function: stub.stub + 1,
+        ..begin
+    };
+    for counts in sums
+        .range_mut((begin, 0)..(end, 0))
+        .map(|(_, counts)| counts)
+    {
+        if let Some(count) = counts.get_mut(INSTRUCTIONS) {
+            let moved = left.min(*count);
+            *count -= moved;
+            left -= moved;
+        }
+    }
+    let into = sums.entry((stub.place.clone(), stub.address)).or_default();
+    if let Some(count) = into.get_mut(INSTRUCTIONS) {
+        *count = count.wrapping_add(stub.instructions - left);
+    }
 }
 
 /// Adds what a block's executions cost, instruction by instruction.
@@ -209,10 +115,9 @@ fn add(
             place.line = 0;
             place.file = numbers.own_file(place.function);
         }
-        let address = match (detail.instructions, executed.mapping) {
-            (false, _) => 0,
-            (true, None) => pc,
-            (true, Some(mapping)) => pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset),
+        let address = match detail.instructions {
+            false => 0,
+            true => own_address(executed.mapping, pc),
         };
         facts.add(executed.times, sums.entry((place, address)).or_default());
         pc = pc.wrapping_add(facts.len());
@@ -220,13 +125,8 @@ fn add(
 }
 
 impl Numbers {
-    fn own_file(&mut self, function: usize) -> usize {
-        let name = self.functions.get(function).map(|f| f.file.clone());
-        self.file(&name.unwrap_or_default())
-    }
-
     /// The functions with their costs; what is 0 is left out.
-    fn functions_of(&self, sums: Sums) -> Vec<FunctionCosts> {
+    fn functions_of(&self, sums: Sums, edges: Edges) -> Vec<FunctionCosts> {
         let mut found: BTreeMap<usize, FunctionCosts> = BTreeMap::new();
         for ((place, address), counts) in sums {
             if counts.iter().all(|&count| count == 0) {
@@ -245,6 +145,32 @@ impl Numbers {
                 address,
                 line: place.line,
                 counts,
+            });
+        }
+        // Who only calls, or is only called, is there, too.
+        for at in edges.keys().flat_map(|edge| [edge.caller, edge.callee]) {
+            if let Some(known) = self.functions.get(at) {
+                found.entry(at).or_insert_with(|| known.clone());
+            }
+        }
+        let places: HashMap<usize, usize> = found.keys().copied().zip(0..).collect();
+        for (key, (calls, inclusive)) in edges {
+            let (Some(&callee), Some(caller)) =
+                (places.get(&key.callee), found.get_mut(&key.caller))
+            else {
+                continue;
+            };
+            let file = self.files.get(key.site.0);
+            let file = file.filter(|&file| *file != caller.file).cloned();
+            caller.calls.push(Edge {
+                callee,
+                calls,
+                inclusive,
+                callee_address: key.callee_at.1,
+                callee_line: key.callee_at.0,
+                file,
+                address: key.site.2,
+                line: key.site.1,
             });
         }
         found.into_values().collect()

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use truecount_engine::virt::{self, LaunchError};
 
 use super::{Refusal, cache};
+use crate::closed::Closed;
 use crate::determinism::{Answers, Factor, Fixed, Missing, choose_pid};
 use crate::error::{Error, ErrorKind};
 use crate::result::{Ended, Executed, RunResult, Thread};
@@ -32,6 +33,12 @@ fn options(launch: &Launch<'_>) -> virt::Options {
         .in_turn(holds(Factor::Threads) && !launch.fixed.is_some_and(Fixed::kernel_turns))
         .own_clock(holds(Factor::Time))
         .own_random(holds(Factor::Random))
+        .pids(
+            launch
+                .fixed
+                .and_then(Fixed::pid)
+                .and_then(crate::determinism::pid::children),
+        )
         .machine(launch.fixed.and_then(Fixed::machine))
         .cache(cache::directory())
         .code_cache(cache::code_bound())
@@ -85,6 +92,9 @@ pub(super) fn execute(
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
     not_held_constant(&outcome.totals, &mut missing);
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
+    let whole = stopped.interrupted.is_none() && !stopped.timed_out;
+    let aslr = launch.keep_aslr || aslr_refused;
+    let closed = Closed::of(&outcome.totals, launch.fixed, &missing, aslr, whole);
     let alive: BTreeSet<u32> = outcome
         .totals
         .threads
@@ -115,7 +125,9 @@ pub(super) fn execute(
             unseen_writes: outcome.totals.unseen_writes,
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
+            closed: Some(closed),
             memory: None,
+            noted: None,
             blocks: outcome.blocks,
             calls: outcome.calls,
             commands: outcome.commands,

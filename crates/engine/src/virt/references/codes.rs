@@ -1,0 +1,82 @@
+//! The blocks that heads of the rings name, each looked at once.
+
+use super::code::Code;
+use crate::layout::option;
+use crate::virt::bytes::field;
+use crate::virt::shared::Shared;
+use crate::xlate::references::MAX_WORDS;
+use std::collections::HashMap;
+
+/// Blocks found lately, chosen by the low bits of where they are described.
+const RECENT: usize = 1 << 14;
+
+/// Every block so far.
+pub(super) struct Codes<'a> {
+    shared: &'a Shared,
+    known: HashMap<u64, u32>,
+    recent: Box<[(u64, u32)]>,
+    /// By number; none: its description makes no sense.
+    codes: Vec<Option<Code>>,
+}
+
+impl<'a> Codes<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        Self {
+            shared,
+            known: HashMap::new(),
+            recent: vec![(u64::MAX, 0); RECENT].into_boxed_slice(),
+            codes: Vec::new(),
+        }
+    }
+
+    /// The number of the block that a head names.
+    #[inline]
+    pub(super) fn find(&mut self, head: u64) -> Option<u32> {
+        let described = head & ((1 << 48) - 1);
+        let place = described as usize % RECENT;
+        if let Some(&(known, number)) = self.recent.get(place)
+            && known == described
+        {
+            return Some(number);
+        }
+        let number = self.look_up(described)?;
+        self.get(number)?;
+        if let Some(recent) = self.recent.get_mut(place) {
+            *recent = (described, number);
+        }
+        Some(number)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> Option<&Code> {
+        self.codes.get(number as usize)?.as_ref()
+    }
+
+    fn look_up(&mut self, described: u64) -> Option<u32> {
+        if let Some(&known) = self.known.get(&described) {
+            return Some(known);
+        }
+        let number = u32::try_from(self.codes.len()).ok()?;
+        let code = self.describe(number, described);
+        self.codes.push(code);
+        self.known.insert(described, number);
+        Some(number)
+    }
+
+    fn describe(&self, number: u32, described: u64) -> Option<Code> {
+        let offset = described.checked_mul(8)?;
+        let mut head = [0u8; 16];
+        self.shared.read_at(offset, &mut head).ok()?;
+        let word = |at: usize| u64::from_le_bytes(field(&head, at));
+        let (pc, counts) = (word(0), word(8));
+        let (instructions, words) = (counts as u32 as usize, (counts >> 48) as usize);
+        let length = (counts >> 32) as u16;
+        if instructions > crate::xlate::block::MAX_INSNS || words == 0 || words > MAX_WORDS {
+            return None;
+        }
+        let mut bytes = vec![0u8; usize::from(length)];
+        self.shared.read_at(offset + 16, &mut bytes).ok()?;
+        let reads_fs = self.shared.header().options & option::READS_FS != 0;
+        Code::new(number, pc, &bytes, instructions, words, reads_fs)
+    }
+}

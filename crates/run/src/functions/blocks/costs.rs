@@ -1,0 +1,213 @@
+//! Functions with what they cost, by place: names and numbers for [`super::lines`] and [`super::edges`].
+
+use std::collections::HashMap;
+
+use super::{Names, base_name, jit_map, jit_name};
+use truecount_engine::virt::{Counts, Mapping};
+
+/// What is kept apart in `line_costs`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Detail {
+    /// Every instruction; else every line.
+    pub instructions: bool,
+    /// Lines; else the functions alone.
+    pub lines: bool,
+    /// Threads.
+    pub threads: bool,
+}
+
+/// A function and what it cost itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FunctionCosts {
+    /// Path of the file with the code.
+    pub object: String,
+    /// Source file; empty: not known.
+    pub file: String,
+    /// Name of the symbol; an address where there is none.
+    pub name: String,
+    /// By place, in order of (source file, address, line).
+    pub costs: Vec<LineCost>,
+    /// What it calls, where the run kept the tree of calls; by callee and place.
+    pub calls: Vec<Edge>,
+}
+
+/// What the instructions of one line cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineCost {
+    /// Source file where it is another one than the function's (inlined code).
+    pub file: Option<String>,
+    /// Address in the object's own terms; 0 where instructions are not kept apart.
+    pub address: u64,
+    /// Line; 0: not known.
+    pub line: u32,
+    /// Every event.
+    pub counts: Counts,
+}
+
+/// Which piece of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Piece {
+    /// Slot of the first thread of the process image.
+    pub image: u32,
+    /// The thread's slot; 0: all threads.
+    pub thread: u32,
+    /// How many marks of the process were before.
+    pub part: u32,
+}
+
+/// Calls of one function from one place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Edge {
+    /// The function that is called: its place among the functions of the piece.
+    pub callee: usize,
+    /// How often.
+    pub calls: u64,
+    /// Instructions of these calls; of a caller that calls itself, without what it executed in them anew.
+    pub inclusive: u64,
+    /// Where the function is: address in its object's own terms (0 where instructions are not kept apart) …
+    pub callee_address: u64,
+    /// … and line; 0: not known.
+    pub callee_line: u32,
+    /// Source file of the call where it is another one than the caller's.
+    pub file: Option<String>,
+    /// Address of the call; 0 where instructions are not kept apart.
+    pub address: u64,
+    /// Its line; 0: not known.
+    pub line: u32,
+}
+
+/// Where an instruction is.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Number of its function.
+    pub(super) function: usize,
+    /// Number of its source file.
+    pub(super) file: usize,
+    pub(super) line: u32,
+}
+
+/// Names of functions and files by number.
+#[derive(Default)]
+pub(super) struct Numbers {
+    pub(super) functions: Vec<FunctionCosts>,
+    by_name: HashMap<(usize, String), usize>,
+    pub(super) files: Vec<String>,
+    by_file: HashMap<String, usize>,
+    places: HashMap<(usize, u64), Place>,
+}
+
+impl Numbers {
+    fn file(&mut self, name: &str) -> usize {
+        if let Some(&known) = self.by_file.get(name) {
+            return known;
+        }
+        self.files.push(name.to_owned());
+        self.by_file.insert(name.to_owned(), self.files.len() - 1);
+        self.files.len() - 1
+    }
+
+    fn function(&mut self, module: usize, object: &str, name: &str, file: &str) -> usize {
+        let key = (module, name.to_owned());
+        if let Some(&known) = self.by_name.get(&key) {
+            return known;
+        }
+        self.functions.push(FunctionCosts {
+            object: object.to_owned(),
+            file: file.to_owned(),
+            name: name.to_owned(),
+            ..FunctionCosts::default()
+        });
+        self.by_name.insert(key, self.functions.len() - 1);
+        self.functions.len() - 1
+    }
+
+    /// Where the instruction at `pc` is. Code of files is looked up once; other code may change.
+    pub(super) fn place(
+        &mut self,
+        names: &mut Names,
+        mapping: Option<&Mapping>,
+        pc: u64,
+        pid: u32,
+    ) -> Place {
+        let Some(mapping) = mapping else {
+            let function = self.function(usize::MAX, "", "???", "");
+            return Place {
+                function,
+                file: self.file(""),
+                line: 0,
+            };
+        };
+        let module = names.module(mapping);
+        let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
+        if let Some(known) = self.places.get(&(module, offset)) {
+            return known.clone();
+        }
+        let Some(known) = names.known.get(module) else {
+            let function = self.function(usize::MAX, "", "???", "");
+            return Place {
+                function,
+                file: self.file(""),
+                line: 0,
+            };
+        };
+        let object = known.path.clone();
+        let Some(file) = known.file.clone() else {
+            let name = match object.as_str() {
+                "[jit]" => jit_name(names.jit.entry(pid).or_insert_with(|| jit_map(pid)), pc).0,
+                other => other,
+            };
+            let function = self.function(module, &object, name, "");
+            return Place {
+                function,
+                file: self.file(""),
+                line: 0,
+            };
+        };
+        let location = names.symbols.locate_once(&file, offset);
+        let (own, inner) = (location.frames.last(), location.frames.first());
+        let own_file = own.and_then(|frame| frame.file.as_deref()).unwrap_or("");
+        let name = match own {
+            Some(frame) => frame.function.clone(),
+            None => format!("[no symbol in {}]", base_name(&object)),
+        };
+        let function = self.function(module, &object, &name, own_file);
+        let inner_file = inner.and_then(|frame| frame.file.as_deref());
+        let place = Place {
+            function,
+            file: self.file(inner_file.unwrap_or(own_file)),
+            line: inner.and_then(|frame| frame.line).unwrap_or(0),
+        };
+        self.places.insert((module, offset), place.clone());
+        place
+    }
+
+    pub(super) fn own_file(&mut self, function: usize) -> usize {
+        let name = self.functions.get(function).map(|f| f.file.clone());
+        self.file(&name.unwrap_or_default())
+    }
+
+    /// Name of a function.
+    pub(super) fn name(&self, function: usize) -> &str {
+        self.functions.get(function).map_or("", |known| &known.name)
+    }
+}
+
+/// An address in the object's own terms.
+pub(super) fn own_address(mapping: Option<&Mapping>, pc: u64) -> u64 {
+    mapping.map_or(pc, |mapping| {
+        pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset)
+    })
+}
+
+impl Numbers {
+    /// Object and name of a function.
+    pub(super) fn object_and_name(&self, function: usize) -> (&str, &str) {
+        let known = self.functions.get(function);
+        known.map_or(("", "???"), |known| (&known.object, &known.name))
+    }
+
+    /// A source file.
+    pub(super) fn path(&self, file: usize) -> &str {
+        self.files.get(file).map_or("", String::as_str)
+    }
+}

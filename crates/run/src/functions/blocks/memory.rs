@@ -1,0 +1,72 @@
+//! What functions and lines did with memory: noted references, brought together with where their instructions are.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use super::Names;
+use super::costs::{Numbers, Place};
+use crate::references::{CodeMemory, Costs, FunctionMemory, LineMemory};
+use crate::result::RunResult;
+
+/// Lines that are told.
+const MOST: usize = 1000;
+
+/// Adds to what is known of the run's memory which functions and lines did it.
+pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
+    let (Some(noted), Some(blocks)) = (&ran.executed.noted, &ran.executed.blocks) else {
+        return;
+    };
+    names.forget_processes();
+    let threads = || ran.executed.threads.iter();
+    let images: HashMap<u32, u32> = threads().map(|one| (one.slot, one.image)).collect();
+    let pids: HashMap<u32, u32> = threads().rev().map(|one| (one.image, one.pid)).collect();
+    let mut numbers = Numbers::default();
+    let mut at: HashMap<(u32, u64), Place> = HashMap::new();
+    blocks.each(&mut |executed| {
+        let pid = pids.get(&executed.image).copied().unwrap_or(0);
+        let mut pc = executed.pc;
+        for facts in executed.facts {
+            let place = numbers.place(names, executed.mapping, pc, pid);
+            at.insert((executed.image, pc), place);
+            pc = pc.wrapping_add(facts.len());
+        }
+    });
+    let nowhere = numbers.place(names, None, 0, 0);
+    let mut functions: BTreeMap<usize, Costs> = BTreeMap::new();
+    let mut lines: BTreeMap<Place, Costs> = BTreeMap::new();
+    noted.each(&mut |part, pc, costs| {
+        let image = images.get(&part.slot).copied().unwrap_or(0);
+        let place = at.get(&(image, pc)).unwrap_or(&nowhere);
+        functions.entry(place.function).or_default().add(costs);
+        lines.entry(place.clone()).or_default().add(costs);
+    });
+    let modelled = noted.is_modelled();
+    let rank = |costs: &Costs| Reverse((costs.penalty(), costs.load_bytes + costs.store_bytes));
+    let mut functions: Vec<_> = functions.into_iter().collect();
+    functions.sort_by_key(|(_, costs)| rank(costs));
+    let functions = functions.into_iter().map(|(function, costs)| {
+        let (module, name) = numbers.object_and_name(function);
+        FunctionMemory {
+            module: module.to_owned(),
+            function: name.to_owned(),
+            of: CodeMemory::of(&costs, modelled),
+        }
+    });
+    let mut lines: Vec<_> = lines.into_iter().collect();
+    lines.retain(|(_, costs)| costs.loads + costs.stores + costs.wrong() + costs.fetch_l1 != 0);
+    lines.sort_by_key(|(_, costs)| rank(costs));
+    let lines = lines.into_iter().take(MOST).map(|(place, costs)| {
+        let (module, name) = numbers.object_and_name(place.function);
+        LineMemory {
+            module: module.to_owned(),
+            function: name.to_owned(),
+            file: numbers.path(place.file).to_owned(),
+            line: place.line,
+            of: CodeMemory::of(&costs, modelled),
+        }
+    });
+    let (functions, lines) = (functions.collect(), lines.collect());
+    if let Some(memory) = &mut ran.executed.memory {
+        (memory.functions, memory.lines) = (functions, lines);
+    }
+}

@@ -1,0 +1,144 @@
+//! What an instruction's references and branches came to.
+
+use truecount_memory::{Kind, Totals};
+
+/// Sums; what only a model knows is 0 without one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Executions.
+    pub instructions: u64,
+    /// References that read (one that modifies is both a load and a store).
+    pub loads: u64,
+    /// References that write.
+    pub stores: u64,
+    /// Bytes read.
+    pub load_bytes: u64,
+    /// Bytes written.
+    pub store_bytes: u64,
+    /// References across the end of a line.
+    pub line_splits: u64,
+    /// References across the end of a page.
+    pub page_splits: u64,
+    /// References whose address is no multiple of their size.
+    pub unaligned: u64,
+    /// Branches that were taken.
+    pub taken: u64,
+    /// Model: misses of the first level by instructions …
+    pub fetch_l1: u64,
+    /// … and of the last.
+    pub fetch_ll: u64,
+    /// References that read, those that modify among them, as Cachegrind has it.
+    pub reads: u64,
+    /// Their misses of the first level …
+    pub read_l1: u64,
+    /// … and of the last.
+    pub read_ll: u64,
+    /// References that write only.
+    pub writes: u64,
+    /// Their misses of the first level …
+    pub write_l1: u64,
+    /// … and of the last.
+    pub write_ll: u64,
+    /// Conditional branches …
+    pub conditional: u64,
+    /// … and those that were predicted wrongly.
+    pub conditional_wrong: u64,
+    /// Indirect jumps and calls …
+    pub indirect: u64,
+    /// … and those that were predicted wrongly.
+    pub indirect_wrong: u64,
+}
+
+impl Costs {
+    /// References of so many bytes.
+    pub(super) fn made(&mut self, size: u32, kind: Kind, times: u64) {
+        let mut totals = Totals::default();
+        totals.made(size, kind, times);
+        self.loads += totals.loads;
+        self.stores += totals.stores;
+        self.load_bytes += totals.load_bytes;
+        self.store_bytes += totals.store_bytes;
+        match kind {
+            Kind::Store => self.writes += times,
+            Kind::Load | Kind::Modify => self.reads += times,
+        }
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            instructions,
+            loads,
+            stores,
+            load_bytes,
+            store_bytes,
+            line_splits,
+            page_splits,
+            unaligned,
+            taken,
+            fetch_l1,
+            fetch_ll,
+            reads,
+            read_l1,
+            read_ll,
+            writes,
+            write_l1,
+            write_ll,
+            conditional,
+            conditional_wrong,
+            indirect,
+            indirect_wrong,
+        } = other;
+        self.instructions += instructions;
+        self.loads += loads;
+        self.stores += stores;
+        self.load_bytes += load_bytes;
+        self.store_bytes += store_bytes;
+        self.line_splits += line_splits;
+        self.page_splits += page_splits;
+        self.unaligned += unaligned;
+        self.taken += taken;
+        self.fetch_l1 += fetch_l1;
+        self.fetch_ll += fetch_ll;
+        self.reads += reads;
+        self.read_l1 += read_l1;
+        self.read_ll += read_ll;
+        self.writes += writes;
+        self.write_l1 += write_l1;
+        self.write_ll += write_ll;
+        self.conditional += conditional;
+        self.conditional_wrong += conditional_wrong;
+        self.indirect += indirect;
+        self.indirect_wrong += indirect_wrong;
+    }
+
+    /// References that missed the first level.
+    pub fn data_l1(&self) -> u64 {
+        self.read_l1 + self.write_l1
+    }
+
+    /// References that missed the last level, too.
+    pub fn data_ll(&self) -> u64 {
+        self.read_ll + self.write_ll
+    }
+
+    /// What misses cost by the formula that gungraun, iai and CodSpeed use: 5 for what the last level has, 35 for what
+    /// it has not, beside 1 for each reference.
+    pub fn penalty(&self) -> u64 {
+        let (first, last) = (
+            self.fetch_l1 + self.data_l1(),
+            self.fetch_ll + self.data_ll(),
+        );
+        4 * first.saturating_sub(last) + 34 * last
+    }
+
+    /// That formula's "estimated cycles": references of instructions and data, and what misses cost.
+    pub fn estimated_cycles(&self) -> u64 {
+        self.instructions + self.reads + self.writes + self.penalty()
+    }
+
+    /// Branches that were predicted wrongly.
+    pub fn wrong(&self) -> u64 {
+        self.conditional_wrong + self.indirect_wrong
+    }
+}

@@ -1,0 +1,495 @@
+//! A block with what is known of its references before they are made, and what was found out while they were.
+//!
+//! Most of what is counted follows from how often a block was executed. What depends on an address is one step of a
+//! list: where a reference lies, whether its line was touched before, what a model makes of it.
+
+use super::costs::Costs;
+use std::collections::BTreeMap;
+use truecount_engine::virt::references::{Access, Branch, Code, Executed, Form, Unknown};
+use truecount_memory::{
+    Branches, Caches, Kind, LINE, Level, Machine, Placed, Reference, Sharing, Touched, aligned_bits,
+};
+
+/// What one thread meets in the model: its own caches and predictors.
+pub(super) struct Modelled {
+    caches: Caches,
+    branches: Branches,
+    /// Bits of an address inside a line of instructions.
+    line_bits: u32,
+    /// The line that the last instruction ended in.
+    fetched: u64,
+}
+
+impl Modelled {
+    pub(super) fn new(machine: &Machine) -> Self {
+        Self {
+            caches: Caches::new(machine),
+            branches: Branches::new(),
+            line_bits: machine.i1.line.trailing_zeros(),
+            fetched: u64::MAX,
+        }
+    }
+
+    /// Whether an instruction came from elsewhere. (What is in the line that was fetched last is there, and stays in
+    /// its place.)
+    #[inline]
+    fn fetch(&mut self, pc: u64, length: u32) -> Option<Level> {
+        let (first, last) = (
+            pc >> self.line_bits,
+            pc.wrapping_add(u64::from(length.max(1)) - 1) >> self.line_bits,
+        );
+        if first == self.fetched && last == first {
+            return None;
+        }
+        self.fetched = last;
+        Some(self.caches.meet_fetch(pc, length))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// A reference whose address has a [`Form`].
+    Data,
+    /// The first of an instruction whose references are asked for.
+    General,
+    /// Another one of that instruction.
+    Rest,
+    /// Instructions from here on are in another line.
+    Fetch,
+    Conditional,
+    Indirect,
+}
+
+/// A step of a block.
+struct Step {
+    what: What,
+    kind: Kind,
+    /// The stack pointer leads there.
+    stack: bool,
+    /// Number of its instruction.
+    at: u8,
+    /// Bytes.
+    size: u32,
+    /// See [`aligned_bits`].
+    aligned: u32,
+    form: Form,
+    /// The line that it touched last.
+    line: u64,
+}
+
+/// What a step met.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    /// References, where a block's executions do not say how many.
+    times: u64,
+    placed: Placed,
+    /// First-level misses; branches: taken.
+    first: u64,
+    /// Last-level misses; branches: predicted wrongly.
+    last: u64,
+}
+
+impl Found {
+    #[inline]
+    fn met(&mut self, level: Level) {
+        if level != Level::First {
+            self.first += 1;
+            self.last += u64::from(level == Level::Memory);
+        }
+    }
+}
+
+/// A block.
+pub(super) struct Site {
+    steps: Box<[Step]>,
+    found: Box<[Found]>,
+    /// Executed as a whole.
+    whole: u64,
+    /// Left after so many instructions.
+    left: Box<[u64]>,
+    instructions: Box<[Known]>,
+}
+
+/// What is known of an instruction.
+struct Known {
+    pc: u64,
+    taken: bool,
+    unknown: Option<Unknown>,
+}
+
+fn kind_of(access: Access) -> Kind {
+    match access {
+        Access::Load => Kind::Load,
+        Access::Store => Kind::Store,
+        Access::Modify => Kind::Modify,
+    }
+}
+
+impl Site {
+    /// Of a block; with a `model`, what that needs.
+    pub(super) fn new(code: &Code, model: Option<&Machine>) -> Self {
+        let mut steps = Vec::new();
+        let mut line = u64::MAX;
+        for (number, instruction) in code.instructions.iter().enumerate() {
+            let mut step = |what, kind, size, stack, form| {
+                steps.push(Step {
+                    what,
+                    kind,
+                    stack,
+                    at: number as u8,
+                    size,
+                    aligned: aligned_bits(size),
+                    form,
+                    line: u64::MAX,
+                });
+            };
+            let constant = |displacement| Form {
+                displacement,
+                ..Form::default()
+            };
+            if let Some(machine) = model {
+                let bits = machine.i1.line.trailing_zeros();
+                let end = instruction
+                    .pc
+                    .wrapping_add(u64::from(instruction.length.max(1)) - 1);
+                if instruction.pc >> bits != line || end >> bits != line {
+                    let form = constant(instruction.pc);
+                    step(What::Fetch, Kind::Load, instruction.length, false, form);
+                }
+                line = end >> bits;
+            }
+            let operands = code.operands(number);
+            let simple = operands.iter().all(|operand| operand.form().is_some());
+            for (place, operand) in operands.iter().enumerate() {
+                let kind = kind_of(operand.access);
+                match (operand.form(), place) {
+                    (Some(form), _) if simple => {
+                        step(What::Data, kind, operand.size, operand.stack, form);
+                    }
+                    (_, 0) => {
+                        let form = constant(operands.len() as u64);
+                        step(What::General, kind, operand.size, false, form);
+                    }
+                    _ => step(What::Rest, kind, operand.size, false, Form::default()),
+                }
+            }
+            match instruction.branch {
+                Branch::Conditional { target } => {
+                    step(What::Conditional, Kind::Load, 0, false, constant(target));
+                }
+                Branch::Indirect if model.is_some() => {
+                    step(What::Indirect, Kind::Load, 0, false, Form::default());
+                }
+                _ => {}
+            }
+        }
+        let instructions = code.instructions.iter().map(|instruction| Known {
+            pc: instruction.pc,
+            taken: matches!(
+                instruction.branch,
+                Branch::Direct | Branch::Return | Branch::Indirect
+            ),
+            unknown: instruction.unknown,
+        });
+        Self {
+            found: vec![Found::default(); steps.len()].into_boxed_slice(),
+            steps: steps.into_boxed_slice(),
+            whole: 0,
+            left: Box::default(),
+            instructions: instructions.collect(),
+        }
+    }
+
+    /// The block is executed. Without `touched` lines and pages are not kept.
+    #[inline]
+    pub(super) fn execute(
+        &mut self,
+        executed: &Executed<'_>,
+        touched: Option<&mut Touched>,
+        model: Option<&mut Modelled>,
+    ) {
+        if executed.done == self.instructions.len() {
+            self.whole += 1;
+        } else {
+            if self.left.is_empty() {
+                self.left = vec![0; self.instructions.len()].into_boxed_slice();
+            }
+            if let Some(left) = self.left.get_mut(executed.done) {
+                *left += 1;
+            }
+        }
+        match (touched, model) {
+            (Some(touched), None) => self.touch(executed, touched),
+            (touched, Some(model)) => self.model(executed, touched, model),
+            (None, None) => {}
+        }
+    }
+
+    fn touch(&mut self, executed: &Executed<'_>, touched: &mut Touched) {
+        let reached = executed.reached();
+        for at in 0..self.steps.len() {
+            let (Some(step), Some(found)) = (self.steps.get_mut(at), self.found.get_mut(at)) else {
+                return;
+            };
+            if usize::from(step.at) >= reached {
+                return;
+            }
+            match step.what {
+                What::Data => touch(step, found, executed.at(&step.form), touched),
+                What::General => self.general(at, executed, Some(touched), None),
+                What::Conditional => found.first += u64::from(is_taken(step, executed)),
+                What::Rest | What::Fetch | What::Indirect => {}
+            }
+        }
+    }
+
+    fn model(
+        &mut self,
+        executed: &Executed<'_>,
+        mut touched: Option<&mut Touched>,
+        model: &mut Modelled,
+    ) {
+        let reached = executed.reached();
+        for at in 0..self.steps.len() {
+            let (Some(step), Some(found)) = (self.steps.get_mut(at), self.found.get_mut(at)) else {
+                return;
+            };
+            if usize::from(step.at) >= reached {
+                return;
+            }
+            match step.what {
+                What::Data => {
+                    let address = executed.at(&step.form);
+                    let level = model.caches.meet_data(address, step.size);
+                    found.met(level);
+                    if let Some(touched) = touched.as_deref_mut() {
+                        touch(step, found, address, touched);
+                        if level != Level::First {
+                            touched.missed(address / LINE, level == Level::Memory);
+                        }
+                    }
+                }
+                What::Fetch => {
+                    if let Some(level) = model.fetch(step.form.displacement, step.size) {
+                        found.met(level);
+                    }
+                }
+                What::General => self.general(at, executed, touched.as_deref_mut(), Some(model)),
+                What::Conditional => {
+                    let taken = is_taken(step, executed);
+                    found.first += u64::from(taken);
+                    let pc = self.instructions.get(usize::from(step.at));
+                    let wrong = model
+                        .branches
+                        .conditional(pc.map_or(0, |known| known.pc), taken);
+                    found.last += u64::from(wrong);
+                }
+                What::Indirect => {
+                    found.first += 1;
+                    if let Some(next) = executed.next {
+                        let pc = self.instructions.get(usize::from(step.at));
+                        let wrong = model
+                            .branches
+                            .indirect(pc.map_or(0, |known| known.pc), next);
+                        found.last += u64::from(wrong);
+                    }
+                }
+                What::Rest => {}
+            }
+        }
+    }
+
+    /// References whose addresses have no form: bits, repeated strings, short addresses.
+    fn general(
+        &mut self,
+        first: usize,
+        executed: &Executed<'_>,
+        mut touched: Option<&mut Touched>,
+        model: Option<&mut Modelled>,
+    ) {
+        let Some(step) = self.steps.get(first) else {
+            return;
+        };
+        let (instruction, operands) = (usize::from(step.at), step.form.displacement as usize);
+        let mut runs = [(0u64, 0u32, 0u64); 4];
+        let mut at = first;
+        executed.references(instruction, |operand, address, times| {
+            if let Some(found) = self.found.get_mut(at) {
+                found.times += times;
+                found.placed.count(address, operand.size, times);
+            }
+            if let Some(touched) = touched.as_deref_mut() {
+                let bytes = u64::from(operand.size).wrapping_mul(times);
+                touched.bytes(address, bytes, kind_of(operand.access));
+            }
+            if let Some(run) = runs.get_mut(at - first) {
+                *run = (address, operand.size, times);
+            }
+            at += 1;
+        });
+        let Some(model) = model else { return };
+        // Elements of repeated instructions come by turns: one is read, then written.
+        let runs = runs.get(..operands).unwrap_or(&[]);
+        let longest = runs.iter().map(|run| run.2).max().unwrap_or(0);
+        for time in 0..longest {
+            for (number, &(address, size, times)) in runs.iter().enumerate() {
+                if time >= times {
+                    continue;
+                }
+                let address = address.wrapping_add(time.wrapping_mul(u64::from(size)));
+                let level = model.caches.meet_data(address, size);
+                if let Some(found) = self.found.get_mut(first + number) {
+                    found.met(level);
+                }
+                if level != Level::First
+                    && let Some(touched) = touched.as_deref_mut()
+                {
+                    touched.missed(address / LINE, level == Level::Memory);
+                }
+            }
+        }
+    }
+
+    /// How often each instruction was executed.
+    fn executions(&self) -> Vec<u64> {
+        let mut times = self.whole;
+        let mut executions: Vec<u64> = vec![0; self.instructions.len()];
+        for (at, executed) in executions.iter_mut().enumerate().rev() {
+            // Who left after more instructions has executed this one.
+            times += self.left.get(at + 1).copied().unwrap_or(0);
+            *executed = times;
+        }
+        executions
+    }
+
+    /// How many references had each size; 65 stands for all that are longer than 64 bytes.
+    pub(super) fn sizes(&self, sizes: &mut BTreeMap<u32, u64>) {
+        let executions = self.executions();
+        for (step, found) in self.steps.iter().zip(&self.found) {
+            let times = match step.what {
+                What::Data => executions.get(usize::from(step.at)).copied().unwrap_or(0),
+                What::General | What::Rest => found.times,
+                What::Fetch | What::Conditional | What::Indirect => 0,
+            };
+            if times != 0 {
+                *sizes.entry(step.size.min(65)).or_default() += times;
+            }
+        }
+    }
+
+    /// What each instruction cost: its address, its costs, what is not known of it.
+    pub(super) fn each(&self, see: &mut dyn FnMut(u64, &Costs, Option<Unknown>)) {
+        let executions = self.executions();
+        let (mut step, mut rest) = (0, executions.iter());
+        for (number, known) in self.instructions.iter().enumerate() {
+            let times = rest.next().copied().unwrap_or(0);
+            let mut costs = Costs {
+                instructions: times,
+                taken: if known.taken { times } else { 0 },
+                ..Costs::default()
+            };
+            while let (Some(one), Some(found)) = (self.steps.get(step), self.found.get(step))
+                && usize::from(one.at) == number
+            {
+                add(&mut costs, one, found, times);
+                step += 1;
+            }
+            if costs != Costs::default() {
+                see(known.pc, &costs, known.unknown);
+            }
+        }
+    }
+}
+
+/// Adds what a step came to, whose instruction was executed so often.
+fn add(costs: &mut Costs, step: &Step, found: &Found, times: u64) {
+    let times = match step.what {
+        What::Data => times,
+        What::General | What::Rest => found.times,
+        What::Fetch => {
+            costs.fetch_l1 += found.first;
+            costs.fetch_ll += found.last;
+            return;
+        }
+        What::Conditional => {
+            costs.taken += found.first;
+            costs.conditional += times;
+            costs.conditional_wrong += found.last;
+            return;
+        }
+        What::Indirect => {
+            costs.indirect += found.first;
+            costs.indirect_wrong += found.last;
+            return;
+        }
+    };
+    costs.made(step.size, step.kind, times);
+    costs.line_splits += found.placed.line_splits;
+    costs.page_splits += found.placed.page_splits;
+    costs.unaligned += found.placed.unaligned;
+    match step.kind {
+        Kind::Store => {
+            costs.write_l1 += found.first;
+            costs.write_ll += found.last;
+        }
+        Kind::Load | Kind::Modify => {
+            costs.read_l1 += found.first;
+            costs.read_ll += found.last;
+        }
+    }
+}
+
+/// Whether a conditional branch was taken: it was the last thing done, and the next block is its target.
+#[inline]
+fn is_taken(step: &Step, executed: &Executed<'_>) -> bool {
+    usize::from(step.at) + 1 == executed.done && executed.next == Some(step.form.displacement)
+}
+
+#[inline]
+fn touch(step: &mut Step, found: &mut Found, address: u64, touched: &mut Touched) {
+    if address & u64::from(step.aligned) != 0 {
+        return touch_two(step, found, address, touched);
+    }
+    let line = address / LINE;
+    if line != step.line {
+        step.line = line;
+        touched.line(line, step.kind);
+        if step.stack {
+            touched.is_stack(line);
+        }
+    }
+}
+
+/// A reference that may lie in two lines.
+#[inline(never)]
+fn touch_two(step: &mut Step, found: &mut Found, address: u64, touched: &mut Touched) {
+    found.placed.count(address, step.size, 1);
+    let (first, last) = (
+        address / LINE,
+        address.wrapping_add(u64::from(step.size.max(1)) - 1) / LINE,
+    );
+    if first == last && first == step.line {
+        return;
+    }
+    step.line = last;
+    touched.bytes(address, u64::from(step.size), step.kind);
+    if step.stack {
+        touched.is_stack(first);
+    }
+}
+
+/// Which threads use which lines.
+pub(super) fn share(executed: &Executed<'_>, thread: u32, sharing: &mut Sharing) {
+    for (at, _) in executed.instructions() {
+        executed.references(at, |operand, address, times| {
+            for time in 0..times {
+                let reference = Reference {
+                    address: address.wrapping_add(time.wrapping_mul(u64::from(operand.size))),
+                    size: operand.size,
+                    kind: kind_of(operand.access),
+                };
+                sharing.count(thread, reference);
+            }
+        });
+    }
+}

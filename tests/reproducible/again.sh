@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Counts each program of again.tsv N times on a machine as idle as it is, and N times beside four busy processes, and prints
+# a table: one number for each program, or the numbers with how often each came, and what the last run says of it.
+#   tests/reproducible/again.sh [-n N] [-l LOADED_N] [-t SECONDS] TRUECOUNT [NAME…]      (default: 10, 10, 300)
+set -u
+runs=10 loaded=10 limit=300
+while getopts n:l:t: option; do
+  case $option in n) runs=$OPTARG ;; l) loaded=$OPTARG ;; t) limit=$OPTARG ;; *) exit 2 ;; esac
+done
+shift $((OPTIND - 1))
+truecount=$(realpath "${1:?usage: again.sh [-n N] [-l N] [-t SECONDS] TRUECOUNT [NAME…]}"); shift
+here=$(cd "$(dirname "$0")" && pwd)
+export PROGRAMS=${here%/*}/programs
+work=$(mktemp -d)
+clean=(env -i LC_ALL=C "PATH=$PATH" "RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}" "CARGO_HOME=${CARGO_HOME:-$HOME/.cargo}")
+busy=()
+# Only what was started here is ended.
+finish() { [ ${#busy[@]} -eq 0 ] || kill "${busy[@]}" 2> /dev/null; busy=(); }
+trap 'finish; rm -rf "$work"' EXIT
+yes "the quick brown fox jumps over the lazy dog" | head -c 50000 | awk '{print NR, $0, NR * 7919 % 104729}' > "$work/words"
+for i in $(seq 60); do awk -v i="$i" '{print i, $0}' "$work/words"; done > "$work/text"
+count() { # directory, command: adds a line to counts. Nothing of ours is in the directory: programs list it.
+  rm -f "$work/out.json"
+  (cd "$1" && "${clean[@]}" HOME="$1" TMPDIR="$1" timeout "$limit" "$truecount" run --no-cache \
+    --reproducible "--json=$work/out.json" -- sh -c "$2" < /dev/null > "$work/out.txt" 2> "$work/err.txt")
+  local n; n=$(grep -m1 -o '"value": *[0-9]*' "$work/out.json" 2> /dev/null | grep -o '[0-9]*$')
+  # What did not do its work counts nothing that is worth comparing.
+  grep -q '"code": 0' "$work/out.json" 2> /dev/null || n=failed
+  echo "${n:-failed}" >> "$work/counts"
+}
+tell() { # what the last run said of itself
+  /usr/bin/python3 - "$work/out.json" <<'P' 2> /dev/null
+import json, sys
+outside = json.load(open(sys.argv[1]))["outside"]
+print("closed" if outside["closed"] else "; ".join(f'{i["title"]} {i["times"]}' for i in outside["inputs"]))
+P
+}
+printf '| program | instructions:u | idle | beside load | a run says |\n|---|---|---|---|---|\n'
+same=0 all=0
+while IFS= read -r line; do
+  case $line in '#'*|'') continue ;; esac
+  name=${line%%$'\t'*} rest=${line#*$'\t'}
+  setup=${rest%%$'\t'*} command=${rest#*$'\t'}
+  [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
+  directory=$work/d; rm -rf "$directory" "$work/counts"; mkdir "$directory"; ln "$work/words" "$work/text" "$directory"
+  if ! (cd "$directory" && eval "${setup:-:}") > "$work/setup.txt" 2>&1; then
+    echo "| $name | skipped: its files cannot be made here | | | |"; continue
+  fi
+  # The first run fills what programs keep (compiled modules, fonts): natively, so that no count hides it.
+  (cd "$directory" && "${clean[@]}" HOME="$directory" TMPDIR="$directory" timeout "$limit" sh -c "$command") < /dev/null > /dev/null 2>&1
+  for _ in $(seq "$runs"); do count "$directory" "$command"; done
+  if [ "$loaded" -gt 0 ]; then
+    for _ in 1 2 3 4; do while :; do :; done & busy+=($!); done
+    for _ in $(seq "$loaded"); do count "$directory" "$command"; done
+    finish
+    wait 2> /dev/null
+  fi
+  distinct=$(sort "$work/counts" | uniq -c | awk '{print ($1 > 1 ? $1 " × " : "") $2}' | paste -sd ' ')
+  numbers=$(sort -u "$work/counts" | wc -l)
+  all=$((all + 1))
+  if [ "$numbers" = 1 ] && ! grep -q failed "$work/counts"; then
+    same=$((same + 1)); distinct=$(head -1 "$work/counts" | sed -E ':a; s/([0-9])([0-9]{3})(,|$)/\1,\2\3/; ta')
+  fi
+  echo "| $name | $distinct | $runs | $loaded | $(tell) |"
+done < "$here/again.tsv"
+echo; echo "$same of $all programs have one number"
+[ "$same" = "$all" ]
