@@ -219,13 +219,14 @@ impl Setup {
         if free(Factor::Files) {
             loose.files = Some(rng.next_u64());
         }
-        let machine = factors
-            .contains(&Factor::Machine)
-            .then(|| match shows.filter(|_| !free(Factor::Machine)) {
+        let machine = if factors.contains(&Factor::Machine) {
+            match shows.filter(|_| !free(Factor::Machine)) {
                 Some(shows) => Some(shows),
                 None => shown(free(Factor::Machine), rng),
-            })
-            .unwrap_or(shows);
+            }
+        } else {
+            shows
+        };
         // The virtual PMU's scheduler sets its clock on when all wait: where the time is free it would stand still.
         let scheduler = factors.contains(&Factor::Threads) && !free(Factor::Time);
         setup.fixed = Fixed::new(&held)
