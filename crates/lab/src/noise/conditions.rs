@@ -219,10 +219,13 @@ impl Setup {
         if free(Factor::Files) {
             loose.files = Some(rng.next_u64());
         }
-        let machine = match shows.filter(|_| !free(Factor::Machine)) {
-            held if !factors.contains(&Factor::Machine) => held.or(shows),
-            Some(held) => Some(held),
-            None => shown(free(Factor::Machine), rng),
+        let machine = if factors.contains(&Factor::Machine) {
+            match shows.filter(|_| !free(Factor::Machine)) {
+                Some(shows) => Some(shows),
+                None => shown(free(Factor::Machine), rng),
+            }
+        } else {
+            shows
         };
         // The virtual PMU's scheduler sets its clock on when all wait: where the time is free it would stand still.
         let scheduler = factors.contains(&Factor::Threads) && !free(Factor::Time);
