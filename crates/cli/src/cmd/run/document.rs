@@ -98,6 +98,15 @@ fn processes(threads: &[Thread]) -> Vec<Process> {
 }
 
 impl Document {
+    /// Adds events of memory; unless all is `shown`, what must be known of them is a note.
+    pub(super) fn add_memory(&mut self, readings: Vec<Reading>, shown: bool) {
+        self.counters.extend(readings);
+        if !shown {
+            let memory = self.memory.take();
+            self.notes.extend(memory.and_then(|memory| memory.note()));
+        }
+    }
+
     pub(super) fn new(
         args: &Args,
         wishes: &[AskedEvent],

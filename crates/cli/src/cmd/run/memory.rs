@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 
 use truecount_memory::{Geometry, Machine};
+use truecount_model::Reading;
 use truecount_model::number::grouped;
-use truecount_run::functions::{AskedMemory, base_name};
+use truecount_run::functions::{AskedMemory, Names, base_name, memory_of};
 use truecount_run::references::{CodeMemory, Memory, Model, SharedLine, Wanted};
+use truecount_run::result::RunResult;
 
 use crate::failure::Failure;
 use crate::render::style::{HEAD, WARN, paint};
@@ -40,6 +42,17 @@ pub(super) struct MemoryArgs {
 }
 
 impl MemoryArgs {
+    /// The events of memory that were asked for; finds out which functions and lines did it, where all is told.
+    pub(super) fn readings(&self, ran: &mut RunResult, events: &AskedMemory) -> Vec<Reading> {
+        if self.shown() {
+            memory_of(ran, &mut Names::default());
+        }
+        let readings = events.iter();
+        readings
+            .map(|(wanted, event)| ran.memory_reading(wanted, *event))
+            .collect()
+    }
+
     /// All that is known is told, not only the events that were asked for.
     pub(super) fn shown(&self) -> bool {
         let sizes = [self.i1, self.d1, self.ll];

@@ -27,8 +27,9 @@ use truecount_run::calls::{Apart, tree_of};
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
 use truecount_run::functions::{
-    Detail, Names, asked, base_name, functions_of, line_costs, memory_of,
+    Detail, FunctionCosts, Names, asked, base_name, functions_of, line_costs,
 };
+use truecount_run::result::RunResult;
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -217,34 +218,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     } else {
         None
     };
-    if args.memory.shown() {
-        memory_of(&mut ran, &mut Names::default());
-    }
-    let of_memory: Vec<_> = of_memory
-        .iter()
-        .map(|(wanted, event)| ran.memory_reading(wanted, *event))
-        .collect();
-    let mut code = Vec::new();
-    if files.page() {
-        let detail = Detail {
-            instructions: true,
-            lines: true,
-            threads: false,
-        };
-        let costs = line_costs(&ran, &mut Names::default(), detail, &|_| true);
-        code.extend(costs.into_values().flatten());
-    }
+    let of_memory = args.memory.readings(&mut ran, &of_memory);
+    let code = code_of(&ran, files.page());
     let held = fixed
         .as_ref()
         .map(|fixed| fixed.record(&ran.missing, &mut environment));
     let mut document = Document::new(args, &wishes, ran, functions, environment);
-    document.counters.extend(of_memory);
-    if !args.memory.shown() {
-        let memory = document.memory.take();
-        document
-            .notes
-            .extend(memory.and_then(|memory| memory.note()));
-    }
+    document.add_memory(of_memory, args.memory.shown());
     document.calls_diff = match (&old, &tree) {
         (Some(old), Some(new)) => Some(CallDiff::of(old, &new.tree)),
         _ => None,
@@ -271,6 +251,20 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     Failure::of_all([shown.map_err(Failure::from), drawn, exported])?;
     Ok(Outcome(status))
+}
+
+/// What every instruction cost, for the page, if there is one.
+fn code_of(ran: &RunResult, page: bool) -> Vec<FunctionCosts> {
+    if !page {
+        return Vec::new();
+    }
+    let detail = Detail {
+        instructions: true,
+        lines: true,
+        threads: false,
+    };
+    let costs = line_costs(ran, &mut Names::default(), detail, &|_| true);
+    costs.into_values().flatten().collect()
 }
 
 /// The flame graph: program, module, function; as wide as the first event.
