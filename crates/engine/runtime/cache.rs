@@ -284,10 +284,9 @@ impl Cache {
         // Filling it has given numbers to the block only.
         let place = self.sections.get(at);
         (place.hot, place.cold) = (section.hot, section.cold);
-        let (enter, direct) = match config.pending {
-            0 => (built.body, front),
-            _ => (front, built.body),
-        };
+        let front_first = config.pending != 0;
+        let enter = if front_first { front } else { built.body };
+        let direct = if front_first { built.body } else { front };
         let block = Block {
             pc,
             body: built.body,
@@ -318,15 +317,18 @@ impl Cache {
         if let Some((via, at, patch)) = entry {
             self.add_entry(number, via, at, patch);
         }
-        if once {
-            if let Some(place) = self.once.get_mut(once_slot(pc)) {
-                *place = (pc, number);
-            }
-        } else {
+        self.enter_table(pages, pc, number, once);
+        Some(number)
+    }
+
+    /// Makes a new block one that is found; one that runs `once`, only where it is looked for.
+    fn enter_table(&mut self, pages: &mut Pages, pc: u64, number: u32, once: bool) {
+        if !once {
             self.insert(pc, number);
             pages.note(self, number);
+        } else if let Some(place) = self.once.get_mut(once_slot(pc)) {
+            *place = (pc, number);
         }
-        Some(number)
     }
 
     /// The block at `pc` is to begin with a hook from now on.

@@ -16,18 +16,17 @@ use crate::entry::{address, kind};
 use crate::layout::{Context, option, state as slot_state};
 use crate::lock::{Guard, Mutex};
 use crate::slots::{self, slot};
-use crate::{functions, own_memory, program_memory};
+use crate::{counts, functions, own_memory, program_memory};
 use core::mem::size_of;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU64, Ordering::*};
 use nodes::Index;
 pub use realms::follow;
 
-static ON: AtomicBool = AtomicBool::new(false);
 static CACHE: AtomicU64 = AtomicU64::new(0);
 
 /// There is a tree.
 pub fn on() -> bool {
-    ON.load(Relaxed)
+    counts::for_tree()
 }
 
 static INDEX: Mutex<Index> = Mutex::new(Index::new());
@@ -51,7 +50,7 @@ pub fn init() {
     if slots::header().options & option::CALLS == 0 {
         return;
     }
-    ON.store(true, Relaxed);
+    counts::begin_tree();
     CACHE.store(own_memory::reserve(CALL_CACHE * 8), Relaxed);
     functions::init();
     INDEX.lock().grow(14);

@@ -14,7 +14,7 @@ use crate::syscall_table as nr;
 use crate::table::Table;
 use crate::xlate::block;
 use crate::xlate::facts::{Counts, Event};
-use crate::{call_tree, check, functions, sys};
+use crate::{check, functions, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 static BLOCKS: AtomicBool = AtomicBool::new(false);
@@ -22,6 +22,18 @@ static BLOCKS: AtomicBool = AtomicBool::new(false);
 /// Blocks have counters of their own.
 pub fn per_block() -> bool {
     BLOCKS.load(Relaxed)
+}
+
+static TREE: AtomicBool = AtomicBool::new(false);
+
+/// There is a tree of calls, too: threads count what they execute for its nodes.
+pub fn for_tree() -> bool {
+    TREE.load(Relaxed)
+}
+
+/// From now on.
+pub fn begin_tree() {
+    TREE.store(true, Relaxed);
 }
 
 /// Slot of the space that threads of this memory count in.
@@ -232,7 +244,7 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
         context.count.fetch_add(correction as u64, Relaxed);
         return;
     }
-    if call_tree::on() {
+    if for_tree() {
         let missing = match counted {
             true => i64::from(done) - i64::from(block.insns),
             false => i64::from(done),
@@ -436,7 +448,7 @@ impl Log {
             }
         }
         self.append(words.get(..used).unwrap_or(&[]));
-        if call_tree::on() {
+        if for_tree() {
             let [_, start, end, offset, _, inode] = header;
             functions::note(start..end, offset, inode, path);
         }

@@ -227,32 +227,41 @@ fn every_page_fits_a_phone_and_a_desk_in_both_schemes() {
         ends(&directory, "calls.html");
     }
     for name in pages {
-        let mut page = std::fs::read_to_string(file(name)).unwrap();
-        if name.ends_with(".svg") {
-            page = format!(
-                "<!doctype html><html><body style='margin:0;overflow-x:auto'>{page}</body></html>"
-            );
-        }
-        let mut inks = Vec::new();
-        for width in [390, 1280] {
-            std::fs::write(file("frame.html"), frame(&page, width)).unwrap();
-            for dark in [true, false] {
-                let Some(said) = probe(&directory.0, &file("frame.html"), width, dark) else {
-                    return;
-                };
-                let what = format!("{name}, {width}, dark {dark}: {said}");
-                assert_eq!(number(&said, "window"), width, "{what}");
-                if name.ends_with(".html") {
-                    assert!(number(&said, "page") <= width, "{what}");
-                    assert_eq!(number(&said, "out"), 0, "{what}");
-                }
-                let wrong = number(&said, "unnamed") + number(&said, "wide");
-                assert_eq!(wrong, 0, "{what}");
-                inks.push((dark, number(&said, "ink")));
-            }
-        }
-        for (dark, ink) in inks {
-            assert_eq!(dark, ink > 128, "{name}: text of {ink} of 255, dark {dark}");
+        if !fits(&directory, name) {
+            return;
         }
     }
+}
+
+/// Whether there is a browser; with one, the page fits both widths in both schemes.
+fn fits(directory: &Directory, name: &str) -> bool {
+    let file = |name: &str| directory.0.join(name);
+    let mut page = std::fs::read_to_string(file(name)).unwrap();
+    if name.ends_with(".svg") {
+        page = format!(
+            "<!doctype html><html><body style='margin:0;overflow-x:auto'>{page}</body></html>"
+        );
+    }
+    let mut inks = Vec::new();
+    for width in [390, 1280] {
+        std::fs::write(file("frame.html"), frame(&page, width)).unwrap();
+        for dark in [true, false] {
+            let Some(said) = probe(&directory.0, &file("frame.html"), width, dark) else {
+                return false;
+            };
+            let what = format!("{name}, {width}, dark {dark}: {said}");
+            assert_eq!(number(&said, "window"), width, "{what}");
+            if name.ends_with(".html") {
+                assert!(number(&said, "page") <= width, "{what}");
+                assert_eq!(number(&said, "out"), 0, "{what}");
+            }
+            let wrong = number(&said, "unnamed") + number(&said, "wide");
+            assert_eq!(wrong, 0, "{what}");
+            inks.push((dark, number(&said, "ink")));
+        }
+    }
+    for (dark, ink) in inks {
+        assert_eq!(dark, ink > 128, "{name}: text of {ink} of 255, dark {dark}");
+    }
+    true
 }

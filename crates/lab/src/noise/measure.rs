@@ -205,10 +205,7 @@ pub fn measure(
     let (factors, not_tested) = tried(plan, &first, directory.path());
     let few = plan.runs.is_none() && factors.len() > 4;
     let runs = plan.runs.unwrap_or(if few { FEW } else { RUNS });
-    let mut settings = vec![Setting::empty(Condition::Nothing)];
-    let each = factors.iter().map(|&factor| Condition::One(factor));
-    settings.extend(each.map(Setting::empty));
-    settings.push(Setting::empty(Condition::Everything));
+    let mut settings = settings_of(&factors);
     let mut outcome = Outcome {
         settings: Vec::new(),
         counting,
@@ -301,6 +298,16 @@ pub fn measure(
     outcome.notes.extend(watch.notes());
     outcome.notes.extend(numbers.note());
     Ok(outcome)
+}
+
+/// Nothing varied, each factor alone, everything at once.
+fn settings_of(factors: &[Factor]) -> Vec<Setting> {
+    let each = factors.iter().map(|&factor| Condition::One(factor));
+    let all = [Condition::Nothing]
+        .into_iter()
+        .chain(each)
+        .chain([Condition::Everything]);
+    all.map(Setting::empty).collect()
 }
 
 /// The factors that can be varied here, and the others with the reason. What the first run could not hold constant cannot
