@@ -147,13 +147,13 @@ fn benchstat_reads_the_counts() {
         .unwrap();
     let said = text(&output);
     assert!(output.status.success(), "{output:?}");
-    let table = said.split("instructions/op").nth(1).expect(&said);
+    let (_, table) = said.split_once("instructions/op").expect(&said);
     let row = table
         .lines()
         .find(|line| line.starts_with("Loop"))
         .expect(&said);
     assert!(row.contains("± 0%"), "{said}");
-    assert!(row.contains("+100.00%") || row.contains('~'), "{said}");
+    assert!(row.contains("+100.00%"), "{said}");
 }
 
 #[test]

@@ -158,7 +158,7 @@ mod tests {
         let again = read(&file).unwrap();
         assert_eq!(again.rows[0].cycles, row.cycles);
         assert_eq!(again.cost.unwrap().cycles, 41);
-        assert_eq!(again.step(), 1.0);
+        assert_eq!(again.step(), result.step());
         // A comb becomes one hill, nothing is lost.
         let smooth = row.smooth(24.5);
         assert_eq!(smooth.total(), row.cycles.total());
