@@ -478,6 +478,6 @@ fn counts_by_the_virtual_pmu_alone_need_no_rounds_of_times() {
     // What is asked for is done, and a time needs its rounds.
     let asked = json(&[&alone[..], &["-n", "3"]].concat());
     assert_eq!(asked["rounds"], 3);
-    let timed = json(&[&alone[..], &["-M", "wall-time", "--max-runs", "4"]].concat());
+    let timed = json(&[&alone[..], &["-e", "max-rss", "--max-runs", "12"]].concat());
     assert!(timed["rounds"].as_u64().unwrap() > 1, "{timed:#}");
 }
