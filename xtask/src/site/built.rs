@@ -1,34 +1,19 @@
 //! Looks at the pages that mdBook made: nothing is fetched from elsewhere when they are opened.
 
+use super::links;
 use anyhow::{Context as _, Result};
 use std::path::Path;
 
 /// Resources that a page would fetch from the network when it is opened.
 pub fn check(book: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    let mut open = vec![book.to_owned()];
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(&directory)
-            .with_context(|| format!("cannot read {}", directory.display()))?
-        {
-            let path = entry?.path();
-            if path.is_dir() {
-                open.push(path);
-                continue;
-            }
-            let name = path.extension().and_then(|name| name.to_str());
-            if matches!(name, Some("html" | "css")) {
-                let text = std::fs::read_to_string(&path)?;
-                let shown = path.strip_prefix(book).unwrap_or(&path).display();
-                problems.extend(
-                    fetched(&text)
-                        .into_iter()
-                        .map(|address| format!("{shown}: fetches {address}")),
-                );
-            }
-        }
+    for path in links::files(book, &["html", "css"])? {
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let shown = path.strip_prefix(book).unwrap_or(&path).display();
+        let addresses = fetched(&text).into_iter();
+        problems.extend(addresses.map(|address| format!("{shown}: fetches {address}")));
     }
-    problems.sort();
     Ok(problems)
 }
 

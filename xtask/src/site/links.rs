@@ -72,8 +72,8 @@ fn anchor(heading: &str) -> String {
         .collect()
 }
 
-/// All pages below a directory.
-pub fn pages(directory: &Path) -> Result<Vec<PathBuf>> {
+/// All files below a directory whose names end so, sorted.
+pub fn files(directory: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
@@ -81,15 +81,21 @@ pub fn pages(directory: &Path) -> Result<Vec<PathBuf>> {
             .with_context(|| format!("cannot read {}", directory.display()))?
         {
             let path = entry?.path();
+            let ending = path.extension().and_then(|ending| ending.to_str());
             if path.is_dir() {
                 open.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
+            } else if ending.is_some_and(|ending| endings.contains(&ending)) {
                 found.push(path);
             }
         }
     }
     found.sort();
     Ok(found)
+}
+
+/// All pages below a directory.
+pub fn pages(directory: &Path) -> Result<Vec<PathBuf>> {
+    files(directory, &["md"])
 }
 
 /// The links of all pages below `directory` that lead nowhere, or out of it.
