@@ -321,7 +321,7 @@ fn look_up(symbolizer: &Symbolizer, path: &Path, offset: u64, debug: bool) -> Lo
 
 /// A name as its language has it. Only what looks mangled is taken for it: a function of C may be called `a`, which as
 /// a mangled type is `signed char`.
-fn demangled(name: &str) -> String {
+pub fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }

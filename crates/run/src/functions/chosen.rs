@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use truecount_sample::spaces::MappedFile;
-use truecount_sample::symbols::{SearchPath, Symbols, functions_of};
+use truecount_sample::symbols::{SearchPath, Symbols, demangled, functions_of};
 
 /// Whether a text is of a pattern.
 pub fn matches(pattern: &str, text: &str) -> bool {
@@ -73,7 +73,10 @@ pub fn functions_like(program: &Path, pattern: &str) -> Result<Vec<u64>, String>
                     .last()
                     .is_some_and(|frame| matches(pattern, &frame.function))
             };
-            matches(pattern, mangled) || named(&mut symbols)
+            // Debug information of lines alone has names without their modules.
+            matches(pattern, mangled)
+                || matches(pattern, &demangled(mangled))
+                || named(&mut symbols)
         })
         .map(|(address, ..)| address)
         .collect();

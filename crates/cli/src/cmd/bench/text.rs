@@ -41,7 +41,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         broken(out, HEAD, &command.name)?;
         metrics(out, command, document)?;
         if let Some(outside) = &command.outside {
-            broken(out, DIM, &format!("  {}", outside.sentence()))?;
+            for line in wrap(&outside.sentence(), width::sentence().saturating_sub(2)) {
+                writeln!(out, "  {}", paint(DIM, &line))?;
+            }
         }
         if command.failures > 0 {
             let text = format!(
