@@ -7,7 +7,7 @@ use crate::frames::Info;
 use crate::layout::Context;
 use crate::pages::watched;
 use crate::syscall_table as nr;
-use crate::{cache_file, engine, filtered, program_memory, sys};
+use crate::{cache_file, engine, filtered, outside, program_memory, sys};
 use core::sync::atomic::Ordering::Relaxed;
 
 const EINVAL: i64 = 22;
@@ -34,6 +34,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         cache_file::save(context);
         engine::lock().pages.look_now();
         filtered::begins();
+        outside::ends(context, number);
     }
     // SAFETY: as the program made it.
     let result = unsafe { sys::call(number, a) };

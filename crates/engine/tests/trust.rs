@@ -312,6 +312,12 @@ fn calls_that_a_sandbox_answers_itself_come_to_its_handler() {
     good_code("trapped", include_str!("trust/trapped.c"), 2);
 }
 
+/// A filter that ends the process for what only the runtime asks.
+#[test]
+fn nothing_is_asked_for_a_sandboxed_program() {
+    good_code("sandboxed", include_str!("trust/sandboxed.c"), 1);
+}
+
 /// Who attached memory had all pages forgotten that were being watched, but not their permissions: EFAULT, SIGSEGV.
 #[test]
 fn code_can_be_written_when_memory_has_been_attached() {

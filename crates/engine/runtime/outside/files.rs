@@ -1,7 +1,7 @@
 //! What is opened and asked of files: devices, files of the kernel's, times.
 
 use super::places::{name_of, note};
-use super::{CHARACTERS, DIRECTORY, FIFO, REGULAR, device, inputs, stat_of, type_of};
+use super::{CHARACTERS, DIRECTORY, FIFO, REGULAR, device, has_ended, inputs, stat_of, type_of};
 use crate::inputs::{DETAIL, kind};
 use crate::layout::Context;
 use crate::syscall_table as nr;
@@ -19,6 +19,9 @@ pub fn follows(context: &Context, number: u64, a: [u64; 6]) -> bool {
         nr::OPENAT => (a[0], a[1]),
         _ => return false,
     };
+    if has_ended() {
+        return false;
+    }
     let start = program_memory::read::<[u8; 5]>(path);
     if start.is_some_and(|start| PLAIN.iter().any(|plain| start.starts_with(plain)))
         || machine::answers(number, &a)

@@ -52,6 +52,18 @@ fn inputs() -> &'static Inputs {
     &slots::header().inputs
 }
 
+/// The program is about to restrict its own system calls, and would end for what is asked here. The run counts as open.
+pub fn ends(context: &Context, number: u64) {
+    note(context, kind::CALL, name_of(number));
+    inputs().unseen.store(1, Release);
+    pids::give_up();
+}
+
+/// Nothing may be asked any more.
+fn has_ended() -> bool {
+    inputs().unseen.load(Acquire) != 0
+}
+
 /// A new image begins. `stack`: its initial stack pointer.
 pub fn start(stack: u64) {
     const AT_BASE: u64 = 7;
@@ -126,6 +138,9 @@ fn device(stat: &[u64; 18]) -> Option<usize> {
 
 /// A call that the program is about to make.
 pub fn before(context: &Context, number: u64, a: [u64; 6]) {
+    if has_ended() {
+        return;
+    }
     let own_clock = || clock::answers(number, &a);
     let which = match number {
         nr::GETRANDOM => kind::GETRANDOM,
@@ -186,6 +201,9 @@ pub fn before(context: &Context, number: u64, a: [u64; 6]) {
 
 /// What a call gave that [`nr::is_followed`], or that opens or makes something.
 pub fn after(context: &Context, number: u64, a: [u64; 6], result: i64) {
+    if has_ended() {
+        return;
+    }
     match number {
         // What is answered here says nothing of this machine.
         nr::OPENAT2 if result >= 0 => opened(context, result as u64),
@@ -216,9 +234,6 @@ pub fn after(context: &Context, number: u64, a: [u64; 6], result: i64) {
                 add_address(hash_of(&bytes.map(u64::to_ne_bytes).concat_bytes(), length));
             }
         }
-        // What follows may be forbidden from here on.
-        nr::SECCOMP if result == 0 => pids::give_up(),
-        nr::PRCTL if result == 0 && a[0] == 22 => pids::give_up(),
         nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK if result > 0 => {
             made(context, number, a, result as u32);
         }

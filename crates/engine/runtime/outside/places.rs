@@ -1,6 +1,6 @@
 //! How often something came in, and where in the program it did first.
 
-use super::inputs;
+use super::{has_ended, inputs};
 use crate::inputs::{Input, NAME, Place};
 use crate::layout::Context;
 use crate::program_memory;
@@ -24,6 +24,9 @@ pub(super) fn count(which: usize, detail: &[u8], context: Option<&Context>) {
     let Some(input) = inputs().all.get(which) else {
         return;
     };
+    if has_ended() {
+        return;
+    }
     input.times.fetch_add(1, Relaxed);
     if input.claimed.load(Relaxed) != 0
         || input
