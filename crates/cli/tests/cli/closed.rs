@@ -172,6 +172,25 @@ fn standard_input_counts_where_it_is_read_and_no_file() {
         ["inherited-descriptor"]
     );
     assert!(taken("none", pipe(), b"").is_empty());
+    // The same pipe with a high number, among more than are followed.
+    let high = |open: &str| {
+        let line = format!(
+            "exec 40<&0 0</dev/null {open}; exec \"$0\" run --json {HELD} -- bash -c 'read x <&40'"
+        );
+        let mut child = std::process::Command::new("bash")
+            .args(["-c", &line, env!("CARGO_BIN_EXE_truecount")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(b"12345678").unwrap();
+        let output = child.wait_with_output().unwrap();
+        verdict(&serde_json::from_slice(&output.stdout).unwrap()).2
+    };
+    let source = "inherited-descriptor".to_owned();
+    assert!(high("").contains(&source));
+    let many: Vec<String> = (41..60).map(|fd| format!("{fd}< <(:)")).collect();
+    assert!(high(&many.join(" ")).contains(&source));
     let file = std::fs::File::open(&file).unwrap();
     assert!(taken("stdin", file.into(), b"").is_empty());
     assert!(taken("stdin", Stdio::null(), b"").is_empty());

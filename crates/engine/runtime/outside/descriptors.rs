@@ -1,6 +1,6 @@
 //! Descriptors that were open before the run, and connections.
 
-use super::places::{name_of, note};
+use super::places::{count, name_of, note};
 use super::{CHARACTERS, FIFO, SOCKET, device, inputs, stat_of, type_of};
 use crate::inputs::{Inputs, kind};
 use crate::layout::Context;
@@ -9,6 +9,9 @@ use crate::{program_memory, report, slots, sys};
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
+/// Descriptors that are looked at when the run begins: as many as a process has by default (RLIMIT_NOFILE).
+const LOOKED_AT: u64 = 1024;
+
 /// Bit of [`crate::layout::Header::descriptors`].
 const INHERITED: u32 = 2;
 
@@ -16,7 +19,7 @@ const INHERITED: u32 = 2;
 pub(super) fn note_inherited(inputs: &Inputs) {
     const F_GETFL: u64 = 3;
     const WRITES_ONLY: i64 = 1;
-    for fd in 0..16 {
+    for fd in 0..LOOKED_AT {
         // SAFETY: no memory.
         let flags = unsafe { sys::call(nr::FCNTL, [fd, F_GETFL, 0, 0, 0, 0]) };
         if flags < 0 || flags & 3 == WRITES_ONLY {
@@ -32,18 +35,19 @@ pub(super) fn note_inherited(inputs: &Inputs) {
             .inherited
             .iter()
             .any(|place| is_at(place, &stat) && place[1].load(Relaxed) != 0);
-        let count = inputs.inherited_count.load(Relaxed);
-        let Some(place) = inputs
-            .inherited
-            .get(count as usize)
-            .filter(|_| from_outside && !known)
-        else {
+        if !from_outside || known {
+            continue;
+        }
+        let number = inputs.inherited_count.load(Relaxed);
+        let Some(place) = inputs.inherited.get(number as usize) else {
+            // Whatever is read from it would not be noticed: the run counts as open.
+            count(kind::INHERITED, b"more descriptors than are followed", None);
             continue;
         };
         for (word, value) in place.iter().zip([stat[0], stat[1], stat[5]]) {
             word.store(value, Relaxed);
         }
-        inputs.inherited_count.store(count + 1, Release);
+        inputs.inherited_count.store(number + 1, Release);
         slots::header().descriptors.fetch_or(INHERITED, Release);
     }
 }

@@ -28,8 +28,9 @@ EXAMPLES
   truecount history bisect --build make v1.2 HEAD -- ./prog input.txt
 
 Records that the store has are used, others are measured and kept. Of several series that differ the
-one that changed most is searched for. A commit counts as before the change when its number is nearer
-to GOOD's. Commits that do not build are skipped; where only they are left, all of them are named.";
+one that changed most is searched for. A commit counts as before the change when its number is
+nearer to GOOD's. Commits that do not build are skipped; where only they are left, all of them are
+named.";
 
 /// Find the commit that changed a number, measuring as few as possible
 #[derive(clap::Args)]

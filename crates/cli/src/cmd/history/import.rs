@@ -17,8 +17,8 @@ EXAMPLES
   for f in target/criterion/*/new/sample.json; do
     truecount history import --name \"$(basename \"${f%/new/*}\")\" \"$f\"; done
 
-Which tool wrote a file is seen in it; --format says it where that is not so. Numbers of others are not
-exact counts: they are compared by statistics, and need as many runs.";
+Which tool wrote a file is seen in it; --format says it where that is not so. Numbers of others are
+not exact counts: they are compared by statistics, and need as many runs.";
 
 /// Keep results of other tools as records of a commit
 #[derive(clap::Args)]

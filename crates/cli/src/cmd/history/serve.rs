@@ -19,11 +19,13 @@ use crate::output::Output;
 const EXAMPLES: &str = "\
 EXAMPLES
   truecount history serve                                 the page, on http://127.0.0.1:8737
-  truecount history serve --token-file token              records may come too: truecount history push
-  curl -H \"Authorization: Bearer $(cat token)\" --data-binary @record.json http://127.0.0.1:8737/records
+  truecount history serve --token-file token              records may come too, by history push
+  curl -H \"Authorization: Bearer $(cat token)\" --data-binary @record.json \\
+    http://127.0.0.1:8737/records
 
-GET / is the page, GET /records/COMMIT the records of a commit, POST /records adds one. It has no TLS and
-trusts no name but its own: over a network put a reverse proxy before it, and name the host by --host.";
+GET / is the page, GET /records/COMMIT the records of a commit, POST /records adds one. It has no
+TLS and trusts no name but its own: over a network put a reverse proxy before it, and name the host
+by --host.";
 
 /// So many requests are worked on at once.
 const WORKERS: usize = 4;
