@@ -94,7 +94,10 @@ const WAYS: [&str; 5] = ["spin", "locks", "waits", "reads", "pause"];
 #[test]
 fn signals_from_outside_end_it_whatever_its_threads_do() {
     let Some(program) = program() else { return };
-    for (way, number) in WAYS.iter().zip([libc::SIGTERM, libc::SIGINT].iter().cycle()) {
+    for (way, number) in WAYS
+        .iter()
+        .zip([libc::SIGTERM, libc::SIGINT].iter().cycle())
+    {
         let run = Run::start(&program, way);
         signal(i32::try_from(run.child.id()).unwrap(), *number);
         let (status, text, document) = run.end();

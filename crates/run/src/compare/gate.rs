@@ -68,7 +68,13 @@ pub(super) fn gate(
         for pair in pairs.iter().filter(mine) {
             let who = Some((pair.base.as_str(), pair.other.as_str()));
             let open = pair.open.as_deref();
-            say(&pair.metric, who, judge(limit, pair), &pair.explanation, open);
+            say(
+                &pair.metric,
+                who,
+                judge(limit, pair),
+                &pair.explanation,
+                open,
+            );
         }
         for name in unmatched
             .iter()

@@ -166,13 +166,8 @@ impl Command {
     #[must_use]
     pub fn open(&self, metric: &Metric) -> Option<String> {
         let outside = self.outside.as_ref().filter(|_| metric.undisturbed())?;
-        (!outside.closed).then(|| {
-            format!(
-                "this count of {} may vary: {}",
-                self.name,
-                outside.what()
-            )
-        })
+        (!outside.closed)
+            .then(|| format!("this count of {} may vary: {}", self.name, outside.what()))
     }
 
     /// Fills the statistics of what is measured.
