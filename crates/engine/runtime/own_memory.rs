@@ -56,7 +56,12 @@ pub fn reserve(bytes: u64) -> u64 {
 pub fn provide(start: u64, end: u64) {
     const MADV_POPULATE_WRITE: u64 = 23;
     // SAFETY: our own memory; nothing changes but that it is there.
-    unsafe { sys::call(nr::MADVISE, [start, end - start, MADV_POPULATE_WRITE, 0, 0, 0]) };
+    unsafe {
+        sys::call(
+            nr::MADVISE,
+            [start, end - start, MADV_POPULATE_WRITE, 0, 0, 0],
+        )
+    };
 }
 
 /// Addresses that nobody else is given; nothing is mapped there.
