@@ -38,6 +38,8 @@ mod home;
 mod identities;
 #[path = "cli/interrupts.rs"]
 mod interrupts;
+#[path = "cli/kept.rs"]
+mod kept;
 #[path = "cli/latency.rs"]
 mod latency;
 #[path = "cli/machine.rs"]
