@@ -357,7 +357,8 @@ fn this_machine() {
 /// is asked for, not before, and not for generic names on x86.
 #[test]
 fn the_cpu_is_looked_at_when_it_is_asked_for() {
-    const LATER: &str = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 94\nstepping\t: 3\n\n";
+    const LATER: &str =
+        "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 94\nstepping\t: 3\n\n";
     for tree in [skylake(), hybrid()] {
         let _ = std::fs::remove_file(tree.path().join("proc/cpuinfo"));
         let machine = tree.machine();
