@@ -23,6 +23,8 @@ mod deterministic;
 mod discover;
 #[path = "cli/errors.rs"]
 mod errors;
+#[path = "cli/exact.rs"]
+mod exact;
 #[path = "cli/exactness.rs"]
 mod exactness;
 #[path = "cli/files.rs"]
@@ -36,6 +38,8 @@ mod history;
 mod home;
 #[path = "cli/identities.rs"]
 mod identities;
+#[path = "cli/interrupted_commits.rs"]
+mod interrupted_commits;
 #[path = "cli/interrupts.rs"]
 mod interrupts;
 #[path = "cli/kept.rs"]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use truecount_run::compare::{GateRow, Pair};
 use truecount_run::env_record::Environment;
 use truecount_run::rounds::{Command, Profile};
-use truecount_stats::{Judged, Worse};
+use truecount_stats::Worse;
 
 /// The schema's name.
 pub(super) const SCHEMA: &str = "truecount.bench/2";
@@ -78,7 +78,8 @@ pub(crate) struct Compared {
     pub(crate) worse: Option<String>,
     /// Changes within ± this share are called the same.
     pub(crate) floor: f64,
-    /// Both sides are exact counts: all samples of each side (at least five) are equal.
+    /// Both sides are exact counts: counts (no times, no accounts of the kernel), and all samples of each side (at
+    /// least five) are equal.
     pub(crate) exact: bool,
 }
 
@@ -112,7 +113,7 @@ impl From<&Pair> for Compared {
                 Worse::Lower => "lower".to_owned(),
             }),
             floor: judged.map_or(0.0, |judged| judged.floor),
-            exact: !pair.deviates && judged.is_some_and(Judged::exact),
+            exact: pair.is_exact(),
         }
     }
 }

@@ -108,7 +108,7 @@ pub(super) fn spread(metric: &Metric) -> String {
     let Some(summary) = metric.summary() else {
         return String::new();
     };
-    if summary.exact && metric.deviation.is_none() {
+    if metric.is_exact() {
         return "exact".to_owned();
     }
     if summary.n > 1 && summary.distinct == 1 {
@@ -153,8 +153,7 @@ pub(super) fn remarks(metric: &Metric) -> String {
         if !summary.outliers.is_empty() {
             words.push(plural(summary.outliers.len(), "outlier"));
         }
-        if !summary.exact && summary.distinct > 1 && metric.unit == "count" && summary.distinct < 6
-        {
+        if summary.distinct > 1 && metric.unit == "count" && summary.distinct < 6 {
             words.push(format!("{} distinct", summary.distinct));
         }
     }
