@@ -245,32 +245,7 @@ impl CallTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A tree from (parent, function, calls, own).
-    fn tree(names: &[&str], nodes: &[(Option<usize>, usize, u64, u64)]) -> CallTree {
-        let called = |name: &&str| Called {
-            name: (*name).to_owned(),
-            module: format!("/build/{}/prog", names.len()),
-        };
-        let mut tree = CallTree {
-            functions: names.iter().map(called).collect(),
-            nodes: nodes
-                .iter()
-                .map(|&(parent, function, calls, own)| Node {
-                    parent,
-                    function,
-                    kind: Kind::Function,
-                    site: None,
-                    calls,
-                    own,
-                    inclusive: 0,
-                })
-                .collect(),
-            ..CallTree::default()
-        };
-        tree.sum();
-        tree
-    }
+    use crate::calls::tests::tree;
 
     #[test]
     fn paths_are_matched_by_name_and_nothing_is_lost() {
