@@ -342,7 +342,11 @@ fn arrive(context: &mut Context, target: u64) {
     }
     let found = functions::find(target);
     let from = functions::find(here.function);
-    let parent = top(context).node;
+    // A table's entry does not take the place of who jumps to it: where it leads to does.
+    let parent = match found.stub {
+        true => context.calls.node,
+        false => top(context).node,
+    };
     let site = site(top(context).back);
     if found.begins || !found.known && found.module != from.module {
         let next = child(context, parent, target, site, node_kind::CALL);

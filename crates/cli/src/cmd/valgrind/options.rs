@@ -245,6 +245,8 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
         "--separate-threads" if callgrind => options.separate_threads = yes()?,
         "--collect-atstart" if callgrind => options.collect_atstart = yes()?,
         "--instr-atstart" if callgrind => options.instr_atstart = yes()?,
+        // Cachegrind's from 3.22 on.
+        "--instr-at-start" if cachegrind => options.instr_atstart = yes()?,
         "--toggle-collect" if callgrind => {
             options.functions.push((text()?, Action::Toggle));
             // As Callgrind has it: collecting begins with the first of them.
