@@ -128,7 +128,7 @@ class Profile:
 
 
 def aligned(theirs, ours):
-    """Brings Callgrind's addresses to what files say: it takes every file for one that begins at the start of its text."""
+    """Brings Callgrind's addresses to offsets in the file, where the two differ."""
     for path in {place[0] for place in ours.ir}:
         votes = collections.Counter()
         rare = [collections.defaultdict(list), collections.defaultdict(list)]
@@ -151,7 +151,7 @@ def aligned(theirs, ours):
 
 
 class Code:
-    """The bytes of files at the addresses that they are linked to."""
+    """The bytes of files. Addresses are what truecount writes: offsets in the file."""
 
     def __init__(self):
         self.files = {}
@@ -162,36 +162,26 @@ class Code:
                 data = open(path, "rb").read()
             except OSError:
                 data = b""
-            segments, text = [], []
+            text = []
             if data[:5] == b"\x7fELF\x02":
-                start, size, count = struct.unpack_from("<Q", data, 32)[0], *struct.unpack_from("<HH", data, 54)
-                for at in range(start, start + size * count, size):
-                    kind, _, offset, virtual, _, length = struct.unpack_from("<IIQQQQ", data, at)
-                    if kind == 1:
-                        segments.append((virtual, length, offset))
                 start, (size, count, names) = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<HHH", data, 58)
                 strings = struct.unpack_from("<Q", data, start + size * names + 24)[0]
                 for at in range(start, start + size * count, size):
-                    name, kind, flags, address, _, length = struct.unpack_from("<IIQQQQ", data, at)
+                    name, kind, flags, _, offset, length = struct.unpack_from("<IIQQQQ", data, at)
                     name = data[strings + name:data.index(b"\0", strings + name)]
                     # In no file there; and the entries of tables are their callers' in both.
                     if flags & 4 and not name.startswith((b".plt", b".iplt", b".init", b".fini")):
-                        text.append((address, length))
-            self.files[path] = data, segments, text
+                        text.append((offset, length))
+            self.files[path] = data, text
         return self.files[path]
 
     def is_text(self, place):
         if os.path.basename(place[0]).startswith(("ld-linux", "vgpreload")):
             return False
-        return any(start <= place[1] < start + length for start, length in self.file(place[0])[2])
+        return any(start <= place[1] < start + length for start, length in self.file(place[0])[1])
 
     def at(self, place):
-        path, address = place
-        data, segments, _ = self.file(path)
-        for virtual, length, offset in segments:
-            if virtual <= address < virtual + length:
-                return data[offset + address - virtual:][:15]
-        return b""
+        return self.file(place[0])[0][place[1]:][:15]
 
     def is_string(self, place):
         code = self.at(place)
