@@ -4,6 +4,8 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/bench_calls.rs"]
+mod bench_calls;
 #[path = "cli/call_edges.rs"]
 mod call_edges;
 #[path = "cli/calls.rs"]
@@ -31,6 +33,8 @@ mod exactness;
 mod files;
 #[path = "cli/gates.rs"]
 mod gates;
+#[path = "cli/gungraun.rs"]
+mod gungraun;
 #[cfg(feature = "history")]
 #[path = "cli/history.rs"]
 mod history;

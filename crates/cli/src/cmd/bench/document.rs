@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use truecount_run::calls::CallTree;
+use truecount_run::calls::diff::CallDiff;
 use truecount_run::compare::{GateRow, Pair};
 use truecount_run::env_record::Environment;
 use truecount_run::rounds::{Command, Profile};
@@ -45,6 +47,35 @@ pub(crate) struct Document {
     /// Where the counts of commands were spent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) profiles: Vec<Profile>,
+    /// What paths of calls cost in each command, against the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) calls: Vec<PathsCompared>,
+}
+
+/// The paths of calls that differ in two commands.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PathsCompared {
+    /// Name of the command compared with.
+    pub(crate) base: String,
+    /// Name of the other.
+    pub(crate) other: String,
+    pub(crate) calls_diff: CallDiff,
+}
+
+impl PathsCompared {
+    /// Every command against the first; `trees` in the order of the commands.
+    pub(super) fn of(commands: &[Command], trees: &[CallTree]) -> Vec<Self> {
+        let mut all = commands.iter().zip(trees);
+        let Some((base, first)) = all.next() else {
+            return Vec::new();
+        };
+        all.map(|(other, tree)| Self {
+            base: base.name.clone(),
+            other: other.name.clone(),
+            calls_diff: CallDiff::of(first, tree).reduced(),
+        })
+        .collect()
+    }
 }
 
 /// One metric of one command against another's.

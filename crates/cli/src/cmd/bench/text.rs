@@ -6,6 +6,7 @@ use anstyle::Style;
 
 use super::document::{Compared, Document};
 use super::sentence;
+use crate::render::calls_diff;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 use crate::render::width::{self, wrap};
@@ -54,6 +55,15 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         }
     }
     comparisons(out, document)?;
+    for paths in &document.calls {
+        writeln!(out)?;
+        broken(
+            out,
+            HEAD,
+            &format!("calls: {} against {}", paths.other, paths.base),
+        )?;
+        calls_diff::write(out, &paths.calls_diff, ["there", "here"])?;
+    }
     let missing = missing(document);
     if !missing.is_empty() || !document.notes.is_empty() {
         writeln!(out)?;
