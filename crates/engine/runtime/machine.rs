@@ -1,4 +1,5 @@
-//! The machine that a program is shown ([`crate::shown`]), as system calls and files tell it, and the random devices.
+//! The machine that a program is shown ([`crate::shown`]), as system calls and files tell it, the random devices, and the
+//! virtual PMU's files where the kernel has none.
 //!
 //! Facts: `uname(2)`, `sysinfo(2)`, `sched_getaffinity(2)` (the raw call returns bytes), `getcpu(2)`; a file that tells of
 //! the machine is a file in memory with the table's text. Paths are looked at as they are written: absolute, without
@@ -40,13 +41,10 @@ pub fn shows(feature: &Feature) -> bool {
 
 /// Whether a call is answered here.
 pub fn answers(number: u64, a: &[u64; 6]) -> bool {
-    let options = slots::header().options;
-    if options & (option::MACHINE | option::RANDOM) == 0 {
+    if shown().text_bytes == 0 {
         return false;
     }
-    if options & option::MACHINE != 0
-        && (number >= nr::NEWER || nr::answer(number) == nr::Answer::Machine)
-    {
+    if on() && (number >= nr::NEWER || nr::answer(number) == nr::Answer::Machine) {
         return true;
     }
     path_of(number, a).is_some()
@@ -119,6 +117,7 @@ fn path_of(number: u64, a: &[u64; 6]) -> Option<(u8, &'static [u8])> {
     let answered = match kind {
         kind::ABSENT => true,
         kind::FILE => reads,
+        kind::CLOSED => opens,
         _ => reads && own_random(),
     };
     answered.then_some((kind, content))

@@ -168,6 +168,9 @@ impl Shared {
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
             }
+            if options.machine.is_some() || !machine::lists_pmu() {
+                machine::show_pmu(&mut (*h).shown);
+            }
             if let Some(file) = &random {
                 machine::show_random(&mut (*h).shown);
                 let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
