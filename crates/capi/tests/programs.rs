@@ -316,6 +316,31 @@ fn an_inline_read_for_arm_is_eight_instructions() {
     assert!(start < end && end - start + 1 + 2 <= 8, "{words:08x?}");
 }
 
+/// A test of Catch2's that compares counts.
+#[test]
+fn catch2_compares_counts() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let program = match prefix.built("c++", "catch2.cpp", &["-O0", "-std=c++17"]) {
+        Ok(program) => program,
+        Err(said) if said.contains("catch2/catch.hpp") => {
+            truecount_testing::skip!("catch2", "{said}");
+            return;
+        }
+        Err(said) => panic!("{said}"),
+    };
+    let Some(output) = inside(&program, &[]) else {
+        return;
+    };
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("All tests passed (3 assertions in 1 test case)"),
+        "{said}"
+    );
+}
+
 /// google-benchmark opens an event on each PMU of the CPU that sysfs lists, and where it lists none, on none, without a
 /// word; libpfm looks up the PMU's type there.
 #[test]

@@ -28,6 +28,11 @@ pub fn own_random() -> bool {
     slots::header().options & option::RANDOM != 0
 }
 
+/// What `getrandom` gives is the engine's.
+pub fn own_getrandom() -> bool {
+    slots::header().options & option::GETRANDOM != 0
+}
+
 /// What is shown.
 pub fn shown() -> &'static Shown {
     &slots::header().shown
@@ -41,6 +46,9 @@ pub fn shows(feature: &Feature) -> bool {
 
 /// Whether a call is answered here.
 pub fn answers(number: u64, a: &[u64; 6]) -> bool {
+    if number == nr::GETRANDOM {
+        return own_getrandom();
+    }
     if shown().text_bytes == 0 {
         return false;
     }
@@ -55,6 +63,7 @@ pub fn call(number: u64, a: [u64; 6]) -> i64 {
     let shown = self::shown();
     let cpus = (1u64 << shown.cpus.clamp(1, 63)) - 1;
     match number {
+        nr::GETRANDOM => getrandom(a),
         nr::UNAME => written(a[0], &shown.names, 0),
         nr::SYSINFO => {
             let mut info = [0u64; 14];
@@ -166,6 +175,38 @@ fn file(content: &[u8], flags: u64) -> i64 {
         }
         fd
     }
+}
+
+/// getrandom(2): every call of the run has bytes of its own, the same in every run.
+fn getrandom([at, length, flags, ..]: [u64; 6]) -> i64 {
+    const KNOWN: u64 = 7;
+    const BOTH_SOURCES: u64 = 6;
+    const MOST: u64 = 0x1ff_ffff;
+    if flags & !KNOWN != 0 || flags & BOTH_SOURCES == BOTH_SOURCES {
+        return -EINVAL;
+    }
+    let length = length.min(MOST);
+    let uses = slots::header().random_uses.fetch_add(1, Relaxed);
+    let seed = shown::mixed(!uses);
+    for piece in 0..length.div_ceil(8) {
+        let bytes = shown::mixed(seed.wrapping_add(piece)).to_le_bytes();
+        let to = at.wrapping_add(8 * piece);
+        let written = match (length - 8 * piece) as usize {
+            rest @ ..8 => {
+                let mut each = (to..).zip(bytes.get(..rest).unwrap_or_default());
+                each.all(|(to, byte)| program_memory::write(to, byte))
+            }
+            _ => program_memory::write(to, &bytes),
+        };
+        if !written {
+            return if piece == 0 {
+                -sys::EFAULT
+            } else {
+                (8 * piece) as i64
+            };
+        }
+    }
+    length as i64
 }
 
 /// The launcher's file of random bytes, every time from another place on.

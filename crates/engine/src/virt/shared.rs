@@ -150,6 +150,11 @@ impl Shared {
                 } else {
                     0
                 }
+                | if options.own_getrandom {
+                    option::GETRANDOM
+                } else {
+                    0
+                }
                 | if calls.is_some() { option::CALLS } else { 0 }
                 | if calls.is_some_and(|calls| calls.sites) {
                     option::SITES
