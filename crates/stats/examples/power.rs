@@ -15,6 +15,9 @@ const LENGTH: usize = 100;
 /// An alarm so near to the step is of the step.
 const NEAR: usize = 5;
 
+/// A rule and its name: where it alarms.
+type Rule = (&'static str, fn(&[f64]) -> Vec<usize>);
+
 /// A normal deviate (Box and Muller).
 fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.next_f64()).ln()).sqrt();
@@ -72,7 +75,6 @@ fn ratio(series: &[f64], threshold: f64) -> Vec<usize> {
 fn main() {
     let wanted = std::env::args().nth(1).and_then(|n| n.parse().ok());
     let trials: usize = wanted.unwrap_or(500);
-    type Rule = (&'static str, fn(&[f64]) -> Vec<usize>);
     let rules: [Rule; 5] = [
         ("change points", points),
         ("rustc-perf: Q3 + 3 IQR", quartiles),
