@@ -236,8 +236,8 @@ impl Kept {
     }
 }
 
-fn functions(change: &Change, before: &[Record], after: &[Record]) -> Vec<Moved> {
-    let profile = |records: &[Record]| {
+fn functions<'r>(change: &Change, before: &'r [Record], after: &'r [Record]) -> Vec<Moved> {
+    let profile = |records: &'r [Record]| {
         let of_suite = records.iter().rev().filter(|r| r.suite == change.suite);
         of_suite.flat_map(|record| &record.profiles).find(|p| {
             p.benchmark == change.benchmark
@@ -252,8 +252,8 @@ fn functions(change: &Change, before: &[Record], after: &[Record]) -> Vec<Moved>
 }
 
 /// What else changed between the two records.
-fn environment(change: &Change, before: &[Record], after: &[Record]) -> Vec<String> {
-    let of = |records: &[Record]| {
+fn environment<'r>(change: &Change, before: &'r [Record], after: &'r [Record]) -> Vec<String> {
+    let of = |records: &'r [Record]| {
         let has = |record: &&Record| {
             record.suite == change.suite
                 && record.benchmarks.iter().any(|b| b.name == change.benchmark)

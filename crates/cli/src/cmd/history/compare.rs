@@ -1,5 +1,6 @@
 //! `truecount history compare`: two commits against each other, and gates.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -172,8 +173,13 @@ fn document(
         store.records(&new.hash, suite)?,
     );
     let blessings = blessings(repository, store, hash, &new.hash)?;
-    let noises = noises(store, &ancestors)?;
-    let look = |key: &Key| noises.get(key).copied();
+    // Exact counts have no noise: the commits before are only read where something else is compared.
+    let store = RefCell::new(store);
+    let read = OnceCell::new();
+    let look = |key: &Key| {
+        let noises = read.get_or_init(|| noises(&mut store.borrow_mut(), &ancestors));
+        noises.as_ref().ok()?.get(key).copied()
+    };
     let asked = Asked {
         gates,
         own_gates,
@@ -182,6 +188,9 @@ fn document(
         noise: Some(&look),
     };
     let found = compare(&before, &after, &asked)?;
+    if let Some(Err(failure)) = read.into_inner() {
+        return Err(failure);
+    }
     Ok(Document {
         schema: "truecount.history-compare/1",
         base: repository.commit(hash)?,
