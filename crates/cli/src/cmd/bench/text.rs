@@ -80,12 +80,13 @@ pub(super) fn gate_line(gate: &GateRow) -> String {
         (Some(other), Some(base)) => format!(", {other} against {base}"),
         _ => String::new(),
     };
+    let limit = match (gate.counts, gate.limit) {
+        (Some(counts), _) => format!("{counts}"),
+        (None, limit) => format!("{} %", significant(limit.unwrap_or_default() * 100.0)),
+    };
     format!(
-        "gate {} {} %{who}: {} ({})",
-        gate.metric,
-        significant(gate.limit * 100.0),
-        gate.outcome,
-        gate.explanation
+        "gate {} {limit}{who}: {} ({})",
+        gate.metric, gate.outcome, gate.explanation
     )
 }
 
