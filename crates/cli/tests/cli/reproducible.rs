@@ -287,5 +287,8 @@ int main(void) {
     assert_eq!(counted(true, "--reproducible"), plain);
     // Without a machine that is shown, it is as natively.
     let (said, _) = counted(true, "--deterministic");
-    assert!(!said.contains("ignored 0") && !said.contains("blocked 0"), "{said}");
+    assert!(
+        !said.contains("ignored 0") && !said.contains("blocked 0"),
+        "{said}"
+    );
 }

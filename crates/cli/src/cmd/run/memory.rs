@@ -131,9 +131,17 @@ pub(super) fn write(out: &mut dyn Write, memory: &Memory, precision: &str) -> io
             "pages-touched",
             "distinct, of 4,096 bytes",
         ),
-        (facts.totals.line_splits, "line-splits", "references in two lines"),
+        (
+            facts.totals.line_splits,
+            "line-splits",
+            "references in two lines",
+        ),
         (facts.totals.page_splits, "page-splits", "in two pages"),
-        (facts.totals.unaligned, "unaligned", "no multiple of their size"),
+        (
+            facts.totals.unaligned,
+            "unaligned",
+            "no multiple of their size",
+        ),
         (facts.taken_branches, "taken-branches", ""),
     ];
     for (value, name, what) in rows {
@@ -193,7 +201,11 @@ fn write_places(out: &mut dyn Write, memory: &Memory) -> io::Result<()> {
     let counts = |of: &CodeMemory| -> Vec<Cell> {
         let counts = match &of.model {
             Some(model) => [model.l1d_misses, model.lld_misses, model.mispredicted],
-            None => [of.totals.load_bytes, of.totals.store_bytes, of.taken_branches],
+            None => [
+                of.totals.load_bytes,
+                of.totals.store_bytes,
+                of.taken_branches,
+            ],
         };
         counts.map(|count| grouped(count).into()).into()
     };
