@@ -50,10 +50,7 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
     let mut len = 0;
     // The rest of a line that does not fit is still to come: its mapping is not kept.
     let mut skipping = false;
-    loop {
-        let Some(rest) = buffer.get_mut(len..) else {
-            break;
-        };
+    while let Some(rest) = buffer.get_mut(len..) {
         let (at, room) = (rest.as_mut_ptr() as u64, rest.len() as u64);
         // SAFETY: as above.
         let got = unsafe { sys::call(nr::READ, [fd as u64, at, room, 0, 0, 0]) };

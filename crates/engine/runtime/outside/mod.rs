@@ -143,15 +143,15 @@ pub fn before(context: &Context, number: u64, a: [u64; 6]) {
     }
     let own_clock = || clock::answers(number, &a);
     let which = match number {
-        nr::GETRANDOM => kind::GETRANDOM,
+        nr::GETRANDOM if !machine::own_getrandom() => kind::GETRANDOM,
         nr::CLOCK_GETTIME | nr::GETTIMEOFDAY | nr::TIME | nr::TIMES | nr::GETRUSAGE
             if !own_clock() =>
         {
             kind::CLOCK
         }
         // With the times of children.
-        nr::WAIT4 if a[3] != 0 => kind::CLOCK,
-        nr::WAITID if a[4] != 0 => kind::CLOCK,
+        nr::WAIT4 if a[3] != 0 && !clock::on() => kind::CLOCK,
+        nr::WAITID if a[4] != 0 && !clock::on() => kind::CLOCK,
         nr::GETPID | nr::GETTID | nr::GETPPID | nr::GETPGRP | nr::GETPGID | nr::GETSID => kind::PID,
         nr::SYSINFO if !machine::on() => kind::MEMORY,
         nr::GETCPU if !machine::on() => kind::CPU,

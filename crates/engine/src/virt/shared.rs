@@ -153,6 +153,11 @@ impl Shared {
                 } else {
                     0
                 }
+                | if options.own_getrandom {
+                    option::GETRANDOM
+                } else {
+                    0
+                }
                 | if calls.is_some() { option::CALLS } else { 0 }
                 | if calls.is_some_and(|calls| calls.sites) {
                     option::SITES
@@ -170,6 +175,9 @@ impl Shared {
             (*h).front = options.regions.as_ref().map_or(0, Regions::front);
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
+            }
+            if options.machine.is_some() || !machine::lists_pmu() {
+                machine::show_pmu(&mut (*h).shown);
             }
             if let Some(file) = &random {
                 machine::show_random(&mut (*h).shown);
