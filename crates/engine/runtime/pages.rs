@@ -13,7 +13,7 @@ mod strike;
 mod watch;
 use maps::Maps;
 pub use watch::Fault;
-use watch::protect;
+use watch::{MANY_FAULTS, protect};
 
 use crate::block::NONE;
 use crate::cache::Cache;
@@ -311,6 +311,41 @@ impl Pages {
                 self.drop_blocks(cache, page.number);
             }
         }
+    }
+
+    /// A write fault: whether the page was watched (now it can be written).
+    pub fn write_fault(&mut self, cache: &mut Cache, address: u64) -> Fault {
+        let number = address >> 12;
+        let Some(page) = self.existing(number) else {
+            return Fault::Program;
+        };
+        if !page.watched {
+            if !page.known || page.prot & WRITE == 0 {
+                return Fault::Program;
+            }
+            // Another thread was faster, or what we know is wrong: look.
+            self.dirty &= !self.maps.read();
+            let writable = self.maps.find(address).is_some_and(|v| v.prot & WRITE != 0);
+            return if writable {
+                Fault::Again
+            } else {
+                Fault::Program
+            };
+        }
+        page.watched = false;
+        page.faults = page.faults.saturating_add(1);
+        // Written time and again: comparing costs less than a fault.
+        page.compared |= page.faults >= MANY_FAULTS && page.alias_of == 0;
+        watched().fetch_sub(1, Relaxed);
+        let (prot, code) = (page.prot, page.alias_of);
+        page.alias_of = 0;
+        self.drop_blocks(cache, number);
+        if code != 0 {
+            // Whatever maps this place of the file; the list may be old for it.
+            self.drop_shared(cache);
+        }
+        protect(number << 12, 0x1000, prot);
+        Fault::Watched
     }
 
     /// Whether a write at `address` can change the code of a range.

@@ -1,7 +1,6 @@
 //! Withholding and giving back the permission to write pages of code.
 
 use super::{Pages, WRITE, watched};
-use crate::cache::Cache;
 use crate::syscall_table as nr;
 use crate::{rseq, sys};
 use core::sync::atomic::Ordering::*;
@@ -86,41 +85,6 @@ impl Pages {
                 }
             }
         }
-    }
-
-    /// A write fault: whether the page was watched (now it can be written).
-    pub fn write_fault(&mut self, cache: &mut Cache, address: u64) -> Fault {
-        let number = address >> 12;
-        let Some(page) = self.existing(number) else {
-            return Fault::Program;
-        };
-        if !page.watched {
-            if !page.known || page.prot & WRITE == 0 {
-                return Fault::Program;
-            }
-            // Another thread was faster, or what we know is wrong: look.
-            self.dirty &= !self.maps.read();
-            let writable = self.maps.find(address).is_some_and(|v| v.prot & WRITE != 0);
-            return if writable {
-                Fault::Again
-            } else {
-                Fault::Program
-            };
-        }
-        page.watched = false;
-        page.faults = page.faults.saturating_add(1);
-        // Written time and again: comparing costs less than a fault.
-        page.compared |= page.faults >= MANY_FAULTS && page.alias_of == 0;
-        watched().fetch_sub(1, Relaxed);
-        let (prot, code) = (page.prot, page.alias_of);
-        page.alias_of = 0;
-        self.drop_blocks(cache, number);
-        if code != 0 {
-            // Whatever maps this place of the file; the list may be old for it.
-            self.drop_shared(cache);
-        }
-        protect(number << 12, 0x1000, prot);
-        Fault::Watched
     }
 }
 

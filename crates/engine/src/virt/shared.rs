@@ -93,6 +93,25 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
     move |error| LaunchError::Io { what, error }
 }
 
+/// [`Header::options`] of a run.
+fn bits(options: &super::Options, blocks: bool, own_clock: bool) -> u32 {
+    let calls = options.calls.filter(|_| options.times.is_none());
+    let wanted = [
+        (blocks, option::BLOCKS),
+        (own_clock, option::CLOCK),
+        (options.machine.is_some(), option::MACHINE),
+        (options.own_random, option::RANDOM),
+        (options.own_getrandom, option::GETRANDOM),
+        (calls.is_some(), option::CALLS),
+        (calls.is_some_and(|calls| calls.sites), option::SITES),
+        (rotates(), option::ROTATES),
+        (options.in_turn, option::SCHEDULE),
+        (options.regions.is_some(), option::REQUESTS),
+    ];
+    let bits = wanted.iter().filter(|(wanted, _)| *wanted);
+    bits.fold(references(options), |all, (_, bit)| all | bit)
+}
+
 impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
@@ -141,37 +160,7 @@ impl Shared {
                 some => some,
             };
             (*h).reuse = u32::from(plain && !blocks);
-            (*h).options = if blocks { option::BLOCKS } else { 0 }
-                | if own_clock { option::CLOCK } else { 0 }
-                | if options.machine.is_some() {
-                    option::MACHINE
-                } else {
-                    0
-                }
-                | if options.own_random {
-                    option::RANDOM
-                } else {
-                    0
-                }
-                | if options.own_getrandom {
-                    option::GETRANDOM
-                } else {
-                    0
-                }
-                | if calls.is_some() { option::CALLS } else { 0 }
-                | if calls.is_some_and(|calls| calls.sites) {
-                    option::SITES
-                } else {
-                    0
-                }
-                | if rotates() { option::ROTATES } else { 0 }
-                | references(options)
-                | if options.in_turn { option::SCHEDULE } else { 0 }
-                | if options.regions.is_some() {
-                    option::REQUESTS
-                } else {
-                    0
-                };
+            (*h).options = bits(options, blocks, own_clock);
             (*h).front = options.regions.as_ref().map_or(0, Regions::front);
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
