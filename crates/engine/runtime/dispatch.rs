@@ -251,7 +251,11 @@ fn go(context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
 fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
     context.pc = pc;
     let Engine { cache, pages, .. } = engine;
-    let known = cache.find(pages, pc);
+    let mut known = cache.find(pages, pc);
+    // Where nothing can be executed the fault is raised natively: code there would run uncounted.
+    if known.is_none() && !pages.readable(pc) && pages.is_executable_after_all(cache, pc) {
+        known = cache.find(pages, pc);
+    }
     let block = match known.filter(|&block| !cache.is_in_the_way(block, via, exit)) {
         Some(block) => Some(block),
         None if known.is_some() => cache.translate(pages, pc, via, false, NONE),

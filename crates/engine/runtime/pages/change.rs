@@ -163,6 +163,18 @@ impl Pages {
         cache.forget_liveness();
     }
 
+    /// What is not executable as far as is known is looked at again: nobody may go there who would find code.
+    pub fn is_executable_after_all(&mut self, cache: &mut Cache, address: u64) -> bool {
+        let number = address >> 12;
+        self.open(cache, address, 1);
+        if let Some(page) = self.existing(number) {
+            page.known = false;
+        }
+        self.last = (0, 0);
+        self.dirty = !self.maps.read();
+        self.readable(address)
+    }
+
     /// Gives every page its permissions back.
     pub fn open_all(&mut self, cache: &mut Cache) {
         self.each(0, 1 << 47, |pages, number| {

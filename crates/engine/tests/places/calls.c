@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +48,37 @@ static long result(long value) { return value == -1 ? -errno : value; }
 // Result of a call that gives an address of the arena, as an offset.
 static long at(void *address) { return address == MAP_FAILED ? -errno : (unsigned char *)address - arena; }
 
+static sigjmp_buf back;
+static volatile long fault;
+static void faulted(int signal, siginfo_t *info, void *context) {
+    (void)context;
+    unsigned long where = (unsigned char *)info->si_addr - arena;
+    fault = signal * 1000 + info->si_code * 100 + (where < PAGES * 4096ul ? (long)(where << 20) : 0);
+    siglongjmp(back, 1);
+}
+
+// Reads, writes or executes there, or learns why not.
+static void touch(unsigned char *p) {
+    struct sigaction action = {.sa_sigaction = faulted, .sa_flags = SA_SIGINFO}, segv, bus;
+    sigaction(SIGSEGV, &action, &segv), sigaction(SIGBUS, &action, &bus);
+    int how = (int)draw(4);
+    unsigned char value = (unsigned char)draw(256);
+    fault = 0;
+    if (sigsetjmp(back, 1) == 0) {
+        if (how == 0) note("there", *(volatile unsigned char *)p);
+        if (how == 1) *(volatile unsigned char *)p = value;
+        if (how == 2) ++*(volatile unsigned char *)p;
+        // What is executed: where it may be written a return is put first.
+        if (how == 3 && *(volatile unsigned char *)p == 0xc3) ((void (*)(void))p)();
+        if (how == 3) {
+            *(volatile unsigned char *)p = 0xc3;
+            ((void (*)(void))p)();
+        }
+    }
+    note("touch", fault);
+    sigaction(SIGSEGV, &segv, NULL), sigaction(SIGBUS, &bus, NULL);
+}
+
 static int protections[] = {0, PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE | PROT_EXEC, PROT_READ | PROT_EXEC, PROT_EXEC, PROT_WRITE, 0x10, 0x1000000};
 
 // Executes there if it can be written and executed: mov eax, imm8; ret
@@ -63,13 +96,72 @@ static void code(unsigned char *page) {
     }
 }
 
+// The same function by ways that leave no fault: the kernel writes it, or it lies in memory that is mapped twice.
+static void written(unsigned char *p) {
+    unsigned char bytes[] = {0xb8, (unsigned char)draw(256), 0, 0, 0, 0xc3};
+    int how = (int)draw(4), fd = -1;
+    unsigned char *other = p;
+    if (how == 3) {
+        fd = memfd_create("code", 0);
+        if (ftruncate(fd, 4096)) return;
+        if (mmap(p, 4096, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, fd, 0) != p) return;
+        other = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    } else if (mmap(p, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != p) {
+        return;
+    }
+    memcpy(other, bytes, sizeof bytes);
+    for (int i = 0; i < 3; i++) {
+        note("written", ((int (*)(void))p)());
+        bytes[1]++;
+        struct iovec from = {bytes, sizeof bytes}, to = {p, sizeof bytes};
+        int pipes[2];
+        if (how == 0) note("by another", result(process_vm_writev(getpid(), &from, 1, &to, 1, 0)));
+        if (how == 1) {
+            int memory = open("/proc/self/mem", O_RDWR);
+            note("by its file", result(pwrite(memory, bytes, sizeof bytes, (off_t)(uintptr_t)p)));
+            close(memory);
+        }
+        if (how == 2 && pipe(pipes) == 0) {
+            note("by a pipe", result(write(pipes[1], bytes, sizeof bytes)) + result(read(pipes[0], p, sizeof bytes)));
+            close(pipes[0]), close(pipes[1]);
+        }
+        if (how == 3) draw(2) ? (void)memcpy(other, bytes, sizeof bytes) : note("by its name", result(pwrite(fd, bytes, sizeof bytes, 0)));
+        if (draw(4) == 0) {
+            pid_t child = fork();
+            if (child == 0) _exit(((int (*)(void))p)());
+            int status = 0;
+            waitpid(child, &status, 0);
+            note("in a child", status);
+        }
+    }
+    note("written", ((int (*)(void))p)());
+    if (fd >= 0) munmap(other, 4096), close(fd);
+}
+
+static void step(int depth);
+static sigset_t all, usual;
+static void *steps(void *argument) {
+    pthread_sigmask(SIG_SETMASK, &usual, NULL);
+    for (int i = 0; i < 10; i++) step((int)(intptr_t)argument);
+    return NULL;
+}
+
+// This program again, by another name for it, from any thread.
+static void *replaced(void *argument) {
+    char *words[] = {"calls", argument, "30", verbose ? "all" : NULL, NULL}, *none[] = {NULL};
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (fd & 1) execveat(fd, "", words, none, AT_EMPTY_PATH);
+    execve("/proc/self/exe", words, none);
+    _exit(99);
+}
+
 static void step(int depth) {
     unsigned pages = 1 + (unsigned)draw(8), more = 1 + (unsigned)draw(8);
     unsigned char *p = place(pages), *q = place(more);
     int protection = protections[draw(sizeof protections / sizeof *protections)];
     unsigned long length = pages * 4096ul - (draw(4) ? 0 : draw(4096)), odd = draw(8) ? 0 : draw(5000);
     sigset_t set, old;
-    switch (draw(30)) {
+    switch (draw(36)) {
     case 0: note("mmap", at(mmap(p, length, protection & 7, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0))); break;
     case 1: note("mmap", at(mmap(p + odd, length, protection & 7, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0))); break;
     case 2: note("noreplace", at(mmap(p, length, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0))); break;
@@ -176,7 +268,7 @@ static void step(int depth) {
         sigprocmask(SIG_BLOCK, &set, &old);
         union sigval value = {.sival_int = (int)draw(1000)};
         int times = (int)draw(3);
-        for (int i = 0; i < times; i++) note("queue", result(sigqueue(getpid(), signal, value)));
+        for (int i = 0; i < times; i++) note("queue", result(pthread_sigqueue(pthread_self(), signal, value)));
         siginfo_t info;
         struct timespec none = {0, 0};
         while (1) {
@@ -201,6 +293,39 @@ static void step(int depth) {
     case 26: note("pkey", result(syscall(SYS_pkey_mprotect, p + odd, length, protection, -1))); break;
     case 27: note("prctl", result(prctl(PR_GET_SECCOMP))); note("prctl", result(prctl(9999, 1, 2, 3, 4))); break;
     case 28: note("msync", result(msync(p + odd, length, (int)draw(8)))); break;
+    case 30: case 31: for (int i = 0; i < 8; i++) touch(arena + draw(PAGES * 4096)); break;
+    case 32: written(p); break;
+    case 33: // Another thread takes its turn.
+        if (depth < 2) {
+            pthread_t other;
+            // Who waits takes no signal that is sent to the process, but for those of faults.
+            sigset_t before;
+            int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+            sigfillset(&all);
+            for (int i = 0; i < 5; i++) sigdelset(&all, faults[i]);
+            pthread_sigmask(SIG_SETMASK, &all, &before);
+            usual = before;
+            if (pthread_create(&other, NULL, steps, (void *)(intptr_t)(depth + 1)) == 0) pthread_join(other, NULL);
+            pthread_sigmask(SIG_SETMASK, &before, NULL);
+        }
+        break;
+    case 34: // A child that is another program, asked for by its first thread or by another one.
+        if (depth < 1) {
+            char seed[24];
+            snprintf(seed, sizeof seed, "%lu", (unsigned long)draw(1ul << 40));
+            int by = (int)draw(3);
+            fflush(stdout);
+            pid_t child = by == 2 ? vfork() : fork();
+            if (child == 0) {
+                pthread_t other;
+                if (by == 1 && pthread_create(&other, NULL, replaced, seed) == 0) pause();
+                replaced(seed);
+            }
+            int status = 0;
+            waitpid(child, &status, 0);
+            note("another program", status);
+        }
+        break;
     default: { // What is there may be read.
         int fd[2];
         if (pipe(fd)) break;
