@@ -86,6 +86,11 @@ fn clock(which: libc::clockid_t) -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
+fn random_options(options: &super::Options) -> u32 {
+    let bit = |on, bit| if on { bit } else { 0 };
+    bit(options.own_random, option::RANDOM) | bit(options.own_getrandom, option::GETRANDOM)
+}
+
 fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
     move |error| LaunchError::Io { what, error }
 }
@@ -145,16 +150,7 @@ impl Shared {
                 } else {
                     0
                 }
-                | if options.own_random {
-                    option::RANDOM
-                } else {
-                    0
-                }
-                | if options.own_getrandom {
-                    option::GETRANDOM
-                } else {
-                    0
-                }
+                | random_options(options)
                 | if calls.is_some() { option::CALLS } else { 0 }
                 | if calls.is_some_and(|calls| calls.sites) {
                     option::SITES
@@ -170,12 +166,7 @@ impl Shared {
                     0
                 };
             (*h).front = options.regions.as_ref().map_or(0, Regions::front);
-            if let Some(machine) = &options.machine {
-                machine.show(&mut (*h).shown);
-            }
-            if options.machine.is_some() || !machine::lists_pmu() {
-                machine::show_pmu(&mut (*h).shown);
-            }
+            machine::show_to(&mut (*h).shown, options.machine.as_ref());
             if let Some(file) = &random {
                 machine::show_random(&mut (*h).shown);
                 let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
