@@ -9,6 +9,7 @@
 
 mod binary;
 mod command;
+mod history;
 mod machine;
 pub mod mutants;
 mod recordings;
@@ -29,7 +30,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 30] = [
+pub const TARGETS: [Target; 34] = [
     target("event_expr", text::event_expr, seeds::event_expr),
     target("cpu_text", text::cpu_text, seeds::cpu_text),
     target("metric_expr", text::metric_expr, seeds::metric_expr),
@@ -76,6 +77,10 @@ pub const TARGETS: [Target; 30] = [
     ),
     target("requests", machine::requests, seeds::requests),
     target("block_specs", command::block_specs, seeds::block_specs),
+    target("records", history::records, seeds::records),
+    target("imports", history::imports, seeds::imports),
+    target("suites", history::suites, seeds::suites),
+    target("series", history::series, seeds::series),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) -> Target {

@@ -337,3 +337,56 @@ pub(crate) fn requests() -> Vec<Vec<u8>> {
 pub(crate) fn block_specs() -> Vec<Vec<u8>> {
     texts(&["middle", "leaf+4..middle+0x3", "0x400140..+0x20", "16"])
 }
+
+pub(crate) fn records() -> Vec<Vec<u8>> {
+    texts(&[
+        r#"{"schema": "truecount.record/1", "commit": {"hash": "0123456789012345678901234567890123456789", "parents": [],
+"time": 1, "subject": "s"}, "taken": 1, "suite": "s", "benchmarks": [{"command": ["a"], "name": "b", "runs": 1,
+"metrics": {"instructions:u": {"unit": "count", "source": "virtual", "precision": "exact", "samples": [1, 1], "distinct": 1,
+"exact": true}}}], "profiles": [{"benchmark": "b", "metric": "instructions:u", "functions": [{"module": "m",
+"function": "f", "value": 1}]}]}"#,
+        r#"{"schema": "truecount.run/2", "command": ["a"], "counters": [{"event": "e", "value": 1, "source": "virtual",
+"unit": "count"}], "functions": [{"module": "/m", "function": "f", "events": {"e": 1}}]}"#,
+        r#"{"schema": "truecount.bench/2", "seed": 1, "rounds": 1, "commands": [{"command": ["a"], "name": "b n=1", "runs": 1,
+"parameters": {"n": "1"}, "metrics": {"wall-time": {"unit": "ns", "samples": [5, 6], "distinct": 2, "exact": false}}}],
+"environment": {"truecount": "0.1.0"}}"#,
+    ])
+}
+
+pub(crate) fn imports() -> Vec<Vec<u8>> {
+    texts(&[
+        r#"{"results": [{"command": "a", "mean": 0.5, "times": [0.0015, 0.0016], "memory_usage_byte": [1000], "parameters": {"n": "1"}}]}"#,
+        r#"{"benchmarks": [{"name": "a", "run_type": "iteration", "real_time": 12.5, "cpu_time": 1e3, "time_unit": "us", "hits": 3}]}"#,
+        r#"{"metadata": {"unit": "second"}, "benchmarks": [{"metadata": {"name": "j"}, "runs": [{"values": [0.001]}]}]}"#,
+        r#"{"benchmarks": [{"name": "a", "stats": {"data": [1e-6, 2e-6]}}]}"#,
+        r#"{"reason":"benchmark-complete","id":"f","iteration_count":[2,4],"measured_values":[50,120],"unit":"ns"}"#,
+        r#"{"iters": [10.0, 20.0], "times": [105.0, 200.0]}"#,
+        r#"{"function_name": "f", "profiles": [{"total": {"Ir": {"metrics": {"Both": [{"Int": 1}, {"Int": 2}]}}}}]}"#,
+        r#"{"a": {"latency": {"value": 3.5}}}"#,
+        r#"[{"name": "a", "unit": "ms", "value": "2"}]"#,
+        "pkg: a\nBenchmarkX-8 1000 0.25 ns/op 16 B/op 5 MB/s\n",
+    ])
+}
+
+pub(crate) fn suites() -> Vec<Vec<u8>> {
+    texts(&[
+        "suite = 'p'\nbuild = 'make'\nreproducible = true\nenv = ['A=1']\nfacts = { compiler = 'gcc' }\n[defaults]\nruns = 1\n\
+         [[benchmark]]\nname = 'a'\ncommand = './x {n}'\nparameters = { n = '1..9:4', f = ['a'] }\nlimits = { i = '1%', b = 5 }\n",
+    ])
+}
+
+pub(crate) fn series() -> Vec<Vec<u8>> {
+    let bytes = |values: &[f64]| {
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
+    };
+    let step: Vec<f64> = (0..60)
+        .map(|i| if i < 30 { 10.0 } else { 12.0 } + f64::from(i % 3))
+        .collect();
+    vec![
+        bytes(&step),
+        bytes(&[f64::MAX, f64::MIN, 0.0, -0.0, 1e-300]),
+    ]
+}

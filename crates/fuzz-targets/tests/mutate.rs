@@ -78,6 +78,7 @@ mutated! {
     event_expr cpu_text metric_expr metrics_file vendor_events proc_text branch_text perf_data profile_reader elf code
     cpuid kept_translations kallsyms shell_words arguments command_line documents scan_state verdicts script_text
     symbols unwind recording_directory facts trace_formats dirents process_start requests block_specs
+    records imports suites series
 }
 
 /// The seeds must reach behind the first check of their parser, or mutating them is idle.

@@ -171,6 +171,21 @@ impl Repository {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
+    /// Names and subjects of the commits after `base` before `tip`, also of branches that were merged, the newest first.
+    ///
+    /// # Errors
+    /// There is no such commit.
+    pub fn subjects(&self, base: &str, tip: &str) -> Result<Vec<(String, String)>, Error> {
+        let (base, tip) = (self.resolve(base)?, self.resolve(tip)?);
+        let range = format!("{base}..{tip}");
+        let text = self.git(["log", "--topo-order", "--format=%H %s", &range, "--"])?;
+        let all = text.lines().filter_map(|line| {
+            let (hash, subject) = line.split_once(' ').unwrap_or((line, ""));
+            (hash != tip).then(|| (hash.to_owned(), subject.to_owned()))
+        });
+        Ok(all.collect())
+    }
+
     /// Whether one commit is an ancestor of another, or the same.
     ///
     /// # Errors

@@ -237,3 +237,73 @@ fn damaged_files_are_answers_or_errors() {
         }
     }
 }
+
+/// Files as the tools wrote them, in `tests/real`, with the tool's version in their names.
+#[test]
+fn what_the_tools_really_wrote() {
+    let found = read(
+        include_str!("real/hyperfine-1.15.0.json"),
+        Format::Hyperfine,
+    );
+    assert_eq!(found.benchmarks.len(), 2);
+    assert_eq!(found.benchmarks[1].name, "head -c 2 /dev/zero");
+    assert_eq!(
+        found.benchmarks[1].parameters.0,
+        [("n".to_owned(), "2".to_owned())]
+    );
+    near(median(&found, 0, "wall-time"), 2_030_407.0);
+
+    let found = read(
+        include_str!("real/google-benchmark-1.7.1.json"),
+        Format::GoogleBenchmark,
+    );
+    // Two of them, three repetitions each; that with an error and the aggregates are left out.
+    let names: Vec<&str> = found.benchmarks.iter().map(|b| b.name.as_str()).collect();
+    assert_eq!(names, ["BM_copy/64", "BM_copy/4096"]);
+    let metrics: Vec<&str> = found.benchmarks[0].metrics.iter().map(|(m, _)| m).collect();
+    assert_eq!(
+        metrics,
+        ["wall-time", "cpu-time", "bytes_per_second", "copies"]
+    );
+    assert_eq!(
+        found.benchmarks[0].metrics.get("copies").unwrap().samples,
+        [3, 3, 3]
+    );
+
+    let found = read(include_str!("real/pyperf-2.10.0.json"), Format::Pyperf);
+    assert_eq!(found.benchmarks.len(), 1);
+    let metric = found.benchmarks[0].metrics.get("wall-time").unwrap();
+    assert_eq!(metric.samples.len(), 6);
+    near(
+        median(&found, 0, "wall-time"),
+        (802.690_046_839_416_1 + 829.530_035_844_072_7) / 2.0,
+    );
+
+    let found = read(
+        include_str!("real/pytest-benchmark-5.3.1.json"),
+        Format::PytestBenchmark,
+    );
+    assert_eq!(found.benchmarks[0].name, "test_b.py::test_sort[10]");
+    near(median(&found, 0, "wall-time"), 176.250_250_660_814_36);
+
+    let found = read(
+        include_str!("real/criterion-0.8.2-sample.json"),
+        Format::Criterion,
+    );
+    near(median(&found, 0, "wall-time"), 28.967_311_946_902_655);
+
+    let found = read(include_str!("real/go-1.26.8.txt"), Format::Go);
+    let names: Vec<&str> = found.benchmarks.iter().map(|b| b.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "example.org/sums.BenchmarkItoa-2",
+            "example.org/sums.BenchmarkSizes/n=16-2",
+            "example.org/sums.BenchmarkSizes/n=64-2"
+        ]
+    );
+    near(median(&found, 0, "wall-time"), (25.34 + 50.47) / 2.0);
+    near(median(&found, 0, "allocations"), 1.0);
+    near(median(&found, 2, "items/s"), 64.0);
+    near(median(&found, 2, "throughput"), (409.39 + 1126.96) / 2.0);
+}

@@ -89,9 +89,19 @@ pub struct Settings {
     pub conclude: Option<String>,
     /// Shell command after the last run.
     pub cleanup: Option<String>,
-    /// By how much a metric may get worse: `instructions = "0.1%"`.
+    /// By how much a metric may get worse: `instructions = "0.1%"`, `instructions = 1000`.
     #[serde(default)]
-    pub limits: BTreeMap<String, String>,
+    pub limits: BTreeMap<String, Most>,
+}
+
+/// A limit as it is written: a share in quotes, or counts.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Most {
+    /// So many counts.
+    Counts(u64),
+    /// A share, `"0.1%"`, or counts in quotes.
+    Text(String),
 }
 
 /// A benchmark.
@@ -289,8 +299,12 @@ impl Suite {
     /// A limit that cannot be read.
     pub fn limits(&self, benchmark: &Benchmark) -> Result<Vec<Limit>, Error> {
         let limits = self.settings(benchmark).limits;
-        let limit = |(metric, limit): (&String, &String)| {
-            Limit::parse("limits of", &format!("{metric}={limit}")).map_err(|error| Error {
+        let limit = |(metric, limit): (&String, &Most)| {
+            let text = match limit {
+                Most::Counts(counts) => format!("{metric}={counts}"),
+                Most::Text(text) => format!("{metric}={text}"),
+            };
+            Limit::parse("limits of", &text).map_err(|error| Error {
                 cause: format!("`{}`: {}", benchmark.name, error.cause),
                 ..error
             })
@@ -338,6 +352,8 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use truecount_stats::Allowed;
+
     use super::*;
 
     const TEXT: &str = r#"
@@ -353,7 +369,7 @@ mod tests {
         name = "large"
         command = ["./parse", "with spaces"]
         times = true
-        limits = { instructions = "1%", wall-time = "5%" }
+        limits = { instructions = "1%", wall-time = "5%", branches = 20 }
     "#;
 
     #[test]
@@ -362,9 +378,10 @@ mod tests {
         assert!(suite.is_reproducible());
         let limits = suite.all_limits().unwrap();
         assert_eq!(limits["small"].len(), 1);
-        assert_eq!(limits["small"][0].share, 0.001);
-        assert_eq!(limits["large"][0].share, 0.01);
-        assert_eq!(limits["large"].len(), 2);
+        assert_eq!(limits["small"][0].allowed, Allowed::Share(0.001));
+        assert_eq!(limits["large"][0].allowed, Allowed::Share(0.01));
+        assert_eq!(limits["large"].len(), 3);
+        assert_eq!(limits["large"][1].allowed, Allowed::Counts(20.0));
         assert_eq!(suite.filtered(&["s*".to_owned()]).unwrap().len(), 1);
         assert_eq!(suite.filtered(&[]).unwrap().len(), 2);
         let none = suite.filtered(&["x".to_owned()]).unwrap_err();

@@ -6,6 +6,7 @@
 //! Numbers that do not mean the same never gate: another CPU, kernel, filter, source or
 //! environment, and counts that were scaled because events took turns on the PMU.
 
+use crate::allowed::Allowed;
 use crate::kinds::Worse;
 use crate::verdict::Judged;
 use std::collections::BTreeMap;
@@ -17,8 +18,8 @@ use truecount_model::{Precision, SourceKind};
 pub struct Gate {
     /// Name of the metric.
     pub metric: String,
-    /// Largest change that passes, as a share: 0.02 is 2 %.
-    pub limit: f64,
+    /// Largest change that passes.
+    pub limit: Allowed,
     /// Which direction is worse.
     pub worse: Worse,
 }
@@ -26,15 +27,15 @@ pub struct Gate {
 impl Gate {
     /// Fails when `metric` grows by more than `limit` (0.02 is 2 %).
     #[must_use]
-    pub fn above(metric: impl Into<String>, limit: f64) -> Self {
+    pub fn above(metric: impl Into<String>, limit: impl Into<Allowed>) -> Self {
         Self {
             metric: metric.into(),
-            limit,
+            limit: limit.into(),
             worse: Worse::Higher,
         }
     }
 
-    /// Judges one comparison of this gate's metric. `reasons` is what [`incomparable`] found.
+    /// Judges one comparison of this gate's metric, whose limit is a share. `reasons` is what [`incomparable`] found.
     ///
     /// ```
     /// use truecount_stats::*;
@@ -47,6 +48,12 @@ impl Gate {
     /// ```
     #[must_use]
     pub fn judge(&self, judged: &Judged, reasons: Vec<Incomparable>) -> Outcome {
+        self.judge_of(f64::NAN, judged, reasons)
+    }
+
+    /// As [`Gate::judge`], also for limits in counts: the median of the base is `base`.
+    #[must_use]
+    pub fn judge_of(&self, base: f64, judged: &Judged, reasons: Vec<Incomparable>) -> Outcome {
         if !reasons.is_empty() {
             return Outcome::Incomparable(reasons);
         }
@@ -57,7 +64,10 @@ impl Gate {
         let Some((low, high)) = c.interval.filter(|_| !c.few_equal()) else {
             return Outcome::Undecided;
         };
-        let limit = 1.0 + self.limit.max(judged.floor);
+        let Some(limit) = self.limit.share(base, self.worse) else {
+            return Outcome::Undecided;
+        };
+        let limit = 1.0 + limit.max(judged.floor);
         if high <= limit {
             Outcome::Pass
         } else if low > limit && judged.p_adjusted < c.significance {
@@ -86,16 +96,7 @@ impl Gate {
         if !(base.is_finite() && other.is_finite()) {
             return Outcome::Undecided;
         }
-        let worse_by = match self.worse {
-            Worse::Higher => other - base,
-            Worse::Lower => base - other,
-        };
-        // The same limit as of intervals: of a metric whose fall is worse, base / other may not exceed it.
-        let of = match self.worse {
-            Worse::Higher => base,
-            Worse::Lower => other,
-        };
-        if worse_by > 0.0 && worse_by > of.abs() * self.limit {
+        if self.limit.exceeded(base, other, self.worse) {
             Outcome::Regression
         } else {
             Outcome::Pass
@@ -284,7 +285,7 @@ mod tests {
     fn an_interval_below_the_limit_passes_however_far_it_reaches_down() {
         let gate = |worse| Gate {
             metric: "m".into(),
-            limit: 0.02,
+            limit: 0.02.into(),
             worse,
         };
         for (interval, p, higher, lower) in [
@@ -315,7 +316,7 @@ mod tests {
     fn throughput_falls_the_other_way() {
         let gate = Gate {
             metric: "ipc".into(),
-            limit: 0.02,
+            limit: 0.02.into(),
             worse: Worse::Lower,
         };
         assert_eq!(
@@ -331,9 +332,9 @@ mod tests {
     /// Exact counts: no floor, no estimate; the limit itself passes.
     #[test]
     fn exact_counts_need_no_statistics() {
-        let gate = |limit, worse| Gate {
+        let gate = |limit: f64, worse| Gate {
             metric: "m".into(),
-            limit,
+            limit: limit.into(),
             worse,
         };
         for (base, other, limit, higher, lower) in [

@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod allowed;
 mod change_points;
 mod compare;
 mod correlation;
@@ -46,6 +47,7 @@ mod summary;
 mod value;
 mod verdict;
 
+pub use allowed::Allowed;
 pub use change_points::{ChangeOptions, ChangePoint, change_points};
 pub use compare::{
     Comparison, Design, Options, SIGNIFICANCE, compare_paired, compare_unpaired, smallest_n,

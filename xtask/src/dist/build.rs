@@ -16,6 +16,18 @@ pub(super) fn host() -> Result<Arch> {
         .with_context(|| format!("packages are made on x86_64 and aarch64, not on {here}"))
 }
 
+/// What the store of history does not use of SQLite: searched text, r-trees, statistics of its pages.
+const WITHOUT: [&str; 8] = [
+    "-USQLITE_ENABLE_FTS3",
+    "-USQLITE_ENABLE_FTS3_PARENTHESIS",
+    "-USQLITE_ENABLE_FTS5",
+    "-USQLITE_ENABLE_RTREE",
+    "-USQLITE_ENABLE_DBSTAT_VTAB",
+    "-USQLITE_SOUNDEX",
+    "-USQLITE_ENABLE_STAT4",
+    "-DSQLITE_OMIT_LOAD_EXTENSION",
+];
+
 /// Builds the program for `arch`, static: it runs with every C library, and with none.
 pub(super) fn program(root: &Path, arch: Arch) -> Result<PathBuf> {
     let own = host()? == arch;
@@ -38,16 +50,25 @@ pub(super) fn program(root: &Path, arch: Arch) -> Result<PathBuf> {
         .args(["build", "--locked", "--profile", "dist"])
         .args(["--package", "truecount-cli", "--bin", "truecount"])
         .args(["--target", &target])
-        .env("RUSTFLAGS", flags);
+        .env("RUSTFLAGS", flags)
+        .env("LIBSQLITE3_FLAGS", WITHOUT.join(" "));
     if !own {
         let variable = target.to_uppercase().replace('-', "_");
         command.env(format!("CARGO_TARGET_{variable}_LINKER"), "rust-lld");
+        // SQLite is C: Debian's cross compiler has the headers, and musl, which comes with Rust's target, the functions.
+        let (compiler, flags) = (format!("CC_{target}"), format!("CFLAGS_{target}"));
+        if std::env::var_os(&compiler).is_none() {
+            command
+                .env(compiler, format!("{}-linux-gnu-gcc", arch.name()))
+                .env(flags, "-mno-outline-atomics -U_FORTIFY_SOURCE");
+        }
     }
     let status = command.status().context("cannot start cargo")?;
     if !status.success() {
         bail!(
-            "cargo build failed for {target} (is it installed? rustup target add {target}); --arch {} makes packages \
-             for this machine only",
+            "cargo build failed for {target} (is it installed? rustup target add {target}; it needs a C compiler, too: \
+             Debian's gcc-{}-linux-gnu, or CC_{target}); --arch {} makes packages for this machine only",
+            arch.name().replace('_', "-"),
             host()?.name()
         );
     }
@@ -84,9 +105,19 @@ pub(super) fn pages(program: &Path) -> Result<Vec<Entry>> {
             print(&["completions", "fish"])?,
         ),
     ];
-    for name in subcommands(&String::from_utf8_lossy(&print(&["--help"])?)) {
-        let path = format!("share/man/man1/truecount-{name}.1");
-        pages.push(Entry::new(&path, print(&["man", &name])?));
+    // Subcommands, and those below them (`history add`).
+    let mut open = vec![Vec::<String>::new()];
+    while let Some(above) = open.pop() {
+        let mut help: Vec<&str> = above.iter().map(String::as_str).collect();
+        help.push("--help");
+        for name in subcommands(&String::from_utf8_lossy(&print(&help)?)) {
+            let page = [&above[..], &[name]].concat();
+            let mut line = vec!["man"];
+            line.extend(page.iter().map(String::as_str));
+            let path = format!("share/man/man1/truecount-{}.1", page.join("-"));
+            pages.push(Entry::new(&path, print(&line)?));
+            open.push(page);
+        }
     }
     Ok(pages)
 }

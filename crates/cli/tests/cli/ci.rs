@@ -150,3 +150,66 @@ fn what_is_missing_is_undecided() {
         stderr(&output)
     );
 }
+
+/// Reads the YAML of `contrib/ci` with a YAML library; what it says is checked as GitHub and GitLab read it, and every
+/// script in it by `bash -n`.
+const YAML: &str = r#"
+import re, subprocess, sys
+import yaml
+top = sys.argv[1]
+def load(name):
+    with open(f"{top}/{name}", encoding="utf-8") as file:
+        return yaml.safe_load(file)
+def shell(text):
+    # Expressions are GitHub's, not the shell's: none may be in a script, so that no value of others becomes part of it.
+    assert "${{" not in text, text
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+
+action = load("github/action.yml")
+assert action["runs"]["using"] == "composite" and action["name"] and action["description"]
+for kind in ("inputs", "outputs"):
+    for name, about in action[kind].items():
+        assert isinstance(about["description"], str), name
+steps = action["runs"]["steps"]
+for step in steps:
+    assert ("uses" in step) != ("run" in step), step
+    if "run" in step:
+        assert step["shell"] == "bash", step
+        shell(step["run"])
+with open(f"{top}/github/action.yml", encoding="utf-8") as file:
+    text = file.read()
+assert set(re.findall(r"inputs\.(\w+)", text)) == set(action["inputs"])
+assert set(re.findall(r"steps\.(\w+)\.", text)) <= {step.get("id") for step in steps}
+
+example = load("github/example.yml")
+# YAML 1.1 takes the key `on` for a truth value.
+assert example.get("on", example.get(True)) == "pull_request"
+checkout, gate = example["jobs"]["cost"]["steps"]
+assert checkout["with"]["fetch-depth"] == 0 and gate["uses"] == "./contrib/ci/github"
+assert example["permissions"] == {"contents": "read", "pull-requests": "write"}
+
+job = load("gitlab/truecount.yml")["truecount"]
+assert set(job) <= {"stage", "rules", "variables", "cache", "before_script", "script", "after_script", "artifacts"}
+for part in ("before_script", "script", "after_script"):
+    for line in job[part]:
+        assert isinstance(line, str), line
+        shell(line)
+assert job["script"] == ["contrib/ci/gate.sh"] and job["artifacts"]["reports"] == {"junit": "truecount-out/junit.xml"}
+assert all(isinstance(value, (str, int)) for value in job["variables"].values())
+"#;
+
+#[test]
+fn the_yaml_of_the_workflows_is_what_it_is_meant_to_be() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/ci");
+    let library = Command::new("python3").args(["-c", "import yaml"]).output();
+    if !library.is_ok_and(|output| output.status.success()) {
+        truecount_testing::skip!("pyyaml", "python3 has no module yaml");
+        return;
+    }
+    let output = Command::new("python3")
+        .args(["-c", YAML])
+        .arg(top)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}

@@ -136,6 +136,35 @@ fn an_interval_below_the_limit_passes() {
     assert_eq!(status, 4, "{text}");
 }
 
+/// Equal counts of a run that takes something in may be chance: the gate says what came in.
+#[test]
+fn a_gate_says_what_came_into_an_open_run() {
+    let count = |source| {
+        let name = "instructions:u";
+        result(name, &metric("count", source, &[1_000_000; 6]))
+    };
+    let outside = |closed: bool| {
+        let input = json!({"source": "getrandom", "title": "getrandom", "times": 2});
+        json!({"closed": closed, "inputs": if closed { json!([]) } else { json!([input]) }})
+    };
+    let mut closed = count("virtual");
+    closed["commands"][0]["outside"] = outside(true);
+    let mut open = closed.clone();
+    open["commands"][0]["outside"] = outside(false);
+    // A PMU's counts are not meant.
+    let mut hardware = count("hardware");
+    hardware["commands"][0]["outside"] = outside(false);
+    let said = |base, new| {
+        let (status, text) = gate(base, new, "instructions:u=1%", &[]);
+        assert_eq!(status, 0, "{text}");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.contains("this count of prog may vary: getrandom 2 times")
+    };
+    assert!(!said(&closed, &closed));
+    assert!(said(&closed, &open) && said(&open, &closed));
+    assert!(!said(&hardware, &hardware));
+}
+
 #[test]
 fn a_scaled_count_on_either_side_decides_nothing() {
     let plain = result(
@@ -253,4 +282,69 @@ fn what_can_be_known_before_measuring_is_checked_before() {
         &["--baseline"],
     );
     assert!(!mark.exists());
+}
+
+/// A limit in counts is one of the metric's own unit, of both directions, of equal and of noisy samples, and of a base
+/// of 0, of which there is no share.
+#[test]
+fn limits_are_shares_or_counts() {
+    let equal = |count: u64| metric("count", "hardware", &[count; 12]);
+    let noisy = |count: u64| metric("count", "hardware", &around(count));
+    let ipc = |millionths| metric("instructions per cycle", "hardware", &around(millionths));
+    for (name, base, new, limit, expected) in [
+        ("instructions:u", equal(1000), equal(1010), "10", 0),
+        ("instructions:u", equal(1000), equal(1010), "9", 3),
+        ("instructions:u", equal(1000), equal(1010), "1%", 0),
+        ("instructions:u", equal(1000), equal(1010), "0", 3),
+        ("instructions:u", equal(1000), equal(1000), "0", 0),
+        // ln(other / base) need not come to the limit's last digit.
+        ("instructions:u", equal(3_333_333), equal(3_333_340), "7", 0),
+        ("instructions:u", equal(3_333_333), equal(3_333_340), "6", 3),
+        ("instructions:u", equal(0), equal(5), "5", 0),
+        ("instructions:u", equal(0), equal(5), "4", 3),
+        (
+            "branches:u",
+            noisy(1_000_000),
+            noisy(1_500_000),
+            "600000",
+            0,
+        ),
+        (
+            "branches:u",
+            noisy(1_000_000),
+            noisy(1_500_000),
+            "400000",
+            3,
+        ),
+        (
+            "branches:u",
+            noisy(1_000_000),
+            noisy(1_500_000),
+            "500000",
+            4,
+        ),
+        ("ipc:u", ipc(2_800_000), ipc(1_500_000), "1", 3),
+        ("ipc:u", ipc(2_800_000), ipc(2_500_000), "1", 0),
+        ("ipc:u", ipc(800_000), ipc(500_000), "1", 0),
+    ] {
+        let (base, new) = (result(name, &base), result(name, &new));
+        let limit = format!("{name}={limit}");
+        let (status, text) = gate(&base, &new, &limit, &[]);
+        assert_eq!(status, expected, "{limit}: {text}");
+    }
+    let (base, new) = (
+        result("instructions:u", &equal(1000)),
+        result("instructions:u", &equal(1010)),
+    );
+    let (_, text) = gate(&base, &new, "instructions=9", &[]);
+    assert!(text.contains("gate instructions:u 9, "), "{text}");
+    for (limit, why) in [
+        ("instructions=0.5", "a share ends with %, counts are whole"),
+        ("instructions=-1", "is not a percentage"),
+        ("instructions=99999999999999999999", "it is too large"),
+        ("instructions=", "is not a percentage"),
+    ] {
+        let (status, text) = gate(&base, &new, limit, &[]);
+        assert!(status == 2 && text.contains(why), "{limit}: {text}");
+    }
 }

@@ -278,6 +278,39 @@ fn the_base_is_the_merge_base_or_its_nearest_ancestor_with_a_record() {
     assert!(text.contains("has no record"), "{text}");
 }
 
+/// The commits that a change may be of are named: those without a record, and those of a merged branch.
+#[test]
+fn the_commits_of_a_change_are_named() {
+    let Some(project) = Project::new() else {
+        return;
+    };
+    project.commit("first");
+    project.add(&one(1000));
+    let without = project.commit("second, not measured");
+    project.git(&["checkout", "--quiet", "-b", "topic", "HEAD^"]);
+    std::fs::write(project.path().join("g"), "x").unwrap();
+    project.git(&["add", "g"]);
+    project.git(&["commit", "--quiet", "-m", "on the branch"]);
+    let branch = project.git(&["rev-parse", "HEAD"]);
+    project.git(&["checkout", "--quiet", "main"]);
+    project.git(&["merge", "--quiet", "--no-ff", "-m", "merged", "topic"]);
+    project.add(&one(1001));
+    let text = project.expect(0, &["changes"]);
+    assert!(text.contains("or one of the 1 before it"), "{text}");
+    for (hash, subject) in [
+        (&without, "second, not measured"),
+        (&branch, "on the branch"),
+    ] {
+        assert!(
+            text.contains(&format!("{}  {subject}", &hash[..12])),
+            "{text}"
+        );
+    }
+    let document: Value = serde_json::from_str(&project.expect(0, &["changes", "--json"])).unwrap();
+    let between = document["changes"][0]["between"].as_array().unwrap();
+    assert_eq!(between.len(), 2, "{document}");
+}
+
 #[test]
 fn what_was_measured_elsewhere_is_refused_by_name() {
     let Some(project) = Project::new() else {

@@ -24,10 +24,13 @@ mod initial_stack;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 mod inputs;
+mod programs;
 #[cfg(target_arch = "x86_64")]
 mod ptrace;
 pub mod references;
 mod regions;
+#[cfg(target_arch = "x86_64")]
+mod remote;
 mod shared;
 mod store;
 mod times;

@@ -3,6 +3,7 @@
 use super::LaunchError;
 use super::context::{Mapped, MappedBytes, MappedContext};
 use super::image::write_image;
+use super::programs::Programs;
 use super::regions::Regions;
 use super::store::Store;
 use super::watched::Watched;
@@ -26,6 +27,8 @@ pub(super) struct Shared {
     header: Mapped<Header>,
     /// Translations of earlier runs.
     pub store: Store,
+    /// What is known of programs' files.
+    pub programs: Programs,
     /// What is timed.
     pub watched: Option<Watched>,
     /// Which part of the run is counted.
@@ -199,6 +202,7 @@ impl Shared {
             image,
             header,
             store: Store::new(cache),
+            programs: Programs::default(),
             watched: options.times.clone(),
             regions: options.regions.clone(),
             commands: Mutex::default(),

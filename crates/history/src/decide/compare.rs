@@ -177,6 +177,7 @@ fn alone(place: &Place<'_>, sides: &[Side<'_>], verdict: &str, why: &str) -> Row
         explanation: format!("{verdict}: {why}"),
         gate: None,
         limit: None,
+        limit_counts: None,
         moved: Vec::new(),
     }
 }
@@ -249,6 +250,7 @@ fn pair(
             explanation: String::new(),
             gate: None,
             limit: None,
+            limit_counts: None,
             moved: Vec::new(),
         },
         worse: worse(name, after),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use truecount_run::env_record::VARIABLE;
-use truecount_stats::{Floors, Gate, Incomparable, Judged, Outcome, Worse, verdicts};
+use truecount_stats::{Allowed, Floors, Gate, Incomparable, Judged, Outcome, Worse, verdicts};
 
 use super::pair::{Asked, Pending, limit};
 
@@ -18,7 +18,14 @@ pub(super) fn judge(pending: &mut [Pending], asked: &Asked<'_>) {
         let Some(compared) = pair.compared else {
             continue;
         };
-        let limit = limit(asked, &pair.row.benchmark, &pair.row.metric).map(|limit| limit.share);
+        // Of counts the share of this base: where there is none (a base of 0), nothing is the same.
+        let base = pair.row.base.unwrap_or(f64::NAN);
+        let limit = limit(asked, &pair.row.benchmark, &pair.row.metric).map(|limit| {
+            limit
+                .allowed
+                .share(base, pair.worse.unwrap_or_default())
+                .unwrap_or(0.0)
+        });
         let noise = asked
             .noise
             .and_then(|noise| noise(&pair.key))
@@ -59,7 +66,8 @@ fn say(pair: &mut Pending, judged: Option<Judged>, asked: &Asked<'_>) {
         return;
     }
     let change = |rose: bool| pair.worse.map(|worse| rose == (worse == Worse::Higher));
-    let limit = limit(asked, &row.benchmark, &row.metric).map_or(0.0, |limit| limit.share);
+    let limit = limit(asked, &row.benchmark, &row.metric);
+    let limit = limit.map_or(Allowed::Share(0.0), |limit| limit.allowed);
     if let (true, Some(was), Some(is)) = (row.exact, row.base, row.other) {
         use truecount_stats::Verdict::{Higher, Lower, Same};
         let verdict = if is > was {
@@ -100,7 +108,8 @@ fn say(pair: &mut Pending, judged: Option<Judged>, asked: &Asked<'_>) {
             limit,
             worse,
         };
-        row.gate = Some(word(&gate.judge(&judged, Vec::new())).to_owned());
+        let base = row.base.unwrap_or(f64::NAN);
+        row.gate = Some(word(&gate.judge_of(base, &judged, Vec::new())).to_owned());
     }
 }
 
@@ -132,7 +141,10 @@ pub(super) fn gate(pair: &mut Pending, asked: &Asked<'_>) -> Option<Outcome> {
         row.gate = None;
         return None;
     };
-    row.limit = Some(limit.share);
+    match limit.allowed {
+        Allowed::Share(share) => row.limit = Some(share),
+        Allowed::Counts(counts) => row.limit_counts = Some(counts),
+    }
     let outcome = if !pair.reasons.is_empty() {
         Outcome::Incomparable(pair.reasons.clone())
     } else {

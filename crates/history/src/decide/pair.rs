@@ -58,6 +58,9 @@ pub struct Row {
     pub gate: Option<String>,
     /// The gate's limit, as a share.
     pub limit: Option<f64>,
+    /// The gate's limit, where it is given in counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_counts: Option<f64>,
     /// Functions that spend more or less, the largest difference first.
     pub moved: Vec<Moved>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use truecount_stats::{Gate, GateExit, Outcome};
+use truecount_stats::{Allowed, Gate, GateExit, Outcome, Worse};
 
 use super::limit::{Limit, limit_of};
 use super::pairs::Pair;
@@ -13,8 +13,11 @@ use super::pairs::Pair;
 pub struct GateRow {
     /// What the gate is about.
     pub metric: String,
-    /// The largest change that passes, as a share.
-    pub limit: f64,
+    /// The largest change that passes, as a share; `None` where it is given in counts and no share says it.
+    pub limit: Option<f64>,
+    /// The largest change that passes, where it was given in counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<f64>,
     /// Name of the command compared with.
     pub base: Option<String>,
     /// Name of the command that is judged.
@@ -23,6 +26,9 @@ pub struct GateRow {
     pub outcome: String,
     /// Why, in full.
     pub explanation: String,
+    /// Where one side's count is known to vary: what came into its runs from outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<String>,
 }
 
 /// What the gates say together, and one row for each gate and comparison. `unmatched` are the commands that the
@@ -41,14 +47,26 @@ pub(super) fn gate(
         .flat_map(|(name, limits)| limits.iter().map(move |l| (Some(name), l)));
     for (whose, limit) in all.chain(each) {
         let before = outcomes.len();
-        let mut say = |metric: &str, who: Option<(&str, &str)>, outcome: Outcome, why: &str| {
+        let counts = match limit.allowed {
+            Allowed::Share(_) => None,
+            Allowed::Counts(counts) => Some(counts),
+        };
+        let plain = limit.allowed.share(f64::NAN, Worse::Higher);
+        let mut say = |metric: &str,
+                       who: Option<(&str, &str)>,
+                       outcome: Outcome,
+                       why: &str,
+                       open: Option<&str>| {
+            let also = open.map(|open| format!("; {open}")).unwrap_or_default();
             rows.push(GateRow {
                 metric: metric.to_owned(),
-                limit: limit.share,
+                limit: plain,
+                counts,
                 base: who.map(|(base, _)| base.to_owned()),
                 other: who.map(|(_, other)| other.to_owned()),
                 outcome: word(&outcome).to_owned(),
-                explanation: why.to_owned(),
+                explanation: format!("{why}{also}"),
+                open: open.map(str::to_owned),
             });
             outcomes.push(outcome);
         };
@@ -58,7 +76,14 @@ pub(super) fn gate(
         };
         for pair in pairs.iter().filter(mine) {
             let who = Some((pair.base.as_str(), pair.other.as_str()));
-            say(&pair.metric, who, judge(limit, pair), &pair.explanation);
+            let open = pair.open.as_deref();
+            say(
+                &pair.metric,
+                who,
+                judge(limit, pair),
+                &pair.explanation,
+                open,
+            );
         }
         for name in unmatched
             .iter()
@@ -66,7 +91,7 @@ pub(super) fn gate(
         {
             let who = Some(("the baseline", name.as_str()));
             let why = "the baseline has no command of this name";
-            say(&limit.metric, who, Outcome::Undecided, why);
+            say(&limit.metric, who, Outcome::Undecided, why, None);
         }
         let own_instead = whose.is_none()
             && pairs
@@ -75,11 +100,13 @@ pub(super) fn gate(
         if outcomes.len() == before && !own_instead {
             rows.push(GateRow {
                 metric: limit.metric.clone(),
-                limit: limit.share,
+                limit: plain,
+                counts,
                 base: None,
                 other: whose.map(ToOwned::to_owned),
                 outcome: word(&Outcome::Undecided).to_owned(),
                 explanation: "there is no comparison of this metric".to_owned(),
+                open: None,
             });
             outcomes.push(Outcome::Undecided);
         }
@@ -94,10 +121,19 @@ fn judge(limit: &Limit, pair: &Pair) -> Outcome {
     pair.worse.map_or(Outcome::Undecided, |worse| {
         let gate = Gate {
             metric: pair.metric.clone(),
-            limit: limit.share,
+            limit: limit.allowed,
             worse,
         };
-        gate.judge(judged, Vec::new())
+        match (limit.allowed, pair.medians) {
+            // Exact counts have nothing to estimate; the logarithm of a ratio may miss the limit by its last digit.
+            (Allowed::Counts(_), Some((base, other))) if judged.exact() => {
+                gate.judge_exact(base, other, Vec::new())
+            }
+            (_, medians) => {
+                let base = medians.map_or(f64::NAN, |(base, _)| base);
+                gate.judge_of(base, judged, Vec::new())
+            }
+        }
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use truecount_events::metrics::{Metrics, Worse as Row};
-use truecount_stats::{Floors, Worse};
+use truecount_stats::{Allowed, Floors, Worse};
 
 use crate::error::{Error, ErrorKind};
 use crate::rounds::{Map, Metric, percent};
@@ -13,24 +13,34 @@ use crate::rounds::{Map, Metric, percent};
 pub struct Limit {
     /// Name of the metric, with or without its filter.
     pub metric: String,
-    /// A share: 0.02 is 2 %.
-    pub share: f64,
+    /// By how much.
+    pub allowed: Allowed,
 }
 
 impl Limit {
-    /// From `METRIC=PCT`, which the named option was given.
+    /// From `METRIC=LIMIT`, which the named option was given: a share (`0.5%`), or a whole number of counts.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(option: &str, text: &str) -> Result<Self, Error> {
         let wrong = |why: &str| {
             Error::new(ErrorKind::Usage, format!("{option} `{text}`: {why}"))
-                .hint("write it as instructions:u=0.5%")
+                .hint("write it as instructions:u=0.5% (a share) or instructions:u=1000 (counts)")
         };
-        let (metric, share) = text.split_once('=').ok_or_else(|| wrong("no `=`"))?;
+        let (metric, limit) = text.split_once('=').ok_or_else(|| wrong("no `=`"))?;
+        let limit = limit.trim();
+        let whole = !limit.is_empty() && limit.bytes().all(|byte| byte.is_ascii_digit());
+        let allowed = match limit.parse::<u64>() {
+            Ok(counts) if whole => Allowed::Counts(counts as f64),
+            _ if whole => return Err(wrong("it is too large")),
+            _ if !limit.ends_with('%') && percent(limit).is_ok() => {
+                return Err(wrong("a share ends with %, counts are whole"));
+            }
+            _ => Allowed::Share(percent(limit).map_err(|why| wrong(&why))?),
+        };
         Ok(Self {
             metric: metric.trim().to_owned(),
-            share: percent(share).map_err(|why| wrong(&why))?,
+            allowed,
         })
     }
 
@@ -43,8 +53,12 @@ impl Limit {
     /// Whether it is for this metric: the same name, or the name without its filter.
     #[must_use]
     pub fn covers(&self, metric: &str) -> bool {
-        metric == self.metric || metric.split(':').next() == Some(self.metric.as_str())
+        covers(&self.metric, metric)
     }
+}
+
+fn covers(name: &str, metric: &str) -> bool {
+    metric == name || metric.split(':').next() == Some(name)
 }
 
 /// The limit of a metric of a command: its own, or that of all.
@@ -58,13 +72,28 @@ pub(super) fn limit_of<'l>(
     own.chain(limits).find(|limit| limit.covers(metric))
 }
 
-/// The floors: defaults, `--floor`, and the limit of a gate for its metric.
-pub(super) fn floors(set: &[Limit], gates: &[Limit]) -> Floors {
-    set.iter()
-        .chain(gates)
-        .fold(Floors::default(), |floors, limit| {
-            floors.with(limit.metric.clone(), limit.share)
-        })
+/// A metric and a share, from the `METRIC=PCT` that the named option was given.
+pub(super) fn share_of(option: &str, text: &str) -> Result<(String, f64), Error> {
+    let wrong = |why: &str| {
+        Error::new(ErrorKind::Usage, format!("{option} `{text}`: {why}"))
+            .hint("write it as instructions:u=0.5%")
+    };
+    let (metric, share) = text.split_once('=').ok_or_else(|| wrong("no `=`"))?;
+    let share = percent(share).map_err(|why| wrong(&why))?;
+    Ok((metric.trim().to_owned(), share))
+}
+
+/// The floors: defaults, `--floor`, and a gate's share for its metric. What counts come to is another share of every
+/// base: those are given to their pairs.
+pub(super) fn floors(set: Vec<(String, f64)>, gates: &[Limit]) -> Floors {
+    let gates = gates.iter().filter_map(|limit| match limit.allowed {
+        Allowed::Share(share) => Some((limit.metric.clone(), share)),
+        Allowed::Counts(_) => None,
+    });
+    let all = set.into_iter().chain(gates);
+    all.fold(Floors::default(), |floors, (metric, share)| {
+        floors.with(metric, share)
+    })
 }
 
 /// Which direction of a metric is worse; `None` where neither is, or nobody says.
@@ -84,9 +113,10 @@ pub fn worse(name: &str, metric: &Metric) -> Option<Worse> {
 /// # Errors
 /// The names that are, the nearest first.
 pub fn measured(option: &str, texts: &[String], metrics: &Map<Metric>) -> Result<(), Error> {
-    for limit in Limit::parse_all(option, texts)? {
-        if !metrics.iter().any(|(name, _)| limit.covers(name)) {
-            return Err(not_measured(option, &limit.metric, metrics));
+    for text in texts {
+        let (wanted, _) = share_of(option, text)?;
+        if !metrics.iter().any(|(name, _)| covers(&wanted, name)) {
+            return Err(not_measured(option, &wanted, metrics));
         }
     }
     Ok(())

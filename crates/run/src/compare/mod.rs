@@ -70,10 +70,12 @@ impl Judge {
     /// A limit that cannot be read.
     pub fn new(asked: Asked<'_>) -> Result<Self, Error> {
         let gates = Limit::parse_all("--fail-above", asked.gates)?;
-        let set = Limit::parse_all("--floor", asked.floors)?;
+        let set = asked.floors.iter();
+        let set = set.map(|text| limit::share_of("--floor", text));
+        let set = set.collect::<Result<Vec<_>, Error>>()?;
         let names = asked.named.iter().flat_map(|list| list.split(','));
         Ok(Self {
-            floors: limit::floors(&set, &gates),
+            floors: limit::floors(set, &gates),
             gates,
             named: names
                 .map(|name| name.trim_matches(['{', '}', ' ']).to_owned())

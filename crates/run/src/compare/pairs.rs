@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use truecount_stats::{
-    Comparison, Floors, Incomparable, Judged, Options, Provenance, Verdict, Wording, Worse,
-    compare_paired, compare_unpaired, described, incomparable, verdicts,
+    Allowed, Comparison, Floors, Incomparable, Judged, Options, Provenance, Verdict, Wording,
+    Worse, compare_paired, compare_unpaired, described, incomparable, verdicts,
 };
 
 use super::limit::{Limit, limit_of, worse};
@@ -33,13 +33,19 @@ pub struct Pair {
     pub comparison: Option<Comparison>,
     /// Ratio of the medians.
     pub median_ratio: Option<f64>,
+    /// The medians, in the metric's unit.
+    pub medians: Option<(f64, f64)>,
     /// The counter of one side is known to deviate from the truth: equal counts are not exact ones.
     pub deviates: bool,
+    /// Both sides are counts; what is none may be equal and is not exact.
+    pub counts: bool,
     advice: Advice,
     /// The verdict, where there is a comparison.
     pub judged: Option<Judged>,
     /// The verdict in words.
     pub explanation: String,
+    /// Which side's count may vary, and what came into its runs from outside.
+    pub open: Option<String>,
 }
 
 /// What gives more samples of a metric.
@@ -224,6 +230,12 @@ pub fn wording(name: &str, metric: &Metric) -> Wording {
     }
 }
 
+/// The medians of both sides, in the metric's unit.
+fn medians(base: &Metric, other: &Metric) -> Option<(f64, f64)> {
+    let median = |metric: &Metric| Some(metric.summary()?.median.to_f64() * metric.scale);
+    Some((median(base)?, median(other)?))
+}
+
 fn median_ratio(base: &Metric, other: &Metric) -> Option<f64> {
     let (before, after) = (
         base.summary()?.median.to_f64(),
@@ -268,7 +280,9 @@ fn pairs_of(
                 wording: wording(metric, after),
                 gated: true,
                 median_ratio: median_ratio(before, after).filter(|_| comparison.is_some()),
+                medians: medians(before, after),
                 deviates: before.deviation.is_some() || after.deviation.is_some(),
+                counts: before.is_count() && after.is_count(),
                 advice: Advice::of(before, after, sides.rounds, !paired),
                 // Numbers that do not mean the same have no ratio; scaled ones have one, and decide nothing.
                 comparison: comparison
@@ -276,6 +290,9 @@ fn pairs_of(
                 reasons,
                 judged: None,
                 explanation: String::new(),
+                open: [(base, before), (other, after)]
+                    .into_iter()
+                    .find_map(|(command, metric)| command.open(metric)),
             }
         })
         .collect()
@@ -329,15 +346,28 @@ pub(super) fn all(
     (pairs, unmatched)
 }
 
+impl Pair {
+    /// Whether its verdict is about exact counts.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.counts && !self.deviates && self.judged.as_ref().is_some_and(Judged::exact)
+    }
+}
+
 fn judge(pairs: &mut [Pair], family: &Family<'_>, floors: &Floors) {
     let judged = |pair: &Pair| family.judges(pair) && pair.reasons.is_empty();
-    // A command's own limit is the floor of its own numbers: such a pair has a name of its own among the floors.
+    // A command's own limit is the floor of its own numbers, and counts are another share of every base: such a pair has
+    // a name of its own among the floors.
     let name = |pair: &Pair| {
-        let own = family.own_gates.get(&pair.other)?.iter();
-        let limit = own
-            .filter(|_| pair.gated)
-            .find(|l| l.covers(&pair.metric))?;
-        Some((format!("{} of {}", pair.metric, pair.other), limit.share))
+        let limit = limit_of(family.gates, family.own_gates, &pair.other, &pair.metric);
+        let limit = limit.filter(|limit| {
+            let own = family.own_gates.get(&pair.other).into_iter().flatten();
+            let own = own.into_iter().any(|own| std::ptr::eq(own, *limit));
+            pair.gated && (own || matches!(limit.allowed, Allowed::Counts(_)))
+        })?;
+        let base = pair.medians.map_or(f64::NAN, |(base, _)| base);
+        let share = limit.allowed.share(base, pair.worse.unwrap_or_default())?;
+        Some((format!("{} of {}", pair.metric, pair.other), share))
     };
     let named = pairs.iter().filter_map(name);
     let floors = &named.fold(floors.clone(), |floors, (name, share)| {
@@ -367,7 +397,9 @@ fn judge(pairs: &mut [Pair], family: &Family<'_>, floors: &Floors) {
 /// The verdict in full; where more samples would decide, with the option that gives them.
 fn explain(judged: &Judged, pair: &Pair) -> String {
     let mut text = judged.say(pair.wording);
-    if pair.deviates {
+    if !pair.counts {
+        text = text.replace("(exact counts, ", "(");
+    } else if pair.deviates {
         text = text.replace("(exact counts", "(counts of a counter that deviates");
     }
     let samples = match judged.verdict {

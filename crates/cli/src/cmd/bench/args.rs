@@ -64,6 +64,10 @@ pub(crate) struct Args {
     /// Count the functions of each command too, in one run more (virtual PMU), for history to explain changes by
     #[arg(long)]
     pub(super) functions: bool,
+    /// What every path of calls of each command costs more or less than the first command's, exactly, in one run more
+    /// (virtual PMU)
+    #[arg(long, conflicts_with = "suite")]
+    pub(super) calls: bool,
 
     /// Number of measured rounds
     #[arg(short = 'n', long = "rounds", visible_alias = "runs", value_name = "N", value_parser = rounds)]
@@ -158,8 +162,9 @@ pub(crate) struct Args {
     /// Save the result, to be a baseline later
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
-    /// Exit with 3 when METRIC is surely worse by more than PCT, 4 when that is undecided
-    #[arg(long, value_name = "METRIC=PCT")]
+    /// Exit with 3 when METRIC is surely worse by more than LIMIT, a share (0.5%) or counts (1000); with 4 when that is
+    /// undecided
+    #[arg(long, value_name = "METRIC=LIMIT")]
     pub(super) fail_above: Vec<String>,
     /// The smallest change of METRIC that matters
     #[arg(long, value_name = "METRIC=PCT")]

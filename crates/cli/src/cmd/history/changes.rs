@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use truecount_history::decide::changes::{Change, changes};
 use truecount_history::decide::{Moved, moved};
-use truecount_history::git::{MAX_ANCESTORS, short};
+use truecount_history::git::{MAX_ANCESTORS, Repository, short};
 use truecount_history::record::{Commit, Record};
 use truecount_history::store::Store;
 use truecount_model::number::{change as percent, grouped, quantity};
@@ -65,7 +65,19 @@ struct Told {
     moved: Vec<Moved>,
     /// Facts of the environment that differ.
     environment: Vec<String>,
+    /// Other commits that are in the one and not in the other: without records, or of a merged branch.
+    between: Vec<Between>,
 }
+
+/// A commit between two records.
+#[derive(Clone, Serialize)]
+struct Between {
+    hash: String,
+    subject: String,
+}
+
+/// So many commits between two records are shown.
+const MAX_BETWEEN: usize = 10;
 
 /// The commits in their order, the oldest first.
 pub(super) fn order(
@@ -141,9 +153,24 @@ pub(super) fn run(args: &Args) -> CmdResult {
     }
     let mut kept = Kept::default();
     let mut told = Vec::new();
+    let repository = args.store.repository().ok();
+    let mut last: Option<(String, String, Vec<Between>)> = None;
     for change in all {
         let (before, after) = kept.both(&mut store, &change)?;
         let commit = commits.get(change.index);
+        let merge = commit.is_some_and(|commit| commit.parents.len() > 1);
+        let between = match &last {
+            Some((from, to, found)) if *from == change.before && *to == change.commit => {
+                found.clone()
+            }
+            _ if merge || change.unmeasured > 0 => between(repository.as_ref(), &change),
+            _ => Vec::new(),
+        };
+        last = Some((
+            change.before.clone(),
+            change.commit.clone(),
+            between.clone(),
+        ));
         told.push(Told {
             subject: commit
                 .map(|commit| commit.subject.clone())
@@ -151,6 +178,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
             time: commit.map_or(0, |commit| commit.time),
             moved: functions(&change, before, after),
             environment: environment(&change, before, after),
+            between,
             change,
         });
     }
@@ -167,6 +195,14 @@ pub(super) fn run(args: &Args) -> CmdResult {
     }
     out.flush()?;
     Ok(Outcome::OK)
+}
+
+/// The other commits that a change may be of. None where the store is of another repository.
+fn between(repository: Option<&Repository>, change: &Change) -> Vec<Between> {
+    let found = repository.map(|repository| repository.subjects(&change.before, &change.commit));
+    let found = found.and_then(Result::ok).unwrap_or_default();
+    let commit = |(hash, subject)| Between { hash, subject };
+    found.into_iter().map(commit).collect()
 }
 
 /// Records that were read already.
@@ -200,32 +236,29 @@ impl Kept {
     }
 }
 
-fn functions(change: &Change, before: &[Record], after: &[Record]) -> Vec<Moved> {
-    let profile = |records: &[Record]| {
+fn functions<'r>(change: &Change, before: &'r [Record], after: &'r [Record]) -> Vec<Moved> {
+    let profile = |records: &'r [Record]| {
         let of_suite = records.iter().rev().filter(|r| r.suite == change.suite);
-        of_suite
-            .flat_map(|record| &record.profiles)
-            .find(|p| {
-                p.benchmark == change.benchmark
-                    && p.parameters == change.parameters
-                    && p.metric == change.metric
-            })
-            .cloned()
+        of_suite.flat_map(|record| &record.profiles).find(|p| {
+            p.benchmark == change.benchmark
+                && p.parameters == change.parameters
+                && p.metric == change.metric
+        })
     };
     match (profile(before), profile(after)) {
-        (Some(before), Some(after)) => moved(&before, &after),
+        (Some(before), Some(after)) => moved(before, after),
         _ => Vec::new(),
     }
 }
 
 /// What else changed between the two records.
-fn environment(change: &Change, before: &[Record], after: &[Record]) -> Vec<String> {
-    let of = |records: &[Record]| {
+fn environment<'r>(change: &Change, before: &'r [Record], after: &'r [Record]) -> Vec<String> {
+    let of = |records: &'r [Record]| {
         let has = |record: &&Record| {
             record.suite == change.suite
                 && record.benchmarks.iter().any(|b| b.name == change.benchmark)
         };
-        records.iter().rev().find(has).cloned()
+        records.iter().rev().find(has)
     };
     let (Some(before), Some(after)) = (of(before), of(after)) else {
         return Vec::new();
@@ -244,8 +277,8 @@ fn environment(change: &Change, before: &[Record], after: &[Record]) -> Vec<Stri
                 .cloned()
                 .unwrap_or_else(|| "none".to_owned())
         };
-        if of(&before) != of(&after) {
-            lines.push(format!("{name}: {}, was {}", of(&after), of(&before)));
+        if of(before) != of(after) {
+            lines.push(format!("{name}: {}, was {}", of(after), of(before)));
         }
     }
     lines
@@ -283,6 +316,19 @@ fn text(out: &mut Output, document: &Document) -> std::io::Result<()> {
                     change.unmeasured,
                     short(&change.before)
                 );
+                writeln!(out, "{}", paint(DIM, &line))?;
+            }
+            for other in told.between.iter().take(MAX_BETWEEN) {
+                let line = format!("    {}  {}", short(&other.hash), other.subject);
+                writeln!(out, "{}", paint(DIM, &line))?;
+            }
+            if let Some(more) = told
+                .between
+                .len()
+                .checked_sub(MAX_BETWEEN)
+                .filter(|n| *n > 0)
+            {
+                let line = format!("    and {} more", number_of(more, "commit"));
                 writeln!(out, "{}", paint(DIM, &line))?;
             }
         }

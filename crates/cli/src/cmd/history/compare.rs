@@ -1,5 +1,6 @@
 //! `truecount history compare`: two commits against each other, and gates.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -52,8 +53,9 @@ pub(super) struct Args {
     /// Only this suite
     #[arg(long, value_name = "NAME")]
     suite: Option<String>,
-    /// Exit with 3 when METRIC is worse by more than PCT, 4 when that is undecided; 0 lets no count more pass
-    #[arg(long, value_name = "METRIC=PCT")]
+    /// Exit with 3 when METRIC is worse by more than LIMIT, a share (0.5%) or counts (1000), with 4 when that is undecided;
+    /// 0 lets no count more pass
+    #[arg(long, value_name = "METRIC=LIMIT")]
     fail_above: Vec<String>,
     /// Gate each benchmark by the limits that FILE gives it (default: truecount.toml here or in a directory above); those of
     /// --fail-above are for the others
@@ -171,8 +173,13 @@ fn document(
         store.records(&new.hash, suite)?,
     );
     let blessings = blessings(repository, store, hash, &new.hash)?;
-    let noises = noises(store, &ancestors)?;
-    let look = |key: &Key| noises.get(key).copied();
+    // Exact counts have no noise: the commits before are only read where something else is compared.
+    let store = RefCell::new(store);
+    let read = OnceCell::new();
+    let look = |key: &Key| {
+        let noises = read.get_or_init(|| noises(&mut store.borrow_mut(), &ancestors));
+        noises.as_ref().ok()?.get(key).copied()
+    };
     let asked = Asked {
         gates,
         own_gates,
@@ -181,6 +188,9 @@ fn document(
         noise: Some(&look),
     };
     let found = compare(&before, &after, &asked)?;
+    if let Some(Err(failure)) = read.into_inner() {
+        return Err(failure);
+    }
     Ok(Document {
         schema: "truecount.history-compare/1",
         base: repository.commit(hash)?,
