@@ -158,18 +158,8 @@ pub(crate) fn show_random(shown: &mut Shown) {
 /// Where the kernel lists its PMUs (`Documentation/ABI/testing/sysfs-bus-event_source-devices`).
 const PMUS: &str = "/sys/bus/event_source/devices";
 
-/// What programs see that are not shown another machine, or are.
-pub(crate) fn show_to(shown: &mut Shown, machine: Option<&Machine>) {
-    if let Some(machine) = machine {
-        machine.show(shown);
-    }
-    if machine.is_some() || !lists_pmu() {
-        show_pmu(shown);
-    }
-}
-
 /// Whether the kernel lists a PMU of the CPU: the one that programs then name is the virtual one.
-fn lists_pmu() -> bool {
+pub(crate) fn lists_pmu() -> bool {
     ["cpu", "cpu_core"]
         .iter()
         .any(|name| std::path::Path::new(PMUS).join(name).exists())
@@ -177,7 +167,7 @@ fn lists_pmu() -> bool {
 
 /// The type of the virtual PMU, for programs that look it up (libpfm), where the kernel has none to list. The list itself
 /// is not there: in one without the CPU's PMU google-benchmark finds none to count by; without a list it names none.
-fn show_pmu(shown: &mut Shown) {
+pub(crate) fn show_pmu(shown: &mut Shown) {
     add(shown, kind::CLOSED, PMUS, b"");
     add(shown, kind::FILE, &format!("{PMUS}/cpu/type"), b"4\n");
 }

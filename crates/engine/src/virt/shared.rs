@@ -89,11 +89,6 @@ fn clock(which: libc::clockid_t) -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-fn random_options(options: &super::Options) -> u32 {
-    let bit = |on, bit| if on { bit } else { 0 };
-    bit(options.own_random, option::RANDOM) | bit(options.own_getrandom, option::GETRANDOM)
-}
-
 fn failed(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
     move |error| LaunchError::Io { what, error }
 }
@@ -153,7 +148,16 @@ impl Shared {
                 } else {
                     0
                 }
-                | random_options(options)
+                | if options.own_random {
+                    option::RANDOM
+                } else {
+                    0
+                }
+                | if options.own_getrandom {
+                    option::GETRANDOM
+                } else {
+                    0
+                }
                 | if calls.is_some() { option::CALLS } else { 0 }
                 | if calls.is_some_and(|calls| calls.sites) {
                     option::SITES
@@ -169,7 +173,12 @@ impl Shared {
                     0
                 };
             (*h).front = options.regions.as_ref().map_or(0, Regions::front);
-            machine::show_to(&mut (*h).shown, options.machine.as_ref());
+            if let Some(machine) = &options.machine {
+                machine.show(&mut (*h).shown);
+            }
+            if options.machine.is_some() || !machine::lists_pmu() {
+                machine::show_pmu(&mut (*h).shown);
+            }
             if let Some(file) = &random {
                 machine::show_random(&mut (*h).shown);
                 let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
