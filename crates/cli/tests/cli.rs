@@ -54,6 +54,8 @@ mod own_clock;
 mod pty;
 #[path = "cli/regions.rs"]
 mod regions;
+#[path = "cli/reproducible.rs"]
+mod reproducible;
 #[path = "cli/run.rs"]
 mod run;
 #[path = "cli/schemas.rs"]

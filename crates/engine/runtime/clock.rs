@@ -7,6 +7,9 @@
 //! does one without a limit. To keep a program from waiting for ever for a time that does not come (a timer's, another
 //! process's), the clock is never more than half a minute behind the real one; the launcher is told when it had to follow.
 //!
+//! What the kernel says that a process used (`struct rusage`) differs from run to run in every field: of it there is the
+//! executed time of the process itself, and nothing else.
+//!
 //! Facts: `clock_gettime(2)`, `clock_nanosleep(2)`, `futex(2)`, `poll(2)`, `select(2)`, `epoll_wait(2)`,
 //! `timerfd_settime(2)`, `timer_settime(2)`, `times(2)`, `getrusage(2)`; include/linux/posix-timers.h (clocks of
 //! processes and devices); Intel SDM volume 2 (`RDTSC`, `RDTSCP`).
@@ -227,7 +230,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
             }
         }
         nr::GETRUSAGE => {
-            // SAFETY: as the program made it; then the times, which come first.
+            // SAFETY: as the program made it; then what it says.
             let result = unsafe { sys::call(nr::GETRUSAGE, a) };
             now(context);
             let own = if (a[0] as i32) < 0 {
@@ -235,9 +238,8 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
             } else {
                 RAN.load(Relaxed)
             };
-            let [seconds, micros] = pair(own, 1000);
             if result == 0 {
-                written(a[1], &[seconds, micros, 0, 0], 0)
+                used(a[1], own, 0)
             } else {
                 result
             }
@@ -256,6 +258,16 @@ fn written<T: Plain>(at: u64, value: &T, result: i64) -> i64 {
     } else {
         -sys::EFAULT
     }
+}
+
+/// Writes a `struct rusage` with as much executed time.
+pub fn used(at: u64, executed: u64, result: i64) -> i64 {
+    let mut usage = [0u64; 18];
+    [usage[0], usage[1]] = pair(executed, 1000);
+    if at == 0 {
+        return result;
+    }
+    written(at, &usage, result)
 }
 
 /// A wait with a limit.

@@ -13,7 +13,7 @@ use crate::xlate::block::{is_mark, record};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, far,
+    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, ended, far,
     machine, outside, perf, proc_maps, program_memory, references, report, requests, rseq,
     schedule, selector, signal_calls, slots, sys, syscalls, totals,
 };
@@ -138,6 +138,7 @@ fn system_call(context: &mut Context) {
     let writes = nr::answer(number) == Answer::Write && code_writes::concerns(number, arguments);
     let plain = nr::is_plain(number) || !proc_maps::concerns(number, arguments);
     let own = clock::answers(number, &arguments)
+        || ended::answers(number, &arguments)
         || machine::answers(number, &arguments)
         || nr::is_followed(number)
         || outside::follows(context, number, arguments);

@@ -77,6 +77,7 @@ mod collect;
 mod confine;
 mod counts;
 mod dispatch;
+mod ended;
 mod engine;
 mod entry;
 mod far;

@@ -2,9 +2,10 @@
 
 use crate::{Kind, LINE, PAGE};
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 /// Sums over references.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// References that read; one that modifies is both.
     pub loads: u64,

@@ -209,6 +209,25 @@ impl Closed {
         }
     }
 
+    /// Adds what did not come to its own end: threads that were killed, and processes that outlived the program, whose counts
+    /// go as far as that.
+    pub fn cut_short(&mut self, killed: usize, outlived: usize) {
+        for (source, title, times) in [
+            ("killed", "threads that were killed", killed),
+            ("outlived", "processes that outlived the program", outlived),
+        ] {
+            if times > 0 {
+                self.closed = false;
+                self.inputs.push(Input {
+                    source: source.to_owned(),
+                    title: title.to_owned(),
+                    times: times as u64,
+                    ..Input::default()
+                });
+            }
+        }
+    }
+
     /// Adds what another run of the same command told.
     pub fn merge(&mut self, other: Self) {
         self.closed &= other.closed;

@@ -84,9 +84,19 @@ pub(super) fn pages(program: &Path) -> Result<Vec<Entry>> {
             print(&["completions", "fish"])?,
         ),
     ];
-    for name in subcommands(&String::from_utf8_lossy(&print(&["--help"])?)) {
-        let path = format!("share/man/man1/truecount-{name}.1");
-        pages.push(Entry::new(&path, print(&["man", &name])?));
+    // Subcommands, and those below them (`history add`).
+    let mut open = vec![Vec::<String>::new()];
+    while let Some(above) = open.pop() {
+        let mut help: Vec<&str> = above.iter().map(String::as_str).collect();
+        help.push("--help");
+        for name in subcommands(&String::from_utf8_lossy(&print(&help)?)) {
+            let page = [&above[..], &[name]].concat();
+            let mut line = vec!["man"];
+            line.extend(page.iter().map(String::as_str));
+            let path = format!("share/man/man1/truecount-{}.1", page.join("-"));
+            pages.push(Entry::new(&path, print(&line)?));
+            open.push(page);
+        }
     }
     Ok(pages)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask docs [--check|--long|--pictures]`: output that the pages show is made by the command, not by hand.
+//! `cargo xtask docs [--check|--long|--pictures] [PAGE]…`: output that the pages show is made by the command, not by hand.
 //!
 //! A code block below a line `<!-- output: truecount … -->` is what that shell command prints (stdout and stderr), behind
 //! a line with the command itself; ` ||| FILTER` at its end shortens the output by another command (`head -5`) without
@@ -38,18 +38,26 @@ struct Block<'t> {
 
 /// The task.
 pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
-    let (check, long) = match arguments {
-        [] => (false, false),
-        [only] if only == "--check" => (true, false),
-        [only] if only == "--long" => (false, true),
-        [only] if only == "--pictures" => return draw(root),
-        _ => bail!("usage: cargo xtask docs [--check|--long|--pictures]"),
+    let (mode, named) = match arguments {
+        [mode, named @ ..] if mode.starts_with("--") => (mode.as_str(), named),
+        named => ("", named),
+    };
+    let (check, long) = match mode {
+        "" => (false, false),
+        "--check" => (true, false),
+        "--long" => (false, true),
+        "--pictures" if named.is_empty() => return draw(root),
+        _ => bail!("usage: cargo xtask docs [--check|--long] [PAGE]…, or --pictures"),
+    };
+    let wanted = match named {
+        [] => pages(root)?,
+        named => named.iter().map(|page| root.join(page)).collect(),
     };
     let program = build(root)?;
     let mut problems = Vec::new();
     let (mut blocks, mut lines) = (0, 0);
     let mut helps = BTreeMap::new();
-    for path in pages(root)? {
+    for path in wanted {
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}", path.display()))?;
         let shown = path
@@ -68,6 +76,9 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
         })
         .with_context(|| shown.clone())?;
         problems.extend(pictures::missing(&path, &text));
+        if made.contains("```text\n```") {
+            problems.push(format!("{shown}: a block was never made"));
+        }
         for (new, old) in masked(&made).iter().zip(masked(&text)) {
             if *new != old {
                 problems.push(format!(
@@ -219,6 +230,15 @@ impl Place {
             .env("ROOT", &self.root)
             .env("NO_COLOR", "1")
             .env("COLUMNS", "100")
+            // Commits of a page have the same names whenever and by whomever they are made.
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .envs(["AUTHOR", "COMMITTER"].into_iter().flat_map(|role| {
+                [
+                    (format!("GIT_{role}_NAME"), "You"),
+                    (format!("GIT_{role}_EMAIL"), "you@example.org"),
+                    (format!("GIT_{role}_DATE"), "2026-01-01T12:00:00Z"),
+                ]
+            }))
             .stdin(std::process::Stdio::null())
             .output()
             .context("cannot start sh")
@@ -281,11 +301,15 @@ fn remake(
         let printed = run(&block)?;
         let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
         let printed = printed.join("\n");
-        made.push_str(&format!(
-            "```text\n$ {}\n{}\n```\n",
-            block.command,
-            printed.trim_matches('\n')
-        ));
+        made.push_str(&format!("```text\n$ {}\n", block.command));
+        match printed.trim_matches('\n') {
+            "" => {}
+            printed => {
+                made.push_str(printed);
+                made.push('\n');
+            }
+        }
+        made.push_str("```\n");
     }
     Ok(made)
 }

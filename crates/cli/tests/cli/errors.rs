@@ -441,6 +441,16 @@ fn help_has_examples_everywhere_and_exit_statuses() {
             "{subcommand}"
         );
     }
+    let nested = stdout(&run(&["man", "history", "add"]));
+    assert!(
+        nested.contains("truecount\\-history\\-add") || nested.contains("history add"),
+        "{nested}"
+    );
+    fails(
+        &["man", "history", "ad"],
+        2,
+        &["no subcommand `ad`", "truecount history --help"],
+    );
     for shell in ["bash", "zsh", "fish"] {
         assert!(
             stdout(&run(&["completions", shell])).contains("truecount"),

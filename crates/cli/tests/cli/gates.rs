@@ -136,6 +136,35 @@ fn an_interval_below_the_limit_passes() {
     assert_eq!(status, 4, "{text}");
 }
 
+/// Equal counts of a run that takes something in may be chance: the gate says what came in.
+#[test]
+fn a_gate_says_what_came_into_an_open_run() {
+    let count = |source| {
+        let name = "instructions:u";
+        result(name, &metric("count", source, &[1_000_000; 6]))
+    };
+    let outside = |closed: bool| {
+        let input = json!({"source": "getrandom", "title": "getrandom", "times": 2});
+        json!({"closed": closed, "inputs": if closed { json!([]) } else { json!([input]) }})
+    };
+    let mut closed = count("virtual");
+    closed["commands"][0]["outside"] = outside(true);
+    let mut open = closed.clone();
+    open["commands"][0]["outside"] = outside(false);
+    // A PMU's counts are not meant.
+    let mut hardware = count("hardware");
+    hardware["commands"][0]["outside"] = outside(false);
+    let said = |base, new| {
+        let (status, text) = gate(base, new, "instructions:u=1%", &[]);
+        assert_eq!(status, 0, "{text}");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.contains("this count of prog may vary: getrandom 2 times")
+    };
+    assert!(!said(&closed, &closed));
+    assert!(said(&closed, &open) && said(&open, &closed));
+    assert!(!said(&hardware, &hardware));
+}
+
 #[test]
 fn a_scaled_count_on_either_side_decides_nothing() {
     let plain = result(

@@ -150,8 +150,8 @@ pub fn before(context: &Context, number: u64, a: [u64; 6]) {
             kind::CLOCK
         }
         // With the times of children.
-        nr::WAIT4 if a[3] != 0 => kind::CLOCK,
-        nr::WAITID if a[4] != 0 => kind::CLOCK,
+        nr::WAIT4 if a[3] != 0 && !clock::on() => kind::CLOCK,
+        nr::WAITID if a[4] != 0 && !clock::on() => kind::CLOCK,
         nr::GETPID | nr::GETTID | nr::GETPPID | nr::GETPGRP | nr::GETPGID | nr::GETSID => kind::PID,
         nr::SYSINFO if !machine::on() => kind::MEMORY,
         nr::GETCPU if !machine::on() => kind::CPU,

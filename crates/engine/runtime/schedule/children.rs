@@ -4,8 +4,8 @@ use super::tries::{Over, Tried, until};
 use super::{Step, interrupted, run};
 use crate::layout::Context;
 use crate::schedule_state::{NEVER, now};
-use crate::sys;
 use crate::syscall_table as nr;
+use crate::{clock, sys};
 
 const NOHANG: u64 = 1;
 const NOWAIT: u64 = 0x0100_0000;
@@ -36,7 +36,8 @@ fn wait4(context: &mut Context, a: [u64; 6]) -> Step {
         // SAFETY: as the program made it, but that it does not wait.
         match unsafe { sys::call(nr::WAIT4, [a[0], a[1], a[2] | NOHANG, a[3], 0, 0]) } {
             0 => Tried::NotYet,
-            result => Tried::Step(Step::Done(result)),
+            result if result < 0 => Tried::Step(Step::Done(result)),
+            result => Tried::Step(Step::Done(clock::used(a[3], 0, result))),
         }
     })
 }

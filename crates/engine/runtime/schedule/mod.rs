@@ -140,14 +140,19 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
 
 /// What a call that a signal ended gives. `restarts`: it is made again where the handler allows that.
 fn interrupted(context: &Context, restarts: bool) -> Step {
+    match restarts && self::restarts(context) {
+        true => Step::Again,
+        false => Step::Done(-EINTR),
+    }
+}
+
+/// Whether a call that the signal which has come ended is made again after it.
+pub fn restarts(context: &Context) -> bool {
     const SA_RESTART: u64 = 0x1000_0000;
     let first = deliverable(context).trailing_zeros() + 1;
     let again = || {
         let action = action::get(context, first);
         action.handler <= 1 || action.flags & SA_RESTART != 0
     };
-    match restarts && (first > 64 || again()) {
-        true => Step::Again,
-        false => Step::Done(-EINTR),
-    }
+    first > 64 || again()
 }

@@ -64,7 +64,7 @@ calls! {
     VFORK = 58: Process, Clone;
     EXECVE = 59: Exec, Exec;
     EXIT = 60: Process, Exit;
-    WAIT4 = 61: Wait, Kernel;
+    WAIT4 = 61: Wait, Clock;
     KILL = 62: Signal, Kernel;
     UNAME = 63: Plain, Machine;
     SEMGET = 64: Wait, Kernel;
@@ -250,7 +250,7 @@ calls! {
     MQ_NOTIFY = 244: Descriptor, Kernel;
     MQ_GETSETATTR = 245: Descriptor, Kernel;
     KEXEC_LOAD = 246: Plain, Kernel;
-    WAITID = 247: Wait, Kernel;
+    WAITID = 247: Wait, Clock;
     ADD_KEY = 248: Plain, Kernel;
     REQUEST_KEY = 249: Plain, Kernel;
     KEYCTL = 250: Plain, Kernel;

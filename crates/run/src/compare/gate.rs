@@ -26,6 +26,9 @@ pub struct GateRow {
     pub outcome: String,
     /// Why, in full.
     pub explanation: String,
+    /// Where one side's count is known to vary: what came into its runs from outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<String>,
 }
 
 /// What the gates say together, and one row for each gate and comparison. `unmatched` are the commands that the
@@ -49,7 +52,12 @@ pub(super) fn gate(
             Allowed::Counts(counts) => Some(counts),
         };
         let plain = limit.allowed.share(f64::NAN, Worse::Higher);
-        let mut say = |metric: &str, who: Option<(&str, &str)>, outcome: Outcome, why: &str| {
+        let mut say = |metric: &str,
+                       who: Option<(&str, &str)>,
+                       outcome: Outcome,
+                       why: &str,
+                       open: Option<&str>| {
+            let also = open.map(|open| format!("; {open}")).unwrap_or_default();
             rows.push(GateRow {
                 metric: metric.to_owned(),
                 limit: plain,
@@ -57,7 +65,8 @@ pub(super) fn gate(
                 base: who.map(|(base, _)| base.to_owned()),
                 other: who.map(|(_, other)| other.to_owned()),
                 outcome: word(&outcome).to_owned(),
-                explanation: why.to_owned(),
+                explanation: format!("{why}{also}"),
+                open: open.map(str::to_owned),
             });
             outcomes.push(outcome);
         };
@@ -67,7 +76,14 @@ pub(super) fn gate(
         };
         for pair in pairs.iter().filter(mine) {
             let who = Some((pair.base.as_str(), pair.other.as_str()));
-            say(&pair.metric, who, judge(limit, pair), &pair.explanation);
+            let open = pair.open.as_deref();
+            say(
+                &pair.metric,
+                who,
+                judge(limit, pair),
+                &pair.explanation,
+                open,
+            );
         }
         for name in unmatched
             .iter()
@@ -75,7 +91,7 @@ pub(super) fn gate(
         {
             let who = Some(("the baseline", name.as_str()));
             let why = "the baseline has no command of this name";
-            say(&limit.metric, who, Outcome::Undecided, why);
+            say(&limit.metric, who, Outcome::Undecided, why, None);
         }
         let own_instead = whose.is_none()
             && pairs
@@ -90,6 +106,7 @@ pub(super) fn gate(
                 other: whose.map(ToOwned::to_owned),
                 outcome: word(&Outcome::Undecided).to_owned(),
                 explanation: "there is no comparison of this metric".to_owned(),
+                open: None,
             });
             outcomes.push(Outcome::Undecided);
         }

@@ -42,6 +42,8 @@ pub struct Pair {
     pub judged: Option<Judged>,
     /// The verdict in words.
     pub explanation: String,
+    /// Which side's count may vary, and what came into its runs from outside.
+    pub open: Option<String>,
 }
 
 /// What gives more samples of a metric.
@@ -285,6 +287,9 @@ fn pairs_of(
                 reasons,
                 judged: None,
                 explanation: String::new(),
+                open: [(base, before), (other, after)]
+                    .into_iter()
+                    .find_map(|(command, metric)| command.open(metric)),
             }
         })
         .collect()

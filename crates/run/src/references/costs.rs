@@ -7,20 +7,8 @@ use truecount_memory::{Kind, Totals};
 pub struct Costs {
     /// Executions.
     pub instructions: u64,
-    /// References that read (one that modifies is both a load and a store).
-    pub loads: u64,
-    /// References that write.
-    pub stores: u64,
-    /// Bytes read.
-    pub load_bytes: u64,
-    /// Bytes written.
-    pub store_bytes: u64,
-    /// References across the end of a line.
-    pub line_splits: u64,
-    /// References across the end of a page.
-    pub page_splits: u64,
-    /// References whose address is no multiple of their size.
-    pub unaligned: u64,
+    /// References and bytes; an instruction's alone say nothing of lines and pages that are touched.
+    pub totals: Totals,
     /// Branches that were taken.
     pub taken: u64,
     /// Model: misses of the first level by instructions …
@@ -52,12 +40,7 @@ pub struct Costs {
 impl Costs {
     /// References of so many bytes.
     pub(super) fn made(&mut self, size: u32, kind: Kind, times: u64) {
-        let mut totals = Totals::default();
-        totals.made(size, kind, times);
-        self.loads += totals.loads;
-        self.stores += totals.stores;
-        self.load_bytes += totals.load_bytes;
-        self.store_bytes += totals.store_bytes;
+        self.totals.made(size, kind, times);
         match kind {
             Kind::Store => self.writes += times,
             Kind::Load | Kind::Modify => self.reads += times,
@@ -68,13 +51,7 @@ impl Costs {
     pub fn add(&mut self, other: &Self) {
         let Self {
             instructions,
-            loads,
-            stores,
-            load_bytes,
-            store_bytes,
-            line_splits,
-            page_splits,
-            unaligned,
+            totals,
             taken,
             fetch_l1,
             fetch_ll,
@@ -90,13 +67,7 @@ impl Costs {
             indirect_wrong,
         } = other;
         self.instructions += instructions;
-        self.loads += loads;
-        self.stores += stores;
-        self.load_bytes += load_bytes;
-        self.store_bytes += store_bytes;
-        self.line_splits += line_splits;
-        self.page_splits += page_splits;
-        self.unaligned += unaligned;
+        self.totals.add(totals);
         self.taken += taken;
         self.fetch_l1 += fetch_l1;
         self.fetch_ll += fetch_ll;

@@ -66,14 +66,14 @@ impl MemoryEvent {
     pub fn of(self, memory: &Memory) -> Option<u64> {
         let facts = &memory.facts;
         let fact = match self {
-            Self::LoadBytes => facts.load_bytes,
-            Self::StoreBytes => facts.store_bytes,
+            Self::LoadBytes => facts.totals.load_bytes,
+            Self::StoreBytes => facts.totals.store_bytes,
             Self::LinesTouched => facts.lines_touched,
             Self::LinesWritten => facts.lines_written,
             Self::PagesTouched => facts.pages_touched,
-            Self::LineSplits => facts.line_splits,
-            Self::PageSplits => facts.page_splits,
-            Self::Unaligned => facts.unaligned,
+            Self::LineSplits => facts.totals.line_splits,
+            Self::PageSplits => facts.totals.page_splits,
+            Self::Unaligned => facts.totals.unaligned,
             Self::TakenBranches => facts.taken_branches,
             Self::L1iMisses | Self::L1dMisses | Self::LlMisses | Self::Mispredicts => {
                 let model = memory.model.as_ref()?;

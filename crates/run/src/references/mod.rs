@@ -9,7 +9,7 @@ mod site;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use truecount_engine::virt::references::{References, Sink};
-use truecount_memory::Machine;
+use truecount_memory::{Machine, Totals};
 
 pub use costs::Costs;
 pub use events::MemoryEvent;
@@ -32,14 +32,9 @@ pub struct Wanted {
 /// Exact facts about a run's memory references.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// References that read (one that modifies is both a load and a store).
-    pub loads: u64,
-    /// References that write.
-    pub stores: u64,
-    /// Bytes read.
-    pub load_bytes: u64,
-    /// Bytes written.
-    pub store_bytes: u64,
+    /// References, their bytes, and what they cross.
+    #[serde(flatten)]
+    pub totals: Totals,
     /// Distinct lines (64 bytes) read or written; those of each process count.
     pub lines_touched: u64,
     /// Distinct lines read.
@@ -48,12 +43,6 @@ pub struct Facts {
     pub lines_written: u64,
     /// Distinct pages (4,096 bytes) read or written.
     pub pages_touched: u64,
-    /// References across the end of a line.
-    pub line_splits: u64,
-    /// References across the end of a page.
-    pub page_splits: u64,
-    /// References whose address is no multiple of their size.
-    pub unaligned: u64,
     /// Branches that were taken: jumps, calls, returns, conditional ones.
     pub taken_branches: u64,
     /// How many references had each size; 65 stands for all that are longer than 64 bytes.
@@ -157,20 +146,9 @@ pub struct SharedBy {
 pub struct CodeMemory {
     /// Instructions executed.
     pub instructions: u64,
-    /// See [`Facts`].
-    pub loads: u64,
-    /// See [`Facts`].
-    pub stores: u64,
-    /// See [`Facts`].
-    pub load_bytes: u64,
-    /// See [`Facts`].
-    pub store_bytes: u64,
-    /// See [`Facts`].
-    pub line_splits: u64,
-    /// See [`Facts`].
-    pub page_splits: u64,
-    /// See [`Facts`].
-    pub unaligned: u64,
+    /// References, their bytes, and what they cross.
+    #[serde(flatten)]
+    pub totals: Totals,
     /// See [`Facts`].
     pub taken_branches: u64,
     /// What the model made of it, where one was wanted.
@@ -197,13 +175,7 @@ impl CodeMemory {
     pub(crate) fn of(costs: &Costs, modelled: bool) -> Self {
         Self {
             instructions: costs.instructions,
-            loads: costs.loads,
-            stores: costs.stores,
-            load_bytes: costs.load_bytes,
-            store_bytes: costs.store_bytes,
-            line_splits: costs.line_splits,
-            page_splits: costs.page_splits,
-            unaligned: costs.unaligned,
+            totals: costs.totals,
             taken_branches: costs.taken,
             model: modelled.then(|| CodeModel {
                 l1i_misses: costs.fetch_l1,
@@ -298,13 +270,7 @@ impl Facts {
     /// Without lines, pages and sizes.
     fn of(costs: &Costs) -> Self {
         Self {
-            loads: costs.loads,
-            stores: costs.stores,
-            load_bytes: costs.load_bytes,
-            store_bytes: costs.store_bytes,
-            line_splits: costs.line_splits,
-            page_splits: costs.page_splits,
-            unaligned: costs.unaligned,
+            totals: costs.totals,
             taken_branches: costs.taken,
             ..Self::default()
         }

@@ -424,9 +424,7 @@ fn add(costs: &mut Costs, step: &Step, found: &Found, times: u64) {
         }
     };
     costs.made(step.size, step.kind, times);
-    costs.line_splits += found.placed.line_splits;
-    costs.page_splits += found.placed.page_splits;
-    costs.unaligned += found.placed.unaligned;
+    found.placed.add_to(&mut costs.totals);
     match step.kind {
         Kind::Store => {
             costs.write_l1 += found.first;

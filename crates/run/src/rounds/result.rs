@@ -162,6 +162,14 @@ impl Command {
         self.outside.as_ref().is_some_and(|outside| outside.closed)
     }
 
+    /// Where counts of the virtual PMU may vary: what came into its runs from outside, in words.
+    #[must_use]
+    pub fn open(&self, metric: &Metric) -> Option<String> {
+        let outside = self.outside.as_ref().filter(|_| metric.undisturbed())?;
+        (!outside.closed)
+            .then(|| format!("this count of {} may vary: {}", self.name, outside.what()))
+    }
+
     /// Fills the statistics of what is measured.
     pub(super) fn finish(&mut self, rounds: usize) {
         self.finish_knowing(rounds, Verdicts::of_this_machine());

@@ -116,10 +116,10 @@ pub(super) fn write(out: &mut dyn Write, memory: &Memory, precision: &str) -> io
     let precision = if whole { precision } else { "at least" };
     let mut table = heads();
     let rows = [
-        (facts.loads, "loads", "references that read"),
-        (facts.load_bytes, "load-bytes", "bytes read"),
-        (facts.stores, "stores", "references that write"),
-        (facts.store_bytes, "store-bytes", "bytes written"),
+        (facts.totals.loads, "loads", "references that read"),
+        (facts.totals.load_bytes, "load-bytes", "bytes read"),
+        (facts.totals.stores, "stores", "references that write"),
+        (facts.totals.store_bytes, "store-bytes", "bytes written"),
         (
             facts.lines_touched,
             "lines-touched",
@@ -131,9 +131,17 @@ pub(super) fn write(out: &mut dyn Write, memory: &Memory, precision: &str) -> io
             "pages-touched",
             "distinct, of 4,096 bytes",
         ),
-        (facts.line_splits, "line-splits", "references in two lines"),
-        (facts.page_splits, "page-splits", "in two pages"),
-        (facts.unaligned, "unaligned", "no multiple of their size"),
+        (
+            facts.totals.line_splits,
+            "line-splits",
+            "references in two lines",
+        ),
+        (facts.totals.page_splits, "page-splits", "in two pages"),
+        (
+            facts.totals.unaligned,
+            "unaligned",
+            "no multiple of their size",
+        ),
         (facts.taken_branches, "taken-branches", ""),
     ];
     for (value, name, what) in rows {
@@ -193,7 +201,11 @@ fn write_places(out: &mut dyn Write, memory: &Memory) -> io::Result<()> {
     let counts = |of: &CodeMemory| -> Vec<Cell> {
         let counts = match &of.model {
             Some(model) => [model.l1d_misses, model.lld_misses, model.mispredicted],
-            None => [of.load_bytes, of.store_bytes, of.taken_branches],
+            None => [
+                of.totals.load_bytes,
+                of.totals.store_bytes,
+                of.taken_branches,
+            ],
         };
         counts.map(|count| grouped(count).into()).into()
     };

@@ -41,7 +41,12 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         lines.entry(place.clone()).or_default().add(costs);
     });
     let modelled = noted.is_modelled();
-    let rank = |costs: &Costs| Reverse((costs.penalty(), costs.load_bytes + costs.store_bytes));
+    let rank = |costs: &Costs| {
+        Reverse((
+            costs.penalty(),
+            costs.totals.load_bytes + costs.totals.store_bytes,
+        ))
+    };
     let mut functions: Vec<_> = functions.into_iter().collect();
     functions.sort_by_key(|(_, costs)| rank(costs));
     let functions = functions.into_iter().map(|(function, costs)| {
@@ -53,7 +58,9 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         }
     });
     let mut lines: Vec<_> = lines.into_iter().collect();
-    lines.retain(|(_, costs)| costs.loads + costs.stores + costs.wrong() + costs.fetch_l1 != 0);
+    lines.retain(|(_, costs)| {
+        costs.totals.loads + costs.totals.stores + costs.wrong() + costs.fetch_l1 != 0
+    });
     lines.sort_by_key(|(_, costs)| rank(costs));
     let lines = lines.into_iter().take(MOST).map(|(place, costs)| {
         let (module, name) = numbers.object_and_name(place.function);

@@ -94,7 +94,7 @@ pub(super) fn execute(
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
     let whole = stopped.interrupted.is_none() && !stopped.timed_out;
     let aslr = launch.keep_aslr || aslr_refused;
-    let closed = Closed::of(&outcome.totals, launch.fixed, &missing, aslr, whole);
+    let mut closed = Closed::of(&outcome.totals, launch.fixed, &missing, aslr, whole);
     let alive: BTreeSet<u32> = outcome
         .totals
         .threads
@@ -105,6 +105,11 @@ pub(super) fn execute(
     let killed = outcome.totals.threads.iter();
     let killed = killed.filter(|thread| !thread.whole && !alive.contains(&thread.pid));
     let cut = killed.count() + outcome.totals.retired_cut as usize;
+    if whole {
+        // A thread that waits when it is killed loses no count; it was killed all the same.
+        let killed = usize::from(outcome.status.signal() == Some(libc::SIGKILL));
+        closed.cut_short(cut.max(killed), alive.len());
+    }
     Ok(RunResult {
         ended: Some(Ended {
             pid: Some(pid),
