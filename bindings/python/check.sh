@@ -24,11 +24,20 @@ for minor in 9 10 11 12 13; do
     else
         tail -20 "log$minor"; said "3.$minor own tests" failed
     fi
-    if [ -x "v$minor/bin/truecount" ]; then
+    if [ ! -x "v$minor/bin/truecount" ]; then
+        said "3.$minor truecount" "not in this wheel (wheel.sh puts it in)"
+    elif "v$minor/bin/truecount" run -- "v$minor/bin/python" -c 'import truecount
+c = truecount.counter(); s = c.read(); truecount.known_loop(1000); e = c.read(); print(c.between(s, e) >= 2000)' >log 2>&1 &&
+        grep -q True log && grep -q instructions:u log; then
         said "3.$minor truecount" "$("v$minor/bin/truecount" --version)"
     else
-        said "3.$minor truecount" "not in this wheel (wheel.sh puts it in)"
+        cat log; said "3.$minor truecount" failed
     fi
+    # Uninstalled, nothing is left.
+    "v$minor/bin/pip" uninstall -q -y --disable-pip-version-check truecount
+    left=$(find "v$minor" -iname '*truecount*')
+    if [ -z "$left" ]; then said "3.$minor uninstalled" "nothing is left"; else echo "$left"; said "3.$minor uninstalled" failed; fi
+    "v$minor/bin/pip" install -q --disable-pip-version-check --no-deps "$wheel"
     last=v$minor
 done
 [ -n "$last" ] || { echo "no CPython from 3.9 on" >&2; exit 1; }

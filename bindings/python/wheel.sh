@@ -22,8 +22,8 @@ if [ -z "$command" ]; then
 fi
 [ -x "$command" ] || { echo "wheel.sh: $command is not a program" >&2; exit 1; }
 command -v maturin >/dev/null || { echo "wheel.sh: no maturin: pip install maturin" >&2; exit 1; }
-# What stands in NAME.data/scripts is installed among the environment's programs.
-data=$here/truecount.data
+# What stands in MODULE.data/scripts is installed among the environment's programs.
+data=$here/truecount._truecount.data
 trap 'rm -rf "$data"' EXIT
 mkdir -p "$data/scripts"
 install -m 755 "$command" "$data/scripts/truecount"

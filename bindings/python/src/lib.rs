@@ -351,7 +351,8 @@ fn run_virtual(
     command.args(arguments).envs(environment);
     let options = Options::default()
         .own_clock(reproducible)
-        .own_random(reproducible);
+        .own_random(reproducible)
+        .own_getrandom(reproducible);
     let outcome = py.detach(|| run_held_constant_with(&mut command, options));
     let outcome = outcome.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     let status = outcome.status;

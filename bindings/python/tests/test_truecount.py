@@ -1,5 +1,7 @@
 """Runs under the virtual PMU: python -m truecount -m pytest tests, or pytest --truecount=virtual."""
 
+import functools
+import gc
 import os
 import sys
 import threading
@@ -155,6 +157,13 @@ def test_regions_are_recorded(tmp_path):
             pass
     with pytest.raises(truecount.RecorderError):
         truecount.regions(tmp_path / "none" / "out")
+
+
+def test_a_short_function_of_c_costs_something():
+    text = "x" * 100
+    assert truecount.measure(text.upper).count > truecount.measure(gc.isenabled).count
+    assert truecount.measure(gc.isenabled).count <= EMPTY
+    assert truecount.measure(functools.lru_cache(len), "x").count > 0
 
 
 def test_the_fixture_measures(truecount):

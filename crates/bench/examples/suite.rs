@@ -1,5 +1,6 @@
 //! What stands in a file of benches/, as an example: `cargo run --release -p truecount-bench --example suite -- --bench`.
 
+use std::collections::HashMap;
 use std::hint::black_box;
 use truecount_bench::{Alloc, bench};
 
@@ -29,6 +30,12 @@ fn stable(mut data: Vec<u64>) -> Vec<u64> {
 #[bench(args = [10, 1000], setup = descending, teardown = |data: Vec<u64>| assert!(!data.is_empty()))]
 fn setup_is_not_counted(data: Vec<u64>) -> Vec<u64> {
     data
+}
+
+/// The seed of hashes is the same in every run.
+#[bench]
+fn hashes() -> HashMap<u64, u64> {
+    (0..100).map(|n| (n, n)).collect()
 }
 
 mod text {

@@ -67,8 +67,7 @@ enum truecount_status {
 /* A counter of the thread that opened it. The fields are for truecount_read alone. */
 typedef struct truecount_counter {
     uint64_t private_thread;
-    uint32_t private_index;
-    uint32_t private_state;
+    uint64_t private_register;
     uint64_t private_words[2];
 } truecount_counter;
 
@@ -141,9 +140,8 @@ int truecount_region_end(const truecount_recorder *recorder);
 /* A loop of a known number of instructions, which it gives (0: not known on this CPU): something to test with. */
 uint64_t truecount_known_loop(uint64_t iterations);
 
-/* Where the counter stands: a point, for truecount_between. Eight instructions on x86-64, and some more on aarch64, where
- * the counter is on a register that user space may read, and the thread is the one that opened it; otherwise
- * truecount_read_any.
+/* Where the counter stands: a point, for truecount_between. Eight instructions on x86-64 and on aarch64, where the counter
+ * is on a register that user space may read, and the thread is the one that opened it; otherwise truecount_read_any.
  * TRUECOUNT_INVALID, with the reason in truecount_error_message, where it cannot be read. */
 #if defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && defined(__GCC_ASM_FLAG_OUTPUTS__) && \
     !defined(TRUECOUNT_NO_INLINE)
@@ -156,38 +154,23 @@ static inline __attribute__((always_inline, unused)) uint64_t truecount_read(con
         return truecount_read_any(counter);
     __asm__ volatile("lfence\n\trdpmc\n\tshlq $32, %%rdx\n\torq %%rdx, %%rax"
                      : "=a"(point)
-                     : "c"(counter->private_index)
+                     : "c"(counter->private_register)
                      : "rdx", "cc", "memory");
     return point;
 }
 #elif defined(__aarch64__) && defined(__LP64__) && defined(__linux__) && defined(__GNUC__) && !defined(TRUECOUNT_NO_INLINE)
-/* The number of the register is part of the instruction. */
-#define TRUECOUNT_PRIVATE_CASE(n) \
-    case n: \
-        __asm__ volatile("mrs %0, pmevcntr" #n "_el0" : "=r"(point) : : "memory"); \
-        break;
+/* The number of the register is part of the instruction that reads it: private_register is where the library has that
+ * instruction and a return, which change x0 alone. */
 static inline __attribute__((always_inline, unused)) uint64_t truecount_read(const truecount_counter *counter)
 {
-    uint64_t here, point;
-    __asm__ volatile("mrs %0, tpidr_el0" : "=r"(here));
-    if (__builtin_expect(here != counter->private_thread, 0))
+    uint64_t thread, reads, here;
+    register uint64_t point __asm__("x0");
+    __asm__ volatile("ldp %0, %1, %3\n\tmrs %2, tpidr_el0" : "=&r"(thread), "=&r"(reads), "=&r"(here) : "Q"(*counter));
+    if (__builtin_expect(here != thread, 0))
         return truecount_read_any(counter);
-    __asm__ volatile("isb" : : : "memory");
-    switch (counter->private_index) {
-        TRUECOUNT_PRIVATE_CASE(0) TRUECOUNT_PRIVATE_CASE(1) TRUECOUNT_PRIVATE_CASE(2) TRUECOUNT_PRIVATE_CASE(3)
-        TRUECOUNT_PRIVATE_CASE(4) TRUECOUNT_PRIVATE_CASE(5) TRUECOUNT_PRIVATE_CASE(6) TRUECOUNT_PRIVATE_CASE(7)
-        TRUECOUNT_PRIVATE_CASE(8) TRUECOUNT_PRIVATE_CASE(9) TRUECOUNT_PRIVATE_CASE(10) TRUECOUNT_PRIVATE_CASE(11)
-        TRUECOUNT_PRIVATE_CASE(12) TRUECOUNT_PRIVATE_CASE(13) TRUECOUNT_PRIVATE_CASE(14) TRUECOUNT_PRIVATE_CASE(15)
-        TRUECOUNT_PRIVATE_CASE(16) TRUECOUNT_PRIVATE_CASE(17) TRUECOUNT_PRIVATE_CASE(18) TRUECOUNT_PRIVATE_CASE(19)
-        TRUECOUNT_PRIVATE_CASE(20) TRUECOUNT_PRIVATE_CASE(21) TRUECOUNT_PRIVATE_CASE(22) TRUECOUNT_PRIVATE_CASE(23)
-        TRUECOUNT_PRIVATE_CASE(24) TRUECOUNT_PRIVATE_CASE(25) TRUECOUNT_PRIVATE_CASE(26) TRUECOUNT_PRIVATE_CASE(27)
-        TRUECOUNT_PRIVATE_CASE(28) TRUECOUNT_PRIVATE_CASE(29) TRUECOUNT_PRIVATE_CASE(30)
-    default:
-        __asm__ volatile("mrs %0, pmccntr_el0" : "=r"(point) : : "memory");
-    }
+    __asm__ volatile("isb\n\tblr %1" : "=r"(point) : "r"(reads) : "x30", "cc", "memory");
     return point;
 }
-#undef TRUECOUNT_PRIVATE_CASE
 #else
 static inline uint64_t truecount_read(const truecount_counter *counter)
 {

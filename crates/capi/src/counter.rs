@@ -45,7 +45,7 @@ impl<T> Table<T> {
                 self.places.len() - 1
             }
         };
-        let slot = Slot::take(kind, place as u64)?;
+        let slot = Slot::take(kind, u32::try_from(place).unwrap_or(u32::MAX))?;
         if let Some(entry) = self.places.get_mut(place) {
             *entry = Some(Open {
                 slot,

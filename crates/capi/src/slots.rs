@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub struct truecount_counter {
     /// The thread pointer of the thread that may read the register itself; 0 for none.
     thread: AtomicU64,
-    /// What `rdpmc` takes.
-    index: AtomicU32,
-    state: AtomicU32,
+    /// What the inline read takes ([`truecount::inline_register`]).
+    register: AtomicU64,
     /// Which thread opened it (a number of this library's).
     owner: AtomicU64,
     /// Where the owner keeps what the handle stands for.
-    place: AtomicU64,
+    place: AtomicU32,
+    state: AtomicU32,
 }
 
 pub(crate) type Slot = truecount_counter;
@@ -60,10 +60,10 @@ static INSTALLED: Once = Once::new();
 /// What failing calls give instead of a handle: closed for ever, so that whoever ignores the status gets an error again.
 static NONE: Slot = Slot {
     thread: AtomicU64::new(0),
-    index: AtomicU32::new(0),
-    state: AtomicU32::new(0),
+    register: AtomicU64::new(0),
     owner: AtomicU64::new(0),
-    place: AtomicU64::new(0),
+    place: AtomicU32::new(0),
+    state: AtomicU32::new(0),
 };
 
 thread_local! {
@@ -82,7 +82,7 @@ pub(crate) fn none() -> *const Slot {
 
 impl Slot {
     /// A new slot, for something that the calling thread keeps at `place`.
-    pub(crate) fn take(kind: Kind, place: u64) -> Result<&'static Self, Failed> {
+    pub(crate) fn take(kind: Kind, place: u32) -> Result<&'static Self, Failed> {
         INSTALLED.call_once(|| {
             // SAFETY: the handler is a function without arguments that lives as long as the program.
             unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
@@ -102,12 +102,13 @@ impl Slot {
 
     /// Lets the calling thread's inline reads read the register `index`.
     pub(crate) fn readable(&self, index: u32) {
-        self.index.store(index, Ordering::Relaxed);
+        self.register
+            .store(truecount::inline_register(index), Ordering::Relaxed);
         self.thread
             .store(truecount::thread_pointer(), Ordering::Release);
     }
 
-    pub(crate) fn place(&self) -> u64 {
+    pub(crate) fn place(&self) -> u32 {
         self.place.load(Ordering::Relaxed)
     }
 
@@ -211,10 +212,10 @@ impl Slot {
     const fn unused() -> Self {
         Self {
             thread: AtomicU64::new(0),
-            index: AtomicU32::new(0),
-            state: AtomicU32::new(0),
+            register: AtomicU64::new(0),
             owner: AtomicU64::new(0),
-            place: AtomicU64::new(0),
+            place: AtomicU32::new(0),
+            state: AtomicU32::new(0),
         }
     }
 }

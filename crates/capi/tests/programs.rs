@@ -274,6 +274,95 @@ fn an_inline_read_is_eight_instructions() {
     }
 }
 
+/// On aarch64 the read is in two parts: up to the call of what the library has for the register (`mrs`, `ret`), which make
+/// eight. Compiled by clang, which has that target wherever it is.
+#[test]
+fn an_inline_read_for_arm_is_eight_instructions() {
+    use object::{Object as _, ObjectSection as _};
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let target = [
+        "-O2",
+        "-c",
+        "--target=aarch64-linux-gnu",
+        "-ffreestanding",
+        "-nostdlibinc",
+    ];
+    let object = match prefix.built("clang", "probe.c", &target) {
+        Ok(object) => object,
+        Err(said) => {
+            truecount_testing::skip!("clang", "clang: {said}");
+            return;
+        }
+    };
+    let bytes = std::fs::read(object).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let code = file.section_by_name(".text").unwrap();
+    let words: Vec<u32> = code
+        .data()
+        .unwrap()
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+        .collect();
+    // ldp of two registers without a change of the base; blr.
+    let start = words.iter().position(|word| word >> 22 == 0x2a5);
+    let end = words
+        .iter()
+        .position(|word| word & 0xffff_fc1f == 0xd63f_0000);
+    let (Some(start), Some(end)) = (start, end) else {
+        panic!("{words:08x?}");
+    };
+    assert!(start < end && end - start + 1 + 2 <= 8, "{words:08x?}");
+}
+
+/// A test of Catch2's that compares counts.
+#[test]
+fn catch2_compares_counts() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let program = match prefix.built("c++", "catch2.cpp", &["-O0", "-std=c++17"]) {
+        Ok(program) => program,
+        Err(said) if said.contains("catch2/catch.hpp") => {
+            truecount_testing::skip!("catch2", "{said}");
+            return;
+        }
+        Err(said) => panic!("{said}"),
+    };
+    let Some(output) = inside(&program, &[]) else {
+        return;
+    };
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("All tests passed (3 assertions in 1 test case)"),
+        "{said}"
+    );
+}
+
+/// google-benchmark opens an event on each PMU of the CPU that sysfs lists, and where it lists none, on none, without a
+/// word; libpfm looks up the PMU's type there.
+#[test]
+fn who_looks_for_pmus_in_sysfs_counts_by_the_virtual_one() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let program = prefix.compile("cc", "pmus.c", &["-O1"]);
+    let Some(output) = inside(&program, &[]) else {
+        return;
+    };
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    let wanted = "there type 4, counted";
+    assert!(
+        ["no list: ", "cpu: "]
+            .iter()
+            .any(|how| said.contains(&format!("{how}{wanted}"))),
+        "{said}"
+    );
+}
+
 /// What the README shows compiles and runs.
 #[test]
 fn the_readmes_example_works() {

@@ -32,6 +32,7 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
             "source",
             "multiplex",
             "functions",
+            "calls",
         ],
     ),
     (

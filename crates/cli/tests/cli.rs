@@ -4,6 +4,8 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/bench_calls.rs"]
+mod bench_calls;
 #[path = "cli/call_edges.rs"]
 mod call_edges;
 #[path = "cli/calls.rs"]
@@ -23,12 +25,16 @@ mod deterministic;
 mod discover;
 #[path = "cli/errors.rs"]
 mod errors;
+#[path = "cli/exact.rs"]
+mod exact;
 #[path = "cli/exactness.rs"]
 mod exactness;
 #[path = "cli/files.rs"]
 mod files;
 #[path = "cli/gates.rs"]
 mod gates;
+#[path = "cli/gungraun.rs"]
+mod gungraun;
 #[cfg(feature = "history")]
 #[path = "cli/history.rs"]
 mod history;
@@ -36,8 +42,12 @@ mod history;
 mod home;
 #[path = "cli/identities.rs"]
 mod identities;
+#[path = "cli/interrupted_commits.rs"]
+mod interrupted_commits;
 #[path = "cli/interrupts.rs"]
 mod interrupts;
+#[path = "cli/kept.rs"]
+mod kept;
 #[path = "cli/latency.rs"]
 mod latency;
 #[path = "cli/machine.rs"]

@@ -66,8 +66,8 @@ pub use truecount_model::{Precision, SourceKind as Source};
 /// A loop of exactly two instructions an iteration, for tests of counters; gives its length where that is known.
 #[doc(hidden)]
 pub use arch::known_loop;
-#[doc(hidden)] // for the C interface, whose inline reads compare it
-pub use arch::thread_pointer;
+#[doc(hidden)] // for the C interface's inline reads
+pub use arch::{inline_register, thread_pointer};
 
 pub use truecount_events as events;
 pub use truecount_perf as perf;

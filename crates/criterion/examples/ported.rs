@@ -1,5 +1,6 @@
 //! A suite of criterion's, ported by its first line: `cargo run --release -p truecount-criterion --example ported -- --bench`.
 
+use std::collections::HashMap;
 use truecount_criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 
 fn sums(c: &mut Criterion) {
@@ -22,6 +23,13 @@ fn sorting(c: &mut Criterion) {
     });
 }
 
+/// A hash map of the standard library has another seed in every run, and another cost, unless `getrandom` is held constant.
+fn hashes(c: &mut Criterion) {
+    c.bench_function("hashes", |b| {
+        b.iter(|| (0..100u64).map(|n| (n, n)).collect::<HashMap<_, _>>());
+    });
+}
+
 criterion_group! {
     name = short;
     config = criterion::Criterion::default()
@@ -29,6 +37,6 @@ criterion_group! {
         .nresamples(1000)
         .warm_up_time(std::time::Duration::from_millis(1))
         .measurement_time(std::time::Duration::from_millis(5));
-    targets = sums, sorting
+    targets = sums, sorting, hashes
 }
 criterion_main!(short);

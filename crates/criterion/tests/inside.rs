@@ -96,7 +96,7 @@ fn a_ported_suite_gives_the_same_estimates_in_every_run() {
             std::fs::read_to_string(&path)
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
         };
-        let found: Vec<String> = ["sums/10", "sums/1000", "sort"].map(read).into();
+        let found: Vec<String> = ["sums/10", "sums/1000", "sort", "hashes"].map(read).into();
         assert!(estimate(&found[1], "median") > estimate(&found[0], "median"));
         assert_eq!(*first.get_or_insert_with(|| found.clone()), found);
     }

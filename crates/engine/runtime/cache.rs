@@ -14,6 +14,7 @@ pub mod kept;
 mod links;
 mod saved;
 mod sections;
+mod seldom;
 mod threads;
 
 use crate::block::{Block, NONE, Near};
@@ -36,6 +37,7 @@ pub use exits::Exit;
 use kept::Kept;
 use links::rotates;
 use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
+use seldom::Seldom;
 pub use threads::CALL;
 use threads::Threads;
 
@@ -61,6 +63,7 @@ pub struct Cache {
     hash_used: usize,
     entries: Table<Entry>,
     free_entry: u32,
+    seldom: Seldom,
     live: [(u64, u8); 512],
     /// Blocks of one instruction, to be used again: (address, number).
     once: [(u64, u32); 256],
@@ -130,6 +133,7 @@ impl Cache {
             hash_used: 0,
             entries: Table::new(),
             free_entry: NONE,
+            seldom: Seldom::new(),
             live: [(u64::MAX, 0); 512],
             once: [(0, NONE); 256],
             watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],
@@ -143,7 +147,7 @@ impl Cache {
         self.blocks.init(MAX_CHUNKS * CHUNK_BLOCKS);
         self.exits.init(MAX_CHUNKS * CHUNK_EXITS);
         self.entries.init(8 << 20);
-        self.hash_bits = 14;
+        self.hash_bits = 11;
         self.hash = own_memory::reserve(4 << self.hash_bits) as *mut u32;
     }
 

@@ -5,7 +5,7 @@
 //! in `resume`. Every register and flag stays as it is. A signal that finds a thread here is stepped on to the end of
 //! the branch, as in the middle of any translated instruction (`own_memory::in_code`).
 
-use crate::calls::{Frame, Node};
+use crate::calls::{Frame, Node, kind};
 use crate::layout::Context;
 use core::arch::global_asm;
 use core::mem::{offset_of, size_of};
@@ -32,6 +32,8 @@ macro_rules! routines {
             own = const offset_of!(Node, own),
             calls = const offset_of!(Node, calls),
             site = const offset_of!(Node, site),
+            node_kind = const offset_of!(Node, kind),
+            stub = const kind::STUB,
             frame = const size_of::<Frame>(),
             frame_sp = const size_of::<Frame>() - offset_of!(Frame, sp),
             frame_node = const size_of::<Frame>() - offset_of!(Frame, node),
@@ -57,8 +59,8 @@ routines!(
     "mov rdx, gs:[{spill}+16]",
     "mov rcx, gs:[{spill}]",
     ".endm",
-    // The address of the place in the cache for node RCX and target RAX, from EDX, a mixture.
-    ".macro rt_tree_find",
+    // The node RDX for node RCX and target RAX, where the cache has it.
+    ".macro rt_tree_find missed=9f",
     "mov edx, ecx",
     "shr edx, 2",
     "xor edx, eax",
@@ -68,11 +70,31 @@ routines!(
     "add rdx, gs:[{cache}]",
     "mov rdx, [rdx]",
     "test rdx, rdx",
-    "jz 9f",
+    "jz \\missed",
     "cmp [rdx+{parent}], rcx",
-    "jne 9f",
+    "jne \\missed",
     "cmp [rdx+{function}], rax",
-    "jne 9f",
+    "jne \\missed",
+    ".endm",
+    // The same for the site RDX and the context's target.
+    ".macro rt_tree_find_site missed=9f",
+    "lea eax, [rdx+rdx*4]",
+    "mov edx, ecx",
+    "shr edx, 2",
+    "xor edx, eax",
+    "mov rax, gs:[{target}]",
+    "xor edx, eax",
+    "imul edx, edx, 0x9e3779b1",
+    "shr edx, 16",
+    "shl edx, 3",
+    "add rdx, gs:[{cache}]",
+    "mov rdx, [rdx]",
+    "test rdx, rdx",
+    "jz \\missed",
+    "cmp [rdx+{parent}], rcx",
+    "jne \\missed",
+    "cmp [rdx+{function}], rax",
+    "jne \\missed",
     ".endm",
     ".macro rt_tree_slow number",
     "9: rt_tree_end",
@@ -119,23 +141,7 @@ routines!(
     "rt_tree_begin",
     "mov rcx, gs:[{node}]",
     "mov rdx, [rsp]",
-    "lea eax, [rdx+rdx*4]",
-    "mov edx, ecx",
-    "shr edx, 2",
-    "xor edx, eax",
-    "mov rax, gs:[{target}]",
-    "xor edx, eax",
-    "imul edx, edx, 0x9e3779b1",
-    "shr edx, 16",
-    "shl edx, 3",
-    "add rdx, gs:[{cache}]",
-    "mov rdx, [rdx]",
-    "test rdx, rdx",
-    "jz 9f",
-    "cmp [rdx+{parent}], rcx",
-    "jne 9f",
-    "cmp [rdx+{function}], rax",
-    "jne 9f",
+    "rt_tree_find_site",
     "mov rax, [rsp]",
     "cmp [rdx+{site}], rax",
     "jne 9f",
@@ -162,8 +168,8 @@ routines!(
     "jmp qword ptr gs:[{resume}]",
     "rt_tree_slow 33",
     //
-    ".globl rt_tree_jumps",
-    "rt_tree_jumps:",
+    // Jumps: whether one stays in its function, and if not, whether it leaves the stack as its function found it.
+    ".macro rt_tree_leaves",
     "rt_tree_begin",
     "mov rcx, gs:[{node}]",
     "mov rax, gs:[{target}]",
@@ -171,14 +177,13 @@ routines!(
     "sub rdx, [rcx+{start}]",
     "cmp rdx, [rcx+{len}]",
     "jb 8f",
-    // A tail call leaves its caller's stack as it found it.
     "mov rdx, gs:[{top}]",
     "cmp rsp, [rdx-{frame_sp}]",
     "jne 9f",
     "mov rcx, [rdx-{frame_node}]",
-    "rt_tree_find",
-    "cmp qword ptr [rdx+{site}], 0",
-    "jne 9f",
+    ".endm",
+    // The node RDX in the place of the one that is left, and the rest of the routine.
+    ".macro rt_tree_replaces",
     "mov rcx, gs:[{node}]",
     "mov rax, gs:[{count}]",
     "add [rcx+{own}], rax",
@@ -187,6 +192,43 @@ routines!(
     "mov gs:[{node}], rdx",
     "8: rt_tree_end",
     "jmp qword ptr gs:[{resume}]",
+    "rt_tree_slow 34",
+    ".endm",
+    //
+    ".globl rt_tree_jumps",
+    "rt_tree_jumps:",
+    "rt_tree_leaves",
+    "rt_tree_find 7f",
+    "cmp qword ptr [rdx+{site}], 0",
+    "jne 9f",
+    "6: rt_tree_replaces",
+    "7: mov rcx, gs:[{node}]",
+    "rt_tree_find",
+    "cmp dword ptr [rdx+{node_kind}], {stub}",
+    "je 6b",
+    "rt_tree_slow 34",
+    //
+    // The same with a node for each call site: that of the call in whose place it is.
+    ".globl rt_tree_jumps_site",
+    "rt_tree_jumps_site:",
+    "rt_tree_leaves",
+    "mov rdx, [rdx-{frame_back}]",
+    "rt_tree_find_site 7f",
+    "mov rax, gs:[{top}]",
+    "mov rax, [rax-{frame_back}]",
+    "cmp [rdx+{site}], rax",
+    "jne 9f",
+    "6: rt_tree_replaces",
+    "7: mov rcx, gs:[{node}]",
+    "mov rdx, gs:[{top}]",
+    "mov rdx, [rdx-{frame_back}]",
+    "rt_tree_find_site",
+    "cmp dword ptr [rdx+{node_kind}], {stub}",
+    "jne 9f",
+    "mov rax, gs:[{top}]",
+    "mov rax, [rax-{frame_back}]",
+    "cmp [rdx+{site}], rax",
+    "je 6b",
     "rt_tree_slow 34",
     ".globl rt_tree_routines_end",
     "rt_tree_routines_end:",
@@ -200,6 +242,7 @@ unsafe extern "C" {
     pub fn rt_tree_called_site();
     pub fn rt_tree_returns();
     pub fn rt_tree_jumps();
+    pub fn rt_tree_jumps_site();
 }
 
 fn address(label: unsafe extern "C" fn()) -> u64 {

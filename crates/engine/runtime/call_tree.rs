@@ -9,7 +9,7 @@ mod nodes;
 mod realms;
 
 use crate::call_routines::{
-    place, rt_tree_called, rt_tree_called_site, rt_tree_jumps, rt_tree_returns,
+    place, rt_tree_called, rt_tree_called_site, rt_tree_jumps, rt_tree_jumps_site, rt_tree_returns,
 };
 use crate::calls::{CALL_CACHE, FIRST, FRAMES, Frame, Node, kind as node_kind};
 use crate::entry::{address, kind};
@@ -63,12 +63,11 @@ pub fn prepare(context: &mut Context) {
     }
     let calls = &mut context.calls;
     calls.cache = CACHE.load(Relaxed);
-    calls.vector_call = match slots::header().options & option::SITES {
-        0 => address(rt_tree_called),
-        _ => address(rt_tree_called_site),
+    (calls.vector_call, calls.vector_jump) = match slots::header().options & option::SITES {
+        0 => (address(rt_tree_called), address(rt_tree_jumps)),
+        _ => (address(rt_tree_called_site), address(rt_tree_jumps_site)),
     };
     calls.vector_return = address(rt_tree_returns);
-    calls.vector_jump = address(rt_tree_jumps);
 }
 
 /// The node that a thread executes in.
@@ -343,7 +342,11 @@ fn arrive(context: &mut Context, target: u64) {
     }
     let found = functions::find(target);
     let from = functions::find(here.function);
-    let parent = top(context).node;
+    // A table's entry does not take the place of who jumps to it: where it leads to does.
+    let parent = match found.stub {
+        true => context.calls.node,
+        false => top(context).node,
+    };
     let site = site(top(context).back);
     if found.begins || !found.known && found.module != from.module {
         let next = child(context, parent, target, site, node_kind::CALL);

@@ -353,9 +353,14 @@ const MAPS: usize = 16_384;
 /// Notes the executable mappings that are new since the last look (the lock is
 /// held). Source: proc(5), `/proc/self/maps`.
 pub fn note_mappings() {
-    if !per_block() {
-        return;
+    if per_block() {
+        read_mappings();
     }
+}
+
+/// (Apart: its buffers are pages of the stack.)
+#[inline(never)]
+fn read_mappings() {
     let path = b"/proc/self/maps\0";
     // SAFETY: open with our own path.
     let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };

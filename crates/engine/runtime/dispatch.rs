@@ -294,6 +294,8 @@ fn native(context: &mut Context, pc: u64) {
 extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     // SAFETY: the launcher wrote it before it let us run.
     let args = unsafe { *args };
+    own_memory::provide(BOOT_STACK - 0x5000, BOOT_STACK);
+    engine::provide();
     own_memory::set_low(args.low);
     totals::start(args.totals_fd, args.slot as u32);
     perf::know_file(args.totals_fd);

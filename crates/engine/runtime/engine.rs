@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::lock::{Guard, Mutex};
+use crate::own_memory;
 use crate::pages::Pages;
 use crate::stacks::Stacks;
 
@@ -19,6 +20,12 @@ static ENGINE: Mutex<Engine> = Mutex::new(Engine {
 
 pub fn lock() -> Guard<'static, Engine> {
     ENGINE.lock()
+}
+
+/// All of it is used from the start.
+pub fn provide() {
+    let start = (&raw const ENGINE).addr() as u64;
+    own_memory::provide(start & !0xfff, start + size_of_val(&ENGINE) as u64);
 }
 
 /// Frees the lock in a child made by `fork`.

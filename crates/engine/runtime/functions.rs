@@ -23,6 +23,8 @@ struct Module {
 struct Function {
     start: u64,
     end: u64,
+    /// An entry of a procedure linkage table.
+    stub: bool,
 }
 
 pub struct Functions {
@@ -70,6 +72,8 @@ pub struct Found {
     pub known: bool,
     /// … and where that begins.
     pub begins: bool,
+    /// It is an entry of a procedure linkage table.
+    pub stub: bool,
     /// Where the part of the file is mapped that the code is in; 0: no file's.
     pub module: u64,
 }
@@ -79,6 +83,7 @@ const UNKNOWN: Found = Found {
     len: 0,
     known: false,
     begins: false,
+    stub: false,
     module: 0,
 };
 
@@ -96,10 +101,11 @@ impl Functions {
         let after = functions.partition_point(|function| function.start <= pc);
         let next = functions.get(after).map_or(module.end, |next| next.start);
         let (mut start, mut end) = (module.start, next);
-        let (mut known, mut begins) = (false, false);
+        let (mut known, mut begins, mut stub) = (false, false, false);
         if let Some(before) = after.checked_sub(1).and_then(|at| functions.get(at)) {
             begins = before.start == pc;
             known = begins || pc < before.end;
+            stub = known && before.stub;
             (start, end) = match pc < before.end {
                 true => (before.start, before.end.min(next)),
                 false => (before.end, next),
@@ -110,6 +116,7 @@ impl Functions {
             len: end.saturating_sub(start),
             known,
             begins,
+            stub,
             module: module.start,
         }
     }
@@ -274,6 +281,7 @@ fn load(all: &mut Table<Function>, range: &Range<u64>, offset: u64, inode: u64, 
     if !whole {
         unwinding(all, &file, &place);
     }
+    stubs(all, &file, &place);
     let new = all.slice_mut().get_mut(first..).unwrap_or(&mut []);
     new.sort_unstable();
     // Of several names for a place the longest extent counts.
@@ -285,6 +293,7 @@ fn load(all: &mut Table<Function>, range: &Range<u64>, offset: u64, inode: u64, 
             && last.start == this.start
         {
             last.end = last.end.max(this.end);
+            last.stub |= this.stub;
         } else if let Some(place) = new.get_mut(kept) {
             *place = this;
             kept += 1;
@@ -293,14 +302,52 @@ fn load(all: &mut Table<Function>, range: &Range<u64>, offset: u64, inode: u64, 
     all.claim(first + kept);
 }
 
-fn add(all: &mut Table<Function>, place: &Place, address: u64, size: u64) {
+fn add(all: &mut Table<Function>, place: &Place, address: u64, size: u64, stub: bool) {
     if (place.from..place.to).contains(&address) && all.room() > 0 {
         let start = address.wrapping_add(place.bias);
         let size = size.min(place.to - address);
         all.push(Function {
             start,
             end: start + size,
+            stub,
         });
+    }
+}
+
+/// Where the headers of sections are.
+fn sections(file: &File) -> impl Iterator<Item = u64> + use<> {
+    let (at, size, count) = (
+        file.long(40).unwrap_or(0),
+        u64::from(file.half(58).unwrap_or(0)),
+        file.half(60).unwrap_or(0),
+    );
+    (0..u64::from(count)).map_while(move |number| at.checked_add(number * size))
+}
+
+/// The entries of procedure linkage tables: what jumps there calls, or is a tail call.
+fn stubs(all: &mut Table<Function>, file: &File, place: &Place) {
+    let names = sections(file).nth(usize::from(file.half(62).unwrap_or(0)));
+    let names = names.and_then(|names| file.long(names.checked_add(24)?));
+    let name_of = |section: u64| {
+        let at = names?.checked_add(u64::from(file.word(section)?))?;
+        file.bytes::<8>(at)
+    };
+    for section in sections(file) {
+        let is_table = name_of(section).is_some_and(|name| {
+            name.starts_with(b".plt\0")
+                || name.starts_with(b".plt.")
+                || name.starts_with(b".iplt\0")
+        });
+        if !is_table {
+            continue;
+        }
+        let field = |at: u64| section.checked_add(at).and_then(|at| file.long(at));
+        let (address, bytes) = (field(16).unwrap_or(0), field(32).unwrap_or(0).min(file.len));
+        let each = field(56).filter(|each| (8..=64).contains(each));
+        let each = each.unwrap_or(16);
+        for number in 0..bytes / each {
+            add(all, place, address.wrapping_add(number * each), each, true);
+        }
     }
 }
 
@@ -308,16 +355,8 @@ fn add(all: &mut Table<Function>, place: &Place, address: u64, size: u64) {
 fn symbols(all: &mut Table<Function>, file: &File, place: &Place) -> bool {
     const SYMTAB: u32 = 2;
     const DYNSYM: u32 = 11;
-    let (at, size, count) = (
-        file.long(40).unwrap_or(0),
-        u64::from(file.half(58).unwrap_or(0)),
-        file.half(60).unwrap_or(0),
-    );
     let mut whole = false;
-    for number in 0..u64::from(count) {
-        let Some(section) = at.checked_add(number * size) else {
-            break;
-        };
+    for section in sections(file) {
         let kind = file.word(section + 4).unwrap_or(0);
         if kind != SYMTAB && kind != DYNSYM {
             continue;
@@ -339,7 +378,7 @@ fn symbols(all: &mut Table<Function>, file: &File, place: &Place) -> bool {
             // STT_FUNC, STT_GNU_IFUNC, and defined here
             if matches!(kind & 15, 2 | 10) && (section, high) != (0, 0) {
                 let value = u64::from_le_bytes(value);
-                add(all, place, value, u64::from_le_bytes(length));
+                add(all, place, value, u64::from_le_bytes(length), false);
             }
         }
     }
@@ -366,6 +405,6 @@ fn unwinding(all: &mut Table<Function>, file: &File, place: &Place) {
         // The description lies in the same part of the file. Its length comes behind its beginning.
         let described = at.wrapping_add_signed(i64::from(described as i32));
         let size = described.checked_add(12).and_then(|at| file.word(at));
-        add(all, place, start, u64::from(size.unwrap_or(0)));
+        add(all, place, start, u64::from(size.unwrap_or(0)), false);
     }
 }

@@ -1,4 +1,5 @@
-//! The machine that a program is shown ([`crate::shown`]), as system calls and files tell it, and the random devices.
+//! The machine that a program is shown ([`crate::shown`]), as system calls and files tell it, the random devices, and the
+//! virtual PMU's files where the kernel has none.
 //!
 //! Facts: `uname(2)`, `sysinfo(2)`, `sched_getaffinity(2)` (the raw call returns bytes), `getcpu(2)`; a file that tells of
 //! the machine is a file in memory with the table's text. Paths are looked at as they are written: absolute, without
@@ -27,6 +28,11 @@ pub fn own_random() -> bool {
     slots::header().options & option::RANDOM != 0
 }
 
+/// What `getrandom` gives is the engine's.
+pub fn own_getrandom() -> bool {
+    slots::header().options & option::GETRANDOM != 0
+}
+
 /// What is shown.
 pub fn shown() -> &'static Shown {
     &slots::header().shown
@@ -40,13 +46,13 @@ pub fn shows(feature: &Feature) -> bool {
 
 /// Whether a call is answered here.
 pub fn answers(number: u64, a: &[u64; 6]) -> bool {
-    let options = slots::header().options;
-    if options & (option::MACHINE | option::RANDOM) == 0 {
+    if number == nr::GETRANDOM {
+        return own_getrandom();
+    }
+    if shown().text_bytes == 0 {
         return false;
     }
-    if options & option::MACHINE != 0
-        && (number >= nr::NEWER || nr::answer(number) == nr::Answer::Machine)
-    {
+    if on() && (number >= nr::NEWER || nr::answer(number) == nr::Answer::Machine) {
         return true;
     }
     path_of(number, a).is_some()
@@ -57,6 +63,7 @@ pub fn call(number: u64, a: [u64; 6]) -> i64 {
     let shown = self::shown();
     let cpus = (1u64 << shown.cpus.clamp(1, 63)) - 1;
     match number {
+        nr::GETRANDOM => getrandom(a),
         nr::UNAME => written(a[0], &shown.names, 0),
         nr::SYSINFO => {
             let mut info = [0u64; 14];
@@ -119,6 +126,7 @@ fn path_of(number: u64, a: &[u64; 6]) -> Option<(u8, &'static [u8])> {
     let answered = match kind {
         kind::ABSENT => true,
         kind::FILE => reads,
+        kind::CLOSED => opens,
         _ => reads && own_random(),
     };
     answered.then_some((kind, content))
@@ -167,6 +175,38 @@ fn file(content: &[u8], flags: u64) -> i64 {
         }
         fd
     }
+}
+
+/// getrandom(2): every call of the run has bytes of its own, the same in every run.
+fn getrandom([at, length, flags, ..]: [u64; 6]) -> i64 {
+    const KNOWN: u64 = 7;
+    const BOTH_SOURCES: u64 = 6;
+    const MOST: u64 = 0x1ff_ffff;
+    if flags & !KNOWN != 0 || flags & BOTH_SOURCES == BOTH_SOURCES {
+        return -EINVAL;
+    }
+    let length = length.min(MOST);
+    let uses = slots::header().random_uses.fetch_add(1, Relaxed);
+    let seed = shown::mixed(!uses);
+    for piece in 0..length.div_ceil(8) {
+        let bytes = shown::mixed(seed.wrapping_add(piece)).to_le_bytes();
+        let to = at.wrapping_add(8 * piece);
+        let written = match (length - 8 * piece) as usize {
+            rest @ ..8 => {
+                let mut each = (to..).zip(bytes.get(..rest).unwrap_or_default());
+                each.all(|(to, byte)| program_memory::write(to, byte))
+            }
+            _ => program_memory::write(to, &bytes),
+        };
+        if !written {
+            return if piece == 0 {
+                -sys::EFAULT
+            } else {
+                (8 * piece) as i64
+            };
+        }
+    }
+    length as i64
 }
 
 /// The launcher's file of random bytes, every time from another place on.

@@ -10,13 +10,15 @@ mod kept;
 mod maps;
 mod open;
 mod strike;
+mod watch;
 use maps::Maps;
+pub use watch::Fault;
+use watch::protect;
 
 use crate::block::NONE;
 use crate::cache::Cache;
-use crate::syscall_table as nr;
+use crate::own_memory;
 use crate::xlate::decode::MAX_LEN;
-use crate::{own_memory, rseq, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 pub const READ: u8 = 1;
@@ -96,17 +98,6 @@ pub struct Pages {
     never_watch: bool,
 }
 
-/// What a write fault on a code page was.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// None of our business.
-    Program,
-    /// The page was watched; it can be written now, its blocks are gone.
-    Watched,
-    /// Another thread has just made the page writable again: try again.
-    Again,
-}
-
 impl Pages {
     pub const fn new() -> Self {
         Self {
@@ -124,7 +115,9 @@ impl Pages {
 
     pub fn init(&mut self) {
         self.bits = 9;
-        self.table = own_memory::reserve(PAGE << self.bits) as *mut Page;
+        let table = own_memory::reserve(PAGE << self.bits);
+        own_memory::provide(table, table + (PAGE << self.bits));
+        self.table = table as *mut Page;
         self.look_now();
     }
 
@@ -233,73 +226,6 @@ impl Pages {
         self.prot(number) & EXEC != 0 && self.existing(number).is_some_and(|p| p.constant)
     }
 
-    /// Withholds write permission, before the bytes are read.
-    fn watch(&mut self, number: u64) {
-        if self.unwatched {
-            return;
-        }
-        let never_watch = self.never_watch;
-        let Some(page) = self.existing(number) else {
-            return;
-        };
-        let no_fault = never_watch || rseq::writes_to(number);
-        page.compared |= no_fault && (page.shared || page.prot & WRITE != 0);
-        let (shared, guarded) = (page.shared, page.guarded || never_watch);
-        if page.prot & WRITE != 0 && !page.watched && !page.compared {
-            // A page of larger ones cannot be protected alone.
-            page.watched = try_protect(number << 12, 0x1000, page.prot & !WRITE);
-            page.compared = !page.watched;
-            if page.watched {
-                watched().fetch_add(1, Relaxed);
-            }
-        }
-        if shared && !guarded {
-            self.guard(number);
-        }
-    }
-
-    /// Watches the writable mappings of a shared page.
-    fn guard(&mut self, number: u64) {
-        if self.dirty {
-            self.dirty = false;
-            self.maps.read();
-        }
-        if let Some(page) = self.existing(number) {
-            page.guarded = true;
-        }
-        let Some(own) = self.maps.find(number << 12) else {
-            return;
-        };
-        let place = own.offset + ((number << 12) - own.start);
-        for at in 0..self.maps.list().len() {
-            let Some(&vma) = self.maps.list().get(at) else {
-                return;
-            };
-            let inside = place.wrapping_sub(vma.offset) < vma.end - vma.start;
-            let alias = (vma.start + place.wrapping_sub(vma.offset)) >> 12;
-            if vma.file != own.file || !vma.shared || !inside || alias == number {
-                continue;
-            }
-            let page = self.entry(alias);
-            // The list says what is so now: a watched page looks unwritable.
-            let writable = vma.prot & WRITE != 0;
-            if page.alias_of == 0 {
-                page.alias_of = number;
-            }
-            if writable && !page.watched {
-                page.prot = vma.prot;
-                page.known = true;
-                page.shared = true;
-                page.watched = try_protect(alias << 12, 0x1000, vma.prot & !WRITE);
-                if page.watched {
-                    watched().fetch_add(1, Relaxed);
-                } else if let Some(page) = self.existing(number) {
-                    page.compared = true;
-                }
-            }
-        }
-    }
-
     /// Whether a whole range (of at most two pages) can be executed; watches it.
     pub fn executable(&mut self, start: u64, len: u64) -> bool {
         let last = start.wrapping_add(len.max(1) - 1);
@@ -387,41 +313,6 @@ impl Pages {
         }
     }
 
-    /// A write fault: whether the page was watched (now it can be written).
-    pub fn write_fault(&mut self, cache: &mut Cache, address: u64) -> Fault {
-        let number = address >> 12;
-        let Some(page) = self.existing(number) else {
-            return Fault::Program;
-        };
-        if !page.watched {
-            if !page.known || page.prot & WRITE == 0 {
-                return Fault::Program;
-            }
-            // Another thread was faster, or what we know is wrong: look.
-            self.dirty &= !self.maps.read();
-            let writable = self.maps.find(address).is_some_and(|v| v.prot & WRITE != 0);
-            return if writable {
-                Fault::Again
-            } else {
-                Fault::Program
-            };
-        }
-        page.watched = false;
-        page.faults = page.faults.saturating_add(1);
-        // Written time and again: comparing costs less than a fault.
-        page.compared |= page.faults >= MANY_FAULTS && page.alias_of == 0;
-        watched().fetch_sub(1, Relaxed);
-        let (prot, code) = (page.prot, page.alias_of);
-        page.alias_of = 0;
-        self.drop_blocks(cache, number);
-        if code != 0 {
-            // Whatever maps this place of the file; the list may be old for it.
-            self.drop_shared(cache);
-        }
-        protect(number << 12, 0x1000, prot);
-        Fault::Watched
-    }
-
     /// Whether a write at `address` can change the code of a range.
     pub fn is_written(&mut self, start: u64, len: u64, address: u64) -> bool {
         let last = start.wrapping_add(len.max(1) - 1) >> 12;
@@ -471,30 +362,4 @@ impl Pages {
             }
         });
     }
-}
-
-/// Faults of writes after which a page is compared instead of watched.
-const MANY_FAULTS: u16 = 8;
-/// Changes a permission of the program's own code page; false where pages of this size have none of their own.
-fn try_protect(address: u64, len: u64, prot: u8) -> bool {
-    // SAFETY: nothing but the permission changes.
-    let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
-    if result != -22 {
-        check_protected(address, result);
-    }
-    result == 0
-}
-
-fn protect(address: u64, len: u64, prot: u8) {
-    // SAFETY: nothing but the permission changes.
-    let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
-    check_protected(address, result);
-}
-
-fn check_protected(address: u64, result: i64) {
-    crate::check!(
-        result == 0,
-        "code at {address:#x} cannot be watched (errno {}); with errno 12: raise vm.max_map_count",
-        -result
-    );
 }

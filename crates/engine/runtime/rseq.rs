@@ -30,6 +30,7 @@ pub fn start(allowed: bool) {
         | option::TRACE
         | option::ROTATES
         | option::RANDOM
+        | option::GETRANDOM
         | option::REQUESTS
         | option::REFERENCES
         | option::READS_FS;

@@ -19,6 +19,7 @@ pub fn prepare(context: &mut Context, slot: u32) {
     references::prepare(context);
     if context.stack == 0 {
         context.stack = own_memory::reserve(SIGNAL_STACK + STACK) + SIGNAL_STACK + STACK;
+        own_memory::provide(context.stack - 0x3000, context.stack);
     }
     context.space = counts::space();
     identify(context);

@@ -43,6 +43,8 @@ pub mod kind {
     pub const OFF: u32 = 5;
     /// Above what was executed in a later part of the profile: `function` is how many marks were before.
     pub const PART: u32 = 6;
+    /// An entry of a procedure linkage table: below who called it, or jumped to it.
+    pub const STUB: u32 = 7;
 }
 
 /// A call that has not returned.

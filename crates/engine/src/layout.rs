@@ -268,6 +268,8 @@ pub mod option {
     pub const MACHINE: u32 = 8;
     /// The random devices and instructions are the engine's own.
     pub const RANDOM: u32 = 16;
+    /// What `getrandom` gives is the engine's own.
+    pub const GETRANDOM: u32 = 1 << 23;
     /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
     pub const SCHEDULE: u32 = 64;
     /// Client requests are answered (`runtime/requests.rs`).

@@ -14,17 +14,22 @@ const MAX_STRINGS: usize = 1 << 20;
 /// Whether the program that a process has just loaded may have critical sections. (Libraries that its libraries need are
 /// not looked at.)
 pub(crate) fn has_sequences(pid: i32) -> bool {
-    let preloaded = std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+    // What cannot be read is not asked to do without.
+    let program = File::open(format!("/proc/{pid}/exe")).ok();
+    program.is_some_and(|file| in_file(&file)) || preloads_them(pid)
+}
+
+/// Whether a library is loaded before the program's own that may have some.
+pub(crate) fn preloads_them(pid: i32) -> bool {
+    std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
         environment
             .split(|&byte| byte == 0)
             .any(|entry| entry.starts_with(b"LD_PRELOAD=") && names_them(entry))
-    });
-    // What cannot be read is not asked to do without.
-    let program = File::open(format!("/proc/{pid}/exe")).ok();
-    preloaded || program.is_some_and(|file| in_file(&file))
+    })
 }
 
-fn in_file(file: &File) -> bool {
+/// Whether a program's file names them.
+pub(crate) fn in_file(file: &File) -> bool {
     let Some(elf) = Elf::read(file) else {
         return false;
     };

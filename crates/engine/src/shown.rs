@@ -55,6 +55,8 @@ pub mod kind {
     pub const ABSENT: u8 = b'-';
     /// A random device.
     pub const RANDOM: u8 = b'r';
+    /// A directory that cannot be opened, as if it were not there; what is in it is the kernel's.
+    pub const CLOSED: u8 = b'd';
 }
 
 impl Shown {
@@ -87,7 +89,9 @@ impl Shown {
                 if path.starts_with(name) {
                     found = Some((kind, content));
                 }
-            } else if path == name {
+            } else if path == name
+                || (kind == kind::CLOSED && path.strip_suffix(b"/") == Some(name))
+            {
                 return Some((kind, content));
             }
         }

@@ -5,6 +5,7 @@ use crate::sysfs::{Pmu, Sysfs};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A source of named events beyond the generic ones and sysfs, such as a table of a CPU's events.
 ///
@@ -54,7 +55,10 @@ pub struct Definition {
 pub struct Machine {
     sysfs: Option<Sysfs>,
     tracefs: Vec<PathBuf>,
-    cpu: Option<Cpu>,
+    /// Read when it is asked for: the kernel may ask every CPU for its frequency first, which takes milliseconds (x86,
+    /// `arch_freq_prepare_all`), and counters by generic names need no CPU.
+    cpu: OnceLock<Option<Cpu>>,
+    cpuinfo: Option<PathBuf>,
     catalogues: Vec<Box<dyn Catalogue>>,
 }
 
@@ -64,7 +68,10 @@ impl Machine {
     pub fn this() -> Self {
         let this = Self::at(Path::new("/"));
         match Cpu::stated() {
-            Some(cpu) => Self { cpu, ..this },
+            Some(cpu) => Self {
+                cpu: OnceLock::from(cpu),
+                ..this
+            },
             None => this,
         }
     }
@@ -76,7 +83,8 @@ impl Machine {
         Self {
             tracefs: vec![sys.join("kernel/tracing"), sys.join("kernel/debug/tracing")],
             sysfs: Some(Sysfs::new(&sys)),
-            cpu: read_cpu(&root.join("proc/cpuinfo")),
+            cpu: OnceLock::new(),
+            cpuinfo: Some(root.join("proc/cpuinfo")),
             catalogues: Vec::new(),
         }
     }
@@ -87,7 +95,8 @@ impl Machine {
         Self {
             sysfs: None,
             tracefs: Vec::new(),
-            cpu: None,
+            cpu: OnceLock::new(),
+            cpuinfo: None,
             catalogues: Vec::new(),
         }
     }
@@ -95,7 +104,7 @@ impl Machine {
     /// With another CPU than the one found.
     #[must_use]
     pub fn with_cpu(mut self, cpu: Cpu) -> Self {
-        self.cpu = Some(cpu);
+        self.cpu = OnceLock::from(Some(cpu));
         self
     }
 
@@ -109,7 +118,9 @@ impl Machine {
     /// The CPU, if it could be recognised.
     #[must_use]
     pub fn cpu(&self) -> Option<Cpu> {
-        self.cpu
+        *self
+            .cpu
+            .get_or_init(|| self.cpuinfo.as_deref().and_then(read_cpu))
     }
 
     /// The PMUs of the cores. More than one: a hybrid machine. None: no PMU, or not Linux' sysfs.
@@ -183,7 +194,7 @@ impl Machine {
         }
         let core = self.core_pmus();
         let x86 = self
-            .cpu
+            .cpu()
             .is_some_and(|c| !matches!(c.vendor, crate::Vendor::Arm(_)));
         if core.is_empty() && x86 {
             vec![Pmu::builtin_x86()]

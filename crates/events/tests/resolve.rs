@@ -352,3 +352,19 @@ fn this_machine() {
             >= 3
     );
 }
+
+/// Opening a counter must take two milliseconds at most, and `/proc/cpuinfo` alone may take more: it is read when the CPU
+/// is asked for, not before, and not for generic names on x86.
+#[test]
+fn the_cpu_is_looked_at_when_it_is_asked_for() {
+    const LATER: &str =
+        "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 94\nstepping\t: 3\n\n";
+    for tree in [skylake(), hybrid()] {
+        let _ = std::fs::remove_file(tree.path().join("proc/cpuinfo"));
+        let machine = tree.machine();
+        resolve("instructions:u,cycles:u", &machine).unwrap();
+        tree.write("proc/cpuinfo", LATER);
+        let cpu = machine.cpu().expect("it was asked for before it was there");
+        assert_eq!((cpu.family, cpu.model), (6, 94));
+    }
+}

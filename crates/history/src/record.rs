@@ -170,7 +170,7 @@ pub fn metric(
         };
         metric.mad = Some(summary.mad);
         metric.distinct = summary.distinct;
-        metric.exact = summary.exact && precision.is_some();
+        metric.exact = summary.exact && precision.is_some() && metric.is_count();
     }
     metric
 }

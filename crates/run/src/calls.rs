@@ -384,38 +384,43 @@ impl CallTree {
 mod tests {
     use super::*;
 
-    fn node(parent: Option<usize>, function: usize, calls: u64, own: u64) -> Node {
-        Node {
-            parent,
-            function,
-            kind: Kind::Function,
-            site: None,
-            calls,
-            own,
-            inclusive: 0,
-        }
+    /// A tree of functions by name, from (parent, function, calls, own cost).
+    pub(super) fn tree(names: &[&str], nodes: &[(Option<usize>, usize, u64, u64)]) -> CallTree {
+        let called = |name: &&str| Called {
+            name: (*name).to_owned(),
+            module: format!("/build/{}/prog", names.len()),
+        };
+        let mut tree = CallTree {
+            functions: names.iter().map(called).collect(),
+            nodes: nodes
+                .iter()
+                .map(|&(parent, function, calls, own)| Node {
+                    parent,
+                    function,
+                    kind: Kind::Function,
+                    site: None,
+                    calls,
+                    own,
+                    inclusive: 0,
+                })
+                .collect(),
+            ..CallTree::default()
+        };
+        tree.sum();
+        tree
     }
 
     /// main calls f, which calls itself and g, which calls f again.
     #[test]
     fn recursion_counts_once() {
-        let mut tree = CallTree {
-            functions: ["main", "f", "g"]
-                .map(|name| Called {
-                    name: name.to_owned(),
-                    module: String::new(),
-                })
-                .to_vec(),
-            nodes: vec![
-                node(None, 0, 1, 10),
-                node(Some(0), 1, 2, 20),
-                node(Some(1), 1, 3, 30),
-                node(Some(2), 2, 4, 40),
-                node(Some(3), 1, 5, 50),
-            ],
-            ..CallTree::default()
-        };
-        tree.sum();
+        let nodes = [
+            (None, 0, 1, 10),
+            (Some(0), 1, 2, 20),
+            (Some(1), 1, 3, 30),
+            (Some(2), 2, 4, 40),
+            (Some(3), 1, 5, 50),
+        ];
+        let tree = tree(&["main", "f", "g"], &nodes);
         assert_eq!(tree.total, 150);
         let costs: Vec<_> = tree
             .by_function()

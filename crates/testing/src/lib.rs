@@ -42,6 +42,7 @@ pub const NEEDS: &[(&str, &str)] = &[
     ("packagers", "tools that read packages (dpkg-deb, rpm)"),
     ("chromium", "Chromium, to look at pages"),
     ("valgrind", "valgrind"),
+    ("gungraun", "gungraun's runner and crates"),
     ("perf", "the command perf"),
     ("python", "python3"),
     ("tmux", "tmux, to drive the live screen"),

@@ -34,11 +34,27 @@ def pytest_configure(config):
         config.pluginmanager.register(_BenchmarkFixture(), "truecount-benchmark-fixture")
 
 
+_FILES = ("--truecount-json", "--truecount-pyperf", "--truecount-compare")
+
+
+def _joined(arguments):
+    """Options with their files as one argument each. Pytest looks for its root before it knows this plug-in's options:
+    a file that stands alone and exists is one of the tests' places to it, and the second run has other names than the
+    first, and other counts."""
+    joined = []
+    for argument in arguments:
+        if joined and joined[-1] in _FILES:
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
     if config.getoption("--truecount") != "virtual" or os.environ.get(_INSIDE):
         return None
-    arguments = [sys.executable, "-m", "pytest", *map(os.fspath, config.invocation_params.args)]
+    arguments = [sys.executable, "-m", "pytest", *_joined(map(os.fspath, config.invocation_params.args))]
     try:
         # pytest keeps the times that tests take: they are in memory, and move what comes after them.
         status = _truecount_package.run_virtual(arguments, reproducible=True)

@@ -1,6 +1,7 @@
 //! Ctrl-C at ten moments of each long command: it ends soon, prints what it has, and with the status that the help says.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -46,17 +47,17 @@ fn waited_for_a_cpu(pid: i32, seen: &mut std::collections::BTreeMap<i32, u64>) {
 }
 
 /// A long command.
-struct Long {
+pub(crate) struct Long {
     line: &'static str,
     /// The status by Ctrl-C.
     status: i32,
     /// Of what it prints whenever it was interrupted, in the output or in the message: one of these.
     says: &'static [&'static str],
     /// What must work for it.
-    needs: &'static str,
+    pub(crate) needs: &'static str,
 }
 
-const fn long(
+pub(crate) const fn long(
     line: &'static str,
     status: i32,
     says: &'static [&'static str],
@@ -199,7 +200,7 @@ fn words(line: &'static str) -> Vec<&'static str> {
     first.split(' ').chain(rest.split('|')).collect()
 }
 
-fn available(needs: &str) -> bool {
+pub(crate) fn available(needs: &str) -> bool {
     match needs {
         "virtual" => virtual_pmu(),
         "pmu" => crate::support::hardware(),
@@ -233,8 +234,15 @@ fn until_ready(child: &mut Child) -> bool {
 }
 
 /// One command at one moment; what is wrong with its end, and how long that took.
-fn interrupted(long: &Long, number: usize, moment: u64) -> (Duration, Option<String>) {
+fn interrupted(
+    long: &Long,
+    number: usize,
+    moment: u64,
+    directory: &Path,
+) -> (Duration, Option<String>) {
     let mut child = truecount(&words(long.line))
+        .current_dir(directory)
+        .env_remove("TRUECOUNT_STORE")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
@@ -302,10 +310,15 @@ fn interrupted(long: &Long, number: usize, moment: u64) -> (Duration, Option<Str
 }
 
 /// As [`interrupted`], and again where it took too long.
-fn interrupted_soon(long: &Long, number: usize, moment: u64) -> (Duration, Option<String>) {
+fn interrupted_soon(
+    long: &Long,
+    number: usize,
+    moment: u64,
+    directory: &Path,
+) -> (Duration, Option<String>) {
     let mut all: Vec<_> = Vec::new();
     for _ in 0..TRIES {
-        let (took, wrong) = interrupted(long, number, moment);
+        let (took, wrong) = interrupted(long, number, moment, directory);
         if took < SOON {
             return (took, wrong);
         }
@@ -328,6 +341,11 @@ fn ctrl_c_ends_every_long_command_at_every_moment() {
         .filter(|long| available(long.needs))
         .collect();
     assert!(commands.len() > 8);
+    all_end(&commands, Path::new("."));
+}
+
+/// All of these commands in a directory, at every moment.
+pub(crate) fn all_end(commands: &[&Long], directory: &Path) {
     let mut wrong = Vec::new();
     let mut slowest = (Duration::ZERO, "");
     for (number, &moment) in MOMENTS.iter().enumerate() {
@@ -336,7 +354,12 @@ fn ctrl_c_ends_every_long_command_at_every_moment() {
             let ends: Vec<_> = std::thread::scope(|scope| {
                 let started: Vec<_> = some
                     .iter()
-                    .map(|&long| (long, scope.spawn(move || interrupted(long, number, moment))))
+                    .map(|&long| {
+                        (
+                            long,
+                            scope.spawn(move || interrupted(long, number, moment, directory)),
+                        )
+                    })
                     .collect();
                 started
                     .into_iter()
@@ -345,7 +368,7 @@ fn ctrl_c_ends_every_long_command_at_every_moment() {
             });
             for (long, (mut took, mut trouble)) in ends {
                 if took >= SOON {
-                    (took, trouble) = interrupted_soon(long, number, moment);
+                    (took, trouble) = interrupted_soon(long, number, moment, directory);
                 }
                 if took > slowest.0 {
                     slowest = (took, long.line);

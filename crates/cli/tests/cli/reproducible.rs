@@ -1,6 +1,7 @@
 //! Runs with `--reproducible` that something ends: signals from outside, a time limit; and what they say of themselves then.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 
@@ -235,4 +236,59 @@ int main(void) {
     }
     let document = json(&["run", "--json", "--deterministic=aslr", "--", program]);
     assert!(sources(&document).contains(&"clock"), "{document}");
+}
+
+/// Programs ask which signals are ignored, and do less for those: `nohup` and a shell's `&` changed counts.
+#[test]
+fn no_signal_is_ignored_or_blocked_at_first() {
+    const SOURCE: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+int main(void) {
+    int ignored = 0, blocked = 0;
+    sigset_t mask;
+    sigprocmask(SIG_BLOCK, 0, &mask);
+    for (int signal = 1; signal < 32; signal++) {
+        struct sigaction action;
+        if (sigaction(signal, 0, &action) == 0) ignored += action.sa_handler == SIG_IGN;
+        blocked += sigismember(&mask, signal) == 1;
+    }
+    fprintf(stderr, "ignored %d, blocked %d\n", ignored, blocked);
+    return 0;
+}
+"#;
+    if !virtual_pmu() || lacks_features() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(directory.path(), SOURCE) else {
+        return;
+    };
+    let counted = |ignores: bool, head: &str| {
+        let mut command = truecount(&["run", "--json", head, "--", program.to_str().unwrap()]);
+        // SAFETY: system calls on a set of its own.
+        unsafe {
+            command.pre_exec(move || {
+                let mut set: libc::sigset_t = std::mem::zeroed();
+                libc::sigaddset(&raw mut set, libc::SIGUSR2);
+                if ignores {
+                    libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                    libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+                }
+                Ok(())
+            });
+        }
+        let output = command.output().unwrap();
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (stderr(&output), document["counters"][0]["value"].clone())
+    };
+    let plain = counted(false, "--reproducible");
+    assert!(plain.0.contains("ignored 0, blocked 0"), "{}", plain.0);
+    assert_eq!(counted(true, "--reproducible"), plain);
+    // Without a machine that is shown, it is as natively.
+    let (said, _) = counted(true, "--deterministic");
+    assert!(
+        !said.contains("ignored 0") && !said.contains("blocked 0"),
+        "{said}"
+    );
 }

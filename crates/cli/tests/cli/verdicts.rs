@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-fn comparison<'d>(document: &'d Value, metric: &str) -> &'d Value {
+pub(crate) fn comparison<'d>(document: &'d Value, metric: &str) -> &'d Value {
     let mut all = document["comparisons"].as_array().unwrap().iter();
     all.find(|compared| compared["metric"] == metric)
         .unwrap_or_else(|| panic!("no {metric} in {document:#}"))

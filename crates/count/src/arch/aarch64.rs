@@ -3,7 +3,7 @@
 //! access needs `config1` bit 1 and `kernel.perf_user_access=1`.
 
 use crate::policy::{Policy, PolicyKind};
-use std::arch::asm;
+use std::arch::{asm, naked_asm};
 
 /// Counters can be read from user space where the kernel allows it.
 pub(crate) const USER_READS: bool = true;
@@ -97,6 +97,26 @@ pub fn thread_pointer() -> u64 {
         asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
     }
     pointer
+}
+
+/// For every counter the instruction that reads it, and a return.
+#[unsafe(naked)]
+extern "C" fn readers() -> u64 {
+    naked_asm!(
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30",
+        "mrs x0, pmevcntr\\n\\()_el0",
+        "ret",
+        ".endr",
+        "mrs x0, pmccntr_el0",
+        "ret",
+    )
+}
+
+/// What reads the counter `index` where a header of another language has the read inline: the address of `mrs x0, …` and
+/// `ret`, which is called.
+#[must_use]
+pub fn inline_register(index: u32) -> u64 {
+    readers as *const () as u64 + 8 * u64::from(index.min(31))
 }
 
 /// The clock of the page's times: the virtual counter.

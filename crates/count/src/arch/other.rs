@@ -61,6 +61,12 @@ pub fn thread_pointer() -> u64 {
     0
 }
 
+/// Not known here.
+#[must_use]
+pub fn inline_register(_index: u32) -> u64 {
+    0
+}
+
 /// Never called: `USER_READS` is false.
 #[inline(always)]
 pub(crate) fn read_clock() -> u64 {

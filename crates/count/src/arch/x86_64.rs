@@ -242,6 +242,12 @@ pub fn thread_pointer() -> u64 {
     pointer
 }
 
+/// What reads the counter `index` where a header of another language has the read inline: what `rdpmc` takes.
+#[must_use]
+pub fn inline_register(index: u32) -> u64 {
+    index.into()
+}
+
 /// The clock of the page's times: the time stamp counter.
 #[inline(always)]
 pub(crate) fn read_clock() -> u64 {

@@ -154,10 +154,10 @@ impl Cache {
             number = self.add_entry(block, via, start, patch);
         }
         let entry = *self.entries.get(number as usize);
-        if entry.published {
+        let index = (info.pc & 0xffff) as usize;
+        if entry.published || !self.seldom.is_worth_it(way, index) {
             return;
         }
-        let index = (info.pc & 0xffff) as usize;
         let chain = first_entry(way, index);
         let onward = match chain {
             NONE => self.miss(entry.at, way),

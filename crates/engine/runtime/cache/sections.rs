@@ -231,6 +231,12 @@ impl Cache {
         ))
     }
 
+    /// Whether a number has been given to a block.
+    pub fn is_numbered(&self, number: usize) -> bool {
+        let chunk = self.chunks.slice().get(number / CHUNK_BLOCKS);
+        chunk.is_some_and(|chunk| number % CHUNK_BLOCKS < usize::from(chunk.blocks))
+    }
+
     fn new_chunk(&mut self, section: usize) -> Option<u32> {
         let chunk = Chunk {
             first: u64::MAX,

@@ -40,17 +40,17 @@ fn identity_at(path: &[u8]) -> Option<Identity> {
 /// Calls `found(start, end, offset, identity)` for each executable, not
 /// writable mapping of a file. (Not for the vDSO: that its code is translated says that it is executed, see `outside`.)
 pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
-    let mut buffer = [0u8; 16 << 10];
     let path = b"/proc/self/maps\0";
     // SAFETY: open, read and close with our own buffers.
     let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
     if fd < 0 {
         return;
     }
+    let mut buffer = [0u8; 4096];
     let mut len = 0;
-    while let Some(rest) = buffer.get_mut(len..)
-        && !rest.is_empty()
-    {
+    // The rest of a line that does not fit is still to come: its mapping is not kept.
+    let mut skipping = false;
+    while let Some(rest) = buffer.get_mut(len..) {
         let (at, room) = (rest.as_mut_ptr() as u64, rest.len() as u64);
         // SAFETY: as above.
         let got = unsafe { sys::call(nr::READ, [fd as u64, at, room, 0, 0, 0]) };
@@ -58,53 +58,64 @@ pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
             break;
         }
         len += got as usize;
+        let mut done = 0;
+        while let Some(line) = buffer.get(done..len)
+            && let Some(end) = line.iter().position(|&b| b == b'\n')
+        {
+            done += end + 1;
+            if !core::mem::take(&mut skipping) {
+                describe(line.get(..end).unwrap_or(&[]), &mut found);
+            }
+        }
+        if done == 0 && len == buffer.len() {
+            (skipping, done) = (true, len);
+        }
+        buffer.copy_within(done..len, 0);
+        len -= done;
     }
     // SAFETY: our descriptor.
     unsafe { sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
-    // A line that does not fit is not seen: its mapping is not kept.
-    for line in buffer
-        .get_mut(..len)
-        .unwrap_or(&mut [])
-        .split_mut(|&b| b == b'\n')
-    {
-        let mut fields = line.split(|&b| b == b' ').filter(|f| !f.is_empty());
-        let (Some(range), Some(prot), Some(offset)) = (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let prot = prot.iter().fold(0, |all, bit| {
-            all | match bit {
-                b'r' => READ,
-                b'w' => WRITE,
-                b'x' => EXEC,
-                _ => 0,
-            }
-        });
-        if prot & (EXEC | WRITE) != EXEC {
-            continue;
+}
+
+/// One line.
+fn describe(line: &[u8], found: &mut impl FnMut(u64, u64, u64, Identity)) {
+    let mut fields = line.split(|&b| b == b' ').filter(|f| !f.is_empty());
+    let (Some(range), Some(prot), Some(offset)) = (fields.next(), fields.next(), fields.next())
+    else {
+        return;
+    };
+    let prot = prot.iter().fold(0, |all, bit| {
+        all | match bit {
+            b'r' => READ,
+            b'w' => WRITE,
+            b'x' => EXEC,
+            _ => 0,
         }
-        let mut ends = range.split(|&b| b == b'-').map(hex);
-        let (Some(start), Some(end)) = (ends.next(), ends.next()) else {
-            continue;
-        };
-        let offset = hex(offset);
-        // The path is the rest of the line; its end becomes the terminator.
-        let Some(from) = line.iter().position(|&b| b == b'/') else {
-            continue;
-        };
-        let mut name = [0u8; 1024];
-        let Some(path) = line.get(from..) else {
-            continue;
-        };
-        if path.len() >= name.len() {
-            continue;
-        }
-        for (to, byte) in name.iter_mut().zip(path) {
-            *to = *byte;
-        }
-        if let Some(identity) = identity_at(&name) {
-            found(start, end, offset, identity);
-        }
+    });
+    if prot & (EXEC | WRITE) != EXEC {
+        return;
+    }
+    let mut ends = range.split(|&b| b == b'-').map(hex);
+    let (Some(start), Some(end)) = (ends.next(), ends.next()) else {
+        return;
+    };
+    let offset = hex(offset);
+    // The path is the rest of the line.
+    let Some(from) = line.iter().position(|&b| b == b'/') else {
+        return;
+    };
+    let mut name = [0u8; 1024];
+    let Some(path) = line.get(from..) else {
+        return;
+    };
+    if path.len() >= name.len() {
+        return;
+    }
+    for (to, byte) in name.iter_mut().zip(path) {
+        *to = *byte;
+    }
+    if let Some(identity) = identity_at(&name) {
+        found(start, end, offset, identity);
     }
 }
 

@@ -50,6 +50,10 @@ pub fn save(context: &mut Context) {
 fn is_worth(store: &Store, cache: &mut Cache) -> bool {
     let fresh = (store.loaded..cache.blocks.len())
         .filter(|&at| {
+            // (What has no block yet is not touched: each page of it would be a fault.)
+            if !cache.is_numbered(at) {
+                return false;
+            }
             let block = cache.blocks.get(at);
             block.valid && store.owner_of(block.pc, block.guest_len).is_some()
         })

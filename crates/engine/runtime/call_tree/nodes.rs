@@ -1,6 +1,6 @@
 //! The nodes of a process: found by caller, function and site, or made.
 
-use crate::calls::{FIRST, NODES, Node};
+use crate::calls::{FIRST, NODES, Node, kind as node_kind};
 use crate::layout::state as slot_state;
 use crate::slots::{self, slot};
 use crate::{functions, own_memory};
@@ -117,6 +117,10 @@ impl Index {
         // SAFETY: a node.
         let slot = unsafe { (*(parent as *const Node)).slot };
         let found = functions::find(function);
+        let kind = match kind {
+            node_kind::CALL if found.stub => node_kind::STUB,
+            kind => kind,
+        };
         let node = Node {
             parent,
             function,

@@ -143,7 +143,7 @@ pub fn before(context: &Context, number: u64, a: [u64; 6]) {
     }
     let own_clock = || clock::answers(number, &a);
     let which = match number {
-        nr::GETRANDOM => kind::GETRANDOM,
+        nr::GETRANDOM if !machine::own_getrandom() => kind::GETRANDOM,
         nr::CLOCK_GETTIME | nr::GETTIMEOFDAY | nr::TIME | nr::TIMES | nr::GETRUSAGE
             if !own_clock() =>
         {

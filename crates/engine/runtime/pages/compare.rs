@@ -1,6 +1,7 @@
 //! Pages whose code is compared whenever it is entered, because watching them costs more, or cannot be.
 
-use super::{MANY_FAULTS, Pages, WRITE};
+use super::watch::MANY_FAULTS;
+use super::{Pages, WRITE};
 use crate::cache::Cache;
 
 /// Comparisons without a change after which it is watched again.

@@ -155,6 +155,23 @@ pub(crate) fn show_random(shown: &mut Shown) {
     }
 }
 
+/// Where the kernel lists its PMUs (`Documentation/ABI/testing/sysfs-bus-event_source-devices`).
+const PMUS: &str = "/sys/bus/event_source/devices";
+
+/// Whether the kernel lists a PMU of the CPU: the one that programs then name is the virtual one.
+pub(crate) fn lists_pmu() -> bool {
+    ["cpu", "cpu_core"]
+        .iter()
+        .any(|name| std::path::Path::new(PMUS).join(name).exists())
+}
+
+/// The type of the virtual PMU, for programs that look it up (libpfm), where the kernel has none to list. The list itself
+/// is not there: in one without the CPU's PMU google-benchmark finds none to count by; without a list it names none.
+pub(crate) fn show_pmu(shown: &mut Shown) {
+    add(shown, kind::CLOSED, PMUS, b"");
+    add(shown, kind::FILE, &format!("{PMUS}/cpu/type"), b"4\n");
+}
+
 /// Adds a path; one for which there is no room is the kernel's (a test sees to it that there is).
 fn add(shown: &mut Shown, kind: u8, path: &str, content: &[u8]) {
     let Ok(length) = u16::try_from(content.len()) else {
@@ -182,6 +199,7 @@ mod tests {
         // SAFETY: integers only.
         let mut shown: Box<Shown> = unsafe { Box::new(std::mem::zeroed()) };
         Machine::named(name).unwrap().show(&mut shown);
+        show_pmu(&mut shown);
         show_random(&mut shown);
         shown
     }
@@ -234,6 +252,15 @@ mod tests {
         assert_eq!(text("/sys/fs/cgroup/memory.max").unwrap().0, kind::ABSENT);
         assert_eq!(text("/dev/urandom").unwrap().0, kind::RANDOM);
         assert_eq!(text("/etc/passwd"), None);
+        for list in [
+            "/sys/bus/event_source/devices",
+            "/sys/bus/event_source/devices/",
+        ] {
+            assert_eq!(text(list).unwrap().0, kind::CLOSED, "{list}");
+        }
+        assert_eq!(text("/sys/bus/event_source/devices/software/type"), None);
+        let pmu = text("/sys/bus/event_source/devices/cpu/type");
+        assert_eq!(pmu, Some((kind::FILE, "4\n".to_owned())));
     }
 
     #[test]

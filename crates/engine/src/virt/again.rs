@@ -4,14 +4,15 @@
 use super::{Cache, LaunchError, Options, Outcome, launch};
 use std::process::Command;
 
-/// Runs a command to its end with what differs between runs of itself held constant: addresses, and the random bytes
-/// that a program finds at its start. Translations are kept for later runs where the user's cache can be used. With
+/// Runs a command to its end with what differs between runs of itself held constant: addresses, the random bytes
+/// that a program finds at its start, and those of `getrandom`. Translations are kept for later runs where the user's cache can be used. With
 /// `per_block` the program may count more than instructions ([`Options::per_block`]).
 ///
 /// # Errors
 /// As [`launch`] and [`Running::wait`](super::Running::wait).
 pub fn run_held_constant(command: &mut Command, per_block: bool) -> Result<Outcome, LaunchError> {
-    run_held_constant_with(command, Options::default().per_block(per_block))
+    let options = Options::default().per_block(per_block);
+    run_held_constant_with(command, options.own_getrandom(true))
 }
 
 /// As [`run_held_constant`], with more of the [`Options`].

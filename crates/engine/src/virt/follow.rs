@@ -6,8 +6,9 @@
 
 use super::LaunchError;
 use super::futex;
-use super::inject::{InjectError, inject};
+use super::inject::inject;
 use super::ptrace::{self, Event};
+use super::remote::InjectError;
 use super::shared::Shared;
 use crate::layout::exec;
 use crate::snapshot::save;

@@ -4,86 +4,19 @@
 
 use super::image::FLAT;
 use super::initial_stack;
-use super::ptrace::{self, Event, Regs};
+use super::programs::Program;
+use super::ptrace::{self, Event};
+use super::remote::{Call, InjectError, Remote, step};
 use super::shared::Shared;
 use super::store::Plan;
 use crate::layout::{
     ARENA_BASE, BOOT_STACK, CANNOT_START, Context, LOW, LOW_BYTES, REGION, RUNTIME_BASE, StartArgs,
     TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR,
 };
-use crate::limits;
-use std::cell::Cell;
+use crate::{limits, restartable};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
-
-/// What went wrong, and where.
-#[derive(Debug)]
-pub(super) enum InjectError {
-    /// The image is not 64-bit.
-    NotX86_64,
-    /// The process is gone.
-    Gone,
-    /// The runtime cannot set itself up in it.
-    Start(String),
-    /// A step failed.
-    Step(&'static str, io::Error),
-}
-
-struct Remote {
-    tid: i32,
-    regs: Regs,
-    /// A SIGTRAP that was pending before.
-    sent: Cell<Option<libc::siginfo_t>>,
-}
-
-fn step<T>(what: &'static str, result: io::Result<T>) -> Result<T, InjectError> {
-    result.map_err(|error| match error.raw_os_error() {
-        Some(libc::ESRCH) => InjectError::Gone,
-        _ => InjectError::Step(what, error),
-    })
-}
-
-impl Remote {
-    /// Makes the process execute one system call.
-    fn call(&self, what: &'static str, number: u64, a: [u64; 6]) -> Result<u64, InjectError> {
-        let mut regs = self.regs;
-        regs.rax = number;
-        regs.orig_rax = u64::MAX;
-        (regs.rdi, regs.rsi, regs.rdx) = (a[0], a[1], a[2]);
-        (regs.r10, regs.r8, regs.r9) = (a[3], a[4], a[5]);
-        self.run(what, &regs)?;
-        let result = step(what, ptrace::regs(self.tid))?.rax;
-        match i32::try_from(result.wrapping_neg()) {
-            Ok(errno) if errno > 0 && errno < 4096 => {
-                Err(InjectError::Step(what, io::Error::from_raw_os_error(errno)))
-            }
-            _ => Ok(result),
-        }
-    }
-
-    /// Runs from `regs` to the breakpoint.
-    fn run(&self, what: &'static str, regs: &Regs) -> Result<(), InjectError> {
-        step(what, ptrace::set_regs(self.tid, regs))?;
-        step(what, ptrace::resume(self.tid, 0))?;
-        loop {
-            match step(what, ptrace::wait())? {
-                Event::Signal(tid, libc::SIGTRAP) => match ptrace::sent(tid) {
-                    None => break,
-                    sent => {
-                        self.sent.set(sent);
-                        step(what, ptrace::resume(tid, 0))?;
-                    }
-                },
-                Event::Gone(_) => return Err(InjectError::Gone),
-                Event::Group(tid) => step(what, ptrace::listen(tid))?,
-                Event::Exec(tid) => step(what, ptrace::resume(tid, 0))?,
-                Event::Signal(tid, signal) => step(what, ptrace::resume(tid, signal))?,
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Injects into the thread `tid`, stopped at its exec event, and detaches.
 /// `previous` is the slot it had before (0: none).
@@ -113,38 +46,28 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     let mask = step("reading the signal mask", ptrace::mask(tid))?;
     let open = !(1 << (libc::SIGTRAP - 1));
     step("setting the signal mask", ptrace::set_mask(tid, open))?;
-    let original = step("reading code", ptrace::peek(tid, regs.rip))?;
-    // syscall; int3
-    let patched = original & !0xff_ffff | 0xcc_050f;
-    step("writing code", ptrace::poke(tid, regs.rip, patched))?;
-    let sent = Cell::new(None);
-    let remote = Remote { tid, regs, sent };
-    // The event is inside `execve`, which still writes RAX on its way out: leave
-    // it by running into the breakpoint first.
-    let mut leave = regs;
-    leave.rip = regs.rip + 2;
+    let remote = Remote::new(tid, regs)?;
+    remote.enter()?;
     for resource in [limits::DATA, limits::ADDRESS_SPACE] {
         // Where that is not allowed, the runtime finds out whether it can do with what there is.
         let apart = shared.header().apart;
         let _ = ptrace::change_limit(tid, resource, |l| limits::enlarged(resource, l, apart));
     }
-    let mut plan = shared.store.plan(tid, shared.emitted());
+    let program = shared.programs.of(tid);
+    let mut plan = shared.store.plan(tid, shared.emitted(), program.as_ref());
     let mut low = 0;
-    let outcome = remote
-        .run("leaving execve", &leave)
-        .and_then(|()| map_all(shared, &remote, &mut plan, &mut low))
+    let outcome = map_all(shared, &remote, &mut plan, &mut low)
         .inspect(|_| {
             if shared.machine.is_some() {
                 unmap_vdso(&remote);
             }
         })
         .inspect_err(|_| remove(shared, &remote, low, None));
-    step("restoring code", ptrace::poke(tid, regs.rip, original))?;
-    let restored = step("restoring registers", ptrace::set_regs(tid, &regs));
+    let left = remote.leave();
     let (totals_fd, cache_fd) = outcome.inspect_err(|_| {
         let _ = ptrace::set_mask(tid, mask);
     })?;
-    restored?;
+    left?;
     let sp = match &shared.machine {
         Some(machine) => arrange_stack(shared, tid, regs.rsp, machine.hwcap())?,
         None => regs.rsp,
@@ -174,7 +97,10 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         cache_fd,
         cache_effort: plan.effort.unwrap_or(u64::MAX),
         cache_key: plan.key(),
-        sequences: u64::from(!crate::restartable::has_sequences(tid)),
+        sequences: {
+            let named = |program: Program| program.facts.sequences;
+            u64::from(!program.is_some_and(named) && !restartable::preloads_them(tid))
+        },
         low,
         watches: shared
             .watched
@@ -204,10 +130,10 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     step("restoring the signal mask", ptrace::set_mask(tid, mask))?;
     if let Err(reason) = start_runtime(tid)? {
         // Nothing of the program has been executed: it can run natively.
-        step("writing code", ptrace::poke(tid, regs.rip, patched))?;
+        remote.enter()?;
         step("setting the signal mask", ptrace::set_mask(tid, !(1 << 4)))?;
         remove(shared, &remote, low, Some(totals_fd));
-        step("restoring code", ptrace::poke(tid, regs.rip, original))?;
+        remote.leave()?;
         let mut natively = regs;
         natively.rsp = sp;
         step("restoring registers", ptrace::set_regs(tid, &natively))?;
@@ -422,65 +348,90 @@ fn map_all(
     plan: &mut Plan,
     low: &mut u64,
 ) -> Result<(u64, u64), InjectError> {
+    /// Bytes for `/proc/PID/fd/NUMBER` and the zero behind it.
+    const PATH: usize = 32;
+    let at = (remote.regs.rsp - 1024) & !15;
     let [totals, image] = shared.paths();
-    let scratch = (remote.regs.rsp - 1024) & !15;
-    let open = |what: &'static str, path: &str, flags: i32| {
-        step(
-            "writing a path",
-            ptrace::write(remote.tid, scratch, path.as_bytes()),
-        )?;
+    let kept = plan.file.as_ref().map(|file| {
+        let (process, file) = (std::process::id(), file.as_raw_fd());
+        format!("/proc/{process}/fd/{file}\0")
+    });
+    let mut text = Vec::new();
+    for path in [&image, &totals].into_iter().chain(&kept) {
+        text.extend(path.as_bytes());
+        text.resize(text.len().next_multiple_of(PATH), 0);
+    }
+    let open = |path: usize, flags: i32| {
+        let what = "opening the engine's files through /proc";
         let flags = (flags | libc::O_CLOEXEC).unsigned_abs().into();
-        remote.call(what, libc::SYS_open as u64, [scratch, flags, 0, 0, 0, 0])
+        let arguments = [at + (path * PATH) as u64, flags, 0, 0, 0, 0];
+        Call::new(what, libc::SYS_open, arguments).flags(Call::GIVES)
     };
-    let what = "opening the engine's files through /proc";
-    let image_fd = open(what, &image, libc::O_RDWR)?;
-    let private = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
+    let protect = {
+        let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let arguments = [RUNTIME_BASE, shared.text, executable, 0, 0, 0];
+        Call::new("mapping the engine", libc::SYS_mprotect, arguments)
+    };
+    let close = Call::new("closing a file", libc::SYS_close, [0; 6]).flags(Call::FIRST);
+    let begun = [
+        open(0, libc::O_RDWR),
+        map(RUNTIME_BASE, FLAT, 0),
+        protect,
+        map(LOW[0], LOW_BYTES, FLAT),
+        close,
+        open(1, libc::O_RDWR),
+        open(2, libc::O_RDONLY),
+    ];
+    let count = begun.len() - usize::from(kept.is_none());
+    let calls = begun.get(..count).unwrap_or(&[]);
+    let mut results = remote.calls(at, &text, calls)?.into_iter();
+    let mut next = || results.next().unwrap_or(Err(InjectError::Gone));
+    let (image, runtime, protected, first) = (next(), next(), next(), next());
+    let (closed, totals) = (next(), next());
+    // Refused (another user's process): it runs without.
+    let cache_fd = next().unwrap_or(u64::MAX);
+    if let Ok(place) = &first {
+        *low = *place;
+    }
+    let mapped = image.and(runtime).and(protected).and(closed);
+    let mapped = mapped.and_then(|_| match first {
+        Ok(place) => Ok(place),
+        Err(error) => {
+            // Translations are kept for the usual place.
+            *plan = Plan::default();
+            let others = LOW.iter().skip(1).find_map(|&place| {
+                let calls = [open(0, libc::O_RDWR), map(place, LOW_BYTES, FLAT), close];
+                let results = remote.calls(at, &text, &calls).ok()?;
+                results.into_iter().nth(1)?.ok()
+            });
+            others.ok_or(error)
+        }
+    });
+    match (mapped, totals) {
+        (Ok(place), Ok(totals)) => {
+            *low = place;
+            Ok((totals, cache_fd))
+        }
+        (mapped, totals) => {
+            for fd in totals
+                .iter()
+                .copied()
+                .chain((cache_fd != u64::MAX).then_some(cache_fd))
+            {
+                let arguments = [fd, 0, 0, 0, 0, 0];
+                let _ = remote.call("closing a file", libc::SYS_close as u64, arguments);
+            }
+            Err(mapped.err().or(totals.err()).unwrap_or(InjectError::Gone))
+        }
+    }
+}
+
+/// Maps a part of the engine's image, privately, where the program has nothing.
+fn map(at: u64, bytes: u64, offset: u64) -> Call {
+    let flags = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
     let writable = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-    let map = |at: u64, len: u64, offset: u64| {
-        remote.call(
-            "mapping the engine",
-            libc::SYS_mmap as u64,
-            [at, len, writable, private, image_fd, offset],
-        )
-    };
-    let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-    let mapped = map(RUNTIME_BASE, FLAT, 0)
-        .and_then(|_| {
-            // The first place that the program has not taken.
-            let mut tried = LOW.iter().map(|&at| map(at, LOW_BYTES, FLAT));
-            let first = tried.next().ok_or(InjectError::Gone)?;
-            *low = first.or_else(|error| tried.find_map(Result::ok).ok_or(error))?;
-            Ok(())
-        })
-        .and_then(|_| {
-            remote.call(
-                "making the engine executable",
-                libc::SYS_mprotect as u64,
-                [RUNTIME_BASE, shared.text, executable, 0, 0, 0],
-            )
-        });
-    remote.call(
-        "closing a file",
-        libc::SYS_close as u64,
-        [image_fd, 0, 0, 0, 0, 0],
-    )?;
-    mapped?;
-    if *low != LOW[0] {
-        // Translations are kept for the usual place.
-        *plan = Plan::default();
-    }
-    let totals_fd = open(what, &totals, libc::O_RDWR)?;
-    let mut cache_fd = u64::MAX;
-    if let Some(file) = &plan.file {
-        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
-        // Refused (another user's process): it runs without.
-        cache_fd = open("opening translations", &path, libc::O_RDONLY).unwrap_or(u64::MAX);
-    }
-    step(
-        "clearing a path",
-        ptrace::write(remote.tid, scratch, &[0u8; 64]),
-    )?;
-    Ok((totals_fd, cache_fd))
+    let arguments = [at, bytes, writable, flags, 0, offset];
+    Call::new("mapping the engine", libc::SYS_mmap, arguments).flags(Call::FIFTH)
 }
 
 fn program_name(tid: i32) -> String {

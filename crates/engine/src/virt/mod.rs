@@ -24,10 +24,13 @@ mod initial_stack;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 mod inputs;
+mod programs;
 #[cfg(target_arch = "x86_64")]
 mod ptrace;
 pub mod references;
 mod regions;
+#[cfg(target_arch = "x86_64")]
+mod remote;
 mod shared;
 mod store;
 mod times;
@@ -97,6 +100,8 @@ pub struct Options {
     pub pids: Option<[u32; 2]>,
     /// `/dev/urandom`, `/dev/random`, `rdrand` and `rdseed` give the same bytes in every run.
     pub own_random: bool,
+    /// `getrandom` gives the same bytes in every run: not for programs that make keys.
+    pub own_getrandom: bool,
     /// What programs say to Valgrind by client requests is answered, and which part of the run is counted.
     pub regions: Option<Regions>,
     /// Bytes that translated code may take in each process (0: 512 MiB, which is plenty for all but compilers that
@@ -222,6 +227,12 @@ impl Options {
     #[must_use]
     pub fn own_random(mut self, on: bool) -> Self {
         self.own_random = on;
+        self
+    }
+    /// With `own_getrandom` set.
+    #[must_use]
+    pub fn own_getrandom(mut self, on: bool) -> Self {
+        self.own_getrandom = on;
         self
     }
     /// With `references` set.

@@ -3,6 +3,7 @@
 use super::LaunchError;
 use super::context::{Mapped, MappedBytes, MappedContext};
 use super::image::write_image;
+use super::programs::Programs;
 use super::regions::Regions;
 use super::store::Store;
 use super::watched::Watched;
@@ -26,6 +27,8 @@ pub(super) struct Shared {
     header: Mapped<Header>,
     /// Translations of earlier runs.
     pub store: Store,
+    /// What is known of programs' files.
+    pub programs: Programs,
     /// What is timed.
     pub watched: Option<Watched>,
     /// Which part of the run is counted.
@@ -150,6 +153,11 @@ impl Shared {
                 } else {
                     0
                 }
+                | if options.own_getrandom {
+                    option::GETRANDOM
+                } else {
+                    0
+                }
                 | if calls.is_some() { option::CALLS } else { 0 }
                 | if calls.is_some_and(|calls| calls.sites) {
                     option::SITES
@@ -167,6 +175,9 @@ impl Shared {
             (*h).front = options.regions.as_ref().map_or(0, Regions::front);
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
+            }
+            if options.machine.is_some() || !machine::lists_pmu() {
+                machine::show_pmu(&mut (*h).shown);
             }
             if let Some(file) = &random {
                 machine::show_random(&mut (*h).shown);
@@ -200,6 +211,7 @@ impl Shared {
             image,
             header,
             store: Store::new(cache),
+            programs: Programs::default(),
             watched: options.times.clone(),
             regions: options.regions.clone(),
             commands: Mutex::default(),

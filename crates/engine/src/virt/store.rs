@@ -7,6 +7,7 @@ mod file;
 
 use super::context::MappedContext;
 use super::image::IMAGE;
+use super::programs::Program;
 use crate::snapshot::hash;
 use crate::snapshot::save;
 use directory::Directory;
@@ -15,7 +16,6 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -168,11 +168,11 @@ impl Store {
 
     /// What the image that has just been loaded into `tid` gets. `options` are the
     /// run's, which decide what code is emitted.
-    pub(super) fn plan(&self, tid: i32, options: u64) -> Plan {
+    pub(super) fn plan(&self, tid: i32, options: u64, program: Option<&Program>) -> Plan {
         let Some(cache) = &self.cache else {
             return Plan::default();
         };
-        let Some(key) = key(tid, options) else {
+        let Some(key) = program.and_then(|program| key(tid, options, program)) else {
             return Plan::default();
         };
         let inner = &cache.0;
@@ -327,26 +327,17 @@ fn engine() -> u64 {
 
 /// The key of the program in `pid`: its file as it is now, and the engine. `None`
 /// where translations are not to be kept.
-fn key(pid: i32, options: u64) -> Option<Key> {
+fn key(pid: i32, options: u64, program: &Program) -> Option<Key> {
     if !is_fixed(pid) || !is_ours(pid) {
         return None;
     }
-    let program = File::open(format!("/proc/{pid}/exe")).ok()?;
-    let found = program.metadata().ok()?;
-    let build_id = truecount_elf::build_id(&program).unwrap_or_default();
-    let mut text = Vec::new();
-    for value in [
-        found.dev(),
-        found.ino(),
-        found.size(),
-        found.mtime().cast_unsigned(),
-        found.mtime_nsec().cast_unsigned(),
-        found.ctime().cast_unsigned(),
-        found.ctime_nsec().cast_unsigned(),
-    ] {
-        text.extend(value.to_le_bytes());
-    }
-    text.extend(&build_id);
+    let build_id = &program.facts.build_id;
+    let mut text: Vec<u8> = program
+        .identity
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    text.extend(build_id);
     let engine = hash(options, &engine().to_le_bytes());
     let key = hash(engine, &text);
     let mut name = String::from("translation-");

@@ -54,8 +54,12 @@ impl Resolver<'_> {
 
     /// The event of an Arm PMU's own that a generic one means; `None` on other CPUs, or where sysfs does not name it.
     fn of_arm(&self, generic: &Generic, pmu: &Pmu) -> Option<Event> {
-        let arm = matches!(self.machine.cpu()?.vendor, crate::Vendor::Arm(_));
-        let names = generic::names_on_arm(generic).filter(|_| arm)?;
+        // x86 calls its core PMUs so; asking for the CPU may take milliseconds there.
+        let x86 = pmu.name == "cpu" || pmu.name.starts_with("cpu_");
+        let names = generic::names_on_arm(generic).filter(|_| !x86)?;
+        if !matches!(self.machine.cpu()?.vendor, crate::Vendor::Arm(_)) {
+            return None;
+        }
         let own = names
             .iter()
             .find(|name| matches!(pmu.event(name), Ok(Some(_))))?;

@@ -16,7 +16,7 @@ use truecount_run::rounds::Metric;
 /// source that nothing disturbs; one is enough where what makes runs differ was held constant under a reference machine.
 #[must_use]
 pub fn is_exact(metric: &Metric, environment: &Environment) -> bool {
-    let equal = metric.distinct == 1 && metric.deviation.is_none();
+    let equal = metric.distinct == 1 && metric.deviation.is_none() && metric.is_count();
     let sure = metric.undisturbed() && metric.precision == Some(Precision::Exact);
     let held = environment.reference.is_some() && !environment.deterministic.is_empty();
     equal && sure && (metric.exact || held)

@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CallTree, Called, Kind, Node};
 use crate::functions::base_name;
 
 /// What a path, or a function, cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// How often it was called.
     pub calls: u64,
@@ -24,7 +24,7 @@ pub struct Cost {
 }
 
 /// A path of functions in either of the trees.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffNode {
     /// Index of the caller's node, which is lower.
     pub parent: Option<usize>,
@@ -39,7 +39,7 @@ pub struct DiffNode {
 }
 
 /// A function, summed over all its paths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionDiff {
     /// Index into [`CallDiff::functions`].
     pub function: usize,
@@ -50,7 +50,7 @@ pub struct FunctionDiff {
 }
 
 /// The union of two trees.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallDiff {
     /// Names.
     pub functions: Vec<Called>,
@@ -197,6 +197,35 @@ impl CallDiff {
         names
     }
 
+    /// What changed alone: such paths with those above them, and such functions.
+    #[must_use]
+    pub fn reduced(self) -> Self {
+        let differs = |node: &DiffNode| node.old != node.new;
+        let mut wanted: Vec<bool> = self.nodes.iter().map(differs).collect();
+        for (at, node) in self.nodes.iter().enumerate().rev() {
+            let below = wanted.get(at).copied().unwrap_or(false);
+            if let Some(above) = node.parent.and_then(|parent| wanted.get_mut(parent)) {
+                *above |= below;
+            }
+        }
+        let mut places: Vec<Option<usize>> = Vec::with_capacity(wanted.len());
+        let mut nodes = Vec::new();
+        for (mut node, wanted) in self.nodes.into_iter().zip(wanted) {
+            places.push(wanted.then_some(nodes.len()));
+            if wanted {
+                let parent = node.parent.and_then(|parent| places.get(parent));
+                node.parent = parent.copied().flatten();
+                nodes.push(node);
+            }
+        }
+        let sums = self.sums.into_iter().filter(|sum| sum.old != sum.new);
+        Self {
+            nodes,
+            sums: sums.collect(),
+            ..self
+        }
+    }
+
     /// Paths whose own cost or calls changed, the largest change first.
     #[must_use]
     pub fn changed(&self) -> Vec<&DiffNode> {
@@ -245,32 +274,7 @@ impl CallTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A tree from (parent, function, calls, own).
-    fn tree(names: &[&str], nodes: &[(Option<usize>, usize, u64, u64)]) -> CallTree {
-        let called = |name: &&str| Called {
-            name: (*name).to_owned(),
-            module: format!("/build/{}/prog", names.len()),
-        };
-        let mut tree = CallTree {
-            functions: names.iter().map(called).collect(),
-            nodes: nodes
-                .iter()
-                .map(|&(parent, function, calls, own)| Node {
-                    parent,
-                    function,
-                    kind: Kind::Function,
-                    site: None,
-                    calls,
-                    own,
-                    inclusive: 0,
-                })
-                .collect(),
-            ..CallTree::default()
-        };
-        tree.sum();
-        tree
-    }
+    use crate::calls::tests::tree;
 
     #[test]
     fn paths_are_matched_by_name_and_nothing_is_lost() {
@@ -306,6 +310,14 @@ mod tests {
             rows,
             expected.map(|(path, old, new)| (path.to_owned(), old, new))
         );
+        let reduced = diff.clone().reduced();
+        let paths = |diff: &CallDiff| -> Vec<String> {
+            let changed = diff.changed().into_iter();
+            changed.map(|node| diff.path(node).join(" ")).collect()
+        };
+        assert_eq!(paths(&reduced), paths(&diff));
+        let same = CallDiff::of(&old, &old).reduced();
+        assert_eq!((same.nodes.len(), same.sums.len()), (0, 0));
         let f = diff.sums.iter().find(|sum| diff.name(sum.function) == "f");
         let f = f.expect("f");
         assert_eq!(

@@ -37,6 +37,8 @@ pub struct Pair {
     pub medians: Option<(f64, f64)>,
     /// The counter of one side is known to deviate from the truth: equal counts are not exact ones.
     pub deviates: bool,
+    /// Both sides are counts; what is none may be equal and is not exact.
+    pub counts: bool,
     advice: Advice,
     /// The verdict, where there is a comparison.
     pub judged: Option<Judged>,
@@ -280,6 +282,7 @@ fn pairs_of(
                 median_ratio: median_ratio(before, after).filter(|_| comparison.is_some()),
                 medians: medians(before, after),
                 deviates: before.deviation.is_some() || after.deviation.is_some(),
+                counts: before.is_count() && after.is_count(),
                 advice: Advice::of(before, after, sides.rounds, !paired),
                 // Numbers that do not mean the same have no ratio; scaled ones have one, and decide nothing.
                 comparison: comparison
@@ -343,6 +346,14 @@ pub(super) fn all(
     (pairs, unmatched)
 }
 
+impl Pair {
+    /// Whether its verdict is about exact counts.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.counts && !self.deviates && self.judged.as_ref().is_some_and(Judged::exact)
+    }
+}
+
 fn judge(pairs: &mut [Pair], family: &Family<'_>, floors: &Floors) {
     let judged = |pair: &Pair| family.judges(pair) && pair.reasons.is_empty();
     // A command's own limit is the floor of its own numbers, and counts are another share of every base: such a pair has
@@ -386,7 +397,9 @@ fn judge(pairs: &mut [Pair], family: &Family<'_>, floors: &Floors) {
 /// The verdict in full; where more samples would decide, with the option that gives them.
 fn explain(judged: &Judged, pair: &Pair) -> String {
     let mut text = judged.say(pair.wording);
-    if pair.deviates {
+    if !pair.counts {
+        text = text.replace("(exact counts, ", "(");
+    } else if pair.deviates {
         text = text.replace("(exact counts", "(counts of a counter that deviates");
     }
     let samples = match judged.verdict {

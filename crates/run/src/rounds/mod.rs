@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use truecount_model::{Reading, SourceKind};
 use truecount_stats::{Repeats, Rotation, Schedule};
 
+use crate::calls::CallTree;
 use crate::closed::Closed;
 use crate::determinism::{self, Fixed, Missing};
 use crate::error::{Error, ErrorKind};
@@ -106,6 +107,8 @@ pub struct Course<'a> {
     pub repeats: Repeats,
     /// One run more of each command counts its functions.
     pub functions: bool,
+    /// One run more of each command keeps its tree of calls.
+    pub calls: bool,
     /// One run of a closed program is enough: nothing is compared with its counts.
     pub one_if_closed: bool,
 }
@@ -135,6 +138,8 @@ pub struct Outcome {
     pub missing: Vec<Missing>,
     /// Where the counts of each command were spent, where that was asked for.
     pub profiles: Vec<Profile>,
+    /// The tree of calls of each command, in their order, where that was asked for.
+    pub trees: Vec<CallTree>,
 }
 
 /// A measurement under way.
@@ -188,6 +193,10 @@ impl Setting<'_> {
         }
         if done.is_ok() && course.functions {
             done = all.profiles();
+            all.progress.finish();
+        }
+        if done.is_ok() && course.calls {
+            done = all.trees();
             all.progress.finish();
         }
         for job in self.jobs {

@@ -1,16 +1,19 @@
-//! One run more of each command under the virtual PMU, which counts the instructions of every function: what explains a
-//! change later.
+//! One run more of each command under the virtual PMU, which counts the instructions of every function, or keeps the tree
+//! of calls: what explains a change.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measurement, interrupted};
+use super::{Job, Measurement, interrupted};
+use crate::calls::{Apart, tree_of};
 use crate::error::{Error, ErrorKind};
 use crate::functions::{Names, asked_events, base_name, functions_of};
+use crate::result::RunResult;
 use crate::runner::Launch;
 use crate::session::dev_null;
 use crate::source::virtual_pmu;
+use truecount_engine::virt::CallOptions;
 
 /// What is counted of functions.
 const EVENT: &str = "instructions:u";
@@ -49,30 +52,7 @@ impl Measurement<'_> {
             .begin("functions", Some(setting.jobs.len()), None);
         let mut names = Names::default();
         for job in setting.jobs {
-            setting.hooks.prepare.run(self.session, job)?;
-            let null = dev_null()?;
-            let launch = Launch {
-                argv: &job.argv,
-                stdio: [Some(&setting.input), Some(&null), Some(&null)],
-                cpus: &setting.cpus,
-                keep_aslr: setting.keep_aslr,
-                own_group: true,
-                timeout: setting.timeout,
-                fixed: setting.fixed,
-            };
-            let ran = virtual_pmu::execute(&self.session.signals, &job.program, &launch, true)?;
-            if let Some(signal) = ran.interrupted {
-                return Err(interrupted(signal));
-            }
-            let exit = ran.exit();
-            if !exit.success() && !setting.ignore.covers(exit) {
-                let cause = format!(
-                    "`{}` ended with {exit} when its functions were counted",
-                    job.name
-                );
-                return Err(Error::new(ErrorKind::ProgramFailed, cause));
-            }
-            setting.hooks.conclude.run(self.session, job)?;
+            let ran = self.once(job, None)?;
             let mut functions: BTreeMap<(String, String), u64> = BTreeMap::new();
             for function in functions_of(&ran, &events, &mut names).unwrap_or_default() {
                 let place = (base_name(&function.module).to_owned(), function.function);
@@ -99,5 +79,55 @@ impl Measurement<'_> {
             self.progress.step();
         }
         Ok(())
+    }
+
+    /// The tree of calls of every command.
+    pub(super) fn trees(&mut self) -> Result<(), Error> {
+        virtual_pmu::available().map_err(Error::unavailable)?;
+        let jobs = self.setting.jobs;
+        self.progress.begin("calls", Some(jobs.len()), None);
+        let mut names = Names::default();
+        for job in jobs {
+            let ran = self.once(job, Some(CallOptions::default()))?;
+            let tree = tree_of(&ran, &mut names, Apart::Programs)
+                .map_err(|cause| Error::new(ErrorKind::EngineCheck, cause))?;
+            self.outcome.trees.push(tree.unwrap_or_default());
+            self.progress.step();
+        }
+        Ok(())
+    }
+
+    /// One run of a command under the virtual PMU, which counts its blocks, or keeps its tree of calls, too.
+    fn once(&mut self, job: &Job, calls: Option<CallOptions>) -> Result<RunResult, Error> {
+        let setting = self.setting;
+        setting.hooks.prepare.run(self.session, job)?;
+        let null = dev_null()?;
+        let launch = Launch {
+            argv: &job.argv,
+            stdio: [Some(&setting.input), Some(&null), Some(&null)],
+            cpus: &setting.cpus,
+            keep_aslr: setting.keep_aslr,
+            own_group: true,
+            timeout: setting.timeout,
+            fixed: setting.fixed,
+        };
+        let (signals, program) = (&self.session.signals, &job.program);
+        let ran = match calls {
+            None => virtual_pmu::execute(signals, program, &launch, true)?,
+            Some(calls) => virtual_pmu::execute_calls(signals, program, &launch, calls)?,
+        };
+        if let Some(signal) = ran.interrupted {
+            return Err(interrupted(signal));
+        }
+        let exit = ran.exit();
+        if !exit.success() && !setting.ignore.covers(exit) {
+            let cause = format!(
+                "`{}` ended with {exit} when its functions were counted",
+                job.name
+            );
+            return Err(Error::new(ErrorKind::ProgramFailed, cause));
+        }
+        setting.hooks.conclude.run(self.session, job)?;
+        Ok(ran)
     }
 }

@@ -60,7 +60,8 @@ pub struct Metric {
     pub mad: Option<f64>,
     /// How many different samples there are.
     pub distinct: usize,
-    /// All samples are equal (and there are at least five), and the counter is not known to deviate.
+    /// An exact count: all samples are equal (and there are at least five, or nothing came in from outside), the counter
+    /// is not known to deviate, and it is a count at all ([`Self::is_count`]).
     pub exact: bool,
     /// How its counter deviates from the truth on this machine, as `exactness` found; `None` where nothing is known
     /// against it.
@@ -90,6 +91,26 @@ impl Metric {
     /// Whether its counts come from the virtual PMU or from single steps, which nothing from outside changes.
     pub fn undisturbed(&self) -> bool {
         matches!(self.source, Some(SourceKind::Virtual | SourceKind::Step))
+    }
+
+    /// Whether its values are counts of what happened: by the CPU's counters, the virtual PMU, single steps. The kernel's
+    /// accounts (`max-rss`, faults, context switches) and clocks, what is extrapolated or computed from counts and what a
+    /// model says are none: they may be equal, and are never exact.
+    pub fn is_count(&self) -> bool {
+        self.worse.is_none()
+            && !matches!(
+                self.precision,
+                Some(Precision::Scaled | Precision::Modelled)
+            )
+            && matches!(
+                self.source,
+                Some(SourceKind::Hardware | SourceKind::Virtual | SourceKind::Step)
+            )
+    }
+
+    /// Whether it is an exact count, whoever wrote the document: earlier ones called equal values of anything exact.
+    pub fn is_exact(&self) -> bool {
+        self.exact && self.deviation.is_none() && self.is_count()
     }
 
     /// Takes a reading; one without value is not a sample.
@@ -130,7 +151,7 @@ impl Metric {
         };
         self.mad = Some(summary.mad);
         self.distinct = summary.distinct;
-        self.exact = summary.exact && self.deviation.is_none();
+        self.exact = summary.exact && self.deviation.is_none() && self.is_count();
     }
 
     /// The samples with their rounds.
@@ -187,6 +208,7 @@ impl Command {
             // By proof, not by repetition.
             metric.exact |= closed
                 && metric.undisturbed()
+                && metric.is_count()
                 && metric.distinct == 1
                 && metric.deviation.is_none();
         }
@@ -344,6 +366,54 @@ mod tests {
         assert_eq!(wall.reason, None);
         let rss = command.metrics.get("max-rss").unwrap();
         assert!(rss.samples.is_empty() && rss.median.is_none() && rss.source.is_none());
+    }
+
+    #[test]
+    fn what_is_no_count_is_never_exact() {
+        use Precision::{Counted, Exact, Modelled, Scaled};
+        use SourceKind::{Hardware, Model, Software, Step, Virtual};
+        for (name, unit, source, precision, worse, exact) in [
+            ("instructions:u", "count", Virtual, Exact, None, true),
+            ("instructions:u", "count", Step, Exact, None, true),
+            ("instructions:u", "count", Hardware, Counted, None, true),
+            ("instructions:u", "count", Hardware, Scaled, None, false),
+            ("max-rss", "bytes", Software, Counted, None, false),
+            ("page-faults", "count", Software, Counted, None, false),
+            ("context-switches", "count", Software, Counted, None, false),
+            ("cpu-time", "ns", Software, Counted, None, false),
+            ("l1d-misses", "count", Model, Modelled, None, false),
+            ("ipc", "ratio", Virtual, Exact, Some(Worse::Lower), false),
+        ] {
+            let mut command = Command {
+                outside: Some(Closed {
+                    closed: true,
+                    ..Closed::default()
+                }),
+                ..Command::default()
+            };
+            command.metrics.room_for(name, unit, 1.0, worse);
+            for round in 0..6 {
+                let counted = Measured::Value {
+                    value: 7,
+                    source,
+                    precision,
+                };
+                command.add(round, &[Reading::new(name, unit, counted)]);
+            }
+            command.finish_knowing(6, &Verdicts::default());
+            let metric = command.metrics.get(name).unwrap();
+            assert_eq!(
+                (metric.exact, metric.distinct),
+                (exact, 1),
+                "{name} {source}"
+            );
+            // As an earlier version wrote it.
+            let earlier = Metric {
+                exact: true,
+                ..metric.clone()
+            };
+            assert_eq!(earlier.is_exact(), exact, "{name} {source}");
+        }
     }
 
     #[test]

@@ -66,8 +66,11 @@ impl Signals {
                 }
             }
             libc::sigaddset(&raw mut waited, libc::SIGCHLD);
-            // An inherited SIG_IGN would make the kernel reap the child and drop its status.
-            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+            // An inherited SIG_IGN would make the kernel reap the child and drop its status. Stops wake nobody: under
+            // the virtual PMU every program that starts stops a few times.
+            let mut ends = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+            (ends.sa_sigaction, ends.sa_flags) = (libc::SIG_DFL, libc::SA_NOCLDSTOP);
+            libc::sigaction(libc::SIGCHLD, &raw const ends, std::ptr::null_mut());
             let mut original = MaybeUninit::<libc::sigset_t>::uninit();
             if libc::sigprocmask(libc::SIG_BLOCK, &raw const waited, original.as_mut_ptr()) != 0 {
                 return Err(io::Error::last_os_error());

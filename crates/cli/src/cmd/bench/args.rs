@@ -64,6 +64,10 @@ pub(crate) struct Args {
     /// Count the functions of each command too, in one run more (virtual PMU), for history to explain changes by
     #[arg(long)]
     pub(super) functions: bool,
+    /// What every path of calls of each command costs more or less than the first command's, exactly, in one run more
+    /// (virtual PMU)
+    #[arg(long, conflicts_with = "suite")]
+    pub(super) calls: bool,
 
     /// Number of measured rounds
     #[arg(short = 'n', long = "rounds", visible_alias = "runs", value_name = "N", value_parser = rounds)]

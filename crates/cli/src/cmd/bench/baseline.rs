@@ -29,8 +29,16 @@ pub(super) fn parse(text: &str) -> Result<Document, String> {
     let wrong = |error: serde_json::Error| error.to_string();
     let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
     match value.get("schema").and_then(|schema| schema.as_str()) {
-        Some(SCHEMA) => serde_json::from_value(value).map_err(wrong),
-        Some(other) => Err(format!("its schema is {other}, not {SCHEMA}")),
-        None => Err("it has no schema".to_owned()),
+        Some(SCHEMA) => {}
+        Some(other) => return Err(format!("its schema is {other}, not {SCHEMA}")),
+        None => return Err("it has no schema".to_owned()),
     }
+    let mut document: Document = serde_json::from_value(value).map_err(wrong)?;
+    for command in &mut document.commands {
+        for (_, metric) in &mut command.metrics.0 {
+            // Earlier versions called equal values of anything exact.
+            metric.exact = metric.is_exact();
+        }
+    }
+    Ok(document)
 }

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use truecount_run::calls::CallTree;
+use truecount_run::calls::diff::CallDiff;
 use truecount_run::compare::{GateRow, Pair};
 use truecount_run::env_record::Environment;
 use truecount_run::rounds::{Command, Profile};
-use truecount_stats::{Judged, Worse};
+use truecount_stats::Worse;
 
 /// The schema's name.
 pub(super) const SCHEMA: &str = "truecount.bench/2";
@@ -45,6 +47,35 @@ pub(crate) struct Document {
     /// Where the counts of commands were spent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) profiles: Vec<Profile>,
+    /// What paths of calls cost in each command, against the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) calls: Vec<PathsCompared>,
+}
+
+/// The paths of calls that differ in two commands.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PathsCompared {
+    /// Name of the command compared with.
+    pub(crate) base: String,
+    /// Name of the other.
+    pub(crate) other: String,
+    pub(crate) calls_diff: CallDiff,
+}
+
+impl PathsCompared {
+    /// Every command against the first; `trees` in the order of the commands.
+    pub(super) fn of(commands: &[Command], trees: &[CallTree]) -> Vec<Self> {
+        let mut all = commands.iter().zip(trees);
+        let Some((base, first)) = all.next() else {
+            return Vec::new();
+        };
+        all.map(|(other, tree)| Self {
+            base: base.name.clone(),
+            other: other.name.clone(),
+            calls_diff: CallDiff::of(first, tree).reduced(),
+        })
+        .collect()
+    }
 }
 
 /// One metric of one command against another's.
@@ -78,7 +109,8 @@ pub(crate) struct Compared {
     pub(crate) worse: Option<String>,
     /// Changes within ± this share are called the same.
     pub(crate) floor: f64,
-    /// Both sides are exact counts: all samples of each side (at least five) are equal.
+    /// Both sides are exact counts: counts (no times, no accounts of the kernel), and all samples of each side (at
+    /// least five) are equal.
     pub(crate) exact: bool,
 }
 
@@ -112,7 +144,7 @@ impl From<&Pair> for Compared {
                 Worse::Lower => "lower".to_owned(),
             }),
             floor: judged.map_or(0.0, |judged| judged.floor),
-            exact: !pair.deviates && judged.is_some_and(Judged::exact),
+            exact: pair.is_exact(),
         }
     }
 }

@@ -120,6 +120,12 @@ fn measure(
     jobs: &[Job],
     hooks: Hooks,
 ) -> Result<(Document, Option<Failure>), Failure> {
+    if args.calls && jobs.len() < 2 {
+        return Err(
+            Failure::new(2, "--calls compares commands, and there is one")
+                .hint("give two, or look at one by: truecount run --calls"),
+        );
+    }
     let (fixed, clean) = held(args, judge)?;
     let cpus = match &args.cpu {
         Some(text) => {
@@ -166,6 +172,7 @@ fn measure(
             .exact_runs
             .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
         functions: args.functions,
+        calls: args.calls,
         one_if_closed: jobs.len() == 1
             && args.exact_runs.is_none()
             && args.suite.is_none()
@@ -185,6 +192,7 @@ fn measure(
         notes.extend(fixed.record(&outcome.missing, &mut environment));
     }
     notes.extend(small_memory(session.launcher.floor(), &outcome.commands));
+    let calls = document::PathsCompared::of(&outcome.commands, &outcome.trees);
     let document = Document {
         schema: SCHEMA.to_owned(),
         commands: outcome.commands,
@@ -199,6 +207,7 @@ fn measure(
         suite: String::new(),
         declared: BTreeMap::new(),
         profiles: outcome.profiles,
+        calls,
     };
     Ok((document, outcome.stopped.map(Into::into)))
 }

@@ -6,6 +6,7 @@ use anstyle::Style;
 
 use super::document::{Compared, Document};
 use super::sentence;
+use crate::render::calls_diff;
 use crate::render::style::{BAD, DIM, GOOD, HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
 use crate::render::width::{self, wrap};
@@ -54,6 +55,15 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         }
     }
     comparisons(out, document)?;
+    for paths in &document.calls {
+        writeln!(out)?;
+        broken(
+            out,
+            HEAD,
+            &format!("calls: {} against {}", paths.other, paths.base),
+        )?;
+        calls_diff::write(out, &paths.calls_diff, ["there", "here"])?;
+    }
     let missing = missing(document);
     if !missing.is_empty() || !document.notes.is_empty() {
         writeln!(out)?;
@@ -109,7 +119,7 @@ pub(super) fn spread(metric: &Metric) -> String {
     let Some(summary) = metric.summary() else {
         return String::new();
     };
-    if summary.exact && metric.deviation.is_none() {
+    if metric.is_exact() {
         return "exact".to_owned();
     }
     if summary.n > 1 && summary.distinct == 1 {
@@ -154,8 +164,7 @@ pub(super) fn remarks(metric: &Metric) -> String {
         if !summary.outliers.is_empty() {
             words.push(plural(summary.outliers.len(), "outlier"));
         }
-        if !summary.exact && summary.distinct > 1 && metric.unit == "count" && summary.distinct < 6
-        {
+        if summary.distinct > 1 && metric.unit == "count" && summary.distinct < 6 {
             words.push(format!("{} distinct", summary.distinct));
         }
     }

@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use truecount_history::git::short;
 
+use super::stopping::Stopping;
 use super::work::{Skipped, Work, WorkArgs};
 use super::{StoreArgs, number_of};
 use crate::CmdResult;
@@ -19,7 +20,7 @@ EXAMPLES
 
 Each commit is checked out in .truecount/work, built there and measured as it is now: the suite is
 today's. One that does not build, or cannot be measured, is skipped, and that is said. It exits with
-1 when commits were to be measured and none could be.";
+1 when commits were to be measured and none could be. By Ctrl-C what is measured already is kept.";
 
 /// Measure commits that have no record yet, each built in a work tree of its own
 #[derive(clap::Args)]
@@ -44,6 +45,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> CmdResult {
+    let stopping = Stopping::new()?;
+    measure(args, &stopping).map_err(|failure| stopping.instead_of(failure))
+}
+
+fn measure(args: &Args, stopping: &Stopping) -> CmdResult {
     let repository = args.store.repository()?;
     let mut commits = match args.range.split_once("..") {
         Some((base, tip)) => {
@@ -63,8 +69,8 @@ pub(super) fn run(args: &Args) -> CmdResult {
         place += 1;
         wanted
     });
-    let mut work = Work::new(&args.work, &repository)?;
-    let mut store = args.store.open(true)?;
+    let mut work = Work::new(&args.work, &repository, stopping)?;
+    let mut store = stopping.open(&args.store)?;
     let has = store.commits(Some(work.suite_name()))?;
     let all = commits.len();
     if !args.again {
@@ -77,6 +83,7 @@ pub(super) fn run(args: &Args) -> CmdResult {
         match work.measure(hash)? {
             Ok(record) => {
                 store.add(&record)?;
+                stopping.kept();
                 measured += 1;
                 let what = number_of(record.benchmarks.len(), "benchmark");
                 writeln!(out, "{}: measured {what}  {subject}", short(hash))?;

@@ -13,6 +13,7 @@ use truecount_history::store::Store;
 use truecount_model::number::{change as percent, quantity};
 
 use super::changes::function;
+use super::stopping::Stopping;
 use super::work::{Skipped, Work, WorkArgs};
 use super::{StoreArgs, benchmark, number_of};
 use crate::CmdResult;
@@ -78,6 +79,7 @@ struct Document {
 /// The search.
 struct Search<'a> {
     work: Work<'a>,
+    stopping: &'a Stopping,
     repository: &'a Repository,
     store: Store,
     suite: String,
@@ -90,6 +92,11 @@ struct Search<'a> {
 }
 
 pub(super) fn run(args: &Args) -> CmdResult {
+    let stopping = Stopping::new()?;
+    search(args, &stopping).map_err(|failure| stopping.instead_of(failure))
+}
+
+fn search(args: &Args, stopping: &Stopping) -> CmdResult {
     let repository = args.store.repository()?;
     let (good, bad) = (
         repository.resolve(&args.good)?,
@@ -107,12 +114,13 @@ pub(super) fn run(args: &Args) -> CmdResult {
         );
         return Err(Failure::new(2, cause).hint(hint));
     }
-    let work = Work::new(&args.work, &repository)?;
+    let work = Work::new(&args.work, &repository, stopping)?;
     let mut search = Search {
         suite: work.suite_name().to_owned(),
         work,
+        stopping,
         repository: &repository,
-        store: args.store.open(true)?,
+        store: stopping.open(&args.store)?,
         series: None,
         ends: (0.0, 0.0),
         measured: 0,
@@ -239,8 +247,9 @@ impl Search<'_> {
         let subject = self.repository.commit(hash)?.subject;
         match self.work.measure(hash)? {
             Ok(record) => {
-                self.measured += 1;
                 self.store.add(&record)?;
+                self.stopping.kept();
+                self.measured += 1;
                 Ok(Some(self.store.records(hash, Some(&self.suite))?))
             }
             Err(Skipped(why)) => {

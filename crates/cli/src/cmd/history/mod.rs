@@ -16,6 +16,7 @@ mod page;
 mod push;
 mod serve;
 mod show;
+mod stopping;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
 }
 
 /// Which store.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct StoreArgs {
     /// The store: a file, or postgres://USER@HOST/DATABASE (default: TRUECOUNT_STORE, or .truecount/history.db in the
     /// repository)

@@ -41,7 +41,7 @@ pub(super) struct Args {
 }
 
 /// What a page shows.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct PageArgs {
     /// The branch whose first parents are shown (default: HEAD; without a repository all commits by their times)
     #[arg(long, value_name = "REV")]

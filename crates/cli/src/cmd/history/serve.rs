@@ -4,11 +4,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tiny_http::{Header, Method, Request, Response, Server, StatusCode};
 use truecount_history::record::Record;
 use truecount_history::store::Store;
+use truecount_run::runner::Signals;
 
 use super::page::{PageArgs, html};
 use super::{StoreArgs, number_of};
@@ -30,8 +33,11 @@ by --host.";
 /// So many requests are worked on at once.
 const WORKERS: usize = 4;
 
+/// What is being answered when it is to end has so long.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// Serve the page of the store over HTTP, and take records of those who have the token
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The address to listen on
@@ -56,8 +62,10 @@ pub(super) struct Args {
 }
 
 /// What the workers share.
-struct Shared<'a> {
-    args: &'a Args,
+struct Shared {
+    args: Args,
+    /// Requests that are being answered.
+    busy: AtomicUsize,
     token: Option<String>,
     /// The store's state when the page was made, and the page.
     page: Mutex<Option<(i64, Arc<String>)>>,
@@ -82,6 +90,8 @@ pub(super) fn run(args: &Args) -> CmdResult {
     let token = args.token_file.as_deref().map(token).transpose()?;
     // A store that is none is told now, not to the first reader; who may write may begin one.
     drop(args.store.open(token.is_some())?);
+    // Before there are threads: they leave signals to this one.
+    let signals = Signals::block()?;
     let server = Server::http((args.listen, args.port)).map_err(|error| {
         let cause = format!(
             "cannot listen on {}, port {}: {error}",
@@ -99,22 +109,31 @@ pub(super) fn run(args: &Args) -> CmdResult {
         writeln!(out, "http://{address}/ for {may}; Ctrl-C ends it")?;
         out.flush()?;
     }
-    let shared = Shared {
-        args,
+    let shared = Arc::new(Shared {
+        args: args.clone(),
+        busy: AtomicUsize::new(0),
         token,
         page: Mutex::default(),
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(|| {
-                while let Ok(mut request) = server.recv() {
-                    let answer = shared.answer(&mut request);
-                    // Whoever has gone away needs no answer.
-                    let _ = request.respond(answer);
-                }
-            });
-        }
     });
+    let server = Arc::new(server);
+    for _ in 0..WORKERS {
+        let (server, shared) = (Arc::clone(&server), Arc::clone(&shared));
+        std::thread::spawn(move || {
+            while let Ok(mut request) = server.recv() {
+                shared.busy.fetch_add(1, Ordering::SeqCst);
+                let answer = shared.answer(&mut request);
+                // Whoever has gone away needs no answer.
+                let _ = request.respond(answer);
+                shared.busy.fetch_sub(1, Ordering::SeqCst);
+            }
+        });
+    }
+    while matches!(signals.wait(None)?, None | Some(libc::SIGCHLD)) {}
+    // Who is being answered gets the answer; who sends slowly is not waited for.
+    let until = Instant::now() + GRACE;
+    while shared.busy.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     Ok(Outcome::OK)
 }
 
@@ -160,7 +179,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && differ == 0
 }
 
-impl Shared<'_> {
+impl Shared {
     fn answer(&self, request: &mut Request) -> Answer {
         if !header(request, "Host").is_some_and(|host| self.is_own(host)) {
             // A foreign name that leads here is a page of others that wants to read this one.

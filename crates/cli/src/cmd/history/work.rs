@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use truecount_history::git::{Repository, WorkTree};
 use truecount_history::record::{Measurements, Record};
 use truecount_run::suite::Suite;
 
+use super::stopping::Stopping;
 use super::{ignored, now};
 use crate::failure::Failure;
 
@@ -42,6 +43,7 @@ pub(super) struct WorkArgs {
 pub(super) struct Work<'a> {
     args: &'a WorkArgs,
     repository: &'a Repository,
+    stopping: &'a Stopping,
     directory: PathBuf,
     suite: Option<(PathBuf, Suite)>,
     tree: Option<WorkTree>,
@@ -52,7 +54,11 @@ pub(super) struct Skipped(pub(super) String);
 
 impl<'a> Work<'a> {
     /// Sees what is to be measured.
-    pub(super) fn new(args: &'a WorkArgs, repository: &'a Repository) -> Result<Self, Failure> {
+    pub(super) fn new(
+        args: &'a WorkArgs,
+        repository: &'a Repository,
+        stopping: &'a Stopping,
+    ) -> Result<Self, Failure> {
         let suite = if args.command.is_empty() {
             let path = match &args.file {
                 Some(path) => path.clone(),
@@ -89,6 +95,7 @@ impl<'a> Work<'a> {
         Ok(Self {
             args,
             repository,
+            stopping,
             directory,
             suite,
             tree: None,
@@ -97,6 +104,7 @@ impl<'a> Work<'a> {
 
     /// Builds and measures a commit: its record, or why there is none.
     pub(super) fn measure(&mut self, hash: &str) -> Result<Result<Record, Skipped>, Failure> {
+        self.stopping.check()?;
         let tree = match self.tree.take() {
             Some(tree) => {
                 tree.check_out(hash)?;
@@ -118,16 +126,16 @@ impl<'a> Work<'a> {
         if let Some(build) = build {
             let mut command = Command::new("sh");
             command.args(["-c", build]).current_dir(&top);
-            if let Err(why) = quietly(&mut command)? {
+            if let Err(why) = self.stopping.quietly(&mut command)? {
                 return Ok(Err(Skipped(format!("does not build: {why}"))));
             }
         }
         let result = self.directory.with_file_name("work.json");
         let mut command = self.bench(&result)?;
-        let told = quietly(&mut command)?;
+        let told = self.stopping.quietly(&mut command);
         let text = fs::read_to_string(&result).unwrap_or_default();
         let _ = fs::remove_file(&result);
-        if let Err(why) = told {
+        if let Err(why) = told? {
             return Ok(Err(Skipped(format!("cannot be measured: {why}"))));
         }
         let found = match Measurements::parse(&text, None) {
@@ -185,28 +193,4 @@ impl Drop for Work<'_> {
         self.tree = None;
         let _ = fs::remove_file(self.directory.with_file_name("work.pid"));
     }
-}
-
-/// Runs a command without showing what it prints; where it fails the line of it that tells most.
-fn quietly(command: &mut Command) -> Result<Result<(), String>, Failure> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| {
-        let name = command.get_program().to_string_lossy().into_owned();
-        Failure::new(125, format!("cannot start {name}: {error}"))
-    })?;
-    if output.status.success() {
-        return Ok(Ok(()));
-    }
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let all = format!("{}\n{}", text(&output.stdout), text(&output.stderr));
-    let lines = || all.lines().map(str::trim).filter(|line| !line.is_empty());
-    let telling = lines().find(|line| {
-        let low = line.to_lowercase();
-        low.contains("error") || low.starts_with("truecount:")
-    });
-    let line = telling
-        .or(lines().next_back())
-        .unwrap_or("it printed nothing");
-    let line: String = line.chars().take(300).collect();
-    Ok(Err(format!("{line} ({})", output.status)))
 }

@@ -95,7 +95,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
         write_functions(out, functions, &names)?;
     }
     if let Some(diff) = &document.calls_diff {
-        super::diff::write(out, diff)?;
+        crate::render::calls_diff::write(out, diff, super::diff::NAMES)?;
     } else if let Some(calls) = &document.calls {
         super::calls::write(out, calls)?;
     }

@@ -48,6 +48,8 @@ OPTIONS THAT ARE SERVED
   --collect-atstart=no, --instr-atstart=no                   until a request of the program
   --cache-sim=yes                    counts Dr and Dw; caches are not simulated
   --branch-sim=yes                   counts Bc and Bi; prediction is not simulated
+  --machine=valgrind                 show the program the CPU that Valgrind 3.19 shows, or another
+                                     of truecount run --machine (Valgrind has no such option)
   --version, --help
 Options that change nothing here are accepted; where something would be missed the log says so.
 Unknown ones end with status 1, before anything is run. VALGRIND_OPTS is read, .valgrindrc is not.
@@ -117,7 +119,7 @@ fn profile(options: &Options) -> CmdResult {
     let signals = Signals::block()
         .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
     // As under Valgrind there is no vDSO; and a program that starts twice starts the same way.
-    let fixed = Fixed::new(&[Factor::AtRandom, Factor::Clock]);
+    let fixed = Fixed::new(&[Factor::AtRandom, Factor::Clock]).with_machine(options.machine);
     let launch = Launch {
         argv: &options.command,
         fixed: Some(&fixed),

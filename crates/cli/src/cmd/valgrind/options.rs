@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use truecount_engine::virt::Action;
 use truecount_profile::export::CallgrindForm;
+use truecount_run::determinism::Machine;
 
 use super::known::{CACHES, CALLGRIND, CORE, Fate, NO_SIMULATOR, Row, Value};
 use crate::failure::Failure;
@@ -60,6 +61,8 @@ pub(super) struct Options {
     pub(super) functions: Vec<(String, Action)>,
     pub(super) cache_sim: bool,
     pub(super) branch_sim: bool,
+    /// The machine that the program is shown; Valgrind has no such option.
+    pub(super) machine: Option<Machine>,
     /// Options that change nothing here, as they were given, each with the reason.
     pub(super) noted: Vec<(String, &'static str)>,
     /// All options, as given.
@@ -84,6 +87,7 @@ impl Options {
             functions: Vec::new(),
             cache_sim: tool == Tool::Cachegrind,
             branch_sim: false,
+            machine: None,
             noted: Vec::new(),
             given: Vec::new(),
             command: Vec::new(),
@@ -179,6 +183,22 @@ fn boolean(word: &str, value: Option<&str>) -> Result<bool, Failure> {
     }
 }
 
+/// The machine of that name, where this CPU has what it has.
+fn machine(word: &str, value: Option<&str>) -> Result<Option<Machine>, Failure> {
+    let named = match value {
+        Some("host") => return Ok(None),
+        Some(name) => Machine::named(name).map_err(|why| bad(word, &why))?,
+        None => return Err(bad(word, "the name of a machine is wanted")),
+    };
+    match named.lacking() {
+        Some(feature) => Err(bad(
+            word,
+            &format!("this CPU lacks {feature}: features can only be hidden"),
+        )),
+        None => Ok(Some(named)),
+    }
+}
+
 fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
     let (name, value) = match word.split_once('=') {
         Some((name, value)) => (name, Some(value)),
@@ -195,6 +215,7 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
     );
     match name {
         "--tool" => {}
+        "--machine" => options.machine = machine(word, value)?,
         "-q" | "--quiet" if value.is_none() => options.quiet = true,
         "--trace-children" => options.trace_children = yes()?,
         "--log-file" => options.log_file = Some(text()?),
@@ -224,6 +245,8 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
         "--separate-threads" if callgrind => options.separate_threads = yes()?,
         "--collect-atstart" if callgrind => options.collect_atstart = yes()?,
         "--instr-atstart" if callgrind => options.instr_atstart = yes()?,
+        // Cachegrind's from 3.22 on.
+        "--instr-at-start" if cachegrind => options.instr_atstart = yes()?,
         "--toggle-collect" if callgrind => {
             options.functions.push((text()?, Action::Toggle));
             // As Callgrind has it: collecting begins with the first of them.
@@ -440,6 +463,8 @@ mod tests {
                 "a value",
             ),
             (&["--tool=callgrind"], "no program"),
+            (&["--tool=none", "--machine=z80", "ls"], "--machine=z80"),
+            (&["--tool=none", "--machine", "ls"], "the name of a machine"),
             (&["-"], "memcheck"),
         ] {
             let failure = parsed(words).expect_err(said);

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 /// The largest file.
 const MAX_FILE: u64 = 512 << 20;
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 128 << 10;
 /// Blocks of no further use that a snapshot may drag along, at least.
 const BALLAST: u64 = 20_000;
 

@@ -180,7 +180,9 @@ impl Finder<'_> {
             let path = paths.get_mut(caller)?;
             path.inclusive = path.inclusive.wrapping_add(node.own);
             if let Some(function) = path.function {
-                let from = (path.address, node.site);
+                // The same site as its caller's own: it was jumped to.
+                let site = if node.site == path.site { 0 } else { node.site };
+                let from = (path.address, site);
                 let (file, line, address) = self.call(image, pid, function, from);
                 self.stubs.push(Stub {
                     piece: path.piece,

@@ -2,6 +2,7 @@
 //! every block, so exact.
 
 use std::collections::{BTreeMap, HashMap};
+use std::iter;
 
 use super::Names;
 use super::costs::{Detail, Edge, FunctionCosts, LineCost, Numbers, Piece, Place, own_address};
@@ -54,9 +55,17 @@ pub fn line_costs(
         Some(calls) => edges_of(ran, calls, names, &mut numbers, detail, &code),
         None => Default::default(),
     };
+    // What binds a function at its first call is behind its stub.
+    let rests = numbers.functions.iter().enumerate();
+    let rests = rests.filter(|(_, function)| function.name == "[plt]");
+    let rests: HashMap<&str, usize> = rests
+        .map(|(at, function)| (function.object.as_str(), at))
+        .collect();
     for stub in stubs {
         if let Some(sums) = all.get_mut(&stub.piece) {
-            move_to_caller(sums, &stub);
+            let object = numbers.functions.get(stub.stub);
+            let rest = object.and_then(|function| rests.get(function.object.as_str()));
+            move_to_caller(sums, &stub, rest.copied());
         }
     }
     for piece in edges.keys() {
@@ -70,27 +79,27 @@ pub fn line_costs(
         .collect()
 }
 
-/// Moves a stub's instructions to its caller: as many as are there, so that the sum stays.
-fn move_to_caller(sums: &mut Sums, stub: &Stub) {
+/// Moves a stub's instructions to its caller, as many as are there, so that the sum stays; `rest`: what the table has for
+/// all of them.
+fn move_to_caller(sums: &mut Sums, stub: &Stub, rest: Option<usize>) {
     const INSTRUCTIONS: usize = Event::Instructions as usize;
     let mut left = stub.instructions;
-    let begin = Place {
-        function: stub.stub,
-        file: 0,
-        line: 0,
-    };
-    let end = Place {
-        function: stub.stub + 1,
-        ..begin
-    };
-    for counts in sums
-        .range_mut((begin, 0)..(end, 0))
-        .map(|(_, counts)| counts)
-    {
-        if let Some(count) = counts.get_mut(INSTRUCTIONS) {
-            let moved = left.min(*count);
-            *count -= moved;
-            left -= moved;
+    for function in iter::once(stub.stub).chain(rest) {
+        let begin = Place {
+            function,
+            file: 0,
+            line: 0,
+        };
+        let end = Place {
+            function: function + 1,
+            ..begin
+        };
+        for (_, counts) in sums.range_mut((begin, 0)..(end, 0)) {
+            if let Some(count) = counts.get_mut(INSTRUCTIONS) {
+                let moved = left.min(*count);
+                *count -= moved;
+                left -= moved;
+            }
         }
     }
     let into = sums.entry((stub.place.clone(), stub.address)).or_default();

@@ -197,9 +197,15 @@ fn sum(totals: &virt::Totals, of: impl Fn(&virt::ThreadTotals) -> u64) -> u64 {
     totals.threads.iter().map(of).sum()
 }
 
-/// Addresses that are the same every time, and the signal mask that truecount was started with.
+/// Addresses that are the same every time, and the signal mask that truecount was started with. On a machine that is shown
+/// no signal is ignored or blocked at first, whoever started truecount (`nohup`, a shell's `&`): programs ask for that.
 fn before_exec(command: &mut Command, signals: &Signals, launch: &Launch<'_>) {
-    let mask = signals.original();
+    let mut mask = signals.original();
+    let none = launch.fixed.is_some_and(|fixed| fixed.machine().is_some());
+    if none {
+        // SAFETY: fills our own set.
+        unsafe { libc::sigemptyset(&raw mut mask) };
+    }
     let keep_aslr = launch.keep_aslr;
     // SAFETY: system calls on values that the closure owns; all are async-signal-safe.
     unsafe {
@@ -212,6 +218,10 @@ fn before_exec(command: &mut Command, signals: &Signals, launch: &Launch<'_>) {
                         now as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
                     );
                 }
+            }
+            // Those that cannot be set (SIGKILL, SIGSTOP, the C library's own) are refused.
+            for signal in 1..=if none { libc::SIGRTMAX() } else { 0 } {
+                libc::signal(signal, libc::SIG_DFL);
             }
             if libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut()) != 0 {
                 return Err(std::io::Error::last_os_error());

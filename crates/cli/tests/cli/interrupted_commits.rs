@@ -1,0 +1,116 @@
+//! Ctrl-C while commits are built, measured and served, and in a suite: it ends soon, and what was measured is kept.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
+
+use crate::history::Project;
+use crate::interrupts::{Long, all_end, available, long};
+use crate::support::{truecount, virtual_pmu};
+
+/// Those that want a repository.
+const IN_A_REPOSITORY: &[Long] = &[
+    long(
+        "history backfill --store a.db --build|sleep 600|main|--|true",
+        130,
+        &["interrupted before a commit was measured"],
+        "",
+    ),
+    // What is built does not want to end.
+    long(
+        "history bisect --repository other --store b.db --build|trap '' INT; while :; do sleep 600; done|main~1|main|--|true",
+        130,
+        &["interrupted before a commit was measured"],
+        "",
+    ),
+    long(
+        "history serve --store c.db --port 0 --token-file token",
+        0,
+        &["Ctrl-C ends it"],
+        "",
+    ),
+    long("bench --suite=slow.toml", 130, &["interrupted"], "virtual"),
+];
+
+/// What is measured takes minutes.
+const SLOW: &str = r#"
+suite = "slow"
+[[benchmark]]
+name = "sleep"
+command = ["sleep", "600"]
+"#;
+
+#[test]
+fn ctrl_c_ends_what_builds_measures_and_serves_commits_at_every_moment() {
+    let Some(project) = Project::new() else {
+        return;
+    };
+    let directory = project.path();
+    project.commit("one");
+    project.commit("two");
+    // One work tree a repository: the other has its own.
+    project.git(&["clone", "--quiet", ".", "other"]);
+    std::fs::write(directory.join("slow.toml"), SLOW).unwrap();
+    std::fs::write(directory.join("token"), "0123456789abcdef\n").unwrap();
+    let commands: Vec<&Long> = IN_A_REPOSITORY
+        .iter()
+        .filter(|long| available(long.needs))
+        .collect();
+    all_end(&commands, directory);
+    for own in [".truecount", "other/.truecount"] {
+        let owner = directory.join(own).join("work.pid");
+        assert!(!owner.exists(), "{} is left", owner.display());
+    }
+}
+
+/// The commits that were measured before Ctrl-C are in the store, and one line says so.
+#[test]
+fn ctrl_c_loses_no_commit_that_was_measured() {
+    if !virtual_pmu() {
+        return;
+    }
+    let Some(project) = Project::new() else {
+        return;
+    };
+    project.commit("zero");
+    let first = project.commit("one");
+    std::fs::write(project.path().join("slow"), "").unwrap();
+    project.git(&["add", "slow"]);
+    project.git(&["commit", "--quiet", "-m", "two"]);
+    let build = "[ ! -e slow ] || sleep 600";
+    let mut child = truecount(&["history", "backfill", "--build", build])
+        .args(["main~2..main", "--", "true"])
+        .current_dir(project.path())
+        .env_remove("TRUECOUNT_STORE")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    assert!(said.contains("measured 1 benchmark"), "{said}");
+    // SAFETY: our own child, not waited for yet.
+    unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) };
+    let mut error = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut error)
+        .unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{error}");
+    assert_eq!(
+        error.trim(),
+        "truecount: interrupted: 1 commit measured, and kept; the same command goes on from there"
+    );
+    let kept = project.expect(0, &["show", &first]);
+    assert!(kept.contains("instructions:u"), "{kept}");
+    let left = std::fs::read_dir(project.path().join(".truecount")).unwrap();
+    let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
+    assert!(
+        left.iter()
+            .all(|name| !name.to_string_lossy().starts_with("work")),
+        "{left:?}"
+    );
+}

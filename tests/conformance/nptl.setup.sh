@@ -1,0 +1,1 @@
+gcc -O1 -pthread -o nptl "$PROGRAMS/nptl.c"

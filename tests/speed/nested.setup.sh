@@ -1,0 +1,1 @@
+gcc -O1 -z execstack -o nested "$PROGRAMS/nested.c"
