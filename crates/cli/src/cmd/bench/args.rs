@@ -162,9 +162,8 @@ pub(crate) struct Args {
     /// Save the result, to be a baseline later
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
-    /// Exit with 3 when METRIC is surely worse by more than LIMIT, a share (0.5%) or counts (1000); with 4 when that is
-    /// undecided
-    #[arg(long, value_name = "METRIC=LIMIT")]
+    /// Exit with 3 when METRIC is surely worse by more than MAX (1% or 1000), 4 when that is undecided
+    #[arg(long, value_name = "METRIC=MAX")]
     pub(super) fail_above: Vec<String>,
     /// The smallest change of METRIC that matters
     #[arg(long, value_name = "METRIC=PCT")]

@@ -53,9 +53,9 @@ pub(super) struct Args {
     /// Only this suite
     #[arg(long, value_name = "NAME")]
     suite: Option<String>,
-    /// Exit with 3 when METRIC is worse by more than LIMIT, a share (0.5%) or counts (1000), with 4 when that is undecided;
-    /// 0 lets no count more pass
-    #[arg(long, value_name = "METRIC=LIMIT")]
+    /// Exit with 3 when METRIC is worse by more than MAX (1% or 1000), 4 when that is undecided; 0 lets no count more
+    /// pass
+    #[arg(long, value_name = "METRIC=MAX")]
     fail_above: Vec<String>,
     /// Gate each benchmark by the limits that FILE gives it (default: truecount.toml here or in a directory above); those of
     /// --fail-above are for the others
