@@ -128,7 +128,7 @@ class Profile:
 
 
 def aligned(theirs, ours):
-    """Brings Callgrind's addresses to offsets in the file, where the two differ."""
+    """Brings Callgrind's addresses to those of truecount, where the two differ: it takes a file's text for shifted."""
     for path in {place[0] for place in ours.ir}:
         votes = collections.Counter()
         rare = [collections.defaultdict(list), collections.defaultdict(list)]
@@ -151,7 +151,7 @@ def aligned(theirs, ours):
 
 
 class Code:
-    """The bytes of files. Addresses are what truecount writes: offsets in the file."""
+    """The bytes of files at the addresses that they say."""
 
     def __init__(self):
         self.files = {}
@@ -167,21 +167,25 @@ class Code:
                 start, (size, count, names) = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<HHH", data, 58)
                 strings = struct.unpack_from("<Q", data, start + size * names + 24)[0]
                 for at in range(start, start + size * count, size):
-                    name, kind, flags, _, offset, length = struct.unpack_from("<IIQQQQ", data, at)
+                    name, kind, flags, address, offset, length = struct.unpack_from("<IIQQQQ", data, at)
                     name = data[strings + name:data.index(b"\0", strings + name)]
                     # In no file there; and the entries of tables are their callers' in both.
                     if flags & 4 and not name.startswith((b".plt", b".iplt", b".init", b".fini")):
-                        text.append((offset, length))
+                        text.append((address, length, offset))
             self.files[path] = data, text
         return self.files[path]
 
     def is_text(self, place):
         if os.path.basename(place[0]).startswith(("ld-linux", "vgpreload")):
             return False
-        return any(start <= place[1] < start + length for start, length in self.file(place[0])[1])
+        return any(start <= place[1] < start + length for start, length, _ in self.file(place[0])[1])
 
     def at(self, place):
-        return self.file(place[0])[0][place[1]:][:15]
+        data, text = self.file(place[0])
+        for start, length, offset in text:
+            if start <= place[1] < start + length:
+                return data[place[1] - start + offset:][:15]
+        return b""
 
     def is_string(self, place):
         code = self.at(place)

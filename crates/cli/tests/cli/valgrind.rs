@@ -105,6 +105,7 @@ fn the_files_total_is_the_exact_count() {
         "--callgrind-out-file=out.%p",
         "--log-file=log.%p",
         "--dump-instr=yes",
+        "--compress-pos=no",
     ];
     let output = front(directory.path(), &options, &[program, "5000"]);
     assert_eq!((code(&output), stderr(&output)), (0, String::new()));
@@ -129,6 +130,10 @@ fn the_files_total_is_the_exact_count() {
         out.contains(" work\n") && out.contains(" _start\n"),
         "{out}"
     );
+    // Addresses are those that the file says, not where its code is in it.
+    let bytes = std::fs::read(program).unwrap();
+    let entry = u64::from_le_bytes(bytes[24..32].try_into().unwrap());
+    assert!(out.contains(&format!("\n{entry:#x} ")), "{entry:#x} {out}");
     let log = &log[pid];
     assert_eq!(
         line(log, &format!("=={pid}== Command:")),

@@ -2,7 +2,8 @@
 //! (<https://valgrind.org/docs/manual/cl-format.html>).
 //!
 //! The format knows no call paths, only functions with their own cost and, for each pair of caller and callee, what the
-//! calls cost in all. A pair that stands twice in a stack (recursion) is paid once for that stack.
+//! calls cost in all. A function that stands twice in a stack (recursion) pays for that stack once, where it is innermost:
+//! so its own cost and its calls sum to its inclusive cost.
 
 use super::stacks::Stacks;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +83,7 @@ impl Stacks {
             let own = &mut costs.entry(innermost.function).or_default().own;
             let own = own.entry(innermost.line.unwrap_or(0)).or_default();
             *own = own.saturating_add(stack.cost);
-            let mut paid = BTreeSet::new();
+            let mut paid = BTreeSet::from([innermost.function]);
             for (depth, pair) in lines.windows(2).enumerate() {
                 let [callee, caller] = pair else { continue };
                 let key = (callee.function, caller.line.unwrap_or(0));
@@ -95,7 +96,7 @@ impl Stacks {
                 if called && depth == 0 {
                     calls.count = calls.count.saturating_add(stack.count);
                 }
-                if paid.insert((caller.function, key)) {
+                if paid.insert(caller.function) {
                     calls.inclusive = calls.inclusive.saturating_add(stack.cost);
                 }
             }
@@ -194,10 +195,10 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("\ncmd: prog 1 2\n"), "{text}");
-        // main: 5 itself, 1,100 by walk; walk calls itself (once paid for each stack) and the leaf.
+        // main: 5 itself, 1,100 by walk; walk has 100 itself and 1,000 by the leaf: what it calls of itself is in these.
         let main = "fl=a.c\nfn=main\n3 5\ncob=prog\ncfi=a.c\ncfn=walk\ncalls=0 0\n3 1100\n";
         assert!(text.contains(main), "{text}");
-        let itself = "cfn=walk\ncalls=4 0\n10 1100\n";
+        let itself = "cfn=walk\ncalls=4 0\n10 0\n";
         assert!(text.contains(itself), "{text}");
         let leaf = "cfn= (anonymous)::leaf\ncalls=7 0\n10 1000\n";
         assert!(text.contains(leaf), "{text}");

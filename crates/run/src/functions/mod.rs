@@ -1,5 +1,6 @@
 //! Events of every function that ran under the virtual PMU, and the events that can be asked for.
 
+mod addresses;
 mod blocks;
 mod chosen;
 
@@ -12,6 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::references::MemoryEvent;
 use crate::request::{self, EventRequest, What};
 use crate::source::virtual_pmu;
+pub use addresses::Addresses;
 pub(crate) use blocks::is_stub;
 pub use blocks::{
     Detail, Edge, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs, memory_of,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use truecount_engine::virt::{Blocks, Mark};
 use truecount_engine::xlate::facts::Event;
 use truecount_profile::export::{CallCost, CallgrindFile, CostedFunction, PlaceCost};
-use truecount_run::functions::{Edge, FunctionCosts, Piece};
+use truecount_run::functions::{Addresses, Edge, FunctionCosts, Piece};
 use truecount_run::result::RunResult;
 
 use super::options::{Options, Tool, expand};
@@ -241,6 +241,10 @@ impl Process {
                 .collect(),
             calls: function.calls.iter().map(call_cost).collect(),
         });
+        let mut functions: Vec<CostedFunction> = functions.collect();
+        if options.form.instructions {
+            to_addresses(&mut functions);
+        }
         CallgrindFile {
             creator: format!("truecount-{}", env!("CARGO_PKG_VERSION")),
             pid: self.pid,
@@ -255,7 +259,27 @@ impl Process {
                 .iter()
                 .map(|&(name, _)| (name.to_owned(), None))
                 .collect(),
-            functions: functions.collect(),
+            functions,
+        }
+    }
+}
+
+/// Offsets in files become the addresses that the files say.
+fn to_addresses(functions: &mut [CostedFunction]) {
+    let objects: Vec<String> = functions
+        .iter()
+        .map(|function| function.object.clone())
+        .collect();
+    let mut addresses = Addresses::default();
+    for function in functions {
+        for cost in &mut function.costs {
+            cost.address = addresses.of(&function.object, cost.address);
+        }
+        for call in &mut function.calls {
+            call.site.address = addresses.of(&function.object, call.site.address);
+            if let Some(object) = objects.get(call.callee) {
+                call.callee_address = addresses.of(object, call.callee_address);
+            }
         }
     }
 }

@@ -36,7 +36,7 @@ pub struct FunctionCosts {
 pub struct LineCost {
     /// Source file where it is another one than the function's (inlined code).
     pub file: Option<String>,
-    /// Address in the object's own terms; 0 where instructions are not kept apart.
+    /// Offset in the object's file; 0 where instructions are not kept apart.
     pub address: u64,
     /// Line; 0: not known.
     pub line: u32,
@@ -192,7 +192,7 @@ impl Numbers {
     }
 }
 
-/// An address in the object's own terms.
+/// Where an instruction is in its file.
 pub(super) fn own_address(mapping: Option<&Mapping>, pc: u64) -> u64 {
     mapping.map_or(pc, |mapping| {
         pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset)
