@@ -78,8 +78,9 @@ impl Record {
             }
             None => return Err(unavailable("it has no schema")),
         }
+        // From the text, not from the value: metrics keep their order, so a record that is read is the same record.
         let record: Self =
-            serde_json::from_value(value).map_err(|error| unavailable(error.to_string()))?;
+            serde_json::from_str(text).map_err(|error| unavailable(error.to_string()))?;
         record.check()?;
         Ok(record)
     }
@@ -260,10 +261,10 @@ impl Measurements {
         let schema = value.get("schema").and_then(serde_json::Value::as_str);
         match schema {
             Some("truecount.bench/2") => {
-                Self::of_bench(serde_json::from_value(value).map_err(wrong)?, name)
+                Self::of_bench(serde_json::from_str(text).map_err(wrong)?, name)
             }
             Some("truecount.run/2") => {
-                Self::of_run(serde_json::from_value(value).map_err(wrong)?, name)
+                Self::of_run(serde_json::from_str(text).map_err(wrong)?, name)
             }
             Some(other) => Err(unavailable(format!(
                 "its schema is {other}, which is not kept"
