@@ -5,19 +5,6 @@ use truecount_history::record::{Commit, Measurements, Record};
 use truecount_run::suite::Suite;
 use truecount_stats::{ChangeOptions, change_points};
 
-const FORMATS: [Format; 10] = [
-    Format::Hyperfine,
-    Format::GoogleBenchmark,
-    Format::Pyperf,
-    Format::PytestBenchmark,
-    Format::Criterion,
-    Format::Gungraun,
-    Format::Go,
-    Format::Bmf,
-    Format::CustomSmaller,
-    Format::CustomBigger,
-];
-
 /// A record that may be kept is the same one after it was written and read.
 fn kept(record: &Record) {
     if record.check().is_err() {
@@ -54,7 +41,7 @@ pub(crate) fn imports(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let seen = Format::of(&text);
     let wanted = |format: &Format| seen.is_none_or(|seen| seen == *format);
-    for format in FORMATS.into_iter().filter(wanted) {
+    for format in Format::ALL.into_iter().filter(wanted) {
         match parse(&text, format, Some("name")) {
             Ok(found) => kept(&found.of_commit(commit(), 1)),
             Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),

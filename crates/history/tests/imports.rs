@@ -190,18 +190,6 @@ fn damaged_files_are_answers_or_errors() {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below.max(1)
     };
-    let all = [
-        Format::Hyperfine,
-        Format::GoogleBenchmark,
-        Format::Pyperf,
-        Format::PytestBenchmark,
-        Format::Criterion,
-        Format::Gungraun,
-        Format::Go,
-        Format::Bmf,
-        Format::CustomSmaller,
-        Format::CustomBigger,
-    ];
     for text in texts {
         for _ in 0..300 {
             let mut bytes = text.as_bytes().to_vec();
@@ -220,7 +208,7 @@ fn damaged_files_are_answers_or_errors() {
             }
             let text = String::from_utf8_lossy(&bytes);
             let seen = Format::of(&text);
-            for format in all
+            for format in Format::ALL
                 .into_iter()
                 .filter(|format| seen.is_none() || seen == Some(*format))
             {

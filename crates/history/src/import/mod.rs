@@ -45,6 +45,20 @@ pub enum Format {
 }
 
 impl Format {
+    /// Every one.
+    pub const ALL: [Self; 10] = [
+        Self::Hyperfine,
+        Self::GoogleBenchmark,
+        Self::Pyperf,
+        Self::PytestBenchmark,
+        Self::Criterion,
+        Self::Gungraun,
+        Self::Go,
+        Self::Bmf,
+        Self::CustomSmaller,
+        Self::CustomBigger,
+    ];
+
     /// The tool's name in records.
     #[must_use]
     pub fn tool(self) -> &'static str {
