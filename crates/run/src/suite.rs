@@ -379,9 +379,13 @@ mod tests {
         let limits = suite.all_limits().unwrap();
         assert_eq!(limits["small"].len(), 1);
         assert_eq!(limits["small"][0].allowed, Allowed::Share(0.001));
-        assert_eq!(limits["large"][0].allowed, Allowed::Share(0.01));
+        let large = |metric: &str| {
+            let mut found = limits["large"].iter().filter(|one| one.metric == metric);
+            found.next().unwrap().allowed
+        };
         assert_eq!(limits["large"].len(), 3);
-        assert_eq!(limits["large"][1].allowed, Allowed::Counts(20.0));
+        assert_eq!(large("instructions"), Allowed::Share(0.01));
+        assert_eq!(large("branches"), Allowed::Counts(20.0));
         assert_eq!(suite.filtered(&["s*".to_owned()]).unwrap().len(), 1);
         assert_eq!(suite.filtered(&[]).unwrap().len(), 2);
         let none = suite.filtered(&["x".to_owned()]).unwrap_err();

@@ -44,6 +44,7 @@ pub const NEEDS: &[(&str, &str)] = &[
     ("valgrind", "valgrind"),
     ("gungraun", "gungraun's runner and crates"),
     ("perf", "the command perf"),
+    ("pyyaml", "Python's YAML library"),
     ("python", "python3"),
     ("tmux", "tmux, to drive the live screen"),
     ("setpriv", "setpriv, and root to give up rights with it"),
