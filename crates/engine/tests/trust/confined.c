@@ -21,11 +21,14 @@ static void on_call(int s, siginfo_t *i, void *u) {
     right &= c->uc_mcontext.gregs[REG_RAX] == number;
     c->uc_mcontext.gregs[REG_RAX] = 4242;
 }
+static volatile int created, looked;
 static void *in_thread(void *arg) {
-    // Not inherited.
+    // Not inherited. The thread that made this one has it on: it makes no call of its own meanwhile.
+    while (!created) {}
     selector = 1;
     long id = syscall(SYS_getppid);
     selector = 0;
+    looked = 1;
     return id == getppid() ? arg : 0;
 }
 static int dispatch(void) {
@@ -42,6 +45,8 @@ static int dispatch(void) {
     pthread_t t;
     void *good;
     NEED(pthread_create(&t, 0, in_thread, (void *)1) == 0);
+    created = 1;
+    while (!looked) {}
     pthread_join(t, &good);
     NEED(good);
     if (fork() == 0) _exit(in_thread((void *)1) ? 5 : 6);
