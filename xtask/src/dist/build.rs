@@ -55,12 +55,16 @@ pub(super) fn program(root: &Path, arch: Arch) -> Result<PathBuf> {
     if !own {
         let variable = target.to_uppercase().replace('-', "_");
         command.env(format!("CARGO_TARGET_{variable}_LINKER"), "rust-lld");
-        // SQLite is C: Debian's cross compiler has the headers, and musl, which comes with Rust's target, the functions.
+        // SQLite is C: Debian's cross compiler has the headers, and musl, which comes with Rust's target, the functions
+        // (all of them for large files, under their plain names).
         let (compiler, flags) = (format!("CC_{target}"), format!("CFLAGS_{target}"));
         if std::env::var_os(&compiler).is_none() {
             command
                 .env(compiler, format!("{}-linux-gnu-gcc", arch.name()))
-                .env(flags, "-mno-outline-atomics -U_FORTIFY_SOURCE");
+                .env(
+                    flags,
+                    "-mno-outline-atomics -U_FORTIFY_SOURCE -DSQLITE_DISABLE_LFS",
+                );
         }
     }
     let status = command.status().context("cannot start cargo")?;
