@@ -28,6 +28,7 @@ pub const NEEDS: &[(&str, &str)] = &[
     ("rustc", "rustc and cargo, as the tests were built with"),
     ("lld", "rustc's LLD"),
     ("clang", "clang"),
+    ("catch2", "Catch2's header"),
     ("google-benchmark", "google-benchmark's library and headers"),
     ("sanitizers", "the sanitizers of the C compiler"),
     ("pkg-config", "pkg-config"),
