@@ -42,6 +42,8 @@ mod history;
 mod home;
 #[path = "cli/identities.rs"]
 mod identities;
+#[path = "cli/inputs.rs"]
+mod inputs;
 #[path = "cli/interrupted_commits.rs"]
 mod interrupted_commits;
 #[path = "cli/interrupts.rs"]
