@@ -119,7 +119,7 @@ impl Outside {
              {dependency}\n\n[profile.dev]\ndebug = false\nopt-level = 1\n",
         );
         std::fs::write(at("Cargo.toml"), manifest).unwrap();
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
+        let target = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("outside");
         Self { scratch, target }
     }
 

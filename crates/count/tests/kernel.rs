@@ -23,8 +23,8 @@ const NEOVERSE: &str = "CPU implementer : 0x41\nCPU architecture: 8\nCPU part : 
 fn machine_with(cpuinfo: &str, files: &[(&str, &str)]) -> PathBuf {
     let mut hasher = std::hash::DefaultHasher::new();
     (cpuinfo, files).hash(&mut hasher);
-    let root =
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{:x}", hasher.finish()));
+    let root = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("machine-{:x}", hasher.finish()));
     for (path, text) in [("proc/cpuinfo", cpuinfo)].iter().chain(files) {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

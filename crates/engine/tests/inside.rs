@@ -190,7 +190,7 @@ fn rdpmc_is_exact_at_every_place() {
         return;
     };
     let mut command = Command::new(program);
-    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("places.out");
+    let output = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("places.out");
     let file = std::fs::File::create(&output).expect("a file");
     command.stdout(file);
     let Some(running) = launch(&mut command, &virt::Options::default()) else {

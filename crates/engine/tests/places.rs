@@ -48,7 +48,8 @@ fn same(name: &str, source: &str, arguments: &[&str], argument: Option<&str>) {
     let native = native.output().expect("it was just built");
     let expected = String::from_utf8_lossy(&native.stdout).into_owned();
     assert!(native.status.success(), "natively: {expected}");
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("places-{name}-kept"));
+    let directory =
+        truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("places-{name}-kept"));
     let _ = std::fs::remove_dir_all(&directory);
     let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
     made.expect("the tests' directory is writable");

@@ -6,14 +6,19 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{compiled, json, run, schema, stderr, stdout, truecount, virtual_pmu};
+use crate::support::{code, compiled, json, run, schema, stderr, stdout, truecount, virtual_pmu};
 
 const HELD: &str = "--deterministic=aslr,at-random,getrandom";
 
 /// Count, verdict and sources of one run.
 fn ran(head: &[&str], command: &[&str]) -> (u64, bool, Vec<String>) {
-    let document = json(&[&["run", "--json"][..], head, &["--"], command].concat());
-    verdict(&document)
+    let output = truecount(&[&["run", "--json"][..], head, &["--"], command].concat())
+        // It makes files where it is.
+        .current_dir(std::env::temp_dir())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    verdict(&serde_json::from_slice(&output.stdout).unwrap())
 }
 
 fn verdict(document: &Value) -> (u64, bool, Vec<String>) {

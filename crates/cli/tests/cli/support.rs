@@ -87,6 +87,16 @@ pub(crate) fn step() -> bool {
     truecount_testing::counts(env!("CARGO_BIN_EXE_truecount"), "step")
 }
 
+/// Whether this user may count whole CPUs; says that the test is skipped where not.
+pub(crate) fn whole_cpus() -> bool {
+    let line = ["stat", "-a", "--json", "-e", "context-switches", "true"];
+    let counted = json(&line)["counters"][0]["value"].is_u64();
+    if !counted {
+        truecount_testing::skip!("privilege", "whole CPUs cannot be counted by this user");
+    }
+    counted
+}
+
 /// Whether the virtual PMU works here; says that the test is skipped where not.
 pub(crate) fn virtual_pmu() -> bool {
     truecount_testing::counts(env!("CARGO_BIN_EXE_truecount"), "virtual")
