@@ -440,6 +440,21 @@ fn an_event_that_gets_no_counter_is_an_error_whatever_the_mode() {
     assert!(fake.open_descriptors().is_empty());
 }
 
+/// A precise level is about where samples fall: not counted as if it had not been asked for.
+#[test]
+fn a_precise_level_of_a_count_is_refused() {
+    let fake = ticking();
+    for event in ["instructions:up", "instructions:upp", "cycles:ppp"] {
+        for mode in [Mode::Auto, Mode::Syscall] {
+            let error = open(&on(&fake).mode(mode), event).unwrap_err();
+            assert!(error.to_string().contains("where samples fall"), "{error}");
+        }
+        let error = CounterSet::<Fence>::open_with(event, &on(&fake)).unwrap_err();
+        assert!(error.to_string().contains("where samples fall"), "{error}");
+    }
+    assert!(fake.open_descriptors().is_empty());
+}
+
 #[test]
 fn a_set_that_shares_the_pmu_gives_no_count_where_it_was_off_it() {
     let fake = FakeKernel::new();
