@@ -38,6 +38,9 @@ mod gungraun;
 #[cfg(feature = "history")]
 #[path = "cli/history.rs"]
 mod history;
+#[cfg(feature = "history")]
+#[path = "cli/history_places.rs"]
+mod history_places;
 #[path = "cli/home.rs"]
 mod home;
 #[path = "cli/identities.rs"]

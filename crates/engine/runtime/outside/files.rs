@@ -60,7 +60,8 @@ pub(super) fn opened(context: &Context, fd: u64, flags: u64) {
             }
         }
         REGULAR | DIRECTORY if is_of_the_kernel(fd, &stat) => {
-            if !stays(fd) {
+            let changes = !stays(fd);
+            if changes {
                 named(kind::KERNEL_FILE);
             }
         }
