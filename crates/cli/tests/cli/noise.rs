@@ -81,11 +81,7 @@ fn held_constant(command: &[&str]) {
         let held = document["environment"]["deterministic"].as_array().unwrap();
         // PIDs and the threads of native runs are root's to hold constant.
         let missing = document["environment"]["not_deterministic"].as_array();
-        let missing = missing.map_or(0, Vec::len);
-        assert_eq!(held.len() + missing, 10, "{held:?}");
-        if missing > 0 {
-            truecount_testing::skip!("remedies", "not everything can be held constant: {held:?}");
-        }
+        assert_eq!(held.len() + missing.map_or(0, Vec::len), 10, "{held:?}");
         document["counters"][0]["value"].as_u64().unwrap()
     };
     assert_eq!(count(), count(), "{command:?}");

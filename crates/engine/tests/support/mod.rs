@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used)] // helpers of tests
 
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use truecount_engine::step;
 use truecount_engine::virt::{self, LaunchError, Options, Running};

@@ -24,6 +24,7 @@ use crate::result::RunResult;
 use crate::runner::Launch;
 use crate::session::Session;
 use truecount_model::{Reading, Reason, SourceKind};
+use truecount_perf::linux;
 
 #[cfg(test)]
 pub use counters::fits_on;
