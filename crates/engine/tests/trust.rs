@@ -7,7 +7,6 @@ mod support;
 use std::io::Read as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{built, fixed_layout, launch};
 use truecount_engine::virt::{Cache, Options, Outcome};
