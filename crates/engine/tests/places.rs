@@ -203,6 +203,37 @@ fn random_system_calls_do_what_they_do_natively() {
     }
 }
 
+/// Memory calls that fail half-way, that move or take away code: what is executed then is what is there.
+#[test]
+fn calls_that_fail_half_way_leave_what_they_leave_natively() {
+    let code = include_str!("trust/code.h");
+    let source = include_str!("places/half_done.c").replacen("#include \"code.h\"", code, 1);
+    same("half-done", &source, &["-O1", "-w"], None);
+}
+
+/// Threads execute what another one maps other files over, all the time.
+#[test]
+fn code_that_is_mapped_over_is_executed_by_no_thread() {
+    let code = include_str!("trust/code.h");
+    let source = include_str!("places/over.c").replacen("#include \"code.h\"", code, 1);
+    good("over", &source);
+}
+
+/// A program whose threads make what it counts differ from run to run: it says whether it is satisfied.
+fn good(name: &str, source: &str) {
+    let arguments = ["-O1", "-pthread", "-w"];
+    let Some(program) = built(&format!("places-{name}.c"), source, &arguments) else {
+        return;
+    };
+    for per_block in [false, true] {
+        let options = Options::default().per_block(per_block);
+        let Some((status, output, _)) = run(&program, None, &options) else {
+            return;
+        };
+        assert_eq!(output, "good\n", "{status}, per block: {per_block}");
+    }
+}
+
 /// A signal that is pending and blocked when a program is replaced is pending in the next one; it ended it.
 #[test]
 fn pending_signals_survive_execve() {
