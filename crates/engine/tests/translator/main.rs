@@ -22,7 +22,7 @@ mod generate;
 use case::{Case, Outcome, SIGNAL};
 use generate::Generator;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use truecount_engine::virt;
 
