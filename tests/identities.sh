@@ -23,13 +23,17 @@ set -f
 # Built once, then run as they are: a user without HOME has no cargo.
 cargo test --workspace --no-run --message-format=json >"$work/built" || exit 2
 # Directory of the crate, name of the target, program.
-sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml","target":{[^}]*"name":"\([^"]*\)".*"test":true}.*"executable":"\([^"]*\)".*|\1\t\2\t\3|p' \
+sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml","target":{[^}]*"name":"\([^"]*\)".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1\t\2\t\3|p' \
     "$work/built" | sort -u >"$work/programs"
 [ -s "$work/programs" ] || { echo "the tests were not built" >&2; exit 2; }
 # What cargo sets for those that it runs.
-sysroot=$(rustc --print sysroot) || exit 2
+sysroot=$(rustc --print sysroot) && libraries=$(rustc --print target-libdir) || exit 2
+if command -v rustup >/dev/null; then
+    RUSTUP_HOME=$(rustup show home) RUSTUP_TOOLCHAIN=$(rustup show active-toolchain | cut -d' ' -f1) || exit 2
+    export RUSTUP_HOME RUSTUP_TOOLCHAIN
+fi
 first=$(head -n 1 "$work/programs" | cut -f3)
-export LD_LIBRARY_PATH=$sysroot/lib:${first%/*}:${first%/deps/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH=$sysroot/lib:$libraries:${first%/*}:${first%/deps/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 failures=$work/failures
 : >"$failures"
 

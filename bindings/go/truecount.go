@@ -24,6 +24,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -129,9 +130,12 @@ type attr struct {
 	address                                   uint64
 }
 
-// Counter counts one event of the thread that opened it.
+// Counter counts one event of the thread that opened it; Open makes one, and every other is closed.
 type Counter struct {
-	name     string
+	name string
+	// Close on another thread waits for a Read: the number of the descriptor may be another file's after it.
+	lock     sync.Mutex
+	open     bool
 	fd       int
 	thread   int
 	overhead uint64
@@ -153,7 +157,7 @@ func Open(event string) (*Counter, error) {
 	if errno != 0 {
 		return nil, &OpenError{event, errno}
 	}
-	c := &Counter{name: event, fd: int(fd), thread: syscall.Gettid()}
+	c := &Counter{name: event, open: true, fd: int(fd), thread: syscall.Gettid()}
 	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, enable, 0); errno != 0 {
 		syscall.Close(c.fd)
 		return nil, &OpenError{event, errno}
@@ -188,21 +192,40 @@ func Available() error {
 }
 
 // Name gives the event's name.
-func (c *Counter) Name() string { return c.name }
+func (c *Counter) Name() string {
+	if c == nil {
+		return ""
+	}
+	return c.name
+}
 
 // Close closes the counter, on any thread.
 func (c *Counter) Close() error {
-	if c.fd < 0 {
+	if c == nil {
 		return ErrClosed
 	}
-	fd := c.fd
-	c.fd = -1
-	return syscall.Close(fd)
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if !c.open {
+		return ErrClosed
+	}
+	c.open = false
+	return syscall.Close(c.fd)
 }
 
 // Read gives what was counted since the counter was opened.
 func (c *Counter) Read() (uint64, error) {
-	if c.fd < 0 {
+	if c == nil {
+		return 0, ErrClosed
+	}
+	c.lock.Lock()
+	count, err := c.read()
+	c.lock.Unlock()
+	return count, err
+}
+
+func (c *Counter) read() (uint64, error) {
+	if !c.open {
 		return 0, ErrClosed
 	}
 	// Without a word to the scheduler, which would count.
@@ -220,10 +243,10 @@ func (c *Counter) Read() (uint64, error) {
 // Measure gives what f costs, less what a function that does nothing costs.
 func (c *Counter) Measure(f func()) (uint64, error) {
 	count, err := c.measure(f)
-	if count < c.overhead {
+	if err != nil || count < c.overhead {
 		return 0, err
 	}
-	return count - c.overhead, err
+	return count - c.overhead, nil
 }
 
 func (c *Counter) measure(f func()) (uint64, error) {
@@ -233,7 +256,10 @@ func (c *Counter) measure(f func()) (uint64, error) {
 	}
 	f()
 	end, err := c.Read()
-	return end - start, err
+	if err != nil {
+		return 0, err
+	}
+	return end - start, nil
 }
 
 // KnownLoop runs a loop of a known number of instructions, which it gives: something to test with.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"truecount/internal/known"
@@ -89,6 +90,73 @@ func TestWrongUseIsAnError(t *testing.T) {
 	}
 	if err := c.Close(); err != ErrClosed {
 		t.Error(err)
+	}
+}
+
+func TestWhatWasNeverOpenedIsClosed(t *testing.T) {
+	// A descriptor of 0 would be the standard input.
+	for _, c := range []*Counter{nil, new(Counter)} {
+		if _, err := c.Read(); err != ErrClosed {
+			t.Error(err)
+		}
+		if _, err := c.Measure(nothing); err != ErrClosed {
+			t.Error(err)
+		}
+		if err := c.Close(); err != ErrClosed {
+			t.Error(err)
+		}
+		if c.Name() != "" {
+			t.Error(c.Name())
+		}
+	}
+	if _, err := os.Stdin.Stat(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACounterThatIsClosedMeanwhileIsNoOtherFile(t *testing.T) {
+	for round := 0; round < 50; round++ {
+		c := open(t, "task-clock")
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Write(make([]byte, 64))
+		done := make(chan int)
+		go func() {
+			c.Close()
+			// Most likely the number that was the counter's.
+			n, _ := syscall.Dup(int(r.Fd()))
+			done <- n
+		}()
+		last := uint64(0)
+		for i := 0; i < 50; i++ {
+			count, err := c.Read()
+			if err == ErrClosed {
+				break
+			}
+			if err != nil || count < last {
+				t.Fatalf("%d after %d: %v", count, last, err)
+			}
+			last = count
+		}
+		syscall.Close(<-done)
+		left := make([]byte, 100)
+		if n, err := r.Read(left); n != 64 {
+			t.Fatalf("%d bytes of another file are left: %v", n, err)
+		}
+		r.Close()
+		w.Close()
+	}
+}
+
+func TestACounterThatIsClosedInsideGivesNoCount(t *testing.T) {
+	c := open(t, "task-clock")
+	_, err := c.Measure(func() {
+		c.Close()
+	})
+	if err != ErrClosed {
+		t.Fatal(err)
 	}
 }
 

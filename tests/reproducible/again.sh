@@ -27,12 +27,15 @@ count() { # directory, command: adds a line to counts. Nothing of ours is in the
   # What did not do its work counts nothing that is worth comparing.
   grep -q '"code": 0' "$work/out.json" 2> /dev/null || n=failed
   echo "${n:-failed}" >> "$work/counts"
+  [ ! -s "$work/out.json" ] || cp "$work/out.json" "$work/documents/$(wc -l < "$work/counts").json"
 }
-tell() { # what the last run said of itself
-  /usr/bin/python3 - "$work/out.json" <<'P' 2> /dev/null
+tell() { # what the last run said of itself, and which inputs were not the same in all runs
+  /usr/bin/python3 - "$work/out.json" "$work"/documents/*.json <<'P' 2> /dev/null
 import json, sys
-outside = json.load(open(sys.argv[1]))["outside"]
-print("closed" if outside["closed"] else "; ".join(f'{i["title"]} {i["times"]}' for i in outside["inputs"]))
+outside, *all = (json.load(open(path))["outside"] for path in sys.argv[1:])
+print("closed" if outside["closed"] else "; ".join(f'{i["title"]} {i["times"]}' for i in outside["inputs"]), end="")
+varied = [part for part in outside["identity"]["parts"] if len({each["identity"]["parts"][part] for each in all}) > 1]
+print(f" (inputs that varied: {', '.join(varied)})" if varied else "")
 P
 }
 printf '| program | instructions:u | idle | beside load | a run says |\n|---|---|---|---|---|\n'
@@ -42,7 +45,7 @@ while IFS= read -r line; do
   name=${line%%$'\t'*} rest=${line#*$'\t'}
   setup=${rest%%$'\t'*} command=${rest#*$'\t'}
   [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
-  directory=$work/d; rm -rf "$directory" "$work/counts"; mkdir "$directory"; ln "$work/words" "$work/text" "$directory"
+  directory=$work/d; rm -rf "$directory" "$work/counts" "$work/documents"; mkdir "$directory" "$work/documents"; ln "$work/words" "$work/text" "$directory"
   if ! (cd "$directory" && eval "${setup:-:}") > "$work/setup.txt" 2>&1; then
     echo "| $name | skipped: its files cannot be made here | | | |"; continue
   fi

@@ -28,14 +28,20 @@ cp "$truecount" "$work/truecount"; strip "$work/truecount"
     echo "$name" >> "$work/names"
   done < "$here/programs.tsv"
 } > "$work/script.0"
-# The count is read from the document.
-sed 's/n=\$(echo \(.*\) | sh 2>\/dev\/null | tail -1)/rm -f out.json; echo \1 | sh 2>err.txt; n=$(grep -m1 -o "\\"value\\": *[0-9]*" out.json | grep -o "[0-9]*")/; s/exec env/env/' "$work/script.0" > "$work/script"
+# The count is read from the document; what did not do its work counts nothing that is worth comparing.
+sed 's/n=\$(echo \(.*\) | sh 2>\/dev\/null | tail -1)/rm -f out.json; echo \1 | sh 2>err.txt; n=$(grep -q "\\"code\\": 0" out.json \&\& grep -m1 -o "\\"value\\": *[0-9]*" out.json | grep -o "[0-9]*")/; s/exec env/env/' "$work/script.0" > "$work/script"
 (cd "$work" && sh "$work/script") > "$work/host.txt"
-# What they open, and the libraries.
+# What they open, and the libraries. Links stay links: grep reads its own mappings, which have the names of the files.
+links=
 files=("$work/text" "$work/truecount" /etc/ld.so.cache)
 while read -r command; do
   (cd "$work" && env -i LC_ALL=C PATH=/usr/bin strace -f -o trace -e trace=open,openat,execve sh -c "$command" > out.txt 2> err.txt)
-  while read -r path; do [ -f "$path" ] && files+=("$path"); done < <(
+  while read -r path; do
+    [ -f "$path" ] || continue
+    files+=("$path")
+    real=$(readlink -f "$path")
+    [ "${real##*/}" = "${path##*/}" ] || { files+=("$real"); links="$links ln -sf $real $path;"; }
+  done < <(
     sed -n 's/.*\(openat\|open\|execve\)([^"]*"\(\/[^"]*\)".*= [0-9].*/\2/p' "$work/trace" | grep -v '^/\(proc\|sys\|dev\|tmp\)/' | sort -u)
   files+=("$(readlink -f "${command%% *}"):${command%% *}")
 done < "$work/commands"
@@ -53,7 +59,7 @@ columns=(host); n=0
 while IFS= read -r machine; do
   n=$((n + 1)); columns+=("${machine:-rig}")
   # shellcheck disable=SC2086
-  "${RIG:?}" -t 900 $machine "${args[@]}" -s "$there; sh $work/script" < /dev/null > "$work/rig.$n.txt" 2>&1
+  "${RIG:?}" -t 900 $machine "${args[@]}" -s "$there; $links sh $work/script" < /dev/null > "$work/rig.$n.txt" 2>&1
 done <<< "$machines"
 printf '%s, %s\n\n| program |' "$level" "$("$truecount" --version)"; printf ' %s |' "${columns[@]}"; printf ' |\n|---|'; printf -- '---|%.0s' "${columns[@]}"; printf -- '---|\n'
 same=0; all=0

@@ -1,1 +1,1 @@
-bash "$PROGRAMS/../right/gcc.setup.sh"
+bash "$PROGRAMS/../conformance/gcc.setup.sh"

@@ -98,7 +98,8 @@ int truecount_close(const truecount_counter *counter);
 /* Where the counter stands, read any way: a point, for truecount_between. truecount_read is faster. */
 uint64_t truecount_read_any(const truecount_counter *counter);
 
-/* What was counted between two points of this counter. Fails where one is TRUECOUNT_INVALID. */
+/* What was counted between two points of this counter. Fails where one is TRUECOUNT_INVALID, or the end
+ * was read before the start. */
 int truecount_between(const truecount_counter *counter, uint64_t start, uint64_t end, uint64_t *count);
 
 /* What was counted since the counter was opened, extrapolated where the event shared its register. */

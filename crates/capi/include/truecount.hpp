@@ -24,6 +24,12 @@ template <class T> T exchange(T &place, T value) noexcept {
     place = value;
     return before;
 }
+// What a counter has that was moved from: a handle of which every use is an error.
+inline const truecount_counter *closed() noexcept {
+    const truecount_counter *handle = nullptr;
+    truecount_open(nullptr, &handle);
+    return handle;
+}
 } // namespace detail
 
 // What failed, and what to do about it.
@@ -52,15 +58,18 @@ public:
     class region {
     public:
         // What was counted since it began, less what reading costs.
+        // Throws where the counter has been destroyed since then.
         __attribute__((always_inline)) std::uint64_t count() const {
-            const std::uint64_t end = truecount_read(counter_->handle_);
-            return counter_->between(start_, end);
+            const std::uint64_t end = truecount_read(handle_);
+            return elapsed(handle_, overhead_, start_, end);
         }
 
     private:
         friend class counter;
-        region(const counter *c) : counter_(c), start_(0) {}
-        const counter *counter_;
+        region(const truecount_counter *handle, std::uint64_t overhead) : handle_(handle), overhead_(overhead), start_(0) {}
+        // The handle, which is known for what it is for ever; the counter may be gone.
+        const truecount_counter *handle_;
+        std::uint64_t overhead_;
         std::uint64_t start_;
     };
 
@@ -74,26 +83,21 @@ public:
         overhead_ = least_;
     }
     counter(counter &&other) noexcept
-        : handle_(detail::exchange<const truecount_counter *>(other.handle_, nullptr)), overhead_(other.overhead_), least_(other.least_) {}
+        : handle_(detail::exchange(other.handle_, detail::closed())), overhead_(other.overhead_), least_(other.least_) {}
     counter(const counter &) = delete;
     counter &operator=(const counter &) = delete;
     counter &operator=(counter &&) = delete;
-    ~counter() {
-        if (handle_)
-            truecount_close(handle_);
-    }
+    ~counter() { truecount_close(handle_); }
 
     __attribute__((always_inline)) region start() const {
-        region begun(this);
+        region begun(handle_, overhead_);
         begun.start_ = truecount_read(handle_);
         return begun;
     }
     __attribute__((always_inline)) std::uint64_t read() const { return truecount_read(handle_); }
     // Between two reads, less what reading costs.
     std::uint64_t between(std::uint64_t start, std::uint64_t end) const {
-        std::uint64_t count = 0;
-        truecount::check(truecount_between(handle_, start, end, &count));
-        return count > overhead_ ? count - overhead_ : 0;
+        return elapsed(handle_, overhead_, start, end);
     }
     // What f() costs.
     template <class F> std::uint64_t operator()(F &&f) const {
@@ -110,6 +114,11 @@ public:
     const truecount_counter *get() const noexcept { return handle_; }
 
 private:
+    static std::uint64_t elapsed(const truecount_counter *handle, std::uint64_t overhead, std::uint64_t start, std::uint64_t end) {
+        std::uint64_t count = 0;
+        truecount::check(truecount_between(handle, start, end, &count));
+        return count > overhead ? count - overhead : 0;
+    }
     static std::string text(const char *of) {
         if (!of)
             throw error(truecount_error_status());
@@ -169,13 +178,10 @@ public:
     }
     recorder(const recorder &) = delete;
     recorder &operator=(const recorder &) = delete;
-    ~recorder() {
-        if (handle_)
-            truecount_recorder_close(handle_);
-    }
+    ~recorder() { truecount_recorder_close(handle_); }
     void flush() { check(truecount_recorder_flush(handle_)); }
     // As the destructor, but throws where something could not be written.
-    void close() { check(truecount_recorder_close(detail::exchange<const truecount_recorder *>(handle_, nullptr))); }
+    void close() { check(truecount_recorder_close(handle_)); }
 
 private:
     const truecount_recorder *handle_;

@@ -1,12 +1,11 @@
 //! Counters: kept by the thread that opened them, found by their slots.
 
 use crate::error::{Failed, Status, c_string, guarded, value};
-use crate::slots::{Kind, Slot, none};
+use crate::slots::{Kind, Slot, generation, none};
 use crate::strings::utf8;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
-use truecount::perf::fork::generation;
 use truecount::{Counter, Fence, Source};
 
 /// What reads give that cannot be done (`TRUECOUNT_INVALID`).
@@ -219,6 +218,13 @@ pub unsafe extern "C" fn truecount_between(
                     Status::NoCount,
                     "a read failed: one of the two points is TRUECOUNT_INVALID",
                     "look at truecount_error_message() after such a read",
+                ));
+            }
+            if !named.counter.in_order(start, end) {
+                return Err(Failed::new(
+                    Status::NoCount,
+                    "the second point is before the first, or of another counter",
+                    "pass what was read at the start, then what was read at the end",
                 ));
             }
             Ok(named.counter.between_raw(start, end))

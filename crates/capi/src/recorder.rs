@@ -1,32 +1,66 @@
 //! Regions of a program into region profiles.
 
 use crate::error::{Failed, Status, guarded};
-use crate::slots::{Kind, Slot, none};
+use crate::slots::{Kind, Slot, generation, none};
 use crate::strings::utf8;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use truecount::perf::fork::generation;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use truecount::{Recorder, Region};
 
-/// A recorder of this process, and in which process of those made by forks it was opened.
-#[derive(Clone)]
-struct Opened {
-    recorder: Recorder,
-    generation: u32,
+/// The recorders that one process has opened, by their handles. Never freed: the child of a fork leaves its parent's,
+/// whose lock another thread may have held, and begins one of its own.
+struct All {
+    own: Mutex<HashMap<usize, Recorder>>,
+    /// The parent process's: nobody uses it, but it is no leak either.
+    _parents: *mut All,
 }
 
-static ALL: LazyLock<Mutex<HashMap<usize, Opened>>> = LazyLock::new(Mutex::default);
+/// NULL before the first.
+static ALL: AtomicPtr<All> = AtomicPtr::new(ptr::null_mut());
+static PARENTS: AtomicPtr<All> = AtomicPtr::new(ptr::null_mut());
+static INSTALLED: Once = Once::new();
 
-fn all() -> MutexGuard<'static, HashMap<usize, Opened>> {
-    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+fn all() -> MutexGuard<'static, HashMap<usize, Recorder>> {
+    INSTALLED.call_once(|| {
+        // SAFETY: the handler is a function without arguments that lives as long as the program.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+    let mut at = ALL.load(Ordering::Acquire);
+    if at.is_null() {
+        let made = Box::into_raw(Box::new(All {
+            own: Mutex::default(),
+            _parents: PARENTS.load(Ordering::Relaxed),
+        }));
+        match ALL.compare_exchange(at, made, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => at = made,
+            Err(others) => {
+                // SAFETY: made here, and nobody has seen it.
+                drop(unsafe { Box::from_raw(made) });
+                at = others;
+            }
+        }
+    }
+    // SAFETY: what is stored there is never freed.
+    let all = unsafe { &*at };
+    all.own.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs in the child of a fork, on its only thread: no lock, no allocation.
+extern "C" fn in_child() {
+    let parents = ALL.swap(ptr::null_mut(), Ordering::AcqRel);
+    if !parents.is_null() {
+        PARENTS.store(parents, Ordering::Relaxed);
+    }
 }
 
 /// What a thread knows of a recorder. The innermost region is the last one.
 struct Local {
     handle: usize,
-    opened: Opened,
+    recorder: Recorder,
     regions: Vec<Region>,
 }
 
@@ -48,7 +82,10 @@ fn with_local<R>(
 ) -> Result<R, Failed> {
     // Also of a recorder that another thread closed.
     let slot = Slot::find(handle, Kind::Recorder).inspect_err(|_| forget(handle as usize))?;
-    let handle = std::ptr::from_ref(slot) as usize;
+    if slot.place() != generation() {
+        return Err(Failed::forked("recorder"));
+    }
+    let handle = ptr::from_ref(slot) as usize;
     let outcome = LOCALS.try_with(|locals| {
         let Ok(mut locals) = locals.try_borrow_mut() else {
             return Err(Failed::new(
@@ -61,7 +98,7 @@ fn with_local<R>(
         let place = match found {
             Some(place) => place,
             None => {
-                let opened = all().get(&handle).cloned().ok_or_else(|| {
+                let recorder = all().get(&handle).cloned().ok_or_else(|| {
                     Failed::new(
                         Status::Closed,
                         "this recorder is closed",
@@ -70,7 +107,7 @@ fn with_local<R>(
                 })?;
                 locals.push(Local {
                     handle,
-                    opened,
+                    recorder,
                     regions: Vec::new(),
                 });
                 locals.len() - 1
@@ -79,9 +116,6 @@ fn with_local<R>(
         let Some(local) = locals.get_mut(place) else {
             return Err(Failed::new(Status::Closed, "this recorder is closed", ""));
         };
-        if local.opened.generation != generation() {
-            return Err(Failed::forked("recorder"));
-        }
         use_it(local)
     });
     outcome.unwrap_or_else(|_| {
@@ -122,12 +156,10 @@ pub unsafe extern "C" fn truecount_recorder_open(
         // SAFETY: as the caller says.
         let events = unsafe { utf8(events, "events") }?;
         let events: Vec<&str> = events.split(';').map(str::trim).collect();
-        let opened = Opened {
-            recorder: Recorder::with_counters(path, &events)?,
-            generation: generation(),
-        };
-        let slot = Slot::take(Kind::Recorder, 0)?;
-        all().insert(std::ptr::from_ref(slot) as usize, opened);
+        let opened = Recorder::with_counters(path, &events)?;
+        // Its place is in no thread's table: which process's it is stands there.
+        let slot = Slot::take(Kind::Recorder, generation())?;
+        all().insert(ptr::from_ref(slot) as usize, opened);
         // SAFETY: as above.
         unsafe { recorder.write(slot) };
         Ok(())
@@ -147,7 +179,7 @@ pub unsafe extern "C" fn truecount_region_begin(
         // SAFETY: as the caller says.
         let label = unsafe { utf8(label, "label") }?;
         with_local(recorder, |local| {
-            let recorder = &local.opened.recorder;
+            let recorder = &local.recorder;
             let label = recorder.label(label);
             local.regions.push(recorder.region(label));
             Ok(())
@@ -179,7 +211,7 @@ pub unsafe extern "C" fn truecount_region_end(recorder: *const Slot) -> c_int {
 /// None: any value is compared before it is used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn truecount_recorder_flush(recorder: *const Slot) -> c_int {
-    guarded(|| with_local(recorder, |local| Ok(local.opened.recorder.flush()?)))
+    guarded(|| with_local(recorder, |local| Ok(local.recorder.flush()?)))
 }
 
 /// Ends the calling thread's regions, writes everything and closes the recorder, on any thread.
@@ -193,11 +225,11 @@ pub unsafe extern "C" fn truecount_recorder_close(recorder: *const Slot) -> c_in
             while let Some(innermost) = local.regions.pop() {
                 drop(innermost);
             }
-            Ok(local.opened.recorder.flush()?)
+            Ok(local.recorder.flush()?)
         });
         let slot = Slot::find(recorder, Kind::Recorder)?;
         slot.close();
-        let handle = std::ptr::from_ref(slot) as usize;
+        let handle = ptr::from_ref(slot) as usize;
         forget(handle);
         all().remove(&handle);
         flushed

@@ -55,6 +55,8 @@ const CHUNKS: usize = 24;
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 static SLOTS: [AtomicPtr<Slot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
 static THREADS: AtomicU64 = AtomicU64::new(1);
+/// How many forks lie between this process and the one that opened the first handle.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
 static INSTALLED: Once = Once::new();
 
 /// What failing calls give instead of a handle: closed for ever, so that whoever ignores the status gets an error again.
@@ -68,6 +70,11 @@ static NONE: Slot = Slot {
 
 thread_local! {
     static OWN: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A number that differs between a process and its forked children, once something has been opened.
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
 }
 
 /// A number of the calling thread that no other thread ever has; 0 while it ends.
@@ -223,6 +230,7 @@ impl Slot {
 /// Runs in the child of a fork, on its only thread: no allocation, no lock. Inline reads take the long way there, which
 /// tells what happened.
 extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
     for (chunk, first) in SLOTS.iter().enumerate() {
         let Some(start) = NonNull::new(first.load(Ordering::Acquire)) else {
             return;

@@ -8,19 +8,15 @@ use std::process::Command;
 #[path = "support/mod.rs"]
 mod support;
 
-use support::{inside_of, text};
+use support::{go, inside_of, text};
 
 /// A test program of the package in `directory`; a skip where there is no Go.
 fn built(directory: &Path, to: &Path) -> bool {
-    let output = Command::new("go")
+    let output = go(to.parent().unwrap())
         .args(["test", "-c", "-o"])
         .arg(to)
         .arg(".")
         .current_dir(directory)
-        // Nothing comes from outside.
-        .env("GOFLAGS", "-mod=mod")
-        .env("GOPROXY", "off")
-        .env("GOTOOLCHAIN", "local")
         .output();
     match output {
         Ok(output) => {

@@ -148,12 +148,9 @@ fn go_counts_the_same_region() {
     );
     std::fs::write(at("go.mod"), text).unwrap();
     std::fs::copy(program("loop.go"), at("main.go")).unwrap();
-    let built = Command::new("go")
+    let built = support::go(scratch.path())
         .args(["build", "-o", "loop", "."])
         .current_dir(scratch.path())
-        .env("GOFLAGS", "-mod=mod")
-        .env("GOPROXY", "off")
-        .env("GOTOOLCHAIN", "local")
         .output();
     match built {
         Ok(built) => assert!(

@@ -98,14 +98,15 @@ fn wrong_use_is_an_error_and_never_a_crash() {
         return;
     };
     let program = prefix.compile("cc", "misuse.c", &["-O2"]);
-    let output = native(&program, &["wall-time"]);
+    let file = prefix.path("regions").display().to_string();
+    let output = native(&program, &["wall-time", &file]);
     assert!(
         output.status.success(),
         "{:?}\n{}",
         output.status,
         text(&output)
     );
-    if let Some(output) = inside(&program, &["instructions:u"]) {
+    if let Some(output) = inside(&program, &["instructions:u", &file]) {
         assert!(
             output.status.success(),
             "{:?}\n{}",
@@ -118,6 +119,19 @@ fn wrong_use_is_an_error_and_never_a_crash() {
             text(&output)
         );
     }
+}
+
+/// Who loads the library as ctypes does may unload it: what it has registered stays callable.
+#[test]
+fn the_library_can_be_unloaded() {
+    let Some(prefix) = Prefix::versioned() else {
+        return;
+    };
+    let program = prefix.compile("cc", "unload.c", &["-O1", "-ldl"]);
+    let library = prefix.path("lib/libtruecount.so").display().to_string();
+    let output = native(&program, &[&library]);
+    assert!(output.status.success(), "{:?}", output.status);
+    assert_eq!(text(&output), "unloaded and forked\n".repeat(3));
 }
 
 #[test]
@@ -133,7 +147,8 @@ fn wrong_use_is_clean_under_the_address_sanitizer() {
     ];
     match prefix.built("cc", "misuse.c", &flags) {
         Ok(program) => {
-            let output = native(&program, &["wall-time"]);
+            let file = prefix.path("regions").display().to_string();
+            let output = native(&program, &["wall-time", &file]);
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(output.status.success(), "{}\n{stderr}", text(&output));
             assert!(stderr.is_empty(), "{stderr}");
@@ -187,6 +202,9 @@ fn cpp_counts_the_same() {
             said.contains("thread: 1") && said.contains("event: 1"),
             "{said}"
         );
+        // TRUECOUNT_CLOSED, whichever way.
+        assert_eq!(of(&said, "moved from:"), ["5555"], "{flags:?} {said}");
+        assert_eq!(of(&said, "destroyed:"), ["5"], "{flags:?} {said}");
         assert!(constant(&said) < 300, "{flags:?} {said}");
         assert!(
             of(&said, "empty")
@@ -363,30 +381,43 @@ fn who_looks_for_pmus_in_sysfs_counts_by_the_virtual_one() {
     );
 }
 
-/// What the README shows compiles and runs.
+/// What the README and the pages show compiles and runs.
 #[test]
-fn the_readmes_example_works() {
+fn the_pages_examples_work() {
     let Some(prefix) = Prefix::install() else {
         return;
     };
-    let readme = include_str!("../README.md");
-    let code = readme
-        .split("```c\n")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
-    let source = prefix.path("example.c");
-    std::fs::write(&source, code).unwrap();
-    let program = prefix.compile("cc", source.to_str().unwrap(), &["-O2"]);
-    if let Some(output) = inside(&program, &[]) {
-        let said = text(&output);
-        assert!(output.status.success(), "{said}");
-        assert!(
-            said.contains("hello\n") && said.contains(" instructions\n"),
-            "{said}"
-        );
+    let pages = [
+        ("readme.c", "cc", include_str!("../README.md")),
+        ("page.c", "cc", include_str!("../../../docs/languages/c.md")),
+        (
+            "page.cpp",
+            "c++",
+            include_str!("../../../docs/languages/cpp.md"),
+        ),
+    ];
+    for (name, compiler, page) in pages {
+        let (_, kind) = name.split_once('.').unwrap();
+        let after = page.split_once(&format!("```{kind}\n")).expect(name).1;
+        let code = after.split_once("```").expect(name).0;
+        let source = prefix.path(name);
+        std::fs::write(&source, code).unwrap();
+        let program = match prefix.built(compiler, source.to_str().unwrap(), &["-O2"]) {
+            Ok(program) => program,
+            Err(said) if said.contains("No such file or directory (os error 2)") => {
+                truecount_testing::skip!("compilers", "{compiler}: {said}");
+                continue;
+            }
+            Err(said) => panic!("{name}: {said}"),
+        };
+        if let Some(output) = inside(&program, &[]) {
+            let said = text(&output);
+            assert!(output.status.success(), "{name}: {said}");
+            let (hello, count) = said.split_once('\n').expect(name);
+            let count = count.trim().strip_suffix(" instructions").expect(&said);
+            let count: u64 = count.parse().expect(&said);
+            assert!(hello == "hello" && count > 100, "{name}: {said}");
+        }
     }
 }
 

@@ -38,10 +38,15 @@ mod gungraun;
 #[cfg(feature = "history")]
 #[path = "cli/history.rs"]
 mod history;
+#[cfg(feature = "history")]
+#[path = "cli/history_places.rs"]
+mod history_places;
 #[path = "cli/home.rs"]
 mod home;
 #[path = "cli/identities.rs"]
 mod identities;
+#[path = "cli/inputs.rs"]
+mod inputs;
 #[path = "cli/interrupted_commits.rs"]
 mod interrupted_commits;
 #[path = "cli/interrupts.rs"]

@@ -83,6 +83,13 @@ impl<P: Policy> Counter<P> {
         self.core.geometry.elapsed(start, end)
     }
 
+    /// Whether `end` can have been read after `start`. A point that is read first and taken for the end is many more
+    /// events away than any counter counts; the last sixteenth of its range is taken for that.
+    #[must_use]
+    pub fn in_order(&self, start: u64, end: u64) -> bool {
+        self.core.geometry.in_order(start, end)
+    }
+
     /// A handle without the choice between ways to read: at most 6 instructions. `None` where the counter is not read
     /// by one register ([`Method::Fast`]).
     #[must_use]

@@ -60,6 +60,11 @@ impl Geometry {
         }
     }
 
+    /// Whether a counter comes from `start` to `end`: the other way round it is almost its whole range.
+    pub(crate) fn in_order(&self, start: u64, end: u64) -> bool {
+        self.elapsed(start, end) <= self.period - self.period / 16
+    }
+
     /// What a wrap is corrected by: one less than a power of two.
     pub(crate) fn period(&self) -> u64 {
         self.period
@@ -140,6 +145,33 @@ mod tests {
     #[test]
     fn plain_counts() {
         assert_eq!(Geometry::PLAIN.elapsed(5, 12), 7);
+    }
+
+    #[test]
+    fn points_in_the_wrong_order_are_known() {
+        let of = |width, period: u64| Geometry::of_new_counter(width, period.wrapping_neg());
+        let kernels = [of(48, PERIOD_48), of(48, 0), of(64, (1 << 63) - 1)];
+        for g in kernels
+            .into_iter()
+            .map(Option::unwrap)
+            .chain([Geometry::PLAIN])
+        {
+            for start in [
+                0,
+                5,
+                g.mask() - 70_000,
+                g.period().wrapping_neg() & g.mask(),
+            ] {
+                for count in [1, 1000, 1 << 40] {
+                    let end = start.wrapping_add(count) & g.mask();
+                    assert!(
+                        g.in_order(start, end) && !g.in_order(end, start),
+                        "{g:?} {start} {count}"
+                    );
+                }
+                assert!(g.in_order(start, start), "{g:?} {start}");
+            }
+        }
     }
 
     proptest! {

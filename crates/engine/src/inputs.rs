@@ -72,6 +72,54 @@ kinds! {
     HIDDEN = 23: "hidden-feature";
 }
 
+/// What of a run's inputs is told apart: places in [`Identity::parts`].
+pub mod part {
+    /// Content of the programs.
+    pub const PROGRAM: usize = 0;
+    /// Their arguments.
+    pub const ARGUMENTS: usize = 1;
+    /// Their environments.
+    pub const ENVIRONMENT: usize = 2;
+    /// Content of shared libraries.
+    pub const LIBRARIES: usize = 3;
+    /// Content of other regular files that were opened to be read.
+    pub const FILES: usize = 4;
+    /// What was looked for and what came of it, and the names in directories that were read.
+    pub const NAMES: usize = 5;
+    /// Times of files that were asked for by their paths.
+    pub const TIMES: usize = 6;
+}
+
+/// Their names, as documents have them.
+pub const PARTS: [&str; 7] = [
+    "program",
+    "arguments",
+    "environment",
+    "libraries",
+    "files",
+    "names",
+    "times",
+];
+
+/// Places of the first part of [`Identity::known`]: a page is all that most runs touch.
+pub const NEAR: usize = 256;
+
+/// Files that can be known at the same time.
+pub const KNOWN: usize = 16_384;
+
+/// Which inputs a run had: runs of the same inputs have the same hashes. Sums, so that the order does not matter.
+#[repr(C)]
+pub struct Identity {
+    /// By [`part`].
+    pub parts: [AtomicU64; PARTS.len()],
+    /// Different contents of files in it.
+    pub files: AtomicU32,
+    /// Not 0: something was not read, or there were too many files.
+    pub partial: AtomicU32,
+    /// Hashes of what is in it already, 0: a free place.
+    pub known: [AtomicU64; NEAR + KNOWN],
+}
+
 /// The table.
 #[repr(C)]
 pub struct Inputs {
@@ -96,4 +144,6 @@ pub struct Inputs {
     pub started: AtomicU64,
     /// Not 0 once a program of the run restricts its own system calls: nothing is asked from then on.
     pub unseen: AtomicU32,
+    /// Which inputs the run had.
+    pub identity: Identity,
 }

@@ -14,6 +14,7 @@ pub const MAX_ANCESTORS: usize = 5000;
 #[derive(Debug, Clone)]
 pub struct Repository {
     directory: PathBuf,
+    main: PathBuf,
 }
 
 impl Repository {
@@ -24,11 +25,35 @@ impl Repository {
     pub fn at(directory: &Path) -> Result<Self, Error> {
         let here = Self {
             directory: directory.to_owned(),
+            main: directory.to_owned(),
         };
-        let top = here.git(["rev-parse", "--show-toplevel"])?;
+        let found = here.git(["rev-parse", "--show-toplevel", "--git-common-dir"])?;
+        let (top, common) = found.rsplit_once('\n').unwrap_or((&found, ""));
+        let top = PathBuf::from(top);
+        // Of a linked work tree the repository is elsewhere: in `.git` of the main one.
+        let common = directory.join(common).canonicalize().ok();
+        let main = common
+            .as_deref()
+            .filter(|common| common.ends_with(".git"))
+            .and_then(Path::parent)
+            .map_or_else(|| top.clone(), Path::to_owned);
         Ok(Self {
-            directory: PathBuf::from(top),
+            directory: top,
+            main,
         })
+    }
+
+    /// The directory of the main work tree: that of linked ones, too.
+    #[must_use]
+    pub fn main_directory(&self) -> &Path {
+        &self.main
+    }
+
+    /// Whether the clone has only its last commits.
+    #[must_use]
+    pub fn is_shallow(&self) -> bool {
+        let told = self.git(["rev-parse", "--is-shallow-repository"]);
+        told.is_ok_and(|told| told == "true")
     }
 
     /// The directory of its work tree.
@@ -240,14 +265,20 @@ impl WorkTree {
         &self.directory
     }
 
+    /// The repository as it is seen from here.
+    fn here(&self) -> Repository {
+        Repository {
+            directory: self.directory.clone(),
+            main: self.repository.main.clone(),
+        }
+    }
+
     /// Checks another commit out; what was built stays, so that only what changed is built again.
     ///
     /// # Errors
     /// git's.
     pub fn check_out(&self, commit: &str) -> Result<(), Error> {
-        let here = Repository {
-            directory: self.directory.clone(),
-        };
+        let here = self.here();
         here.git(["checkout", "--quiet", "--force", "--detach", commit, "--"])
             .map(|_| ())
     }
@@ -257,9 +288,7 @@ impl WorkTree {
     /// # Errors
     /// git's.
     pub fn clean(&self) -> Result<(), Error> {
-        let here = Repository {
-            directory: self.directory.clone(),
-        };
+        let here = self.here();
         here.git(["clean", "-ffdxq"]).map(|_| ())
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use truecount_model::{Precision, SourceKind};
+use truecount_run::calls::CallTree;
 use truecount_run::env_record::Environment;
 use truecount_run::rounds::{Command, Map, Metric};
 pub use truecount_run::rounds::{Function, Profile};
@@ -219,6 +220,8 @@ struct Run {
     #[serde(default)]
     functions: Vec<RunFunction>,
     #[serde(default)]
+    calls: Option<CallTree>,
+    #[serde(default)]
     environment: Environment,
 }
 
@@ -337,7 +340,7 @@ impl Measurements {
             (counter.event, new)
         });
         let metrics = Map(metrics.collect());
-        let profiles = profiles(&name, &run.functions);
+        let profiles = profiles(&name, &run.functions, run.calls);
         Ok(Self {
             tool: None,
             environment: run.environment,
@@ -378,8 +381,12 @@ fn plain(name: &mut String, parameters: &str) {
     }
 }
 
-/// A profile for every event that functions were counted by; one function of one file once.
-fn profiles(benchmark: &str, functions: &[RunFunction]) -> Vec<Profile> {
+/// What trees of calls count.
+const TREE: &str = "instructions:u";
+
+/// A profile for every event that functions were counted by; one function of one file once. The tree of calls is that of
+/// instructions.
+fn profiles(benchmark: &str, functions: &[RunFunction], calls: Option<CallTree>) -> Vec<Profile> {
     let mut events: BTreeMap<&str, BTreeMap<(&str, &str), u64>> = BTreeMap::new();
     for function in functions {
         let module = function.module.rsplit('/').next().unwrap_or_default();
@@ -403,7 +410,26 @@ fn profiles(benchmark: &str, functions: &[RunFunction]) -> Vec<Profile> {
             parameters: String::new(),
             metric: event.to_owned(),
             functions: functions.into_iter().map(function).collect(),
+            calls: None,
         }
     };
-    events.into_iter().map(profile).collect()
+    let mut all: Vec<Profile> = events.into_iter().map(profile).collect();
+    let Some(mut calls) = calls else {
+        return all;
+    };
+    for called in &mut calls.functions {
+        let name = called.module.rsplit('/').next().unwrap_or_default();
+        called.module = name.to_owned();
+    }
+    match all.iter_mut().find(|profile| profile.metric == TREE) {
+        Some(profile) => profile.calls = Some(calls),
+        None => all.push(Profile {
+            benchmark: benchmark.to_owned(),
+            parameters: String::new(),
+            metric: TREE.to_owned(),
+            functions: Vec::new(),
+            calls: Some(calls),
+        }),
+    }
+    all
 }

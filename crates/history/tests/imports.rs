@@ -123,6 +123,29 @@ fn bencher_and_github_action_benchmark() {
     let found = read(text, Format::Bmf);
     near(median(&found, 0, "latency"), 3.5);
     near(median(&found, 0, "size"), 10.0);
+    // Several measures, names with spaces and slashes, as Bencher's page shows them.
+    let text = r#"{
+        "sort": {"latency": {"value": 92.5, "lower_value": 91.0, "upper_value": 94.25}, "throughput": {"value": 7.25}},
+        "/bin/sh -c ./build.sh": {"build-time": {"value": 31.5}},
+        "prog": {"file-size": {"value": 4096.0}}}"#;
+    let found = read(text, Format::Bmf);
+    let names: Vec<&str> = found.benchmarks.iter().map(|b| b.name.as_str()).collect();
+    assert_eq!(names, ["/bin/sh -c ./build.sh", "prog", "sort"]);
+    near(median(&found, 0, "build-time"), 31.5e9);
+    near(median(&found, 1, "file-size"), 4096.0);
+    near(median(&found, 2, "throughput"), 7.25);
+    let units = |index: usize, metric: &str| {
+        found.benchmarks[index]
+            .metrics
+            .get(metric)
+            .unwrap()
+            .unit
+            .clone()
+    };
+    assert_eq!(
+        (units(0, "build-time"), units(1, "file-size")),
+        ("ns".to_owned(), "bytes".to_owned())
+    );
     let text = r#"[{"name": "a", "unit": "ms", "value": 2}, {"name": "b", "unit": "%", "value": "7.5", "range": "3"}]"#;
     let found = read(text, Format::CustomSmaller);
     near(median(&found, 0, "wall-time"), 2e6);

@@ -1,7 +1,8 @@
 //! Closed runs: whether a count will repeat, known from one run under the virtual PMU.
 //!
 //! A run is closed when everything that entered it was the content of regular files, arguments, the environment, or held
-//! constant. Otherwise what came in is listed: the kind of source, how often, and where first.
+//! constant. Otherwise what came in is listed: the kind of source, how often, and where first. The number repeats as long as
+//! the inputs are the same ([`Identity`]).
 
 use serde::{Deserialize, Serialize};
 use truecount_engine::inputs::{NAMES, kind};
@@ -11,12 +12,16 @@ use truecount_sample::symbols::{SearchPath, Symbols};
 
 use crate::determinism::Fixed;
 use crate::factor::{Factor, Missing};
+use crate::identity::Identity;
 
 /// What is known of one run, or of several of the same command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Closed {
-    /// Nothing came in from outside: the number repeats.
+    /// Nothing came in from outside: the number repeats with the same inputs.
     pub closed: bool,
+    /// Which inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
     /// What came in.
     pub inputs: Vec<Input>,
     /// Features of the CPU that the machine shown hides and the program executed all the same.
@@ -204,9 +209,35 @@ impl Closed {
         }
         Self {
             closed: inputs.is_empty(),
+            identity: Some(Identity::of(&totals.identity)),
             inputs,
             hidden,
         }
+    }
+
+    /// Counts of runs that were all closed differ: by their inputs, which are named, or for a reason that is not known.
+    pub fn contradicted(&mut self) {
+        if !self.closed {
+            return;
+        }
+        let varied = self.identity.as_ref().and_then(Identity::varied);
+        let (source, title) = match varied {
+            Some(varied) => (
+                "changed-inputs",
+                format!("inputs that were not the same in every run: {varied}"),
+            ),
+            None => (
+                "not-explained",
+                "something that the virtual PMU did not see (please report this)".to_owned(),
+            ),
+        };
+        self.closed = false;
+        self.inputs.push(Input {
+            source: source.to_owned(),
+            title,
+            times: 0,
+            ..Input::default()
+        });
     }
 
     /// Adds what did not come to its own end: threads that were killed, and processes that outlived the program, whose counts
@@ -231,6 +262,9 @@ impl Closed {
     /// Adds what another run of the same command told.
     pub fn merge(&mut self, other: Self) {
         self.closed &= other.closed;
+        if let (Some(own), Some(other)) = (&mut self.identity, &other.identity) {
+            own.merge(other);
+        }
         if self.hidden.is_empty() {
             self.hidden = other.hidden;
         }
@@ -364,7 +398,7 @@ mod tests {
         let open = |times| Closed {
             closed: false,
             inputs: vec![input("getrandom", times, Some(Factor::Getrandom))],
-            hidden: Vec::new(),
+            ..Closed::default()
         };
         all.merge(open(2));
         all.merge(open(1));

@@ -7,7 +7,7 @@
 //! - [`result`]: what a run gave;
 //! - [`functions`]: events of every function that ran under the virtual PMU;
 //! - [`latency`]: how long each pass through chosen blocks took;
-//! - [`closed`]: whether a count will repeat, from one run;
+//! - [`closed`]: whether a count will repeat, from one run; [`identity`]: of which inputs it is;
 //! - [`cgroup`]: control groups to count by;
 //! - [`state`]: what is remembered of a machine between runs; [`exactness`]: its counters' known deviations;
 //! - [`suite`]: `truecount.toml`, which names benchmarks and their limits;
@@ -28,6 +28,7 @@ mod error;
 pub mod exactness;
 pub mod factor;
 pub mod functions;
+pub mod identity;
 pub mod input;
 pub mod latency;
 pub mod machine;

@@ -50,6 +50,9 @@ pub struct Suite {
     /// Count every function too, so that a change is explained.
     #[serde(default)]
     pub functions: bool,
+    /// Keep the tree of calls too, so that the paths that a change came by are told; counts functions as well.
+    #[serde(default)]
+    pub calls: bool,
     /// What benchmarks have that do not say it themselves.
     #[serde(default)]
     pub defaults: Settings,

@@ -1,4 +1,4 @@
-/* Every wrong use gives a status and a message; argv[1] is an event that counts here. */
+/* Every wrong use gives a status and a message; argv[1] is an event that counts here, argv[2] a file for regions. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -41,6 +41,55 @@ static void *elsewhere(void *of)
     return NULL;
 }
 
+static void *ends_a_region(void *of)
+{
+    expect("end of another thread's region", truecount_region_end(of), TRUECOUNT_NESTING);
+    return NULL;
+}
+
+/* Before anything else is opened: whether a child is known does not depend on what its parent has opened. */
+static void recorders(const char *event, const char *path)
+{
+    const truecount_recorder *r, *own;
+    pthread_t thread;
+    int status;
+    expect("a recorder", truecount_recorder_open(path, event, &r), TRUECOUNT_OK);
+    expect("a region", truecount_region_begin(r, "outer"), TRUECOUNT_OK);
+    expect("a label that is not UTF-8", truecount_region_begin(r, "\xff"), TRUECOUNT_ARGUMENT);
+    expect("no label", truecount_region_begin(r, NULL), TRUECOUNT_ARGUMENT);
+    pthread_create(&thread, NULL, ends_a_region, (void *)r);
+    pthread_join(thread, NULL);
+    fflush(stdout);
+    if (fork() == 0) {
+        char other[4096];
+        failures = 0;
+        snprintf(other, sizeof other, "%s.child", path);
+        expect("a region after fork", truecount_region_begin(r, "inner"), TRUECOUNT_FORKED);
+        expect("end after fork", truecount_region_end(r), TRUECOUNT_FORKED);
+        expect("flush after fork", truecount_recorder_flush(r), TRUECOUNT_FORKED);
+        expect("a recorder of its own", truecount_recorder_open(other, event, &own), TRUECOUNT_OK);
+        expect("its region", truecount_region_begin(own, "own"), TRUECOUNT_OK);
+        expect("its end", truecount_region_end(own), TRUECOUNT_OK);
+        expect("its close", truecount_recorder_close(own), TRUECOUNT_OK);
+        expect("close after fork", truecount_recorder_close(r), TRUECOUNT_FORKED);
+        expect("flush after close", truecount_recorder_flush(r), TRUECOUNT_CLOSED);
+        fflush(stdout);
+        /* By its handlers: the parent's regions end in the child, too. */
+        exit(failures != 0);
+    }
+    wait(&status);
+    expect("the recorder's child", status, 0);
+    expect("the parent's end", truecount_region_end(r), TRUECOUNT_OK);
+    expect("one end too many", truecount_region_end(r), TRUECOUNT_NESTING);
+    expect("close", truecount_recorder_close(r), TRUECOUNT_OK);
+    expect("close again", truecount_recorder_close(r), TRUECOUNT_CLOSED);
+    expect("no such directory", truecount_recorder_open("/nowhere/at/all", event, &r), TRUECOUNT_FILE);
+    expect("a region of what never opened", truecount_region_begin(r, "x"), TRUECOUNT_CLOSED);
+    expect("no path", truecount_recorder_open(NULL, event, &r), TRUECOUNT_ARGUMENT);
+    expect("no events", truecount_recorder_open(path, "", &r), TRUECOUNT_EVENT);
+    expect("too many events", truecount_recorder_open(path, "zero;zero;zero;zero;zero", &r), TRUECOUNT_ARGUMENT);
+}
+
 int main(int argc, char **argv)
 {
     const char *event = argc > 1 ? argv[1] : "wall-time";
@@ -51,6 +100,8 @@ int main(int argc, char **argv)
     pthread_t thread;
     int status, i;
 
+    if (argc > 2)
+        recorders(event, argv[2]);
     expect("open", truecount_open(event, &c), TRUECOUNT_OK);
     if (truecount_read(c) == TRUECOUNT_INVALID)
         failures++;
@@ -72,6 +123,8 @@ int main(int argc, char **argv)
     invalid("read of inside", truecount_read_any((const truecount_counter *)((const char *)c + 8)), TRUECOUNT_HANDLE);
     expect("close of NULL", truecount_close(NULL), TRUECOUNT_HANDLE);
     expect("between of invalid points", truecount_between(c, TRUECOUNT_INVALID, 0, &count), TRUECOUNT_NO_COUNT);
+    count = truecount_read(c);
+    expect("points in the wrong order", truecount_between(c, count + 1000, count, counts), TRUECOUNT_NO_COUNT);
     expect("nowhere to put a count", truecount_between(c, 0, 0, NULL), TRUECOUNT_ARGUMENT);
     expect("a counter for a group", truecount_group_start((const truecount_group *)c), TRUECOUNT_HANDLE);
 

@@ -1,7 +1,18 @@
 // The C++ header: regions, groups, errors.
 #include <iostream>
+#include <memory>
 #include <thread>
 #include <truecount.hpp>
+
+// The status of the error that a use gives; -1 for none.
+template <class F> static int status(F use) {
+    try {
+        use();
+        return -1;
+    } catch (const truecount::error &e) {
+        return e.status();
+    }
+}
 
 int main(int argc, char **argv) {
     const std::string event = argc > 1 ? argv[1] : "instructions:u";
@@ -27,6 +38,12 @@ int main(int argc, char **argv) {
         truecount::counter moved(std::move(c));
         moved.check_right();
         std::cout << "moved " << moved([] {}) << '\n';
+        std::cout << "moved from: " << status([&] { c.name(); }) << status([&] { c([] {}); }) << status([&] { c.check_right(); })
+                  << status([&] { c.start().count(); }) << '\n';
+        std::unique_ptr<truecount::counter> gone(new truecount::counter(event));
+        auto region = gone->start();
+        gone.reset();
+        std::cout << "destroyed: " << status([&] { region.count(); }) << '\n';
     } catch (const truecount::error &e) {
         std::cout << "no counter: " << e.what() << '\n';
         return 3;

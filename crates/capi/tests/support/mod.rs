@@ -18,6 +18,22 @@ pub fn library(name: &str) -> Option<PathBuf> {
     found
 }
 
+/// Go that takes nothing from outside; `scratch` holds its cache for a user who has no home of their own.
+pub fn go(scratch: &Path) -> Command {
+    let mut command = Command::new("go");
+    command
+        .env("GOFLAGS", "-mod=mod")
+        .env("GOPROXY", "off")
+        .env("GOTOOLCHAIN", "local");
+    let home = std::env::var_os("HOME").is_some_and(|home| Path::new(&home).is_dir());
+    if !home && std::env::var_os("GOCACHE").is_none() {
+        command
+            .env("GOCACHE", scratch.join("gocache"))
+            .env("GOPATH", scratch.join("gopath"));
+    }
+    command
+}
+
 /// Where the library is installed for a test.
 pub struct Prefix {
     pub directory: tempfile::TempDir,

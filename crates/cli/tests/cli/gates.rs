@@ -165,6 +165,34 @@ fn a_gate_says_what_came_into_an_open_run() {
     assert!(!said(&hardware, &hardware));
 }
 
+/// Where counts of the virtual PMU differ, the gate says which inputs do, too.
+#[test]
+fn a_gate_says_which_inputs_differ() {
+    let count = |value, libraries: &str| {
+        let name = "instructions:u";
+        let mut result = result(name, &metric("count", "virtual", &[value; 6]));
+        let parts = json!({"program": "1", "libraries": libraries, "files": "3"});
+        let identity = json!({"files": 3, "parts": parts});
+        result["commands"][0]["outside"] =
+            json!({"closed": true, "inputs": [], "identity": identity});
+        result
+    };
+    let said = |base: &Value, new: &Value, status| {
+        let (found, text) = gate(base, new, "instructions:u=1%", &[]);
+        assert_eq!(found, status, "{text}");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let at = text.find("inputs differ: ");
+        at.map(|at| text[at..].split([';', ')']).next().unwrap().to_owned())
+    };
+    let before = count(1_000_000, "2");
+    assert_eq!(said(&before, &before, 0), None);
+    assert_eq!(said(&before, &count(1_000_000, "9"), 0), None);
+    assert_eq!(said(&before, &count(1_100_000, "2"), 3), None);
+    let named = said(&before, &count(1_100_000, "9"), 3).expect("the inputs");
+    assert!(named.starts_with("inputs differ: libraries"), "{named}");
+    assert!(!named.contains("program"), "{named}");
+}
+
 #[test]
 fn a_scaled_count_on_either_side_decides_nothing() {
     let plain = result(

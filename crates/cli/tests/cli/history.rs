@@ -127,12 +127,12 @@ pub(crate) fn result(benchmarks: &[(&str, Value)]) -> Value {
     })
 }
 
-fn one(value: u64) -> Value {
+pub(crate) fn one(value: u64) -> Value {
     result(&[("sort", json!({"instructions:u": exact(value)}))])
 }
 
 /// What `run --functions` tells, for one benchmark.
-fn functions(all: &[(&str, u64)]) -> Value {
+pub(crate) fn functions(all: &[(&str, u64)]) -> Value {
     let sum: u64 = all.iter().map(|(_, count)| count).sum();
     let functions: Vec<Value> = all
         .iter()

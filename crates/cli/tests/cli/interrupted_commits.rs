@@ -1,11 +1,12 @@
 //! Ctrl-C while commits are built, measured and served, and in a suite: it ends soon, and what was measured is kept.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::Stdio;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 
 use crate::history::Project;
 use crate::interrupts::{Long, all_end, available, long};
-use crate::support::{truecount, virtual_pmu};
+use crate::support::{truecount, until, virtual_pmu};
 
 /// Those that want a repository.
 const IN_A_REPOSITORY: &[Long] = &[
@@ -57,7 +58,7 @@ fn ctrl_c_ends_what_builds_measures_and_serves_commits_at_every_moment() {
         .collect();
     all_end(&commands, directory);
     for own in [".truecount", "other/.truecount"] {
-        let owner = directory.join(own).join("work.pid");
+        let owner = directory.join(own).join("work.lock");
         assert!(!owner.exists(), "{} is left", owner.display());
     }
 }
@@ -113,4 +114,118 @@ fn ctrl_c_loses_no_commit_that_was_measured() {
             .all(|name| !name.to_string_lossy().starts_with("work")),
         "{left:?}"
     );
+}
+
+/// Another process writes to the store, or its server hangs: Ctrl-C does not wait for that.
+#[test]
+fn ctrl_c_does_not_wait_for_the_store() {
+    if !virtual_pmu() {
+        return;
+    }
+    let Some(project) = Project::new() else {
+        return;
+    };
+    let commit = project.commit("one");
+    let program = "import sqlite3, sys\nstore = sqlite3.connect('.truecount/history.db', isolation_level=None)\n\
+                   store.execute('BEGIN EXCLUSIVE')\nprint('held', flush=True)\nsys.stdin.read()";
+    project.expect(0, &["backfill", &commit, "--", "true"]);
+    let Ok(mut other) = Command::new("python3")
+        .args(["-c", program])
+        .current_dir(project.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+    else {
+        truecount_testing::skip!("python", "python3 is not installed");
+        return;
+    };
+    let mut said = String::new();
+    let mut lines = BufReader::new(other.stdout.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    assert_eq!(said, "held\n");
+    let mut child = truecount(&["history", "backfill", "--again", &commit, "--"])
+        .args(["sh", "-c", "echo > ../../measured"])
+        .current_dir(project.path())
+        .env_remove("TRUECOUNT_STORE")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Once the commit is measured the store is asked for one thing: to add its record.
+    let measured = project.path().join("measured");
+    let threads = format!("/proc/{}/task", child.id());
+    until("it waits for the store", || {
+        let mut threads = std::fs::read_dir(&threads).unwrap().flatten();
+        let waits = threads.any(|thread| {
+            let name = std::fs::read_to_string(thread.path().join("comm"));
+            name.is_ok_and(|name| name == "store\n")
+        });
+        waits && measured.exists()
+    });
+    // SAFETY: our own child, not waited for yet.
+    unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) };
+    let mut error = String::new();
+    let mut pipe = child.stderr.take().unwrap();
+    pipe.read_to_string(&mut error).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{error}");
+    assert!(
+        error.contains("interrupted before a commit was measured"),
+        "{error}"
+    );
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    assert!(!project.path().join(".truecount/work").exists());
+}
+
+/// The state of a process, `T` where it is stopped; `None`: it has ended.
+fn state(pid: i32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit(") ").next()?.chars().next()
+}
+
+/// Ctrl-Z stops what is built, too, and it goes on with truecount.
+#[test]
+fn ctrl_z_stops_what_is_built() {
+    let Some(project) = Project::new() else {
+        return;
+    };
+    project.commit("one");
+    let build = "echo $$ > ../../pid; exec sleep 600";
+    let mut command = truecount(&[
+        "history", "backfill", "--build", build, "HEAD", "--", "true",
+    ]);
+    let mut child = command
+        .current_dir(project.path())
+        .env_remove("TRUECOUNT_STORE")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        // As a shell with job control starts it.
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let own = i32::try_from(child.id()).unwrap();
+    let file = project.path().join("pid");
+    let mut built = 0;
+    until("the build", || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        built = text.trim().parse().unwrap_or(0);
+        built > 0 && text.ends_with('\n')
+    });
+    let tell = |signal| {
+        // SAFETY: our own child, not waited for yet.
+        unsafe { libc::kill(own, signal) };
+    };
+    for _ in 0..3 {
+        tell(libc::SIGTSTP);
+        until("both are stopped", || {
+            state(own) == Some('T') && state(built) == Some('T')
+        });
+        tell(libc::SIGCONT);
+        until("both go on", || {
+            state(own) != Some('T') && state(built) != Some('T')
+        });
+    }
+    tell(libc::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(state(built), None);
 }

@@ -55,6 +55,73 @@ fn what_reads_random_devices_counts_the_same_again() {
     assert!(a != b || b != c, "the device itself is random: {a}");
 }
 
+/// Containers and sessions have limits of their own, and programs that close all descriptors count them.
+#[test]
+fn the_limit_of_open_files_is_not_inherited() {
+    if skipped() {
+        return;
+    }
+    let told = |soft: &str, head: &[&str]| {
+        let line = "ulimit -Sn \"$0\"; exec \"$@\"";
+        let command = ["run", "--json"]
+            .iter()
+            .chain(head)
+            .chain(&["--", "sh", "-c"]);
+        let output = std::process::Command::new("sh")
+            .args(["-c", line, soft, env!("CARGO_BIN_EXE_truecount")])
+            .args(command)
+            .arg("i=$(ulimit -n); while [ $i -gt 0 ]; do i=$((i-1)); done; ulimit -n >&2")
+            .output()
+            .unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let count = document["counters"][0]["value"].as_u64().expect("a count");
+        (
+            stderr(&output)
+                .lines()
+                .last()
+                .unwrap_or_default()
+                .to_owned(),
+            count,
+        )
+    };
+    let shown = told("300", &["--reproducible"]);
+    assert_eq!(shown.0, "1024");
+    assert_eq!(told("700", &["--reproducible"]), shown);
+    assert_eq!(told("300", &[]).0, "300");
+}
+
+/// With a machine that is shown, every run of noise has it; named as a factor, it is varied, and found.
+#[test]
+fn noise_shows_the_machine_and_varies_it_where_it_is_named() {
+    if skipped() {
+        return;
+    }
+    let noise = |head: &[&str]| {
+        let all = [
+            "noise",
+            "--json",
+            "--source",
+            "virtual",
+            "-n",
+            "2",
+            "--functions",
+            "0",
+        ];
+        let command = ["--", "sort", "/etc/passwd"];
+        json(&[&all[..], head, &command].concat())
+    };
+    let document = noise(&["--machine", "x86-64-v2", "--factors", "env"]);
+    assert_eq!(document["environment"]["reference"], "x86-64-v2/1");
+    let document = noise(&["--factors", "machine"]);
+    let factors = document["factors"].as_array().expect("factors");
+    assert_eq!(factors.len(), 1, "{document:#}");
+    assert_eq!(factors[0]["factor"], "machine");
+    assert_eq!(
+        factors[0]["cause"], true,
+        "other code is chosen: {document:#}"
+    );
+}
+
 #[test]
 fn what_cannot_be_shown_is_refused_before_anything_runs() {
     fails(

@@ -227,6 +227,63 @@ fn the_commit_of_a_planted_change_is_found_on_a_merged_branch() {
     assert_eq!(project.git(&["worktree", "list"]).lines().count(), 1);
 }
 
+/// `calls = true`: the paths of calls that a change came by are told, wherever the functions are.
+#[test]
+fn the_paths_that_a_change_came_by_are_named() {
+    let Some(project) = project() else { return };
+    write(
+        &project,
+        "truecount.toml",
+        &ONE.replace("functions = true", "calls = true"),
+    );
+    let program = |wrapper: &str| {
+        PROGRAM
+            .replace("int main", &format!("{wrapper}\nint main"))
+            .replace("+ extra(EXTRA)", "+ outer(EXTRA)")
+    };
+    let outer = "__attribute__((noinline)) static unsigned long outer(unsigned long n) { return";
+    commit(
+        &project,
+        "prog.c",
+        &program(&format!("{outer} extra(n) + 1; }}")),
+        "once",
+    );
+    commit(
+        &project,
+        "prog.c",
+        &program(&format!("{outer} extra(n) + extra(n); }}")),
+        "twice",
+    );
+    project.expect(0, &["backfill", "HEAD~2..HEAD"]);
+    let text = project.expect(0, &["changes"]);
+    let called = |text: &str| {
+        text.lines()
+            .any(|line| line.contains("extra ← outer ← main ←") && line.ends_with("1 → 2 calls"))
+    };
+    assert!(called(&text), "{text}");
+    for args in [&["compare"][..], &["compare", "--markdown"]] {
+        let text = project.expect(0, args);
+        assert!(called(&text), "{text}");
+    }
+    for (name, args) in [
+        ("history-changes.json", &["changes", "--json"][..]),
+        ("history-compare.json", &["compare", "--json"]),
+        ("history-bisect.json", &["bisect", "--json", "HEAD~1"]),
+    ] {
+        let document: Value = serde_json::from_slice(&project.run(args).stdout).unwrap();
+        let validator = jsonschema::validator_for(&schema(name)).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(&document)
+            .map(|e| e.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{name}: {errors:?}");
+        assert!(
+            document.to_string().contains("\"other_calls\":2"),
+            "{name}: {document}"
+        );
+    }
+}
+
 #[test]
 fn what_cannot_be_searched_is_said() {
     let Some(project) = Project::new() else {

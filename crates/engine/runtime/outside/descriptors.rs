@@ -1,7 +1,7 @@
 //! Descriptors that were open before the run, and connections.
 
 use super::places::{count, name_of, note};
-use super::{CHARACTERS, FIFO, SOCKET, device, inputs, stat_of, type_of};
+use super::{CHARACTERS, FIFO, REGULAR, SOCKET, device, identity, inputs, stat_of, type_of};
 use crate::inputs::{Inputs, kind};
 use crate::layout::Context;
 use crate::syscall_table as nr;
@@ -26,6 +26,9 @@ pub(super) fn note_inherited(inputs: &Inputs) {
             continue;
         }
         let Some(stat) = stat_of(fd) else { continue };
+        if type_of(&stat) == REGULAR {
+            identity::content(fd, &stat, false);
+        }
         let from_outside = match type_of(&stat) {
             FIFO | SOCKET => true,
             CHARACTERS => device(&stat).is_some(),

@@ -1,7 +1,9 @@
-//! What is opened and asked of files: devices, files of the kernel's, times.
+//! What is opened and asked of files: devices, files of the kernel's, content, times.
 
 use super::places::{name_of, note};
-use super::{CHARACTERS, DIRECTORY, FIFO, REGULAR, device, has_ended, inputs, stat_of, type_of};
+use super::{
+    CHARACTERS, DIRECTORY, FIFO, REGULAR, device, has_ended, identity, inputs, stat_of, type_of,
+};
 use crate::inputs::{DETAIL, kind};
 use crate::layout::Context;
 use crate::syscall_table as nr;
@@ -9,30 +11,24 @@ use crate::{clock, machine, program_memory, report, sys, turns};
 use core::fmt::Write;
 use core::sync::atomic::Ordering::*;
 
-/// An open whose result says whether something comes in: of a device, or a file of the kernel's. (Others may wait.)
+/// An open whose result says which inputs there are, or that something comes in: of a device, of a file. (Others may
+/// wait.)
 pub fn follows(context: &Context, number: u64, a: [u64; 6]) -> bool {
     const AT_FDCWD: u64 = -100i64 as u64;
-    /// Where nothing of the kind is, and most of what programs open.
-    const PLAIN: [&[u8]; 4] = [b"/usr/", b"/lib", b"/etc/", b"/bin/"];
-    let (directory, path) = match number {
-        nr::OPEN => (AT_FDCWD, a[0]),
-        nr::OPENAT => (a[0], a[1]),
+    const O_CREAT: u64 = 0o100;
+    let (directory, path, flags) = match number {
+        nr::OPEN => (AT_FDCWD, a[0], a[1]),
+        nr::OPENAT => (a[0], a[1], a[2]),
         _ => return false,
     };
-    if has_ended() {
-        return false;
-    }
-    let start = program_memory::read::<[u8; 5]>(path);
-    if start.is_some_and(|start| PLAIN.iter().any(|plain| start.starts_with(plain)))
-        || machine::answers(number, &a)
-    {
+    if has_ended() || machine::answers(number, &a) {
         return false;
     }
     let mut stat = [0u64; 18];
     let at = stat.as_mut_ptr() as u64;
     // SAFETY: newfstatat of the program's path, which the kernel checks, into struct stat's 144 bytes.
     if unsafe { sys::call(nr::NEWFSTATAT, [directory, path, at, 0, 0, 0]) } != 0 {
-        return false;
+        return flags & O_CREAT == 0;
     }
     match type_of(&stat) {
         CHARACTERS => true,
@@ -42,13 +38,15 @@ pub fn follows(context: &Context, number: u64, a: [u64; 6]) -> bool {
             }
             false
         }
-        REGULAR | DIRECTORY => is_of_no_device(&stat),
+        REGULAR | DIRECTORY => true,
         _ => false,
     }
 }
 
 /// What was opened.
-pub(super) fn opened(context: &Context, fd: u64) {
+pub(super) fn opened(context: &Context, fd: u64, flags: u64) {
+    const WRITES_ONLY: u64 = 1;
+    const O_PATH: u64 = 0o10_000_000;
     let Some(stat) = stat_of(fd) else { return };
     let named = |which| {
         let mut path = [0u8; DETAIL];
@@ -61,7 +59,15 @@ pub(super) fn opened(context: &Context, fd: u64) {
                 named(which);
             }
         }
-        REGULAR | DIRECTORY if tells_of_the_kernel(fd, &stat) => named(kind::KERNEL_FILE),
+        REGULAR | DIRECTORY if is_of_the_kernel(fd, &stat) => {
+            let changes = !stays(fd);
+            if changes {
+                named(kind::KERNEL_FILE);
+            }
+        }
+        REGULAR if flags & O_PATH == 0 && flags & 3 != WRITES_ONLY => {
+            identity::content(fd, &stat, false);
+        }
         _ => {}
     }
 }
@@ -86,8 +92,8 @@ fn is_of_no_device(stat: &[u64; 18]) -> bool {
     stat[0] >> 8 & 0xfff == 0 && stat[8] == 0
 }
 
-/// Whether a file is the kernel's own word on what goes on, and not a setting that stays.
-fn tells_of_the_kernel(fd: u64, stat: &[u64; 18]) -> bool {
+/// Whether a file is the kernel's own word.
+fn is_of_the_kernel(fd: u64, stat: &[u64; 18]) -> bool {
     // proc, sysfs, cgroup2, cgroup, debugfs, tracefs.
     const TYPES: [u64; 6] = [
         0x9fa0,
@@ -103,17 +109,11 @@ fn tells_of_the_kernel(fd: u64, stat: &[u64; 18]) -> bool {
     let mut system = [0u64; 15];
     // SAFETY: fstatfs into struct statfs's 120 bytes.
     let result = unsafe { sys::call(nr::FSTATFS, [fd, system.as_mut_ptr() as u64, 0, 0, 0, 0]) };
-    if result != 0 || !TYPES.contains(&system[0]) {
-        return false;
-    }
-    let mut path = [0u8; DETAIL];
-    let length = path_of(fd, &mut path);
-    let path = path.get(..length).unwrap_or(&[]);
-    !stays(path)
+    result == 0 && TYPES.contains(&system[0])
 }
 
 /// Files of the kernel that say the same as long as nobody changes the machine, or that the runtime answers.
-fn stays(path: &[u8]) -> bool {
+fn stays(fd: u64) -> bool {
     const SETTINGS: [&[u8]; 12] = [
         b"/proc/sys/",
         b"/proc/filesystems",
@@ -142,6 +142,9 @@ fn stays(path: &[u8]) -> bool {
         b"oom_score_adj",
         b"exe",
     ];
+    let mut path = [0u8; DETAIL];
+    let length = path_of(fd, &mut path);
+    let path = path.get(..length).unwrap_or(&[]);
     if SETTINGS.iter().any(|setting| path.starts_with(setting)) {
         return true;
     }
@@ -171,27 +174,38 @@ fn stays(path: &[u8]) -> bool {
             .is_some_and(|name| OF_A_PROCESS.contains(&name))
 }
 
-/// A file's times were asked for: whether it was changed since the run began, by the clock of the machine.
-pub(super) fn written_meanwhile(
-    context: &Context,
-    number: u64,
-    at: u64,
-    mode_at: u64,
-    time_at: u64,
-) {
-    let Some(mode) = program_memory::read::<u16>(at.wrapping_add(mode_at)) else {
+/// Where in what `stat` and its kin write are type, size, and the times of the last writing and of the last change.
+pub(super) struct Fields([u64; 4]);
+
+/// `struct stat`.
+pub(super) const STAT: Fields = Fields([24, 48, 88, 104]);
+
+/// `struct statx`.
+pub(super) const STATX: Fields = Fields([28, 40, 112, 96]);
+
+/// A file was asked for by its `path`, and the answer is at `at`: which it is, and whether it was changed since the run
+/// began, by the clock of the machine.
+pub(super) fn asked_for(context: &Context, number: u64, path: u64, at: u64, fields: &Fields) {
+    let [mode, size, written, changed] = fields.0.map(|field| at.wrapping_add(field));
+    let time = |at: u64| {
+        let rest = program_memory::read::<u32>(at.wrapping_add(8))?;
+        Some([program_memory::read::<u64>(at)?, u64::from(rest)])
+    };
+    let Some(type_of) = program_memory::read::<u16>(mode).map(|mode| u32::from(mode) & 0o170_000)
+    else {
         return;
     };
-    let Some(seconds) = program_memory::read::<u64>(at.wrapping_add(time_at)) else {
+    if type_of != REGULAR {
+        identity::told(path, type_of, None, None);
+        return;
+    }
+    let (Some([seconds, rest]), size) = (time(changed), program_memory::read(size)) else {
         return;
     };
-    let Some(rest) = program_memory::read::<u32>(at.wrapping_add(time_at + 8)) else {
-        return;
-    };
-    let changed = seconds
-        .wrapping_mul(clock::SECOND)
-        .wrapping_add(u64::from(rest));
-    if u32::from(mode) & 0o170_000 == REGULAR && changed >= inputs().started.load(Relaxed) {
+    let changed = seconds.wrapping_mul(clock::SECOND).wrapping_add(rest);
+    let meanwhile = changed >= inputs().started.load(Relaxed);
+    if meanwhile {
         note(context, kind::FILE_TIMES, name_of(number));
     }
+    identity::told(path, type_of, size, time(written).filter(|_| !meanwhile));
 }

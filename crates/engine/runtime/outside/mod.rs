@@ -1,12 +1,13 @@
 //! What comes into the run from outside: everything but the content of regular files, arguments and environment, and what
-//! is held constant. A run into which nothing came is the same again; of another one the table says what came, how often,
-//! and where first.
+//! is held constant. A run into which nothing came is the same again, with the same files, arguments and environment, of
+//! which hashes are kept; of another one the table says what came, how often, and where first.
 //!
 //! Facts: `inode(7)` (types of files), Documentation/admin-guide/devices.txt (numbers of devices), `statfs(2)` (types of
 //! file systems), `stat(2)`, `statx(2)` (places of `st_ctim` and `stx_ctime`), `clone(2)`.
 
 mod descriptors;
 mod files;
+mod identity;
 mod places;
 
 pub use files::follows;
@@ -21,7 +22,7 @@ use descriptors::{
     Concat, add_address, address_at, connects, hash_of, is_followed_socket, note_inherited, polls,
     reads, selects,
 };
-use files::{opened, written_meanwhile};
+use files::{STAT, STATX, asked_for, opened};
 use places::{count, name_of, note};
 
 const FIFO: u32 = 0o010_000;
@@ -91,6 +92,9 @@ pub fn start(stack: u64) {
         .is_ok()
     {
         note_inherited(inputs);
+    }
+    if !has_ended() {
+        identity::program(word, stack, LOADER.load(Relaxed));
     }
 }
 
@@ -204,18 +208,29 @@ pub fn after(context: &Context, number: u64, a: [u64; 6], result: i64) {
     if has_ended() {
         return;
     }
+    // What is answered here says nothing of this machine.
+    let asked = nr::path_argument(number).is_some() && !machine::answers(number, &a);
     match number {
-        // What is answered here says nothing of this machine.
-        nr::OPENAT2 if result >= 0 => opened(context, result as u64),
-        nr::OPEN | nr::OPENAT if result >= 0 && !machine::answers(number, &a) => {
-            opened(context, result as u64);
+        nr::OPENAT2 if result >= 0 => opened(context, result as u64, 0),
+        nr::OPEN | nr::OPENAT if result >= 0 && asked => {
+            let flags = if number == nr::OPEN { a[1] } else { a[2] };
+            opened(context, result as u64, flags);
         }
-        nr::STAT | nr::LSTAT if result == 0 => written_meanwhile(context, number, a[1], 24, 104),
+        nr::GETDENTS | nr::GETDENTS64 if result > 0 => {
+            identity::entries(number, a[1], result as u64);
+        }
+        nr::ACCESS | nr::FACCESSAT | nr::FACCESSAT2 | nr::READLINK | nr::READLINKAT if asked => {
+            identity::looked_up(number, a, result);
+        }
+        nr::MKDIR | nr::RMDIR | nr::UNLINK if result < 0 => identity::missed(a[0], result),
+        nr::MKDIRAT | nr::UNLINKAT if result < 0 => identity::missed(a[1], result),
+        _ if asked && result < 0 => identity::looked_up(number, a, result),
+        nr::STAT | nr::LSTAT if result == 0 => asked_for(context, number, a[0], a[1], &STAT),
         nr::NEWFSTATAT if result == 0 && a[3] & 0x1000 == 0 => {
-            written_meanwhile(context, number, a[2], 24, 104);
+            asked_for(context, number, a[1], a[2], &STAT);
         }
         nr::STATX if result == 0 && a[2] & 0x1000 == 0 => {
-            written_meanwhile(context, number, a[4], 28, 96);
+            asked_for(context, number, a[1], a[4], &STATX);
         }
         nr::STATFS if result == 0 && !machine::answers(number, &a) => {
             note(context, kind::FREE_SPACE, name_of(number));

@@ -209,7 +209,25 @@ fn asks_outside(number: u64) -> bool {
 pub fn is_followed(number: u64) -> bool {
     matches!(
         number,
-        STAT | LSTAT | NEWFSTATAT | STATX | STATFS | OPENAT2 | BIND | LISTEN
+        STAT | LSTAT
+            | NEWFSTATAT
+            | STATX
+            | STATFS
+            | OPENAT2
+            | ACCESS
+            | FACCESSAT
+            | FACCESSAT2
+            | READLINK
+            | READLINKAT
+            | GETDENTS
+            | GETDENTS64
+            | MKDIR
+            | MKDIRAT
+            | RMDIR
+            | UNLINK
+            | UNLINKAT
+            | BIND
+            | LISTEN
     )
 }
 

@@ -46,6 +46,42 @@ fn place(place: &inputs::Place) -> Option<Place> {
     })
 }
 
+/// Which inputs a run had: hashes of what it read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Identity {
+    /// By [`inputs::part`].
+    pub parts: [u64; inputs::PARTS.len()],
+    /// Different contents of files that were read.
+    pub files: u32,
+    /// Something that was read is not in it.
+    pub partial: bool,
+}
+
+impl Identity {
+    /// With these hashes, of a whole run.
+    #[doc(hidden)] // for tests
+    pub fn of(parts: [u64; inputs::PARTS.len()]) -> Self {
+        Self {
+            parts,
+            ..Self::default()
+        }
+    }
+}
+
+/// Which inputs there were.
+pub(super) fn identity(shared: &Shared) -> Identity {
+    let found = &shared.header().inputs.identity;
+    Identity {
+        parts: found
+            .parts
+            .each_ref()
+            .map(|part| part.load(Ordering::Acquire)),
+        files: found.files.load(Ordering::Acquire),
+        partial: found.partial.load(Ordering::Acquire) != 0,
+    }
+}
+
 /// Every kind of which something came.
 pub(super) fn read(shared: &Shared) -> Vec<Input> {
     let table = &shared.header().inputs;

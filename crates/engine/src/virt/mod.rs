@@ -43,7 +43,7 @@ pub use again::{run_held_constant, run_held_constant_with};
 pub use blocks::{Blocks, Executed, Mapping, Mark};
 pub use calls::{CallKind, CallNode, Calls};
 pub use error::LaunchError;
-pub use inputs::{Input, Place};
+pub use inputs::{Identity, Input, Place};
 pub use regions::{Action, FindFunctions, MAX_FUNCTIONS, Regions, RequestsTo};
 #[doc(hidden)] // for the fuzz targets
 pub use store::kept_file_is_valid;
@@ -322,7 +322,7 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
     let raised = file_size::raise()?;
     raised.lower_in(command);
     if options.machine.is_some() {
-        fixed_stack_limit(command);
+        fixed_limits(command);
     }
     let shared = Arc::new(shared::Shared::new(options)?);
     let mut child = follow::first(command, &shared)?;
@@ -356,20 +356,23 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
     })
 }
 
-/// The limit of the stack decides where the kernel's search for free addresses begins (`mmap_base` in arch/x86/mm/mmap.c).
-fn fixed_stack_limit(command: &mut Command) {
+/// The limit of the stack decides where the kernel's search for free addresses begins (`mmap_base` in
+/// arch/x86/mm/mmap.c); that of open files is asked by programs that close all they do not know. Both as the kernel gives
+/// them to its first process (`INIT_RLIMITS`); programs that need more raise them.
+fn fixed_limits(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
-    const STACK: libc::rlim_t = 8 << 20;
     // SAFETY: system calls on a local, async-signal-safe. A hard limit below stays, as does then the soft one.
     unsafe {
         command.pre_exec(|| {
-            let mut limit = libc::rlimit {
-                rlim_cur: 0,
-                rlim_max: 0,
-            };
-            if libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) == 0 && limit.rlim_max >= STACK {
-                limit.rlim_cur = STACK;
-                libc::setrlimit(libc::RLIMIT_STACK, &raw const limit);
+            for (which, soft) in [(libc::RLIMIT_STACK, 8 << 20), (libc::RLIMIT_NOFILE, 1024)] {
+                let mut limit = libc::rlimit {
+                    rlim_cur: 0,
+                    rlim_max: 0,
+                };
+                if libc::getrlimit(which, &raw mut limit) == 0 && limit.rlim_max >= soft {
+                    limit.rlim_cur = soft;
+                    libc::setrlimit(which, &raw const limit);
+                }
             }
             Ok(())
         });

@@ -122,6 +122,8 @@ pub struct Totals {
     pub outside: Vec<Outside>,
     /// What came in from outside.
     pub inputs: Vec<super::Input>,
+    /// Which inputs there were beside that.
+    pub identity: super::Identity,
     /// With [`super::Options::own_random`]: random devices that were the kernel's after all.
     pub random_missed: u32,
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
@@ -172,6 +174,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
             _ => outside(shared),
         },
         inputs: super::inputs::read(shared),
+        identity: super::inputs::identity(shared),
         ..Totals::default()
     };
     if totals.uncounted > 0 {

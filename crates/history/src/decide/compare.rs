@@ -10,7 +10,7 @@ use truecount_stats::{GateExit, Incomparable, Options, Outcome, compare_unpaired
 
 use super::is_exact;
 use super::judge::{gate, judge, word};
-use super::moved::moved;
+use super::moved::{Explanation, explanation};
 pub use super::pair::{Asked, Comparison, Row};
 use super::pair::{Pending, limit};
 use crate::error::{Error, usage};
@@ -107,7 +107,8 @@ pub fn compare(base: &[Record], other: &[Record], asked: &Asked<'_>) -> Result<C
                 profile(records, place, &row.metric)
             };
             if let (Some(base), Some(other)) = (of(base), of(other)) {
-                pair.row.moved = moved(base, other);
+                let Explanation { moved, paths } = explanation(base, other);
+                (pair.row.moved, pair.row.paths) = (moved, paths);
             }
         }
         outcomes.extend(gate(&mut pair, asked));
@@ -179,6 +180,7 @@ fn alone(place: &Place<'_>, sides: &[Side<'_>], verdict: &str, why: &str) -> Row
         limit: None,
         limit_counts: None,
         moved: Vec::new(),
+        paths: Vec::new(),
     }
 }
 
@@ -252,6 +254,7 @@ fn pair(
             limit: None,
             limit_counts: None,
             moved: Vec::new(),
+            paths: Vec::new(),
         },
         worse: worse(name, after),
         wording: wording(name, after),

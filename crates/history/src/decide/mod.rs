@@ -6,7 +6,7 @@ mod judge;
 mod moved;
 mod pair;
 
-pub use moved::{Moved, moved};
+pub use moved::{Explanation, Moved, MovedPath, explanation};
 
 use truecount_model::Precision;
 use truecount_run::env_record::Environment;

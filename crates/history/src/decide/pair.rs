@@ -6,7 +6,7 @@ use serde::Serialize;
 use truecount_run::compare::Limit;
 use truecount_stats::{Comparison as Compared, Incomparable, Worse};
 
-use super::moved::Moved;
+use super::moved::{Moved, MovedPath};
 use crate::store::{Blessing, Key};
 
 /// How far a series moved, as a share.
@@ -63,6 +63,9 @@ pub struct Row {
     pub limit_counts: Option<f64>,
     /// Functions that spend more or less, the largest difference first.
     pub moved: Vec<Moved>,
+    /// Paths of calls that are taken more or less often, or cost another amount, the largest difference first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<MovedPath>,
 }
 
 /// Two commits against each other.

@@ -343,12 +343,17 @@ fn bmf(value: &Value) -> Result<Vec<Command>, Error> {
                 return Err(unavailable(format!("{measure} of {name} has no value")));
             };
             // What Bencher says of its own measures.
-            let (unit, worse) = match measure.as_str() {
-                "latency" => ("ns", Some(Worse::Higher)),
-                "throughput" => ("per second", Some(Worse::Lower)),
-                _ => ("", None),
+            let (unit, factor, worse) = match measure.as_str() {
+                "latency" => ("ns", 1.0, Some(Worse::Higher)),
+                "build-time" => ("ns", 1e9, Some(Worse::Higher)),
+                "file-size" => ("bytes", 1.0, Some(Worse::Higher)),
+                "throughput" => ("per second", 1.0, Some(Worse::Lower)),
+                _ => ("", 1.0, None),
             };
-            metrics.push((measure.clone(), real(measure, unit, worse, &[value])?));
+            metrics.push((
+                measure.clone(),
+                real(measure, unit, worse, &[value * factor])?,
+            ));
         }
         Ok(benchmark(name, metrics))
     };

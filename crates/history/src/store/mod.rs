@@ -10,7 +10,7 @@ mod sqlite;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::error::{Error, unavailable};
+use crate::error::{Error, unavailable, usage};
 use crate::record::{Commit, Record};
 pub use series::{Key, Point, Series};
 use series::{Reading, Row, points};
@@ -65,6 +65,12 @@ impl Store {
     /// # Errors
     /// It does not exist, cannot be opened, or is something else.
     pub fn open(target: &str, create: bool) -> Result<Self, Error> {
+        if let Some((kind, _)) = target.split_once("://")
+            && !["postgres", "postgresql"].contains(&kind)
+        {
+            let cause = format!("--store {kind}://…: it is no kind of store that is known");
+            return Err(usage(cause).hint("it is a file, or postgres://USER@HOST/DATABASE"));
+        }
         let mut database: Box<dyn Database> =
             if target.starts_with("postgres://") || target.starts_with("postgresql://") {
                 Box::new(postgres::Postgres::open(target)?)

@@ -52,7 +52,7 @@ impl Value {
 }
 
 /// A database. Parameters are `$1`, `$2`, … in their order.
-pub(super) trait Database {
+pub(super) trait Database: Send {
     /// What the primary key's column is called in `CREATE TABLE`.
     fn id(&self) -> &'static str;
     /// The version of the schema that it has; 0: none yet.

@@ -35,6 +35,10 @@ impl Sqlite {
                 })?;
             }
         }
+        if path.is_dir() {
+            let cause = format!("{shown} is a directory, not a store");
+            return Err(unavailable(cause).hint("name the file in it by --store"));
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -29,6 +29,9 @@ pub struct GateRow {
     /// Where one side's count is known to vary: what came into its runs from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<String>,
+    /// Where the counts differ: the inputs that do, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<String>,
 }
 
 /// What the gates say together, and one row for each gate and comparison. `unmatched` are the commands that the
@@ -56,8 +59,16 @@ pub(super) fn gate(
                        who: Option<(&str, &str)>,
                        outcome: Outcome,
                        why: &str,
-                       open: Option<&str>| {
-            let also = open.map(|open| format!("; {open}")).unwrap_or_default();
+                       pair: Option<&Pair>| {
+            let open = pair.and_then(|pair| pair.open.clone());
+            let inputs = pair.and_then(|pair| pair.inputs.clone());
+            let mut explanation = why.to_owned();
+            if let Some(open) = &open {
+                explanation.push_str(&format!("; {open}"));
+            }
+            if let Some(inputs) = &inputs {
+                explanation.push_str(&format!("; inputs differ: {inputs}"));
+            }
             rows.push(GateRow {
                 metric: metric.to_owned(),
                 limit: plain,
@@ -65,8 +76,9 @@ pub(super) fn gate(
                 base: who.map(|(base, _)| base.to_owned()),
                 other: who.map(|(_, other)| other.to_owned()),
                 outcome: word(&outcome).to_owned(),
-                explanation: format!("{why}{also}"),
-                open: open.map(str::to_owned),
+                explanation,
+                open,
+                inputs,
             });
             outcomes.push(outcome);
         };
@@ -76,14 +88,8 @@ pub(super) fn gate(
         };
         for pair in pairs.iter().filter(mine) {
             let who = Some((pair.base.as_str(), pair.other.as_str()));
-            let open = pair.open.as_deref();
-            say(
-                &pair.metric,
-                who,
-                judge(limit, pair),
-                &pair.explanation,
-                open,
-            );
+            let outcome = judge(limit, pair);
+            say(&pair.metric, who, outcome, &pair.explanation, Some(pair));
         }
         for name in unmatched
             .iter()
@@ -107,6 +113,7 @@ pub(super) fn gate(
                 outcome: word(&Outcome::Undecided).to_owned(),
                 explanation: "there is no comparison of this metric".to_owned(),
                 open: None,
+                inputs: None,
             });
             outcomes.push(Outcome::Undecided);
         }

@@ -46,6 +46,8 @@ pub struct Pair {
     pub explanation: String,
     /// Which side's count may vary, and what came into its runs from outside.
     pub open: Option<String>,
+    /// Where counts of closed runs differ: the inputs that do.
+    pub inputs: Option<String>,
 }
 
 /// What gives more samples of a metric.
@@ -245,6 +247,15 @@ fn median_ratio(base: &Metric, other: &Metric) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
+/// The inputs that differ between two commands whose counts are the virtual PMU's.
+fn inputs(before: (&Command, &Metric), after: (&Command, &Metric)) -> Option<String> {
+    let identity = |(command, metric): (&'_ Command, &Metric)| {
+        let outside = command.outside.clone();
+        outside.filter(|_| metric.undisturbed())?.identity
+    };
+    identity(before)?.difference(&identity(after)?)
+}
+
 fn pairs_of(
     base: &Command,
     other: &Command,
@@ -293,6 +304,9 @@ fn pairs_of(
                 open: [(base, before), (other, after)]
                     .into_iter()
                     .find_map(|(command, metric)| command.open(metric)),
+                inputs: (before.samples != after.samples)
+                    .then(|| inputs((base, before), (other, after)))
+                    .flatten(),
             }
         })
         .collect()

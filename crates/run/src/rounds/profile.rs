@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Job, Measurement, interrupted};
-use crate::calls::{Apart, tree_of};
+use super::{Job, Measurement, Outcome, interrupted};
+use crate::calls::{Apart, CallTree, tree_of};
 use crate::error::{Error, ErrorKind};
 use crate::functions::{Names, asked_events, base_name, functions_of};
 use crate::result::RunResult;
@@ -30,6 +30,9 @@ pub struct Profile {
     pub metric: String,
     /// Every function.
     pub functions: Vec<Function>,
+    /// What every path of calls executed, where that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallTree>,
 }
 
 /// A function's share of a profile.
@@ -41,6 +44,32 @@ pub struct Function {
     pub function: String,
     /// What it spent itself.
     pub value: u64,
+}
+
+/// So many paths of a benchmark are kept: a record is to be sent and kept, and people read a few of them.
+const MAX_PATHS: usize = 50_000;
+
+impl Outcome {
+    /// Puts the trees of calls into the profiles of their commands; a sentence for each that is too large.
+    pub fn keep_trees(&mut self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (profile, mut tree) in self.profiles.iter_mut().zip(self.trees.drain(..)) {
+            if tree.nodes.len() > MAX_PATHS {
+                notes.push(format!(
+                    "The tree of calls of {} has {} paths, more than the {MAX_PATHS} that are kept: it is left out.",
+                    profile.benchmark,
+                    tree.nodes.len()
+                ));
+                continue;
+            }
+            for called in &mut tree.functions {
+                // Directories are those of one build.
+                called.module = base_name(&called.module).to_owned();
+            }
+            profile.calls = Some(tree);
+        }
+        notes
+    }
 }
 
 impl Measurement<'_> {
@@ -75,6 +104,7 @@ impl Measurement<'_> {
                         value,
                     })
                     .collect(),
+                calls: None,
             });
             self.progress.step();
         }

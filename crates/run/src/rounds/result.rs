@@ -198,6 +198,14 @@ impl Command {
 
     fn finish_knowing(&mut self, rounds: usize, known: &Verdicts) {
         self.outside = named(self.outside.take());
+        let varies = self.metrics.iter().any(|(_, metric)| {
+            let mut samples = metric.samples.iter();
+            let first = samples.next();
+            metric.undisturbed() && metric.is_count() && samples.any(|each| Some(each) != first)
+        });
+        if let Some(outside) = self.outside.as_mut().filter(|_| varies) {
+            outside.contradicted();
+        }
         let closed = self.is_closed();
         for (name, metric) in &mut self.metrics.0 {
             metric.deviation = metric.source.and_then(|source| {

@@ -68,6 +68,9 @@ pub(crate) struct Args {
     /// (virtual PMU)
     #[arg(long, conflicts_with = "suite")]
     pub(super) calls: bool,
+    /// The tree of calls of each command stays in its profile: a suite asks for it.
+    #[arg(skip)]
+    pub(super) keep_calls: bool,
 
     /// Number of measured rounds
     #[arg(short = 'n', long = "rounds", visible_alias = "runs", value_name = "N", value_parser = rounds)]

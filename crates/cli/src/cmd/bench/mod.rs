@@ -172,14 +172,14 @@ fn measure(
             .exact_runs
             .map_or_else(|| Repeats::for_family(tests), Repeats::exactly),
         functions: args.functions,
-        calls: args.calls,
+        calls: args.calls || args.keep_calls,
         one_if_closed: jobs.len() == 1
             && args.exact_runs.is_none()
             && args.suite.is_none()
             && !args.is_compared(),
     };
     let mut bar = progress::Shown::new();
-    let outcome = setting.measure(session, &mut *source, &plan, &course, &mut bar)?;
+    let mut outcome = setting.measure(session, &mut *source, &plan, &course, &mut bar)?;
 
     if outcome.aslr_refused {
         environment.aslr = Some(true);
@@ -192,6 +192,9 @@ fn measure(
         notes.extend(fixed.record(&outcome.missing, &mut environment));
     }
     notes.extend(small_memory(session.launcher.floor(), &outcome.commands));
+    if args.keep_calls {
+        notes.extend(outcome.keep_trees());
+    }
     let calls = document::PathsCompared::of(&outcome.commands, &outcome.trees);
     let document = Document {
         schema: SCHEMA.to_owned(),

@@ -180,7 +180,8 @@ fn with(suite: &Suite, settings: &Settings, args: &Args) -> Result<Args, Failure
             args.exact_runs = args.exact_runs.or(settings.runs);
         }
     }
-    args.functions |= suite.functions;
+    args.functions |= suite.functions || suite.calls;
+    args.keep_calls = suite.calls;
     if !args.keep_env {
         args.clean_env = true;
         args.env.extend(suite.env.iter().map(Into::into));

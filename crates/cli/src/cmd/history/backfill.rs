@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use truecount_history::git::short;
 
+use super::keeping::Keeping;
 use super::stopping::Stopping;
 use super::work::{Skipped, Work, WorkArgs};
 use super::{StoreArgs, number_of};
@@ -52,6 +53,10 @@ pub(super) fn run(args: &Args) -> CmdResult {
 fn measure(args: &Args, stopping: &Stopping) -> CmdResult {
     let repository = args.store.repository()?;
     let mut commits = match args.range.split_once("..") {
+        Some(("", _)) => {
+            let cause = format!("{}: it names no commit to begin after", args.range);
+            return Err(Failure::new(2, cause).hint("it is A..B: the commits after A up to B"));
+        }
         Some((base, tip)) => {
             let tip = if tip.is_empty() { "HEAD" } else { tip };
             repository.between(base, tip.trim_start_matches('.'), !args.all_parents)?
@@ -70,8 +75,9 @@ fn measure(args: &Args, stopping: &Stopping) -> CmdResult {
         wanted
     });
     let mut work = Work::new(&args.work, &repository, stopping)?;
-    let mut store = stopping.open(&args.store)?;
-    let has = store.commits(Some(work.suite_name()))?;
+    let mut store = Keeping::open(stopping, &args.store)?;
+    let suite = work.suite_name().to_owned();
+    let has = store.ask(move |store| store.commits(Some(&suite)))?;
     let all = commits.len();
     if !args.again {
         commits.retain(|hash| !has.contains(hash));
@@ -82,10 +88,9 @@ fn measure(args: &Args, stopping: &Stopping) -> CmdResult {
         let subject = repository.commit(hash)?.subject;
         match work.measure(hash)? {
             Ok(record) => {
-                store.add(&record)?;
-                stopping.kept();
-                measured += 1;
                 let what = number_of(record.benchmarks.len(), "benchmark");
+                store.add(record)?;
+                measured += 1;
                 writeln!(out, "{}: measured {what}  {subject}", short(hash))?;
             }
             Err(Skipped(why)) => {

@@ -9,13 +9,12 @@ use serde::Serialize;
 use truecount_history::decide::compare::{Asked, Row, compare};
 use truecount_history::git::{Repository, short};
 use truecount_history::record::{Commit, Record};
-use truecount_history::store::Store;
 use truecount_model::number::{change as percent, quantity};
 
-use super::changes::function;
+use super::keeping::Keeping;
 use super::stopping::Stopping;
 use super::work::{Skipped, Work, WorkArgs};
-use super::{StoreArgs, benchmark, number_of};
+use super::{StoreArgs, benchmark, explained, number_of};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -79,9 +78,8 @@ struct Document {
 /// The search.
 struct Search<'a> {
     work: Work<'a>,
-    stopping: &'a Stopping,
     repository: &'a Repository,
-    store: Store,
+    store: Keeping<'a>,
     suite: String,
     /// Benchmark, parameters, metric; `None` before it is known.
     series: Option<(String, String, String)>,
@@ -118,9 +116,8 @@ fn search(args: &Args, stopping: &Stopping) -> CmdResult {
     let mut search = Search {
         suite: work.suite_name().to_owned(),
         work,
-        stopping,
         repository: &repository,
-        store: stopping.open(&args.store)?,
+        store: Keeping::open(stopping, &args.store)?,
         series: None,
         ends: (0.0, 0.0),
         measured: 0,
@@ -231,12 +228,19 @@ impl Search<'_> {
         })
     }
 
+    /// The records of a commit that the store has.
+    fn kept(&mut self, hash: &str) -> Result<Vec<Record>, Failure> {
+        let (hash, suite) = (hash.to_owned(), self.suite.clone());
+        self.store
+            .ask(move |store| store.records(&hash, Some(&suite)))
+    }
+
     /// The records of a commit, measured if there are none; `None` where it cannot be.
     fn records(&mut self, hash: &str) -> Result<Option<Vec<Record>>, Failure> {
         if self.skipped.contains_key(hash) {
             return Ok(None);
         }
-        let kept = self.store.records(hash, Some(&self.suite))?;
+        let kept = self.kept(hash)?;
         let has = match self.series {
             Some(_) => self.value(&kept).is_some(),
             None => !kept.is_empty(),
@@ -247,10 +251,9 @@ impl Search<'_> {
         let subject = self.repository.commit(hash)?.subject;
         match self.work.measure(hash)? {
             Ok(record) => {
-                self.store.add(&record)?;
-                self.stopping.kept();
+                self.store.add(record)?;
                 self.measured += 1;
-                Ok(Some(self.store.records(hash, Some(&self.suite))?))
+                Ok(Some(self.kept(hash)?))
             }
             Err(Skipped(why)) => {
                 let line = format!("{}: skipped: it {why}", short(hash));
@@ -382,8 +385,8 @@ fn text(out: &mut Output, document: &Document) -> std::io::Result<()> {
             value(row.other),
             row.explanation,
         )?;
-        for moved in &row.moved {
-            writeln!(out, "    {}", function(moved))?;
+        for line in explained::lines(&row.moved, &row.paths) {
+            writeln!(out, "    {line}")?;
         }
     }
     let line = format!(

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use truecount_history::decide::changes::{Change, changes};
-use truecount_history::decide::{Moved, moved};
+use truecount_history::decide::{Explanation, Moved, MovedPath, explanation};
 use truecount_history::git::{MAX_ANCESTORS, Repository, short};
 use truecount_history::record::{Commit, Record};
 use truecount_history::store::Store;
-use truecount_model::number::{change as percent, grouped, quantity};
+use truecount_model::number::{change as percent, quantity};
 
-use super::{StoreArgs, benchmark, day, number_of};
+use super::{StoreArgs, benchmark, day, explained, number_of};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -63,6 +63,9 @@ struct Told {
     time: i64,
     /// Functions that spend more or less.
     moved: Vec<Moved>,
+    /// Paths of calls that do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paths: Vec<MovedPath>,
     /// Facts of the environment that differ.
     environment: Vec<String>,
     /// Other commits that are in the one and not in the other: without records, or of a merged branch.
@@ -171,12 +174,14 @@ pub(super) fn run(args: &Args) -> CmdResult {
             change.commit.clone(),
             between.clone(),
         ));
+        let Explanation { moved, paths } = explanation_of(&change, before, after);
         told.push(Told {
             subject: commit
                 .map(|commit| commit.subject.clone())
                 .unwrap_or_default(),
             time: commit.map_or(0, |commit| commit.time),
-            moved: functions(&change, before, after),
+            moved,
+            paths,
             environment: environment(&change, before, after),
             between,
             change,
@@ -225,18 +230,18 @@ impl Kept {
         Ok((of(&change.before), of(&change.commit)))
     }
 
-    /// The functions that a change is made of.
-    pub(super) fn moved(
+    /// What a change is made of.
+    pub(super) fn explained(
         &mut self,
         store: &mut Store,
         change: &Change,
-    ) -> Result<Vec<Moved>, Failure> {
+    ) -> Result<Explanation, Failure> {
         let (before, after) = self.both(store, change)?;
-        Ok(functions(change, before, after))
+        Ok(explanation_of(change, before, after))
     }
 }
 
-fn functions<'r>(change: &Change, before: &'r [Record], after: &'r [Record]) -> Vec<Moved> {
+fn explanation_of<'r>(change: &Change, before: &'r [Record], after: &'r [Record]) -> Explanation {
     let profile = |records: &'r [Record]| {
         let of_suite = records.iter().rev().filter(|r| r.suite == change.suite);
         of_suite.flat_map(|record| &record.profiles).find(|p| {
@@ -246,8 +251,8 @@ fn functions<'r>(change: &Change, before: &'r [Record], after: &'r [Record]) -> 
         })
     };
     match (profile(before), profile(after)) {
-        (Some(before), Some(after)) => moved(before, after),
-        _ => Vec::new(),
+        (Some(before), Some(after)) => explanation(before, after),
+        _ => Explanation::default(),
     }
 }
 
@@ -356,25 +361,12 @@ fn text(out: &mut Output, document: &Document) -> std::io::Result<()> {
         if let Some(reason) = &change.blessed {
             writeln!(out, "    accepted: {reason}")?;
         }
-        for moved in &told.moved {
-            writeln!(out, "    {}", function(moved))?;
+        for line in explained::lines(&told.moved, &told.paths) {
+            writeln!(out, "    {line}")?;
         }
         for line in &told.environment {
             writeln!(out, "    {}", paint(DIM, line))?;
         }
     }
     Ok(())
-}
-
-/// `+1,234  function (module): 1,000 → 2,234`.
-pub(super) fn function(moved: &Moved) -> String {
-    let sign = if moved.other >= moved.base { '+' } else { '-' };
-    format!(
-        "{sign}{}  {} ({}): {} → {}",
-        grouped(moved.other.abs_diff(moved.base)),
-        moved.function,
-        moved.module,
-        grouped(moved.base),
-        grouped(moved.other)
-    )
 }

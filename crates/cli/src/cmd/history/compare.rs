@@ -14,9 +14,8 @@ use truecount_model::number::{change as percent, quantity};
 use truecount_run::compare::Limit;
 use truecount_run::suite::Suite;
 
-use super::changes::function;
 use super::comparison::{Document, summary, tells};
-use super::{StoreArgs, benchmark, junit, markdown, number_of};
+use super::{StoreArgs, benchmark, explained, junit, markdown, number_of};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, ResultFile};
@@ -156,6 +155,10 @@ fn document(
         let cause = format!("{} has no record: {}", short(&new.hash), new.subject);
         return Err(Failure::new(1, cause).hint("measure it, then: truecount history add FILE"));
     }
+    if wanted == new.hash {
+        let cause = format!("the base and {} are the same commit", short(&new.hash));
+        return Err(Failure::new(2, cause).hint("name two, the older one first"));
+    }
     let ancestors = repository.first_parents(&wanted, MAX_ANCESTORS)?;
     let found = ancestors
         .iter()
@@ -223,8 +226,12 @@ fn base(repository: &Repository, new: &Commit, branch: Option<&str>) -> Result<S
         return Ok(shared);
     }
     new.parents.first().cloned().ok_or_else(|| {
-        Failure::new(1, format!("{} is the first commit", short(&new.hash)))
-            .hint("name what it is compared with")
+        let name = short(&new.hash);
+        if repository.is_shallow() {
+            let cause = format!("{name} is the first commit of this shallow clone");
+            return Failure::new(1, cause).hint("git fetch --unshallow (in CI fetch-depth: 0)");
+        }
+        Failure::new(1, format!("{name} is the first commit")).hint("name what it is compared with")
     })
 }
 
@@ -329,15 +336,24 @@ fn text(out: &mut dyn Write, document: &Document, all: bool) -> std::io::Result<
     if !shown.is_empty() {
         table.write(out)?;
     }
-    for row in shown.iter().filter(|row| !row.moved.is_empty()) {
+    for row in shown {
+        let lines = explained::lines(&row.moved, &row.paths);
+        if lines.is_empty() {
+            continue;
+        }
         let name = benchmark(&row.suite, &row.benchmark, &row.parameters);
         writeln!(
             out,
-            "\n{name}: functions by the change of their own {}",
+            "\n{name}: functions{} by the change of their own {}",
+            if row.paths.is_empty() {
+                ""
+            } else {
+                ", then paths of calls,"
+            },
             row.metric
         )?;
-        for moved in &row.moved {
-            writeln!(out, "  {}", function(moved))?;
+        for line in lines {
+            writeln!(out, "  {line}")?;
         }
     }
     for note in &document.found.notes {

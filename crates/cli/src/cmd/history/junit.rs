@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use truecount_history::decide::compare::Row;
 use truecount_model::number::{change as percent, quantity};
 
-use super::benchmark;
-use super::changes::function;
 use super::comparison::Document;
+use super::{benchmark, explained};
 
 /// The document.
 pub(super) fn xml(document: &Document) -> String {
@@ -36,8 +35,8 @@ pub(super) fn xml(document: &Document) -> String {
         if let Some(ratio) = row.ratio.filter(|_| row.verdict != "incomparable") {
             let _ = write!(told, " ({})", percent(ratio));
         }
-        for moved in &row.moved {
-            let _ = write!(told, "\n{}", function(moved));
+        for line in explained::lines(&row.moved, &row.paths) {
+            let _ = write!(told, "\n{line}");
         }
         match (failure(row), skipped(row)) {
             (Some(kind), _) => {

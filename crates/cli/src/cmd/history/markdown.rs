@@ -6,9 +6,8 @@ use truecount_history::decide::compare::Row;
 use truecount_history::git::short;
 use truecount_model::number::{change as percent, quantity};
 
-use super::changes::function;
 use super::comparison::{Document, summary, tells};
-use super::{benchmark, number_of};
+use super::{benchmark, explained, number_of};
 
 /// A comment of GitHub has at most 65,536 characters, GitLab's a million; room is left for what a script adds.
 const MAX: usize = 60_000;
@@ -63,14 +62,18 @@ pub(super) fn comment(document: &Document, link: Option<&str>) -> String {
         text.push('\n');
     }
     let mut moved = String::new();
-    for row in loud.iter().filter(|row| !row.moved.is_empty()) {
+    for row in loud {
+        let lines = explained::lines(&row.moved, &row.paths);
+        if lines.is_empty() {
+            continue;
+        }
         let mut one = format!(
             "\n**{}** {}\n\n```text\n",
             plain(&benchmark(&row.suite, &row.benchmark, &row.parameters)),
             plain(&row.metric)
         );
-        for each in &row.moved {
-            let _ = writeln!(one, "{}", function(each).replace("```", "'''"));
+        for line in lines {
+            let _ = writeln!(one, "{}", line.replace("```", "'''"));
         }
         one.push_str("```\n");
         if text.len() + moved.len() + one.len() > MAX - 4000 {

@@ -8,11 +8,14 @@ mod bless;
 mod changes;
 mod compare;
 mod comparison;
+mod explained;
 mod export;
 mod import;
 mod junit;
+mod keeping;
 mod markdown;
 mod page;
+mod pausing;
 mod push;
 mod serve;
 mod show;
@@ -87,7 +90,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
 #[derive(Clone, clap::Args)]
 pub(crate) struct StoreArgs {
     /// The store: a file, or postgres://USER@HOST/DATABASE (default: TRUECOUNT_STORE, or .truecount/history.db in the
-    /// repository)
+    /// repository, of linked work trees in the main one)
     #[arg(long, value_name = "FILE|URL")]
     store: Option<String>,
     /// The repository whose commits are meant (default: the one of the current directory)
@@ -112,7 +115,8 @@ impl StoreArgs {
         });
         named.unwrap_or_else(|| {
             let top = self.repository().ok();
-            let top = top.as_ref().map_or(Path::new("."), Repository::directory);
+            let top = top.as_ref();
+            let top = top.map_or(Path::new("."), Repository::main_directory);
             top.join(".truecount/history.db")
                 .to_string_lossy()
                 .into_owned()

@@ -8,8 +8,8 @@ use truecount_history::decide::changes::{Change, changes, in_order};
 use truecount_history::git::Repository;
 use truecount_history::store::{Series, Store};
 
-use super::changes::{Kept, function, order};
-use super::{StoreArgs, number_of};
+use super::changes::{Kept, order};
+use super::{StoreArgs, explained, number_of};
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, ResultFile};
@@ -210,7 +210,10 @@ fn data(args: &PageArgs, place: &StoreArgs, store: &mut Store) -> Result<Data, F
         let mut told = Vec::new();
         for change in std::mem::take(changes) {
             let moved = match change.index >= explained {
-                true => kept.moved(store, &change)?.iter().map(function).collect(),
+                true => {
+                    let why = kept.explained(store, &change)?;
+                    explained::lines(&why.moved, &why.paths)
+                }
                 false => Vec::new(),
             };
             let blessing = blessings

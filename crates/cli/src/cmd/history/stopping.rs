@@ -5,13 +5,13 @@ use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use truecount_history::store::Store;
-use truecount_run::runner::{Signals, while_stoppable};
+use truecount_run::runner::Signals;
 
-use super::{StoreArgs, number_of};
+use super::number_of;
+use super::pausing::Pausing;
 use crate::failure::Failure;
 
 /// What is told to end has so long; then it is killed.
@@ -24,21 +24,47 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Stopping {
     signals: Signals,
     measured: Cell<usize>,
+    /// The signal that came while something else was under way.
+    asked: Cell<Option<i32>>,
 }
 
 impl Stopping {
     /// From now on signals are waited for.
     pub(super) fn new() -> io::Result<Self> {
-        let measured = Cell::new(0);
-        Signals::block().map(|signals| Self { signals, measured })
+        Ok(Self {
+            signals: Signals::block()?,
+            measured: Cell::new(0),
+            asked: Cell::new(None),
+        })
     }
 
-    /// Opens the store; a server that does not answer is no reason to wait after Ctrl-C.
-    pub(super) fn open(&self, store: &StoreArgs) -> Result<Store, Failure> {
-        if store.target().starts_with("postgres") {
-            return while_stoppable(|| store.open(true));
+    /// Does what may have to wait for others, a lock or a server. When the user ends it, it is left where it is: it goes
+    /// with the process.
+    pub(super) fn meanwhile<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.check()?;
+        let (sender, receiver) = mpsc::channel();
+        std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || sender.send(work()))?;
+        loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(done) => return Ok(done),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new(125, "the store's thread ended early"));
+                }
+            }
+            if let Some(signal) = self.signals.stop_requested() {
+                // Perhaps it is done this moment: then it counts, and the next check ends it.
+                self.asked.set(Some(signal));
+                return receiver
+                    .recv_timeout(GRACE)
+                    .map_err(|_| self.stopped(signal));
+            }
         }
-        store.open(true)
     }
 
     /// The record of one more commit is in the store.
@@ -48,7 +74,9 @@ impl Stopping {
 
     /// Ends here when the user has asked for it.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        match self.signals.stop_requested() {
+        let asked = self.asked.get().or_else(|| self.signals.stop_requested());
+        self.asked.set(asked);
+        match asked {
             Some(signal) => Err(self.stopped(signal)),
             None => Ok(()),
         }
@@ -85,6 +113,7 @@ impl Stopping {
             let name = command.get_program().to_string_lossy().into_owned();
             Failure::new(125, format!("cannot start {name}: {error}"))
         })?;
+        let _paused = Pausing::with(&child);
         let texts = [
             child.stdout.take().map(|pipe| gather(Box::new(pipe))),
             child.stderr.take().map(|pipe| gather(Box::new(pipe))),

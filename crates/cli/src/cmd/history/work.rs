@@ -1,7 +1,10 @@
 //! Builds and measures single commits in a work tree of their own, for `backfill` and `bisect`.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -47,6 +50,47 @@ pub(super) struct Work<'a> {
     directory: PathBuf,
     suite: Option<(PathBuf, Suite)>,
     tree: Option<WorkTree>,
+    _owner: Owner,
+}
+
+/// Who may build: one process at a time, whatever it is called, until it ends, however it ends.
+struct Owner {
+    path: PathBuf,
+    _locked: File,
+}
+
+impl Owner {
+    /// `None`: another process has it.
+    fn of(path: PathBuf) -> Result<Option<Self>, Failure> {
+        loop {
+            let mut options = File::options();
+            let file = options.create(true).truncate(false).write(true).open(&path);
+            let wrong = |error: io::Error| {
+                Failure::new(1, format!("cannot lock {}: {error}", path.display()))
+            };
+            let file = file.map_err(wrong)?;
+            // SAFETY: a plain call on a descriptor of ours; the lock goes with it.
+            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+                let error = io::Error::last_os_error();
+                return match error.kind() {
+                    io::ErrorKind::WouldBlock => Ok(None),
+                    _ => Err(wrong(error)),
+                };
+            }
+            // Who had it before has perhaps removed it meanwhile.
+            let (locked, named) = (file.metadata().map_err(wrong)?, fs::metadata(&path));
+            if named.is_ok_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino())) {
+                let _locked = file;
+                return Ok(Some(Self { path, _locked }));
+            }
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// Why a commit has no record.
@@ -76,22 +120,15 @@ impl<'a> Work<'a> {
         let own = repository.directory().join(".truecount");
         ignored(&own)?;
         let directory = own.join("work");
-        let owner = own.join("work.pid");
-        let running = fs::read_to_string(&owner)
-            .ok()
-            .and_then(|pid| fs::read_to_string(format!("/proc/{}/comm", pid.trim())).ok());
-        if running.is_some_and(|name| name.trim() == "truecount") {
-            let cause = format!(
-                "{} is in use by another backfill or bisect",
-                directory.display()
-            );
-            return Err(Failure::new(1, cause).hint("wait for its end"));
-        }
+        let owner = Owner::of(own.join("work.lock"))?.ok_or_else(|| {
+            let shown = directory.display();
+            let cause = format!("{shown} is in use by another backfill or bisect");
+            Failure::new(1, cause).hint("wait for its end")
+        })?;
         if directory.exists() {
             // What a killed one left.
             fs::remove_dir_all(&directory)?;
         }
-        fs::write(&owner, std::process::id().to_string())?;
         Ok(Self {
             args,
             repository,
@@ -99,6 +136,7 @@ impl<'a> Work<'a> {
             directory,
             suite,
             tree: None,
+            _owner: owner,
         })
     }
 
@@ -185,12 +223,5 @@ impl<'a> Work<'a> {
     /// The suite's name; empty without one.
     pub(super) fn suite_name(&self) -> &str {
         self.suite.as_ref().map_or("", |(_, suite)| &suite.suite)
-    }
-}
-
-impl Drop for Work<'_> {
-    fn drop(&mut self) {
-        self.tree = None;
-        let _ = fs::remove_file(self.directory.with_file_name("work.pid"));
     }
 }
