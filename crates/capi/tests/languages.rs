@@ -100,39 +100,139 @@ fn c_and_cpp_count_the_same_region() {
     }
 }
 
+/// A package of somebody else's, with the crate as a dependency.
+struct Outside {
+    scratch: tempfile::TempDir,
+    target: PathBuf,
+}
+
+impl Outside {
+    fn new(dependency: &str) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |path: &str| scratch.path().join(path);
+        std::fs::create_dir(at("src")).unwrap();
+        std::fs::copy(program("loop.rs"), at("src/main.rs")).unwrap();
+        // The versions that the workspace was built with are those that can be had without a network.
+        std::fs::copy(own("../../Cargo.lock"), at("Cargo.lock")).unwrap();
+        let manifest = format!(
+            "[package]\nname = \"outside\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+             {dependency}\n\n[profile.dev]\ndebug = false\nopt-level = 1\n",
+        );
+        std::fs::write(at("Cargo.toml"), manifest).unwrap();
+        let target = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("outside");
+        Self { scratch, target }
+    }
+
+    fn cargo(&self, arguments: &[&str], home: Option<&Path>) {
+        let mut command = Command::new(env!("CARGO"));
+        command
+            .args(arguments)
+            .current_dir(self.scratch.path())
+            .env("CARGO_TARGET_DIR", &self.target);
+        if let Some(home) = home {
+            command.env("CARGO_HOME", home);
+        }
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+    }
+
+    /// The program, elsewhere than its sources and what it was built from.
+    fn built(&self, home: Option<&Path>) -> PathBuf {
+        self.cargo(&["build", "--offline", "--quiet"], home);
+        let built = self.scratch.path().join("outside");
+        std::fs::copy(self.target.join("debug/outside"), &built).unwrap();
+        built
+    }
+}
+
 #[test]
 fn rust_outside_the_workspace_counts_the_same_region() {
-    let scratch = tempfile::tempdir().unwrap();
-    let at = |path: &str| scratch.path().join(path);
     let count = own("../count").canonicalize().unwrap();
-    std::fs::create_dir(at("src")).unwrap();
-    std::fs::copy(program("loop.rs"), at("src/main.rs")).unwrap();
-    std::fs::copy(own("../../Cargo.lock"), at("Cargo.lock")).unwrap();
-    let manifest = format!(
-        "[package]\nname = \"outside\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
-         truecount = {{ path = {count:?} }}\n\n[profile.dev]\ndebug = false\nopt-level = 1\n",
-    );
-    std::fs::write(at("Cargo.toml"), manifest).unwrap();
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
-    let cargo = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO"))
-            .args(arguments)
-            .current_dir(scratch.path())
-            .env("CARGO_TARGET_DIR", &target)
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        output
-    };
-    cargo(&["build", "--offline", "--quiet"]);
-    // Elsewhere than its sources and what it was built from.
-    let built = at("outside");
-    std::fs::copy(target.join("debug/outside"), &built).unwrap();
+    let outside = Outside::new(&format!("truecount = {{ path = {count:?} }}"));
+    let built = outside.built(None);
     if let Some(constant) = beyond(RUNS, || Command::new(&built)) {
+        stated("Rust", constant);
+    }
+    by_git(&outside.target);
+}
+
+/// A repository with the workspace's files as they are now; a skip where this is not one of git's.
+fn repository(at: &Path) -> Option<String> {
+    let root = own("../..").canonicalize().unwrap();
+    let git = |directory: &Path, arguments: &[&str]| {
+        let output = Command::new("git")
+            .args([
+                "-c",
+                "user.name=nobody",
+                "-c",
+                "user.email=nobody@localhost",
+            ])
+            .args(["-c", "commit.gpgsign=false", "-C"])
+            .arg(directory)
+            .args(arguments)
+            .env_remove("GIT_DIR")
+            .env_remove("GIT_INDEX_FILE")
+            .output();
+        match output {
+            Ok(output) if output.status.success() => Ok(output.stdout),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let listed = match git(
+        &root,
+        &["ls-files", "-z", "--", "Cargo.toml", "crates", "xtask"],
+    ) {
+        Ok(listed) => String::from_utf8(listed).unwrap(),
+        Err(said) => {
+            truecount_testing::skip!("git", "git ls-files: {said}");
+            return None;
+        }
+    };
+    for file in listed.split_terminator('\0') {
+        let (from, to) = (root.join(file), at.join(file));
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        // One that was removed and not yet committed is not there.
+        if from.exists() {
+            std::fs::copy(from, to).unwrap();
+        }
+    }
+    for arguments in [
+        &["init", "-q"][..],
+        &["add", "-A"],
+        &["commit", "-q", "-m", "all"],
+    ] {
+        git(at, arguments).unwrap();
+    }
+    Some(format!("file://{}", at.display()))
+}
+
+/// By its repository, as one that is not on crates.io is used: cargo finds the crate in the workspace there.
+fn by_git(target: &Path) {
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(url) = repository(&scratch.path().join("repository")) else {
+        return;
+    };
+    // A home of its own for what cargo keeps of repositories, with the crates that are here already.
+    let home = scratch.path().join("home");
+    let users = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let users = users.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let users = users.unwrap();
+    std::fs::create_dir(&home).unwrap();
+    for part in ["registry", "config.toml"] {
+        if users.join(part).exists() {
+            std::os::unix::fs::symlink(users.join(part), home.join(part)).unwrap();
+        }
+    }
+    // Without a network cargo fetches no repository either, so it is fetched before, with a crate that needs no other one.
+    let first = Outside::new(&format!("truecount-testing = {{ git = {url:?} }}"));
+    std::fs::remove_file(first.scratch.path().join("Cargo.lock")).unwrap();
+    first.cargo(&["fetch", "--quiet"], Some(&home));
+    let mut outside = Outside::new(&format!("truecount = {{ git = {url:?} }}"));
+    outside.target = target.to_path_buf();
+    let built = outside.built(Some(&home));
+    if let Some(constant) = beyond(2, || Command::new(&built)) {
         stated("Rust", constant);
     }
 }

@@ -46,7 +46,7 @@ pub struct Binary {
     pub variable: &'static str,
 }
 
-/// A program in C or C++ over the C interface, which tests of a suite start; they find it by the variable. Where it
+/// A program in C or C++ over the C interface, or in Go, which tests of a suite start; they find it by the variable. Where it
 /// cannot be built the variable is not set.
 #[derive(Debug)]
 pub struct Program {
@@ -183,8 +183,9 @@ impl Privilege {
         }
     }
 
-    pub fn describe(self) -> String {
+    pub fn describe(self, arch: Arch) -> String {
         match self {
+            Self::Root if arch == Arch::Arm64 => "as root, kernel.perf_user_access=1".to_owned(),
             Self::Root => "as root".to_owned(),
             Self::Paranoid(level) => format!("unprivileged, perf_event_paranoid={level}"),
             Self::In(setting) => format!("as root, {}", setting.description),
@@ -231,6 +232,10 @@ pub const SUITES: &[Suite] = &[
             Program {
                 source: "crates/capi/tests/programs/languages/loop.cpp",
                 variable: "TRUECOUNT_CPP_LOOP",
+            },
+            Program {
+                source: "crates/capi/tests/programs/languages/loop.go",
+                variable: "TRUECOUNT_GO_LOOP",
             },
         ],
     },

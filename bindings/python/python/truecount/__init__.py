@@ -13,6 +13,7 @@ import contextlib
 import functools
 import gc
 import os
+import signal
 import sys
 import types
 
@@ -248,7 +249,27 @@ def run_virtual(arguments, environment=None, reproducible=False):
     # What a run leaves for the next one changes what that one does.
     given.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     given["TRUECOUNT_PYTHON_INSIDE"] = "1"
-    return _truecount.run_virtual([os.fspath(a) for a in arguments], sorted(given.items()), reproducible)
+    with _interrupts_for_the_program():
+        return _truecount.run_virtual([os.fspath(a) for a in arguments], sorted(given.items()), reproducible)
+
+
+@contextlib.contextmanager
+def _interrupts_for_the_program():
+    """Ctrl-C goes to the program that is run, too: what it makes of it, and its exit status, are what counts. Not ignored:
+    the program would inherit that."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) and before is not signal.SIG_DFL:
+        yield
+        return
+    try:
+        signal.signal(signal.SIGINT, lambda *_: None)
+    except ValueError:  # Not the main thread: Python's handler does not run on this one.
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _main():

@@ -9,7 +9,8 @@ import pytest
 import truecount as _truecount_package
 
 _INSIDE = "TRUECOUNT_PYTHON_INSIDE"
-_RESULTS: list = []
+#: What a test counted.
+_COUNTED = pytest.StashKey()
 
 
 def pytest_addoption(parser):
@@ -26,11 +27,13 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    config.pluginmanager.register(_Session(), "truecount-session")
     config.addinivalue_line(
         "markers",
         "truecount(event='instructions:u', max_instructions=N, max_change='0.5%'): count the test; fail above a limit",
     )
     if not config.pluginmanager.hasplugin("benchmark"):
+        config.addinivalue_line("markers", "benchmark: pytest-benchmark's; without effect here")
         config.pluginmanager.register(_BenchmarkFixture(), "truecount-benchmark-fixture")
 
 
@@ -63,23 +66,45 @@ def pytest_cmdline_main(config):
     return 128 - status if status < 0 else status
 
 
+_OPTIONS = ("event", "max_instructions", "max_count", "max_change")
+
+
+def _options(node):
+    """What the marks of a test ask for, of its class and module, too: the nearest one wins, option by option. None where
+    there is no mark."""
+    options = None
+    for marker in reversed(list(node.iter_markers("truecount"))):
+        unknown = [*map(repr, marker.args), *(name for name in marker.kwargs if name not in _OPTIONS)]
+        if unknown:
+            pytest.fail(f"the mark truecount has no {', '.join(unknown)}: it takes {', '.join(_OPTIONS)}", pytrace=False)
+        options = {**(options or {}), **marker.kwargs}
+    for name in ("max_instructions", "max_count"):
+        most = (options or {}).get(name, 0)
+        if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+            pytest.fail(f"{name}={most!r}: a number of counts", pytrace=False)
+    if options and "max_change" in options:
+        _limit(options["max_change"])
+    return options
+
+
 def _limit(text):
     """A largest change: 0.005 for "0.5%", or a number of counts."""
     text = str(text).strip()
     try:
-        if text.endswith("%"):
-            return float(text[:-1]) / 100, None
-        return None, int(text)
+        share, counts = (float(text[:-1]) / 100, None) if text.endswith("%") else (None, int(text))
+        if 0 <= (share if counts is None else counts) < float("inf"):
+            return share, counts
     except ValueError:
-        raise pytest.UsageError(f"max_change={text!r}: a share (\"0.5%\") or a number of counts") from None
+        pass
+    pytest.fail(f"max_change={text!r}: a share (\"0.5%\") or a number of counts", pytrace=False)
 
 
 class Benchmark:
     """What the fixtures ``truecount`` and ``benchmark`` give: call it with a function and its arguments."""
 
-    def __init__(self, node, marker):
+    def __init__(self, node):
         self._node = node
-        self._options = dict(marker.kwargs) if marker else {}
+        self._options = _options(node) or {}
         self.event = self._options.get("event", "instructions:u")
         self.measured = None
         self.extra_info = {}
@@ -125,7 +150,8 @@ class Benchmark:
         }
         if self.extra_info:
             result["extra_info"] = self.extra_info
-        _RESULTS.append(result)
+        # The report takes it to whoever writes it: under pytest-xdist that is another process.
+        self._node.stash.setdefault(_COUNTED, []).append(result)
         self._judge(result)
 
     def _judge(self, result):
@@ -183,12 +209,11 @@ class _Once:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
-    marker = pyfuncitem.get_closest_marker("truecount")
     own = set(pyfuncitem.fixturenames) & {"truecount", "benchmark"}
-    if marker is None or own:
+    if own or _options(pyfuncitem) is None:
         yield
         return
-    benchmark = Benchmark(pyfuncitem, marker)
+    benchmark = Benchmark(pyfuncitem)
     try:
         c = _truecount_package.counter(benchmark.event)
     except _truecount_package.NotAvailableError as error:
@@ -209,7 +234,7 @@ def pytest_pyfunc_call(pyfuncitem):
 @pytest.fixture
 def truecount(request):
     """Measures a function: ``truecount(function, *args)`` gives its result."""
-    return Benchmark(request.node, request.node.get_closest_marker("truecount"))
+    return Benchmark(request.node)
 
 
 class _BenchmarkFixture:
@@ -218,31 +243,74 @@ class _BenchmarkFixture:
     @pytest.fixture
     def benchmark(self, request):
         """As the fixture ``truecount``."""
-        return Benchmark(request.node, request.node.get_closest_marker("truecount"))
+        return Benchmark(request.node)
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    if not _RESULTS:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if call.when != "call":
         return
-    terminalreporter.section("truecount")
-    baseline = _baseline(config)
-    width = max(len(r["name"]) for r in _RESULTS)
-    for r in _RESULTS:
-        spread = max(r["counts"]) - min(r["counts"])
-        line = f"{r['name']:<{width}}  {r['count']:>14,} {r['event']}"
-        line += " (" + r["source"] + (f", up to {spread:,} more in {len(r['counts'])} calls" if spread else "") + ")"
-        before = baseline.get((r["name"], r["event"]))
-        if before is not None:
-            line += f"  {(r['count'] - before['count']) / max(before['count'], 1):+.2%}"
-        terminalreporter.write_line(line)
+    counted = item.stash.get(_COUNTED, [])
+    item.stash[_COUNTED] = []
+    report.truecount = counted
+    if report.passed and not counted and item.get_closest_marker("truecount") is not None:
+        # Else its limits would be kept by nobody.
+        report.outcome = "failed"
+        report.longrepr = (
+            "the mark truecount asks for a count, and nothing was measured: call the fixture truecount, or benchmark "
+            "(pytest-benchmark's own counts nothing: -p no:benchmark); tests of unittest are not counted as a whole"
+        )
 
 
-def pytest_sessionfinish(session):
-    config = session.config
-    if config.getoption("--truecount") == "virtual" and not os.environ.get(_INSIDE):
-        return
-    _write(config.getoption("--truecount-json"), {"schema": _SCHEMA, "results": _RESULTS})
-    _write(config.getoption("--truecount-pyperf"), _pyperf())
+class _Session:
+    """What one run of pytest has counted, as the reports of its tests say it."""
+
+    def __init__(self):
+        self.results = []
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call":
+            self.results.extend(getattr(report, "truecount", ()))
+
+    def pytest_terminal_summary(self, terminalreporter, exitstatus, config):
+        files = [config.getoption(option) for option in _FILES[:2] if config.getoption(option)]
+        why = _not_whole(exitstatus)
+        if not self.results and not (files and why):
+            return
+        terminalreporter.section("truecount")
+        if files and why:
+            terminalreporter.write_line(f"not written, since {why}: {', '.join(files)}")
+        baseline = _baseline(config)
+        width = max((len(r["name"]) for r in self.results), default=0)
+        for r in self.results:
+            spread = max(r["counts"]) - min(r["counts"])
+            line = f"{r['name']:<{width}}  {r['count']:>14,} {r['event']}"
+            line += " (" + r["source"] + (f", up to {spread:,} more in {len(r['counts'])} calls" if spread else "") + ")"
+            before = baseline.get((r["name"], r["event"]))
+            if before is not None:
+                line += f"  {(r['count'] - before['count']) / max(before['count'], 1):+.2%}"
+            terminalreporter.write_line(line)
+
+    def pytest_sessionfinish(self, session, exitstatus):
+        config = session.config
+        # A process of pytest-xdist's runs tests for another one, which has their reports.
+        if hasattr(config, "workerinput") or config.getoption("collectonly") or _not_whole(exitstatus):
+            return
+        if getattr(config.option, "dist", "no") != "no":
+            # They come as they are ready.
+            self.results.sort(key=lambda result: (result["name"], result["event"]))
+        _write(config.getoption("--truecount-json"), {"schema": _SCHEMA, "results": self.results})
+        _write(config.getoption("--truecount-pyperf"), _pyperf(self.results))
+
+
+def _not_whole(exitstatus):
+    """Why the counts are not those of the tests that were asked for; None where they are."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        return "no tests ran"
+    if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return "the tests did not run to their end"
+    return None
 
 
 def _write(path, document):
@@ -256,7 +324,7 @@ def _write(path, document):
         raise pytest.UsageError(f"cannot write the counts: {error}") from error
 
 
-def _pyperf():
+def _pyperf(results):
     """A suite of pyperf's format, version 1.0: one run a test, its values the counts."""
     return {
         "version": "1.0",
@@ -266,6 +334,6 @@ def _pyperf():
                 "metadata": {"name": r["name"], "unit": "integer", "truecount_event": r["event"]},
                 "runs": [{"values": [float(count) for count in r["counts"]]}],
             }
-            for r in _RESULTS
+            for r in results
         ],
     }

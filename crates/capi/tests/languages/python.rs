@@ -219,6 +219,20 @@ fn the_wheel_counts_in_a_fresh_environment() {
         "{said}"
     );
 
+    // What the page shows, without a PMU.
+    let page = include_str!("../../../../docs/languages/python.md");
+    let code = page.split_once("```python\n").unwrap().1;
+    std::fs::write(at("program.py"), code.split_once("```").unwrap().0).unwrap();
+    let mut command = Command::new(python);
+    let output = command
+        .current_dir(scratch)
+        .args(["-m", "truecount", "program.py"])
+        .output()
+        .unwrap();
+    let said = text(&output);
+    let count: u64 = said.trim().parse().expect(&said);
+    assert!(output.status.success() && count > 1000, "{count}");
+
     // Limits: too many fails; a change fails, and no change does not.
     let limits = tests.join("limits.py");
     let limits = limits.to_str().unwrap();
@@ -284,6 +298,56 @@ fn the_wheel_counts_in_a_fresh_environment() {
         std::fs::read_to_string(at("results/seeds.json")).unwrap()
     });
     assert_eq!(first, second);
+
+    // Marks that ask for what does not exist are no green tests; those that can be counted are, each case for itself.
+    let marks = tests.join("marks.py");
+    let asked = [
+        "--truecount=virtual",
+        marks.to_str().unwrap(),
+        "--truecount-json",
+        "results/marks.json",
+    ];
+    let (status, said) = pytest(&asked, "0");
+    assert_eq!(status, Some(1), "{said}");
+    for wanted in [
+        "the mark truecount has no max_instrucions: it takes event,",
+        "the mark truecount has no 10: it takes event,",
+        "max_instructions='many': a number of counts",
+        "max_change='-1%': a share",
+        "instructions:u: more than 10",
+        "6 failed, 4 passed, 1 error",
+    ] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert_eq!(said.matches("nothing was measured").count(), 2, "{said}");
+    let results = std::fs::read_to_string(at("results/marks.json")).unwrap();
+    for case in [
+        "test_sizes[10]",
+        "test_sizes[1000]",
+        "test_a_fixture_measures",
+    ] {
+        assert_eq!(results.matches(case).count(), 1, "{case}: {results}");
+    }
+
+    // Ctrl-C ends the tests, under the virtual PMU too, and a part of the counts is no baseline.
+    let interrupted = tests.join("interrupted.py");
+    let interrupted = [
+        interrupted.to_str().unwrap(),
+        "--truecount-json=results/part.json",
+    ];
+    for counter in ["--truecount=virtual", "--truecount=native"] {
+        let (status, said) = pytest(&[&interrupted[..], &[counter]].concat(), "0");
+        assert_eq!(status, Some(2), "{said}");
+        assert!(
+            said.contains("KeyboardInterrupt") && !said.contains("Traceback"),
+            "{said}"
+        );
+        assert!(
+            said.contains("not written, since the tests did not run to their end"),
+            "{said}"
+        );
+        assert!(!at("results/part.json").exists());
+    }
 
     // Natively the same tests count by a PMU, or say why they are skipped.
     let (status, said) = pytest(&[limits, "-rs"], "0");
