@@ -219,6 +219,12 @@ fn code_that_is_mapped_over_is_executed_by_no_thread() {
     good("over", &source);
 }
 
+/// Signals that come while the runtime steps to a boundary for others: the thread's mask was lost.
+#[test]
+fn signals_in_quick_succession_leave_the_mask_as_it_was() {
+    good("storm", include_str!("places/storm.c"));
+}
+
 /// A program whose threads make what it counts differ from run to run: it says whether it is satisfied.
 fn good(name: &str, source: &str) {
     let arguments = ["-O1", "-pthread", "-w"];
