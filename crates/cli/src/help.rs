@@ -163,7 +163,15 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
     (
         "noise",
         "Output",
-        &["functions", "regions", "html", "svg", "json", "output"],
+        &[
+            "functions",
+            "calls",
+            "regions",
+            "html",
+            "svg",
+            "json",
+            "output",
+        ],
     ),
 ];
 

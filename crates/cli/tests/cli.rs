@@ -61,6 +61,8 @@ mod machine;
 mod memory;
 #[path = "cli/noise.rs"]
 mod noise;
+#[path = "cli/noise_paths.rs"]
+mod noise_paths;
 #[path = "cli/overhead.rs"]
 mod overhead;
 #[path = "cli/own_clock.rs"]

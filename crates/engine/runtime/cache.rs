@@ -30,8 +30,8 @@ use crate::xlate::time;
 use crate::{call_tree, check, clock, collect, counts, machine, references, turns};
 use ahead::Reader;
 use areas::{Area, code};
-pub use config::OFFSETS;
-use config::{CALL_OFFSETS, CONFIG};
+use config::CONFIG;
+pub use config::{CALL_OFFSETS, OFFSETS};
 use exits::Entry;
 pub use exits::Exit;
 use kept::Kept;
@@ -83,7 +83,7 @@ fn take_over(config: &mut Config, added: Added, once: bool) -> Added {
     if once || config.counter.is_some() || !fits {
         return added;
     }
-    config.pending = added.value;
+    config.pending = added.value.into();
     Added {
         value: -added.value,
         ..added
@@ -187,7 +187,7 @@ impl Cache {
         config.requests = collect::on();
         config.components = machine::shown().components;
         if call_tree::on() {
-            config.calls = Some(CALL_OFFSETS);
+            config.calls = Some(call_tree::offsets());
         }
         config.noting = references::next();
         if once {

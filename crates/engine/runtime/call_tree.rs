@@ -5,11 +5,14 @@
 //! stack is not as a call or a return leaves it. Who is on the stack is decided by the stack pointer: frames below it
 //! are gone, whatever took them away (`longjmp`, an exception, a thread's own switch of stacks).
 
+mod events;
 mod nodes;
 mod realms;
 
 use crate::call_routines::{
-    place, rt_tree_called, rt_tree_called_site, rt_tree_jumps, rt_tree_jumps_site, rt_tree_returns,
+    place, rt_tree_called, rt_tree_called_site, rt_tree_called_site_wide, rt_tree_called_wide,
+    rt_tree_jumps, rt_tree_jumps_site, rt_tree_jumps_site_wide, rt_tree_jumps_wide,
+    rt_tree_returns, rt_tree_returns_wide,
 };
 use crate::calls::{CALL_CACHE, FIRST, FRAMES, Frame, Node, kind as node_kind};
 use crate::entry::{address, kind};
@@ -19,6 +22,8 @@ use crate::slots::{self, slot};
 use crate::{counts, functions, own_memory, program_memory};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU64, Ordering::*};
+use events::{add as add_events, of as events};
+pub use events::{correct, offsets};
 use nodes::Index;
 pub use realms::follow;
 
@@ -63,11 +68,22 @@ pub fn prepare(context: &mut Context) {
     }
     let calls = &mut context.calls;
     calls.cache = CACHE.load(Relaxed);
-    (calls.vector_call, calls.vector_jump) = match slots::header().options & option::SITES {
-        0 => (address(rt_tree_called), address(rt_tree_jumps)),
-        _ => (address(rt_tree_called_site), address(rt_tree_jumps_site)),
+    let header = slots::header();
+    let vectors = match (header.options & option::SITES != 0, header.tree.is_wide()) {
+        (false, false) => [rt_tree_called, rt_tree_returns, rt_tree_jumps],
+        (true, false) => [rt_tree_called_site, rt_tree_returns, rt_tree_jumps_site],
+        (false, true) => [
+            rt_tree_called_wide,
+            rt_tree_returns_wide,
+            rt_tree_jumps_wide,
+        ],
+        (true, true) => [
+            rt_tree_called_site_wide,
+            rt_tree_returns_wide,
+            rt_tree_jumps_site_wide,
+        ],
     };
-    calls.vector_return = address(rt_tree_returns);
+    [calls.vector_call, calls.vector_return, calls.vector_jump] = vectors.map(address);
 }
 
 /// The node that a thread executes in.
@@ -99,8 +115,10 @@ fn go_to(context: &mut Context, next: u64) {
     // SAFETY: nodes of this thread's.
     unsafe {
         (*left).own = (*left).own.wrapping_add(now);
+        add_events(left, events(context), u64::wrapping_add);
         let next = next as *mut Node;
         (*next).own = (*next).own.wrapping_sub(now);
+        add_events(next, events(context), u64::wrapping_sub);
     }
     context.calls.node = next;
 }
@@ -171,7 +189,10 @@ fn root(context: &mut Context) {
     };
     let root = INDEX.lock().make(root, false).unwrap_or(0);
     // SAFETY: just made.
-    unsafe { (*(root as *mut Node)).own = context.count.load(Relaxed).wrapping_neg() };
+    unsafe {
+        (*(root as *mut Node)).own = context.count.load(Relaxed).wrapping_neg();
+        add_events(root as *mut Node, events(context), u64::wrapping_sub);
+    }
     context.calls.root = root;
     context.calls.thread = root;
     context.calls.realm = 1;

@@ -13,8 +13,8 @@ use crate::slots::{self, slot};
 use crate::syscall_table as nr;
 use crate::table::Table;
 use crate::xlate::block;
-use crate::xlate::facts::{Counts, Event};
-use crate::{check, functions, sys};
+use crate::xlate::facts::{Counts, Event, Facts};
+use crate::{call_tree, check, functions, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 static BLOCKS: AtomicBool = AtomicBool::new(false);
@@ -250,6 +250,7 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
             false => i64::from(done),
         };
         context.count.fetch_add(missing as u64, Relaxed);
+        call_tree::correct(context, block, done, counted);
     }
     if counted {
         add(context, block.counter, u64::MAX);
@@ -273,7 +274,18 @@ fn beginning(block: &Block, done: u8) -> u32 {
         return number;
     }
     let number = log.take();
-    let mut facts = [Default::default(); block::MAX_INSNS];
+    let facts = found(&log, block);
+    let words = log::write_part(number, block.counter, (0, done), true, &facts);
+    log.append(&words);
+    if let Some(place) = log.beginnings.get_mut(at) {
+        *place = (block.counter, done, number);
+    }
+    number
+}
+
+/// The facts of a block's instructions, while the log is not written.
+fn found(_log: &Log, block: &Block) -> [Facts; block::MAX_INSNS] {
+    let mut facts = [Facts(0); block::MAX_INSNS];
     each(space(), &mut |entry| {
         if let Entry::Block {
             counter,
@@ -287,12 +299,12 @@ fn beginning(block: &Block, done: u8) -> u32 {
             }
         }
     });
-    let words = log::write_part(number, block.counter, (0, done), true, &facts);
-    log.append(&words);
-    if let Some(place) = log.beginnings.get_mut(at) {
-        *place = (block.counter, done, number);
-    }
-    number
+    facts
+}
+
+/// The facts of a block's instructions.
+pub fn facts(block: &Block) -> [Facts; block::MAX_INSNS] {
+    found(&LOG_STATE.lock(), block)
 }
 
 /// Calls `f` for every entry that is valid in a space, oldest log first.

@@ -63,14 +63,43 @@ pub struct Frame {
 pub const FIRST: u64 = 0x1_0000;
 /// Bytes of the region.
 pub const REGION: u64 = 64 << 20;
-/// Nodes of a slot.
-pub const NODES: u32 = ((REGION - FIRST) / size_of::<Node>() as u64) as u32;
 /// Frames of a slot, the lowest and a few for signals included.
 pub const FRAMES: u64 = (REGION - FIRST) / size_of::<Frame>() as u64;
 /// Nodes that a process finds at once.
 pub const CALL_CACHE: u64 = 65_536;
 /// Nodes of a run, unless another bound is given.
 pub const MAX_NODES: u32 = 4 << 20;
+
+/// Events that nodes can have beside instructions.
+pub const EVENTS: usize = 4;
+
+/// Fields of the header that are about the tree.
+#[repr(C)]
+pub struct Tree {
+    /// Nodes there can be …
+    pub limit: u32,
+    /// … and those made or refused so far.
+    pub nodes: core::sync::atomic::AtomicU32,
+    /// What is counted beside instructions, as numbers of events; 0: nothing.
+    pub events: [u8; EVENTS],
+}
+
+impl Tree {
+    /// Nodes have events beside instructions.
+    pub fn is_wide(&self) -> bool {
+        self.events != [0; EVENTS]
+    }
+
+    /// From one node to the next. Behind a wide one are its other events, in the manner of [`Node::own`].
+    pub fn stride(&self) -> u64 {
+        size_of::<Node>() as u64 * if self.is_wide() { 2 } else { 1 }
+    }
+
+    /// Nodes of a slot.
+    pub fn nodes_of_slot(&self) -> u32 {
+        ((REGION - FIRST) / self.stride()) as u32
+    }
+}
 
 /// Fields of a context that are about the tree.
 #[repr(C)]
@@ -105,4 +134,6 @@ pub struct Thread {
     pub used: core::sync::atomic::AtomicU32,
     /// Frames that found no room.
     pub lost: u32,
+    /// What was executed so far of [`Tree::events`].
+    pub events: [core::sync::atomic::AtomicU64; EVENTS],
 }

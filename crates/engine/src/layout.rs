@@ -188,10 +188,8 @@ pub struct Header {
     pub random_missed: AtomicU32,
     /// With [`option::REQUESTS`]: see [`crate::regions::front`].
     pub front: u32,
-    /// With [`option::CALLS`]: nodes there can be …
-    pub node_limit: u32,
-    /// … and those made or refused so far.
-    pub nodes: AtomicU32,
+    /// With [`option::CALLS`]: what the run's trees are like.
+    pub tree: crate::calls::Tree,
     /// With [`option::REFERENCES`]: who reads the rings.
     pub rings: crate::xlate::references::Readers,
     /// What came in from outside.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::{built, fixed_layout, launch};
-use truecount_engine::virt::{CallKind, CallOptions, Calls, Options, Outcome};
+use truecount_engine::virt::{CallKind, CallOptions, Calls, Event, Options, Outcome};
 
 /// Function symbols of a program that lies where it was linked to.
 fn symbols(program: &Path) -> BTreeMap<u64, String> {
@@ -49,6 +49,11 @@ fn sums_are_whole(outcome: &Outcome) {
     assert_eq!(calls.discrepancies(), [], "{:?}", calls.nodes);
     for thread in outcome.totals.threads.iter().filter(|thread| thread.whole) {
         assert_eq!(calls.counted(thread.slot), Some(thread.instructions));
+        let counted = calls.counted_events(thread.slot);
+        for (&event, counted) in calls.events.iter().zip(counted) {
+            let events = thread.events.expect("blocks are counted");
+            assert_eq!(counted, events[event as usize], "{event:?}");
+        }
     }
 }
 
@@ -309,6 +314,44 @@ fn too_many_paths_are_folded() {
     assert!(calls.folded > 0);
     let other = paths(&program, calls)["T1;[other]"];
     assert!(other.1 > 0, "{:?}", paths(&program, calls));
+}
+
+/// Events beside instructions: every path's own, which sum to what the blocks say (see `sums_are_whole`).
+#[test]
+fn events_beside_instructions() {
+    use Event::*;
+    let events = [Loads, Stores, ConditionalBranches, IndirectBranches];
+    let options = CallOptions::default().events(&events);
+    let source = include_str!("calls/plain.S");
+    let Some(program) = freestanding("calls_events.S", source) else {
+        return;
+    };
+    for sites in [false, true] {
+        let Some(outcome) = run(&program, &[], options.sites(sites)) else {
+            return;
+        };
+        let calls = tree(&outcome);
+        assert_eq!(calls.events, events);
+        let symbols = symbols(&program);
+        let leaf = symbols.iter().find(|(_, name)| *name == "leaf");
+        let (&leaf, _) = leaf.expect("a symbol");
+        let leaves = calls.nodes.iter().filter(|node| node.function == leaf);
+        let sums = leaves.fold((0, [0; 4]), |(calls, sums), node| {
+            let sum = |at: usize| sums[at] + node.events[at];
+            (calls + node.calls, [sum(0), sum(1), sum(2), sum(3)])
+        });
+        // It returns, which is a load.
+        assert_eq!(sums, (5, [5, 0, 0, 0]), "sites: {sites}");
+    }
+    let source = include_str!("calls/library.c");
+    let flags = ["-O1", "-static", "-no-pie", "-pthread"];
+    let Some(program) = built("calls_library_events.c", source, &flags) else {
+        return;
+    };
+    for what in ["jump", "signals", "faults", "threads", "fork"] {
+        let outcome = run(&program, &[what], options).expect("it ran before");
+        assert!(outcome.status.success(), "{what}: {:?}", outcome.status);
+    }
 }
 
 /// Call sites apart: the same function from two places is two paths.

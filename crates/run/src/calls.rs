@@ -6,10 +6,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+mod check;
 pub mod diff;
 
+pub use check::check;
+pub use truecount_engine::virt::CallOptions;
+
 use serde::{Deserialize, Serialize};
-use truecount_engine::virt::{CallKind, Calls, Mapping};
+use truecount_engine::virt::{CallKind, CallNode, Calls, Mapping};
 
 use crate::functions::{Names, is_stub};
 use crate::result::RunResult;
@@ -57,6 +61,33 @@ pub struct Node {
     pub own: u64,
     /// With all it called.
     pub inclusive: u64,
+    /// The same for [`CallTree::events`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventCost>,
+}
+
+/// What was counted of an event beside instructions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventCost {
+    /// By the function itself.
+    #[serde(rename = "self")]
+    pub own: u64,
+    /// With all it called.
+    pub inclusive: u64,
+}
+
+impl EventCost {
+    fn add(&mut self, more: Self) {
+        self.own = self.own.wrapping_add(more.own);
+        self.inclusive = self.inclusive.wrapping_add(more.inclusive);
+    }
+}
+
+/// Adds events to others in the same order, as far as there are any.
+fn add_events(sums: &mut [EventCost], more: impl IntoIterator<Item = EventCost>) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        sum.add(more);
+    }
 }
 
 /// The sums of one function over the tree.
@@ -71,6 +102,9 @@ pub struct FunctionCost {
     pub own: u64,
     /// With all it called; what it called of itself counts once.
     pub inclusive: u64,
+    /// The same for [`CallTree::events`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventCost>,
 }
 
 /// The tree of a run.
@@ -82,6 +116,9 @@ pub struct CallTree {
     pub nodes: Vec<Node>,
     /// Instructions of all nodes: the run's.
     pub total: u64,
+    /// Names of what was counted beside instructions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
     /// How often a path was met for which there was no room: see [`Kind::Other`].
     pub folded: u64,
     /// Calls that were too deep to be kept apart from their callers.
@@ -163,38 +200,6 @@ pub fn tree_of(
     Ok(Some(built(ran, calls, finder, apart)))
 }
 
-/// Looks whether the sum of each thread's own costs is its count, by the tree's clock and by its blocks.
-///
-/// # Errors
-/// One line: it is not.
-pub fn check(ran: &RunResult) -> Result<(), String> {
-    let Some(calls) = &ran.executed.calls else {
-        return Ok(());
-    };
-    if let Some((slot, sum, counted)) = calls.discrepancies().first() {
-        return Err(format!(
-            "the tree of calls does not add up: thread {slot} of the run executed {counted} instructions, its nodes {sum}"
-        ));
-    }
-    let mut off = calls.not_collected();
-    for thread in &ran.executed.threads {
-        // One that was killed in translated code may have one of the two ahead by a block.
-        let counted = match calls.counted(thread.slot) {
-            Some(all) => all.wrapping_sub(off.remove(&thread.slot).unwrap_or(0)),
-            None => thread.instructions,
-        };
-        let apart = counted.abs_diff(thread.instructions);
-        let cut = ran.executed.cut > 0 || ran.executed.outlived > 0;
-        if apart != 0 && !cut {
-            return Err(format!(
-                "the tree of calls has {counted} instructions of thread {}, its blocks {}",
-                thread.tid, thread.instructions
-            ));
-        }
-    }
-    Ok(())
-}
-
 fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -> CallTree {
     let threads: HashMap<u32, &crate::result::Thread> = ran
         .executed
@@ -202,7 +207,9 @@ fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -
         .iter()
         .map(|thread| (thread.slot, thread))
         .collect();
+    let events = calls.events.iter();
     let mut tree = CallTree {
+        events: events.map(|event| format!("{}:u", event.name())).collect(),
         folded: calls.folded,
         too_deep: calls.too_deep,
         ..CallTree::default()
@@ -245,6 +252,7 @@ fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -
             places.push(Some(at));
             if let Some(caller) = tree.nodes.get_mut(at) {
                 caller.own = caller.own.wrapping_add(node.own);
+                add_events(&mut caller.events, own_events(node));
             }
             continue;
         }
@@ -260,12 +268,14 @@ fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -
                 calls: 0,
                 own: 0,
                 inclusive: 0,
+                events: vec![EventCost::default(); calls.events.len()],
             });
             tree.nodes.len() - 1
         });
         if let Some(sum) = tree.nodes.get_mut(place) {
             sum.calls += node.calls;
             sum.own = sum.own.wrapping_add(node.own);
+            add_events(&mut sum.events, own_events(node));
         }
         places.push(Some(place));
     }
@@ -274,6 +284,12 @@ fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -
     tree.functions = names.into_iter().map(|(called, _)| called).collect();
     tree.sum();
     tree
+}
+
+/// What an engine's node has of events, none of it inclusive yet.
+fn own_events(node: &CallNode) -> impl Iterator<Item = EventCost> {
+    let own = node.events.into_iter();
+    own.map(|own| EventCost { own, inclusive: 0 })
 }
 
 fn root_name(thread: Option<&crate::result::Thread>, apart: Apart) -> Called {
@@ -297,15 +313,21 @@ impl CallTree {
         self.total = 0;
         for node in &mut self.nodes {
             node.inclusive = node.own;
+            for event in &mut node.events {
+                event.inclusive = event.own;
+            }
             self.total = self.total.wrapping_add(node.own);
         }
         for at in (0..self.nodes.len()).rev() {
-            let Some(node) = self.nodes.get(at) else {
+            let (above, rest) = self.nodes.split_at_mut(at);
+            let Some(node) = rest.first() else {
                 continue;
             };
-            let inclusive = node.inclusive;
-            if let Some(parent) = node.parent.and_then(|parent| self.nodes.get_mut(parent)) {
-                parent.inclusive = parent.inclusive.wrapping_add(inclusive);
+            if let Some(parent) = node.parent.and_then(|parent| above.get_mut(parent)) {
+                parent.inclusive = parent.inclusive.wrapping_add(node.inclusive);
+                let inclusive = node.events.iter().map(|event| event.inclusive);
+                let more = inclusive.map(|inclusive| EventCost { own: 0, inclusive });
+                add_events(&mut parent.events, more);
             }
         }
     }
@@ -342,6 +364,7 @@ impl CallTree {
                 calls: 0,
                 own: 0,
                 inclusive: 0,
+                events: vec![EventCost::default(); self.events.len()],
             })
             .collect();
         let children = self.children();
@@ -364,9 +387,15 @@ impl CallTree {
             }
             cost.calls += node.calls;
             cost.own = cost.own.wrapping_add(node.own);
-            if *depth == 0 {
+            let outermost = *depth == 0;
+            if outermost {
                 cost.inclusive = cost.inclusive.wrapping_add(node.inclusive);
             }
+            let events = node.events.iter().map(|event| EventCost {
+                inclusive: if outermost { event.inclusive } else { 0 },
+                ..*event
+            });
+            add_events(&mut cost.events, events);
             *depth += 1;
             open.push((at, false));
             open.extend(children.get(at).into_iter().flatten().map(|&at| (at, true)));
@@ -402,6 +431,7 @@ mod tests {
                     calls,
                     own,
                     inclusive: 0,
+                    events: Vec::new(),
                 })
                 .collect(),
             ..CallTree::default()

@@ -109,6 +109,31 @@ pub(crate) fn tree(directory: &Path, name: &str, depth: u32) -> Option<PathBuf> 
     made.then_some(program)
 }
 
+/// Calls have the cost of every event: `ret` loads, `call` stores, `f` has one conditional branch.
+#[test]
+fn every_edge_has_its_other_events() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let Some(program) = tree(at, "p", 3) else {
+        return;
+    };
+    let events = ["--dump-line=no", "--cache-sim=yes", "--branch-sim=yes"];
+    let options = [&PLAIN[..], &events].concat();
+    let output = front(at, &options, &[program.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = std::fs::read_to_string(at.join("out")).unwrap();
+    assert_eq!(line(&text, "events:"), "Ir Dr Dw Bc Bi");
+    let start = text.split("fn=_start\n").nth(1).unwrap();
+    let start = start.split("\n\n").next().unwrap();
+    for (callee, calls, costs) in [("f", 1, "30 7 6 4"), ("g", 2, "10 2 2"), ("leaf", 2, "6 2")] {
+        let edge = format!("cfn={callee}\ncalls={calls} 0\n0 {costs}\n");
+        assert!(format!("{start}\n").contains(&edge), "{edge}{text}");
+    }
+}
+
 #[test]
 fn every_edge_has_its_calls_and_its_cost() {
     if !virtual_pmu() {

@@ -44,6 +44,45 @@ fn a_tree_adds_up() {
     assert!(stderr(&sites).contains("inclusive"), "{sites:?}");
 }
 
+/// Other events of every path sum to what was counted of them.
+#[test]
+fn events_beside_instructions_add_up() {
+    if !virtual_pmu() {
+        return;
+    }
+    let events = ["instructions:u", "loads:u", "branches:u"];
+    let joined = events.join(",");
+    let options = ["run", "--json", "--no-cache", "-e", &joined];
+    for how in ["--calls", "--calls=sites"] {
+        let output = run(&[&options[..], &[how, "--", "true"]].concat());
+        let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        crate::schemas::check("run.json", &document);
+        let calls = &document["calls"];
+        assert_eq!(calls["events"], serde_json::json!(events[1..]));
+        for (number, reading) in document["counters"].as_array().unwrap().iter().enumerate() {
+            for list in ["nodes", "sums"] {
+                let own = |node: &serde_json::Value| match number.checked_sub(1) {
+                    None => node["self"].as_u64().unwrap(),
+                    Some(event) => node["events"][event]["self"].as_u64().unwrap(),
+                };
+                let sum: u64 = calls[list].as_array().unwrap().iter().map(own).sum();
+                assert_eq!(Some(sum), reading["value"].as_u64(), "{list} {number}");
+            }
+        }
+        let first = &calls["nodes"][0];
+        assert_eq!(
+            first["events"][0]["inclusive"],
+            document["counters"][1]["value"]
+        );
+    }
+    let all = "loads:u,stores:u,branches:u,calls:u,returns:u";
+    crate::support::fails(
+        &["run", "--calls", "-e", all, "--", "true"],
+        2,
+        &["--calls counts 4"],
+    );
+}
+
 /// Folded stacks sum to the total, as does the profile in Callgrind's format; the others are there.
 #[test]
 fn every_export_has_the_whole() {

@@ -19,6 +19,7 @@ pub const OFFSETS: Offsets = Offsets {
     vector_hook: offset_of!(Context, vector_hook) as u32,
     fuel: offset_of!(Context, fuel) as u32,
     whole: offset_of!(Context, whole) as u32,
+    events: offset_of!(Context, calls.events) as u32,
 };
 
 pub const CONFIG: Config = Config {
@@ -49,4 +50,5 @@ pub const CALL_OFFSETS: CallOffsets = CallOffsets {
     vector_call: offset_of!(Context, calls.vector_call) as u32,
     vector_return: offset_of!(Context, calls.vector_return) as u32,
     vector_jump: offset_of!(Context, calls.vector_jump) as u32,
+    events: [0; crate::calls::EVENTS],
 };

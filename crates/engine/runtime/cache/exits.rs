@@ -1,6 +1,7 @@
 //! What is known of ways out of blocks, and of entries for indirect branches. There are many: each byte counts.
 
 use crate::block::{NONE, Near};
+use crate::calls::EVENTS;
 use crate::xlate::block::{Added, Side};
 
 /// An entry of a block for indirect branches of one sort.
@@ -75,6 +76,7 @@ impl Exit {
             offset: 0,
             value: 0,
             clock: 0,
+            events: [0; EVENTS],
         },
         live: 0,
         direct: false,

@@ -30,7 +30,7 @@ impl Cache {
         }
         if let Some(side) = side
             && pending != 0
-            && pending == side.added.value
+            && pending == i32::from(side.added.value)
             && reaches(side.branch + 4, body)
         {
             self.link_directly(exit, block, body);

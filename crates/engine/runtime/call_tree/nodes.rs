@@ -1,10 +1,9 @@
 //! The nodes of a process: found by caller, function and site, or made.
 
-use crate::calls::{FIRST, NODES, Node, kind as node_kind};
+use crate::calls::{FIRST, Node, kind as node_kind};
 use crate::layout::state as slot_state;
 use crate::slots::{self, slot};
 use crate::{functions, own_memory};
-use core::mem::size_of;
 use core::sync::atomic::Ordering::*;
 
 /// All nodes of the process by parent, function and site: an open hash table of their addresses.
@@ -82,19 +81,20 @@ impl Index {
     /// Memory for a node. `None`: there are as many as there may be.
     pub fn make(&mut self, node: Node, bounded: bool) -> Option<u64> {
         let header = slots::header();
-        if bounded && header.nodes.fetch_add(1, Relaxed) >= header.node_limit {
+        if bounded && header.tree.nodes.fetch_add(1, Relaxed) >= header.tree.limit {
             return None;
         }
+        let most = header.tree.nodes_of_slot();
         let mut used = match self.slot {
-            0 => NODES,
+            0 => most,
             number => slot(number).calls_used().load(Relaxed),
         };
-        if used >= NODES {
+        if used >= most {
             self.slot = slots::new_slot();
             slot(self.slot).state().store(slot_state::LOG, Release);
             used = 0;
         }
-        let at = slots::context_at(self.slot) + FIRST + u64::from(used) * size_of::<Node>() as u64;
+        let at = slots::context_at(self.slot) + FIRST + u64::from(used) * header.tree.stride();
         // SAFETY: inside the region of a slot that is ours; nobody knows the node yet.
         unsafe { (at as *mut Node).write(node) };
         slot(self.slot).calls_used().store(used + 1, Release);

@@ -3,8 +3,9 @@
 
 use super::bytes::field;
 use super::shared::Shared;
-use crate::calls::{FIRST, NODES, Node, Thread, kind};
+use crate::calls::{EVENTS, FIRST, Node, Thread, kind};
 use crate::layout::{Context, MAX_SLOTS, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR};
+use crate::xlate::facts::Event;
 use std::collections::HashMap;
 use std::mem::offset_of;
 
@@ -45,6 +46,8 @@ pub struct CallNode {
     pub calls: u64,
     /// Instructions that it executed there itself.
     pub own: u64,
+    /// The same for [`Calls::events`].
+    pub events: [u64; EVENTS],
 }
 
 /// The calling-context tree of a run.
@@ -53,33 +56,48 @@ pub struct CallNode {
 pub struct Calls {
     /// Its nodes, parents first.
     pub nodes: Vec<CallNode>,
+    /// What is counted beside instructions: see [`CallNode::events`].
+    pub events: Vec<Event>,
     /// How often a path was met for which there was no node any more: it is in one of [`CallKind::Other`].
     pub folded: u64,
     /// Calls that were deeper than what is kept of a stack: they count to their callers.
     pub too_deep: u64,
     /// How often threads began to collect (toggled functions, addresses, requests).
     pub entered: u64,
-    /// What the threads' clocks counted, by slot: what the nodes' own costs must sum to.
+    /// What the threads' clocks counted, by slot: what the nodes' own costs must sum to …
     counted: HashMap<u32, u64>,
+    /// … and the nodes' events.
+    counted_events: HashMap<u32, [u64; EVENTS]>,
 }
 
 impl Calls {
-    /// Threads whose own costs do not sum to what was counted: slot, sum, count. None, unless the program wrote
+    /// Threads whose own costs do not sum to what was counted, of one event at least: slot, sum, count. None, unless the program wrote
     /// into the engine's memory.
     pub fn discrepancies(&self) -> Vec<(u32, u64, u64)> {
-        let mut sums: HashMap<u32, u64> = HashMap::new();
+        let mut sums: HashMap<u32, (u64, [u64; EVENTS])> = HashMap::new();
         for node in &self.nodes {
-            let sum = sums.entry(node.slot).or_default();
-            *sum = sum.wrapping_add(node.own);
+            let (own, events) = sums.entry(node.slot).or_default();
+            *own = own.wrapping_add(node.own);
+            *events = sum(*events, node.events);
         }
-        let mut wrong: Vec<_> = self
-            .counted
-            .iter()
-            .map(|(&slot, &counted)| (slot, sums.get(&slot).copied().unwrap_or(0), counted))
-            .filter(|(_, sum, counted)| sum != counted)
-            .collect();
+        let mut wrong = Vec::new();
+        for (&slot, &counted) in &self.counted {
+            let (own, events) = sums.get(&slot).copied().unwrap_or_default();
+            let counted_events = self.counted_events(slot);
+            let pairs = events.into_iter().zip(counted_events);
+            let mut pairs = std::iter::once((own, counted)).chain(pairs);
+            if let Some((sum, counted)) = pairs.find(|(sum, counted)| sum != counted) {
+                wrong.push((slot, sum, counted));
+            }
+        }
         wrong.sort_unstable();
         wrong
+    }
+
+    /// What a thread's clocks counted of [`Calls::events`].
+    pub fn counted_events(&self, slot: u32) -> [u64; EVENTS] {
+        let counted = self.counted_events.get(&slot);
+        counted.copied().unwrap_or([0; EVENTS])
     }
 
     /// What threads executed without being collected, by slot.
@@ -104,6 +122,13 @@ impl Calls {
     }
 }
 
+fn sum(mut sums: [u64; EVENTS], more: [u64; EVENTS]) -> [u64; EVENTS] {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum = sum.wrapping_add(more);
+    }
+    sums
+}
+
 /// Where a slot's nodes are in the program's memory.
 fn address(offset: u64) -> u64 {
     match offset {
@@ -112,19 +137,33 @@ fn address(offset: u64) -> u64 {
     }
 }
 
-#[derive(Default)]
 pub(super) struct Reader {
+    /// Bytes of a node.
+    stride: u64,
+    /// Most nodes of a slot.
+    most: u32,
     calls: Calls,
     /// Index of the nodes by their addresses: first address, first index, number.
     places: Vec<(u64, u32, u32)>,
     /// Threads: their node, and what they counted.
-    threads: Vec<(u64, u64)>,
+    threads: Vec<(u64, u64, [u64; EVENTS])>,
 }
 
 impl Reader {
+    pub(super) fn new(shared: &Shared) -> Self {
+        let tree = &shared.header().tree;
+        Self {
+            stride: tree.stride(),
+            most: tree.nodes_of_slot(),
+            calls: Calls::default(),
+            places: Vec::new(),
+            threads: Vec::new(),
+        }
+    }
+
     fn number(&self, node: u64) -> Option<u32> {
         self.places.iter().find_map(|&(first, index, count)| {
-            let at = node.checked_sub(first)? / size_of::<Node>() as u64;
+            let at = node.checked_sub(first)? / self.stride;
             u32::try_from(at)
                 .ok()
                 .filter(|&at| at < count)
@@ -135,8 +174,8 @@ impl Reader {
     /// A slot without a thread: nodes may be in it.
     pub(super) fn nodes(&mut self, shared: &Shared, slot: u32, page: &[u8]) {
         let at = offset_of!(Context, calls) + offset_of!(Thread, used);
-        let used = u32::from_le_bytes(field(page, at)).min(NODES);
-        let words = used as usize * (size_of::<Node>() / 8);
+        let used = u32::from_le_bytes(field(page, at)).min(self.most);
+        let words = used as usize * (self.stride / 8) as usize;
         if used == 0 || slot >= MAX_SLOTS {
             return;
         }
@@ -146,7 +185,7 @@ impl Reader {
         let first = self.calls.nodes.len() as u32;
         self.places
             .push((address(shared.offset(slot)), first, used));
-        for node in words.chunks_exact(size_of::<Node>() / 8) {
+        for node in words.chunks_exact((self.stride / 8) as usize) {
             let word = |at: usize| node.get(at / 8).copied().unwrap_or(0);
             let last = word(offset_of!(Node, slot));
             let kind = match (last >> 32) as u32 {
@@ -167,6 +206,7 @@ impl Reader {
                 slot: last as u32,
                 calls: word(offset_of!(Node, calls)),
                 own: word(offset_of!(Node, own)),
+                events: std::array::from_fn(|event| word(size_of::<Node>() + 8 * event)),
             });
         }
     }
@@ -181,21 +221,28 @@ impl Reader {
         let at = offset_of!(Context, region) + offset_of!(crate::regions::Region, entered);
         let entered = u64::from_le_bytes(field(page, at));
         self.calls.entered = self.calls.entered.saturating_add(entered);
-        self.threads.push((word(offset_of!(Thread, node)), count));
+        let events = std::array::from_fn(|event| word(offset_of!(Thread, events) + 8 * event));
+        self.calls.counted_events.insert(slot, events);
+        self.threads
+            .push((word(offset_of!(Thread, node)), count, events));
     }
 
     /// What threads have executed since they entered the nodes that they are in is still to be added.
     pub(super) fn finish(mut self, shared: &Shared) -> Calls {
-        for &(node, count) in &self.threads {
+        for &(node, count, events) in &self.threads {
             if let Some(number) = self.number(node)
                 && let Some(node) = self.calls.nodes.get_mut(number as usize)
             {
                 node.own = node.own.wrapping_add(count);
+                node.events = sum(node.events, events);
             }
         }
-        let header = shared.header();
-        let asked = header.nodes.load(std::sync::atomic::Ordering::Acquire);
-        self.calls.folded = u64::from(asked.saturating_sub(header.node_limit));
+        let tree = &shared.header().tree;
+        let events = tree.events.iter().filter(|&&number| number != 0);
+        let events = events.filter_map(|&number| Event::ALL.get(usize::from(number)));
+        self.calls.events = events.copied().collect();
+        let asked = tree.nodes.load(std::sync::atomic::Ordering::Acquire);
+        self.calls.folded = u64::from(asked.saturating_sub(tree.limit));
         self.calls
     }
 }

@@ -125,6 +125,8 @@ pub struct CallOptions {
     pub sites: bool,
     /// Nodes there can be in a run (0: 4 Mi); paths beyond go to [`CallKind::Other`].
     pub nodes: u32,
+    /// What is counted beside instructions: numbers of events; 0: nothing.
+    events: [u8; crate::calls::EVENTS],
 }
 
 impl CallOptions {
@@ -138,6 +140,14 @@ impl CallOptions {
     #[must_use]
     pub fn nodes(mut self, nodes: u32) -> Self {
         self.nodes = nodes;
+        self
+    }
+    /// Counts events beside instructions, four at most: [`CallNode::events`] in this order.
+    #[must_use]
+    pub fn events(mut self, events: &[Event]) -> Self {
+        for (to, &event) in self.events.iter_mut().zip(events) {
+            *to = event as u8;
+        }
         self
     }
 }

@@ -147,10 +147,11 @@ impl Shared {
             let calls = options.calls.filter(|_| plain);
             let blocks =
                 (options.per_block || calls.is_some() || options.references.is_some()) && plain;
-            (*h).node_limit = match calls.map_or(0, |calls| calls.nodes) {
+            (*h).tree.limit = match calls.map_or(0, |calls| calls.nodes) {
                 0 => crate::calls::MAX_NODES,
                 some => some,
             };
+            (*h).tree.events = calls.map_or([0; _], |calls| calls.events);
             (*h).apart = match plain && !blocks {
                 true => CONTEXT_BYTES,
                 false => REGION,
@@ -220,7 +221,12 @@ impl Shared {
     /// What decides which code is emitted.
     pub(super) fn emitted(&self) -> u64 {
         let header = self.header();
-        u64::from(header.options) | u64::from(header.shown.components) << 32
+        // Options end below bit 24, components of the state below 20.
+        let [a, b, c, d] = header.tree.events.map(u64::from);
+        u64::from(header.options)
+            | u64::from(header.shown.components) << 32
+            | (a | b << 4) << 24
+            | (c | d << 4) << 56
     }
 
     /// Path under which a traced process can open a descriptor of ours.

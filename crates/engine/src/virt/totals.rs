@@ -162,7 +162,7 @@ fn text(bytes: &[u8]) -> String {
 pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
     let header = shared.header();
     let mut blocks = (header.options & option::BLOCKS != 0).then(|| Reader::new(shared));
-    let mut calls = (header.options & option::CALLS != 0).then(calls::Reader::default);
+    let mut calls = (header.options & option::CALLS != 0).then(|| calls::Reader::new(shared));
     let mut totals = Totals {
         uncounted: header.uncounted.load(Ordering::Acquire),
         retired_cut: header.retired_cut.load(Ordering::Acquire),

@@ -36,6 +36,8 @@ pub struct Offsets {
     pub fuel: u32,
     /// Not 0 during system calls.
     pub whole: u32,
+    /// What is counted for a tree of calls beside instructions: consecutive words.
+    pub events: u32,
 }
 
 /// Bytes of one table: 65,536 addresses.
@@ -169,6 +171,7 @@ mod tests {
             vector_hook: 0,
             fuel: 0,
             whole: 0,
+            events: 0,
         };
         let mut bytes = [0; 64];
         let mut code = Buffer::new(&mut bytes, 0x1000);

@@ -89,6 +89,7 @@ mod tests {
                 vector_turn: 0x78,
                 fuel: 0x80,
                 whole: 0x88,
+                events: 0xa0,
                 vector_hook: 0x98,
             },
             tables: LOW + 0x1000,

@@ -6,6 +6,7 @@ use super::conditions::Setup;
 use super::regions::Watch;
 use super::{Count, Plan};
 use truecount_model::{Measured, Precision, Reason, SourceKind};
+use truecount_run::calls::{self, CallOptions};
 use truecount_run::determinism::{Factor, Fixed, Missing};
 use truecount_run::exactness::Verdicts;
 use truecount_run::functions::{AskedEvent, asked_events};
@@ -52,6 +53,8 @@ pub enum Counting {
         events: Vec<AskedEvent>,
         /// Count functions: then the program cannot read counters of its own by `rdpmc`.
         functions: bool,
+        /// Keep the tree of calls, too.
+        calls: bool,
     },
     /// The CPU.
     Hardware {
@@ -68,15 +71,21 @@ const NO_FUNCTIONS: &str = "While functions are counted the program writes no re
     counter by rdpmc, as rustc's does): no functions are listed.";
 
 impl Counting {
-    /// Hardware where there is any, else the virtual PMU; or what was chosen. `functions`: count them, too.
+    /// Hardware where there is any, else the virtual PMU; or what was chosen. `functions`: count them, too; `calls`: keep
+    /// the tree of calls, which the virtual PMU alone can.
     ///
     /// # Errors
     /// The source does not work here, or counts no instructions.
-    pub fn choose(choice: Choice, functions: bool) -> Result<Self, Error> {
+    pub fn choose(choice: Choice, functions: bool, calls: bool) -> Result<Self, Error> {
         let failed = |reason: Reason| Error::new(ErrorKind::Unavailable, reason.to_string());
         let hardware = || Self::hardware(HARDWARE[0]);
         match choice {
-            Choice::Auto if hardware_available().is_ok() => hardware(),
+            Choice::Hardware if calls => Err(Error::new(
+                ErrorKind::Usage,
+                "the CPU's counters keep no tree of calls",
+            )
+            .hint("leave --calls out, or use --source virtual")),
+            Choice::Auto if !calls && hardware_available().is_ok() => hardware(),
             Choice::Hardware => {
                 hardware_available().map_err(failed)?;
                 hardware()
@@ -86,6 +95,7 @@ impl Counting {
                 Ok(Self::Virtual {
                     events: asked_events(&["instructions:u".to_owned()])?,
                     functions,
+                    calls,
                 })
             }
             _ => Err(Error::new(
@@ -212,9 +222,18 @@ impl Counting {
             fixed: Some(&setup.fixed),
         };
         let sample = match self {
-            Self::Virtual { functions, .. } => {
-                let ran =
-                    virtual_pmu::execute(&session.signals, &setup.program, &launch, *functions)?;
+            Self::Virtual {
+                functions, calls, ..
+            } => {
+                let (signals, program) = (&session.signals, &setup.program);
+                let ran = match *functions && *calls {
+                    true => {
+                        let options = CallOptions::default();
+                        virtual_pmu::execute_calls(signals, program, &launch, options)?
+                    }
+                    false => virtual_pmu::execute(signals, program, &launch, *functions)?,
+                };
+                calls::check(&ran).map_err(|cause| Error::new(ErrorKind::EngineCheck, cause))?;
                 Sample {
                     count: ran.instructions(),
                     ended: ran.ended.unwrap_or_default(),

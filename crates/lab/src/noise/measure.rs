@@ -90,6 +90,12 @@ impl Setting {
         Some((of(self.least.as_ref()?)?, of(self.most.as_ref()?)?))
     }
 
+    /// The min and the max run, when they differ.
+    pub(super) fn kept(&self) -> Option<[&RunResult; 2]> {
+        let (least, most) = (self.least.as_ref()?, self.most.as_ref()?);
+        Some([least.ran.as_deref()?, most.ran.as_deref()?])
+    }
+
     /// Regions of the min and of the max run, when they differ.
     pub(super) fn regions(&self) -> Option<[Option<&Regions>; 2]> {
         let (least, most) = (self.least.as_ref()?, self.most.as_ref()?);

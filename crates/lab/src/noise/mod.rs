@@ -8,12 +8,14 @@
 mod conditions;
 mod counting;
 mod measure;
+mod paths;
 mod regions;
 mod spread;
 
 pub use conditions::NotTested;
 pub use counting::Counting;
 pub use measure::{Outcome, measure};
+pub use paths::PathDivergence;
 pub use regions::Difference;
 pub use spread::{Divergence, Findings, Spread};
 
@@ -34,7 +36,7 @@ pub struct Plan<'a> {
     pub factors: &'a List,
     /// Seed of the order of runs and of what is drawn.
     pub seed: u64,
-    /// Functions to name for each setting that varies.
+    /// Functions to name for each setting that varies, and paths of calls, where they are kept.
     pub functions: usize,
     /// Regions to name for each setting that varies.
     pub regions: usize,

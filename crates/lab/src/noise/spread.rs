@@ -13,6 +13,7 @@ use truecount_stats::{holm, varies_more};
 use super::conditions::NotTested;
 use super::counting::Counting;
 use super::measure::{Functions, Outcome, SIGNIFICANT, Setting, needed, quiet};
+use super::paths::{self, PathDivergence};
 use super::regions::Difference;
 use super::{Condition, Plan};
 
@@ -61,6 +62,12 @@ pub struct Spread {
     pub diverging_functions: usize,
     /// Those with the largest differences.
     pub functions: Vec<Divergence>,
+    /// Paths of calls that differ, of which `paths` has the first; `None`: none were kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diverging_paths: Option<usize>,
+    /// Those with the largest differences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathDivergence>,
     /// What the program's own profiles count, where both runs have written one.
     pub region_counter: Option<String>,
     /// Regions that differ, of which `regions` has the first.
@@ -161,6 +168,9 @@ impl Spread {
             },
             _ => Vec::new(),
         };
+        let paths = range.filter(|&range| range > 0);
+        let paths = paths.and_then(|_| paths::of(setting, names, plan.functions));
+        let (diverging_paths, paths) = paths.unzip();
         let diverging_functions = functions.len();
         functions.truncate(plan.functions);
         let mut regions = Vec::new();
@@ -186,6 +196,8 @@ impl Spread {
             cause,
             diverging_functions,
             functions,
+            diverging_paths,
+            paths: paths.unwrap_or_default(),
             region_counter,
             diverging_regions,
             regions,

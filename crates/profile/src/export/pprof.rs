@@ -89,6 +89,9 @@ impl Stacks {
             }
             message.message(5, &function); // function
         }
+        // Viewers show the last one, if nothing is said.
+        let several = self.measures.first().filter(|_| self.measures.len() > 1);
+        let first = several.map(|measure| strings.of(&measure.name) as u64);
         for text in strings.texts() {
             message.bytes(6, text.as_bytes()); // string_table
         }
@@ -97,6 +100,9 @@ impl Stacks {
         }
         if let Some(duration) = self.duration {
             message.number(10, duration); // duration_nanos
+        }
+        if let Some(first) = first {
+            message.number(14, first); // default_sample_type
         }
         message.0
     }

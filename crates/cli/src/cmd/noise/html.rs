@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::document::Document;
 use super::svg;
-use super::text::{counted_by, plus_minus, remedy, said, signed};
+use super::text::{counted_by, path, plus_minus, remedy, said, signed};
 use crate::render::charts::Frame;
 use crate::render::markup::escape;
 use crate::render::page;
@@ -63,6 +63,7 @@ pub(super) fn page(document: &Document) -> String {
         at_a_glance(document)
     );
     functions(&mut h, document);
+    paths(&mut h, document);
     regions(&mut h, document);
     not_tested(&mut h, document);
     notes(&mut h, document);
@@ -180,6 +181,31 @@ fn functions(h: &mut String, document: &Document) {
             .collect();
         let head = (name, "function", spread.diverging_functions);
         table(h, head, spread, &lines);
+    }
+    h.push_str("</section>\n");
+}
+
+fn paths(h: &mut String, document: &Document) {
+    let mut differ = differing(document);
+    differ.retain(|(_, spread)| !spread.paths.is_empty());
+    if differ.is_empty() {
+        return;
+    }
+    h.push_str(
+        "<section><h2>Paths of calls in which runs differ</h2>\n<p class=\"dim\">What was executed on each path itself in \
+         the run with the least count and in that with the largest.</p>\n",
+    );
+    for (name, spread) in differ {
+        let paths: Vec<String> = spread.paths.iter().map(|each| path(&each.path)).collect();
+        let lines = spread.paths.iter().zip(&paths).map(|(each, path)| Line {
+            name: path,
+            of: None,
+            least: grouped(each.min_run.own),
+            largest: grouped(each.max_run.own),
+            difference: each.difference(),
+        });
+        let head = (name, "path", spread.diverging_paths.unwrap_or(0));
+        table(h, head, spread, &lines.collect::<Vec<_>>());
     }
     h.push_str("</section>\n");
 }

@@ -45,6 +45,8 @@ WHAT THE NUMBERS MEAN
   together       N runs with every factor varied at once
   functions      where the min and the max run of a setting differ: instructions of each
                  function in both, largest difference first (virtual PMU only)
+  paths          with --calls: the same for paths of calls, each with what it executed itself, with
+                 all it called, and how often it was called; runs take longer then
   regions        the same for the regions of the program's own profiles, when it writes some (see
                  below): self time, without what is nested, of all threads and files of the run
   not tested     what cannot be varied on this machine, and what cannot be held constant at all,
@@ -94,6 +96,7 @@ it make keys.
 EXAMPLES
   truecount noise -- python3 -c 'print({str(i): i for i in range(1000)})'
   truecount noise -n 20 --factors aslr,env -- ./prog
+  truecount noise --calls -- ./prog                 by which calls runs come to differ
   truecount noise --html noise.html -- ./prog       a page with every run drawn
   truecount noise --json -o noise.json -- ./prog
   truecount noise --profile prof -- rustc -Zself-profile=prof \\
@@ -123,6 +126,9 @@ pub(crate) struct Args {
     /// Functions to list for each setting that varies (virtual PMU); with 0 they are not counted, which is faster
     #[arg(long, value_name = "N", default_value_t = 5)]
     functions: usize,
+    /// Keep the tree of calls of every run (virtual PMU): lists the paths in which runs differ, as many as functions
+    #[arg(long)]
+    calls: bool,
     /// Regions to list for each setting that varies, where the program writes region profiles
     #[arg(long, value_name = "N", default_value_t = 5)]
     regions: usize,
@@ -172,7 +178,13 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let mut session = Session::start()?;
     let machine = args.machine.shown()?;
     let source = args.machine.source(args.source)?;
-    let counting = Counting::choose(source.choice(), args.functions > 0)?;
+    if args.calls && args.functions == 0 {
+        return Err(
+            Failure::new(2, "--calls lists as many paths as functions, which are 0")
+                .hint("leave --functions 0 out"),
+        );
+    }
+    let counting = Counting::choose(source.choice(), args.functions > 0, args.calls)?;
     let program = resolve(first)?;
     // Opened before the runs: a wrong path must not cost them.
     let mut output = Output::result(args.json.as_deref(), args.output.as_deref(), false)?;

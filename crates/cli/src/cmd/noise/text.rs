@@ -9,6 +9,7 @@ use crate::render::table::{Align, Cell, Table};
 use truecount_lab::noise::Spread;
 use truecount_model::SourceKind;
 use truecount_model::number::{compact, grouped};
+use truecount_run::calls::diff::change;
 use truecount_run::determinism::Factor;
 
 pub(super) fn plus_minus(spread: &Spread) -> String {
@@ -55,9 +56,17 @@ pub(super) fn said(spread: &Spread) -> String {
 
 /// A difference with its sign, and what is compared.
 fn compared(least: String, largest: String, difference: i64) -> [Cell; 3] {
+    [
+        self::difference(difference).into(),
+        least.into(),
+        largest.into(),
+    ]
+}
+
+/// A difference with its sign.
+fn difference(difference: i64) -> String {
     let sign = if difference < 0 { "-" } else { "+" };
-    let difference = format!("{sign}{}", grouped(difference.unsigned_abs()));
-    [difference.into(), least.into(), largest.into()]
+    format!("{sign}{}", grouped(difference.unsigned_abs()))
 }
 
 /// A self time; below zero where a profile's intervals cross.
@@ -88,6 +97,53 @@ fn functions(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()>
         let counts = (grouped(each.min_run), grouped(each.max_run));
         let mut row = Vec::from(compared(counts.0, counts.1, each.difference()));
         row.extend([Cell::styled(HEAD, fitted(&each.function)), module.into()]);
+        table.row(row);
+    }
+    table.write(out)?;
+    writeln!(out)
+}
+
+/// Functions of a path that are shown: the innermost.
+const MAX_NAMES: usize = 4;
+
+/// A path, the innermost function first.
+pub(super) fn path(path: &[String]) -> String {
+    let cut = path.len().saturating_sub(MAX_NAMES);
+    let names: Vec<String> = path
+        .iter()
+        .skip(cut)
+        .rev()
+        .map(|name| fitted(name))
+        .collect();
+    let more = if cut > 0 { " ← …" } else { "" };
+    format!("{}{more}", names.join(" ← "))
+}
+
+/// As [`functions`], for paths of calls.
+fn paths(out: &mut dyn Write, name: &str, spread: &Spread) -> io::Result<()> {
+    let Some(all) = spread.diverging_paths.filter(|_| !spread.paths.is_empty()) else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "Paths of calls in which runs differ, {name}: {} of {all}",
+        spread.paths.len()
+    )?;
+    let mut table = Table::new([
+        ("self", Align::Right),
+        ("min run", Align::Right),
+        ("max run", Align::Right),
+        ("inclusive", Align::Right),
+        ("calls", Align::Right),
+        ("path", Align::Left),
+    ]);
+    for each in &spread.paths {
+        let (least, most) = (each.min_run, each.max_run);
+        let counts = (grouped(least.own), grouped(most.own));
+        let mut row = Vec::from(compared(counts.0, counts.1, each.difference()));
+        let calls = change(least.calls, most.calls);
+        row.extend([difference(each.inclusive()), difference(calls)].map(Cell::new));
+        row.push(Cell::styled(HEAD, path(&each.path)));
         table.row(row);
     }
     table.write(out)?;
@@ -237,9 +293,15 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
     for spread in causes {
         let name = spread.factor.map_or("", Factor::name);
         functions(out, name, spread)?;
+        paths(out, name, spread)?;
         regions(out, name, spread)?;
     }
     functions(
+        out,
+        "with everything held constant",
+        &document.findings.residual,
+    )?;
+    paths(
         out,
         "with everything held constant",
         &document.findings.residual,

@@ -4,10 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use truecount_engine::virt::CallOptions;
+use truecount_engine::xlate::facts::Event;
 use truecount_model::number::grouped;
 use truecount_profile::export::{FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks};
-use truecount_run::calls::{CallTree, FunctionCost, Kind};
-use truecount_run::functions::{FunctionCosts, base_name};
+use truecount_run::calls::{CallTree, EventCost, FunctionCost, Kind};
+use truecount_run::functions::{AskedEvent, FunctionCosts, base_name};
 
 use crate::failure::Failure;
 use crate::output::Picture;
@@ -45,16 +47,24 @@ fn share(part: u64, total: u64) -> f64 {
     part as f64 / total.max(1) as f64
 }
 
+/// Columns: instructions, the other events in all, calls, and what it is.
+fn heads(tree: &CallTree, what: &[&str]) -> Vec<(String, Align)> {
+    let names = ["inclusive", "share", "self"].map(str::to_owned);
+    let events = tree.events.iter().cloned();
+    let numbers = names.into_iter().chain(events).chain(["calls".to_owned()]);
+    let numbers = numbers.map(|name| (name, Align::Right));
+    let what = what.iter().map(|&name| (name.to_owned(), Align::Left));
+    numbers.chain(what).collect()
+}
+
+fn event_cells(events: &[EventCost]) -> impl Iterator<Item = Cell> {
+    events.iter().map(|event| grouped(event.inclusive).into())
+}
+
 /// The tree, folded, and the functions with the largest inclusive costs.
 pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
     let tree = &calls.tree;
-    let mut table = Table::new([
-        ("inclusive", Align::Right),
-        ("share", Align::Right),
-        ("self", Align::Right),
-        ("calls", Align::Right),
-        ("path", Align::Left),
-    ]);
+    let mut table = Table::of(heads(tree, &["path"]));
     let children = tree.children();
     let mut open: Vec<(usize, usize)> = Vec::new();
     let roots = children.last().into_iter().flatten();
@@ -75,16 +85,18 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
             _ => tree.name(node).to_owned(),
         };
         let path = format!("{}{}", " ".repeat(depth), fitted(&name));
-        table.row(vec![
+        let mut cells = vec![
             grouped(node.inclusive).into(),
             format!("{:.2} %", 100.0 * share(node.inclusive, tree.total)).into(),
             grouped(node.own).into(),
-            match node.kind {
-                Kind::Thread | Kind::Other => "".into(),
-                _ => grouped(node.calls).into(),
-            },
-            Cell::styled(HEAD, path),
-        ]);
+        ];
+        cells.extend(event_cells(&node.events));
+        cells.push(match node.kind {
+            Kind::Thread | Kind::Other => "".into(),
+            _ => grouped(node.calls).into(),
+        });
+        cells.push(Cell::styled(HEAD, path));
+        table.row(cells);
         let below = children.get(at).into_iter().flatten();
         open.extend(below.rev().map(|&at| (at, depth + 1)));
     }
@@ -98,27 +110,22 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
         )?;
     }
     writeln!(out)?;
-    let mut table = Table::new([
-        ("inclusive", Align::Right),
-        ("share", Align::Right),
-        ("self", Align::Right),
-        ("calls", Align::Right),
-        ("function", Align::Left),
-        ("module", Align::Left),
-    ]);
+    let mut table = Table::of(heads(tree, &["function", "module"]));
     let named = calls.sums.iter().filter_map(|cost| {
         let called = tree.functions.get(cost.function)?;
         (!called.module.is_empty()).then_some((cost, called))
     });
     for (cost, called) in named.take(MAX_FUNCTIONS) {
-        table.row(vec![
+        let mut cells = vec![
             grouped(cost.inclusive).into(),
             format!("{:.2} %", 100.0 * share(cost.inclusive, tree.total)).into(),
             grouped(cost.own).into(),
-            grouped(cost.calls).into(),
-            Cell::styled(HEAD, fitted(&called.name)),
-            base_name(&called.module).into(),
-        ]);
+        ];
+        cells.extend(event_cells(&cost.events));
+        cells.push(grouped(cost.calls).into());
+        cells.push(Cell::styled(HEAD, fitted(&called.name)));
+        cells.push(base_name(&called.module).into());
+        table.row(cells);
     }
     table.write(out)?;
     writeln!(out)?;
@@ -158,17 +165,44 @@ pub(super) fn stacks(tree: &CallTree, event: &str, title: &str) -> Stacks {
             inlined: false,
         }],
     });
-    let mut costs: Vec<u64> = vec![0; tree.nodes.len()];
     let shown = shown(tree);
-    for (node, &(_, place)) in tree.nodes.iter().zip(&shown) {
+    let mut stacks = Vec::new();
+    for measure in 0..=tree.events.len() {
+        stacks_of(tree, &shown, measure, &mut stacks);
+    }
+    let measures = std::iter::once(event).chain(tree.events.iter().map(String::as_str));
+    let measures = measures.map(|name| Measure {
+        name: name.to_owned(),
+        occurrences: "calls".to_owned(),
+        nanoseconds: false,
+    });
+    Stacks {
+        title: title.to_owned(),
+        measures: measures.collect(),
+        functions: functions.collect(),
+        places: places.collect(),
+        stacks,
+        start: None,
+        duration: None,
+        timeline: Vec::new(),
+    }
+}
+
+/// Every path that is shown with what it executed of one event: 0: instructions.
+fn stacks_of(tree: &CallTree, shown: &[(usize, usize)], measure: usize, stacks: &mut Vec<Stack>) {
+    let mut costs: Vec<u64> = vec![0; tree.nodes.len()];
+    for (node, &(_, place)) in tree.nodes.iter().zip(shown) {
+        let own = match measure.checked_sub(1) {
+            None => node.own,
+            Some(event) => node.events.get(event).map_or(0, |event| event.own),
+        };
         if let Some(cost) = costs.get_mut(place) {
-            *cost = cost.wrapping_add(node.own);
+            *cost = cost.wrapping_add(own);
         }
     }
-    let mut stacks = Vec::new();
     for (number, (node, cost)) in tree.nodes.iter().zip(costs).enumerate() {
         let is_shown = shown.get(number).is_some_and(|&(_, place)| place == number);
-        if !is_shown || cost == 0 && node.calls == 0 {
+        if !is_shown || cost == 0 && (node.calls == 0 || measure > 0) {
             continue;
         }
         let mut chain = Vec::new();
@@ -178,26 +212,12 @@ pub(super) fn stacks(tree: &CallTree, event: &str, title: &str) -> Stacks {
             at = node.parent;
         }
         stacks.push(Stack {
-            measure: 0,
+            measure,
             owner: None::<Owner>,
             places: chain,
             count: node.calls,
             cost,
         });
-    }
-    Stacks {
-        title: title.to_owned(),
-        measures: vec![Measure {
-            name: event.to_owned(),
-            occurrences: "calls".to_owned(),
-            nanoseconds: false,
-        }],
-        functions: functions.collect(),
-        places: places.collect(),
-        stacks,
-        start: None,
-        duration: None,
-        timeline: Vec::new(),
     }
 }
 
@@ -277,8 +297,22 @@ impl CallArgs {
             .any(|file| file.is_some())
     }
 
-    pub(super) fn sites(&self) -> bool {
-        self.calls == Some(How::Sites)
+    /// What is kept of each path: instructions, and the other events that were asked for.
+    pub(super) fn options(&self, wishes: &[AskedEvent]) -> Result<CallOptions, Failure> {
+        /// Events that the engine keeps beside instructions.
+        const MOST: usize = 4;
+        let mut events: Vec<Event> = Vec::new();
+        for event in wishes.iter().map(|wish| wish.event) {
+            if event != Event::Instructions && !events.contains(&event) {
+                events.push(event);
+            }
+        }
+        if events.len() > MOST {
+            let cause = format!("--calls counts {MOST} events beside instructions at most");
+            return Err(Failure::new(2, cause).hint("leave some of -e out, or run it twice"));
+        }
+        let sites = self.calls == Some(How::Sites);
+        Ok(CallOptions::default().sites(sites).events(&events))
     }
 
     /// Opens the files, before the run.

@@ -181,7 +181,10 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
     let region = args.region.wanted(&program)?;
-    let options = CallOptions::default().sites(args.calls.sites());
+    let options = match wants_calls {
+        true => args.calls.options(&wishes)?,
+        false => CallOptions::default(),
+    };
     let mut ran = match (args.memory.wanted(&of_memory)?, &region) {
         (Some(_), Some(_)) => {
             let cause = "memory references are those of the whole run, not of a part of it";

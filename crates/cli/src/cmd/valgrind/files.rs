@@ -239,7 +239,11 @@ impl Process {
                     costs: costs(cost.counts),
                 })
                 .collect(),
-            calls: function.calls.iter().map(call_cost).collect(),
+            calls: function
+                .calls
+                .iter()
+                .map(|edge| call_cost(edge, events.len()))
+                .collect(),
         });
         let mut functions: Vec<CostedFunction> = functions.collect();
         if options.form.instructions {
@@ -284,8 +288,10 @@ fn to_addresses(functions: &mut [CostedFunction]) {
     }
 }
 
-/// Calls with their costs: of those the tree knows instructions alone, which are the first event.
-fn call_cost(edge: &Edge) -> CallCost {
+/// Calls with their costs.
+fn call_cost(edge: &Edge, events: usize) -> CallCost {
+    let costs = [edge.inclusive].into_iter();
+    let costs = costs.chain(edge.events.iter().copied()).take(events);
     CallCost {
         callee: edge.callee,
         count: edge.calls,
@@ -295,7 +301,7 @@ fn call_cost(edge: &Edge) -> CallCost {
             file: edge.file.clone(),
             address: edge.address,
             line: edge.line,
-            costs: vec![edge.inclusive],
+            costs: costs.collect(),
         },
     }
 }

@@ -128,7 +128,13 @@ fn profile(options: &Options) -> CmdResult {
     let chosen = Chosen::new(options, &program)?;
     let regions = chosen.regions(options);
     let counts = options.tool != Tool::None;
-    let calls = (options.tool == Tool::Callgrind).then(|| CallOptions::default().sites(true));
+    let events: Vec<_> = files::events(options)
+        .into_iter()
+        .skip(1)
+        .map(|(_, event)| event)
+        .collect();
+    let calls = CallOptions::default().sites(true).events(&events);
+    let calls = (options.tool == Tool::Callgrind).then_some(calls);
     let ran = virtual_pmu::execute_regions(&signals, &program, &launch, counts, regions, calls)?;
     let detail = Detail {
         instructions: options.form.instructions && options.tool == Tool::Callgrind,

@@ -5,9 +5,11 @@
 //! counted: what was executed until then belongs to the caller, the branch included.
 
 use super::{Builder, Item, Source};
+use crate::calls::EVENTS;
 use crate::xlate::decode::Kind;
 use crate::xlate::emit::{Buffer, SCRATCH};
 use crate::xlate::entry::Offsets;
+use crate::xlate::facts::{Event, Facts};
 
 /// Offsets of the context's fields for the tree.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,20 @@ pub struct CallOffsets {
     pub vector_return: u32,
     /// Routine for jumps.
     pub vector_jump: u32,
+    /// What is counted beside instructions ([`crate::calls::Tree::events`]).
+    pub events: [u8; EVENTS],
+}
+
+impl CallOffsets {
+    /// What these instructions add to the events beside instructions.
+    pub fn events_of(&self, facts: &[Facts]) -> [i8; EVENTS] {
+        self.events.map(|number| {
+            let event = Event::ALL.get(usize::from(number));
+            let event = event.filter(|_| number != 0);
+            let counts = |facts: &&Facts| event.is_some_and(|event| event.counts(**facts));
+            facts.iter().filter(counts).count() as i8
+        })
+    }
 }
 
 /// Goes through a routine. `target`: where the branch goes, if the context does not have it yet.

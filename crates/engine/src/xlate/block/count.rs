@@ -8,6 +8,7 @@
 //! for the one before costs more than all else in a block.
 
 use super::{Builder, record};
+use crate::calls::EVENTS;
 use crate::layout::COUNTERS;
 use crate::xlate::emit::{Buffer, SCRATCH};
 use crate::xlate::entry::Offsets;
@@ -30,9 +31,11 @@ pub struct Added {
     /// Which word.
     pub offset: u32,
     /// How much.
-    pub value: i32,
-    /// With a tree of calls: instructions that the running total, its clock, goes on by beside a counter.
-    pub clock: i32,
+    pub value: i16,
+    /// With a tree of calls: instructions that the running total, its clock, goes on by beside a counter …
+    pub clock: i8,
+    /// … and what its other events go on by.
+    pub events: [i8; EVENTS],
 }
 
 impl Added {
@@ -41,28 +44,42 @@ impl Added {
         Self {
             offset: COUNTERS.wrapping_add(counter.wrapping_mul(8)),
             value: 1,
-            clock: 0,
+            ..Self::default()
         }
     }
 
     /// Nothing is added.
     pub fn is_nothing(self) -> bool {
-        self.value == 0 && self.clock == 0
+        self.value == 0 && self.clock == 0 && self.events == [0; EVENTS]
+    }
+
+    /// The words of the tree's other events, with what is added to each.
+    fn others(self, offsets: &Offsets) -> impl Iterator<Item = (u32, i32)> {
+        let words = (offsets.events..).step_by(8).zip(self.events);
+        words
+            .filter(|&(_, value)| value != 0)
+            .map(|(word, value)| (word, i32::from(value)))
     }
 
     /// Where flags are dead.
     pub(super) fn plainly(self, code: &mut Buffer<'_>, offsets: &Offsets) {
-        code.add_gs(self.offset, self.value);
+        code.add_gs(self.offset, self.value.into());
         if self.clock != 0 {
-            code.add_gs(offsets.lanes, self.clock);
+            code.add_gs(offsets.lanes, self.clock.into());
+        }
+        for (word, value) in self.others(offsets) {
+            code.add_gs(word, value);
         }
     }
 
     /// Through a register that is free, flags untouched.
     pub(super) fn through(self, reg: u8, code: &mut Buffer<'_>, offsets: &Offsets) {
-        code.count_through(reg, self.offset, self.value);
+        code.count_through(reg, self.offset, self.value.into());
         if self.clock != 0 {
-            code.count_through(reg, offsets.lanes, self.clock);
+            code.count_through(reg, offsets.lanes, self.clock.into());
+        }
+        for (word, value) in self.others(offsets) {
+            code.count_through(reg, word, value);
         }
     }
 }
@@ -85,12 +102,13 @@ impl Builder<'_, '_> {
         match self.config.counter {
             Some(counter) => Added {
                 clock: self.clock(self.count as i32),
+                events: self.events(0, self.count),
                 ..Added::one(counter)
             },
             None => Added {
                 offset: self.config.offsets.count,
-                value: self.config.pending + self.count as i32,
-                clock: 0,
+                value: (self.config.pending + self.count as i32) as i16,
+                ..Added::default()
             },
         }
     }
@@ -109,8 +127,8 @@ impl Builder<'_, '_> {
         let Some(counter) = self.config.counter else {
             return Added {
                 offset: self.config.offsets.count,
-                value: self.pending(done, counted),
-                clock: 0,
+                value: self.pending(done, counted) as i16,
+                ..Added::default()
             };
         };
         let part = match counted {
@@ -125,22 +143,34 @@ impl Builder<'_, '_> {
                 add: true,
             },
         };
+        let events = match counted {
+            true => self.events(done, self.count).map(|value| -value),
+            false => self.events(0, done),
+        };
         if let Some(place) = self.block.parts.get_mut(self.block.part_count) {
             *place = part;
             self.block.part_count += 1;
         }
         Added {
             clock: self.clock(self.pending(done, counted)),
+            events,
             ..Added::one(counter.wrapping_add(self.block.part_count as u32))
         }
     }
 
     /// So many instructions, if they are counted beside the counters, too.
-    fn clock(&self, instructions: i32) -> i32 {
+    fn clock(&self, instructions: i32) -> i8 {
         match self.config.calls {
-            Some(_) => instructions,
+            Some(_) => instructions as i8,
             None => 0,
         }
+    }
+
+    /// The other events of a tree of calls in some instructions of the block.
+    fn events(&self, from: usize, to: usize) -> [i8; EVENTS] {
+        let facts = self.block.facts.get(from..to).unwrap_or(&[]);
+        let of = |calls: super::CallOffsets| calls.events_of(facts);
+        self.config.calls.map_or([0; EVENTS], of)
     }
 
     /// The count where flags are alive and no register is free.

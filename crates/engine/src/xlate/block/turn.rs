@@ -46,8 +46,8 @@ impl Builder<'_, '_> {
             let offsets = self.config.offsets;
             let less = Added {
                 offset: offsets.fuel,
-                value: -(FUEL / PAUSES) as i32,
-                clock: 0,
+                value: -(FUEL / PAUSES) as i16,
+                ..Added::default()
             };
             count_keeping(self.hot, &offsets, less, flag::ALL);
         }

@@ -64,6 +64,8 @@ pub struct Edge {
     pub calls: u64,
     /// Instructions of these calls; of a caller that calls itself, without what it executed in them anew.
     pub inclusive: u64,
+    /// The same for the events that the tree of calls was asked for, in their order.
+    pub events: Vec<u64>,
     /// Where the function is: address in its object's own terms (0 where instructions are not kept apart) …
     pub callee_address: u64,
     /// … and line; 0: not known.

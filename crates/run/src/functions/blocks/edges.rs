@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use truecount_engine::virt::{CallKind, CallNode, Calls, Executed, Mapping};
+use truecount_engine::calls::EVENTS;
+use truecount_engine::virt::{CallKind, CallNode, Calls, Event, Executed, Mapping};
 
 use super::Names;
 use super::costs::{Detail, Numbers, Piece, Place, own_address};
@@ -23,8 +24,23 @@ pub(super) struct Key {
     pub(super) callee_at: (u32, u64),
 }
 
+/// Instructions, and what was counted beside them.
+pub(super) type Costs = [u64; 1 + EVENTS];
+
 /// Calls and inclusive cost of every edge.
-pub(super) type Edges = BTreeMap<Key, (u64, u64)>;
+pub(super) type Edges = BTreeMap<Key, (u64, Costs)>;
+
+fn add(sums: &mut Costs, more: Costs, with: impl Fn(u64, u64) -> u64) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum = with(*sum, more);
+    }
+}
+
+fn own(node: &CallNode) -> Costs {
+    let mut costs = [node.own; 1 + EVENTS];
+    costs[1..].copy_from_slice(&node.events);
+    costs
+}
 
 /// What the tree's addresses are looked up in.
 #[derive(Default)]
@@ -73,10 +89,10 @@ struct Path {
     /// Where it returns to; 0: not known.
     site: u64,
     calls: u64,
-    inclusive: u64,
+    inclusive: Costs,
 }
 
-/// Instructions of a stub in a procedure linkage table that belong to who called through it, as Callgrind has it.
+/// What a stub in a procedure linkage table executed: it belongs to who called through it, as Callgrind has it.
 pub(super) struct Stub {
     pub(super) piece: Piece,
     /// Number of the stub.
@@ -84,7 +100,8 @@ pub(super) struct Stub {
     /// Where it was called, of the caller's.
     pub(super) place: Place,
     pub(super) address: u64,
-    pub(super) instructions: u64,
+    /// Instructions and other events, as many as the tree has.
+    pub(super) costs: Vec<(Event, u64)>,
 }
 
 /// Whether a name is that of a stub.
@@ -98,6 +115,8 @@ struct Finder<'a> {
     numbers: &'a mut Numbers,
     detail: Detail,
     code: &'a Code,
+    /// What the tree counts.
+    events: Vec<Event>,
     stubs: Vec<Stub>,
 }
 
@@ -121,6 +140,7 @@ pub(super) fn edges_of(
         numbers,
         detail,
         code,
+        events: [&[Event::Instructions], &calls.events[..]].concat(),
         stubs: Vec::new(),
     };
     let mut paths: Vec<Path> = Vec::new();
@@ -146,7 +166,7 @@ pub(super) fn edges_of(
             continue;
         };
         if let Some(parent) = paths.get_mut(parent) {
-            parent.inclusive = parent.inclusive.wrapping_add(inclusive);
+            add(&mut parent.inclusive, inclusive, u64::wrapping_add);
         }
     }
     (summed(&paths, &mut finder), finder.stubs)
@@ -178,7 +198,7 @@ impl Finder<'_> {
         let stub = function.filter(|&at| is_stub(self.numbers.name(at)));
         if let (Some(stub), Some(caller)) = (stub, above) {
             let path = paths.get_mut(caller)?;
-            path.inclusive = path.inclusive.wrapping_add(node.own);
+            add(&mut path.inclusive, own(node), u64::wrapping_add);
             if let Some(function) = path.function {
                 // The same site as its caller's own: it was jumped to.
                 let site = if node.site == path.site { 0 } else { node.site };
@@ -193,7 +213,7 @@ impl Finder<'_> {
                         line,
                     },
                     address,
-                    instructions: node.own,
+                    costs: self.events.iter().copied().zip(own(node)).collect(),
                 });
             }
             return Some(caller);
@@ -212,7 +232,7 @@ impl Finder<'_> {
             address: node.function,
             site: node.site,
             calls: node.calls,
-            inclusive: node.own,
+            inclusive: own(node),
         });
         Some(paths.len() - 1)
     }
@@ -311,7 +331,7 @@ fn summed(paths: &[Path], finder: &mut Finder<'_>) -> BTreeMap<Piece, Edges> {
             let sums = edges.entry(path.piece).or_default();
             let (calls, inclusive) = sums.entry(key.clone()).or_default();
             *calls = calls.wrapping_add(path.calls);
-            *inclusive = inclusive.wrapping_add(path.inclusive);
+            add(inclusive, path.inclusive, u64::wrapping_add);
             let before = open.insert(function, (path.piece, key));
             steps.push(Step::Out(function, before));
         }
@@ -319,13 +339,13 @@ fn summed(paths: &[Path], finder: &mut Finder<'_>) -> BTreeMap<Piece, Edges> {
         if let Some((piece, key)) = path.function.and_then(|function| open.get(&function))
             && let Some((_, inclusive)) = edges.get_mut(piece).and_then(|sums| sums.get_mut(key))
         {
-            *inclusive = inclusive.wrapping_sub(path.inclusive);
+            add(inclusive, path.inclusive, u64::wrapping_sub);
         }
         let below = children.get(at).into_iter().flatten();
         steps.extend(below.map(|&at| Step::Into(at)));
     }
     for sums in edges.values_mut() {
-        sums.retain(|_, &mut (calls, inclusive)| calls != 0 || inclusive != 0);
+        sums.retain(|_, &mut (calls, costs)| calls != 0 || costs != [0; 1 + EVENTS]);
     }
     edges
 }

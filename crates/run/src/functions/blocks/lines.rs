@@ -8,7 +8,7 @@ use super::Names;
 use super::costs::{Detail, Edge, FunctionCosts, LineCost, Numbers, Piece, Place, own_address};
 use super::edges::{Code, Edges, Stub, edges_of};
 use crate::result::RunResult;
-use truecount_engine::virt::{Counts, Event, Executed};
+use truecount_engine::virt::{Counts, Executed};
 
 /// By place and address (0 where instructions are not kept apart).
 type Sums = BTreeMap<(Place, u64), Counts>;
@@ -79,11 +79,16 @@ pub fn line_costs(
         .collect()
 }
 
-/// Moves a stub's instructions to its caller, as many as are there, so that the sum stays; `rest`: what the table has for
+/// Moves what a stub executed to its caller, as much as is there, so that the sum stays; `rest`: what the table has for
 /// all of them.
 fn move_to_caller(sums: &mut Sums, stub: &Stub, rest: Option<usize>) {
-    const INSTRUCTIONS: usize = Event::Instructions as usize;
-    let mut left = stub.instructions;
+    for &(event, cost) in &stub.costs {
+        move_event(sums, stub, rest, (event as usize, cost));
+    }
+}
+
+fn move_event(sums: &mut Sums, stub: &Stub, rest: Option<usize>, (event, cost): (usize, u64)) {
+    let mut left = cost;
     for function in iter::once(stub.stub).chain(rest) {
         let begin = Place {
             function,
@@ -95,7 +100,7 @@ fn move_to_caller(sums: &mut Sums, stub: &Stub, rest: Option<usize>) {
             ..begin
         };
         for (_, counts) in sums.range_mut((begin, 0)..(end, 0)) {
-            if let Some(count) = counts.get_mut(INSTRUCTIONS) {
+            if let Some(count) = counts.get_mut(event) {
                 let moved = left.min(*count);
                 *count -= moved;
                 left -= moved;
@@ -103,8 +108,8 @@ fn move_to_caller(sums: &mut Sums, stub: &Stub, rest: Option<usize>) {
         }
     }
     let into = sums.entry((stub.place.clone(), stub.address)).or_default();
-    if let Some(count) = into.get_mut(INSTRUCTIONS) {
-        *count = count.wrapping_add(stub.instructions - left);
+    if let Some(count) = into.get_mut(event) {
+        *count = count.wrapping_add(cost - left);
     }
 }
 
@@ -163,7 +168,8 @@ impl Numbers {
             }
         }
         let places: HashMap<usize, usize> = found.keys().copied().zip(0..).collect();
-        for (key, (calls, inclusive)) in edges {
+        for (key, (calls, costs)) in edges {
+            let [inclusive, events @ ..] = costs;
             let (Some(&callee), Some(caller)) =
                 (places.get(&key.callee), found.get_mut(&key.caller))
             else {
@@ -175,6 +181,7 @@ impl Numbers {
                 callee,
                 calls,
                 inclusive,
+                events: events.to_vec(),
                 callee_address: key.callee_at.1,
                 callee_line: key.callee_at.0,
                 file,

@@ -159,6 +159,7 @@ mod tests {
             calls: 1,
             own,
             inclusive: 0,
+            events: Vec::new(),
         };
         let mut tree = CallTree {
             functions: vec![called("main"), called("</script><b>")],

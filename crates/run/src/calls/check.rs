@@ -1,0 +1,51 @@
+//! Whether a tree of calls adds up.
+
+use crate::result::RunResult;
+
+/// Looks whether the sum of each thread's own costs is its count, by the tree's clock and by its blocks.
+///
+/// # Errors
+/// One line: it is not.
+pub fn check(ran: &RunResult) -> Result<(), String> {
+    let Some(calls) = &ran.executed.calls else {
+        return Ok(());
+    };
+    if let Some((slot, sum, counted)) = calls.discrepancies().first() {
+        return Err(format!(
+            "the tree of calls does not add up: thread {slot} of the run executed {counted} instructions, its nodes {sum}"
+        ));
+    }
+    let mut off = calls.not_collected();
+    let is_whole = off.is_empty();
+    for thread in &ran.executed.threads {
+        // One that was killed in translated code may have one of the two ahead by a block.
+        let counted = match calls.counted(thread.slot) {
+            Some(all) => all.wrapping_sub(off.remove(&thread.slot).unwrap_or(0)),
+            None => thread.instructions,
+        };
+        let apart = counted.abs_diff(thread.instructions);
+        let cut = ran.executed.cut > 0 || ran.executed.outlived > 0;
+        if apart != 0 && !cut {
+            return Err(format!(
+                "the tree of calls has {counted} instructions of thread {}, its blocks {}",
+                thread.tid, thread.instructions
+            ));
+        }
+        let counted = calls.counted_events(thread.slot);
+        for (&event, counted) in calls.events.iter().zip(counted) {
+            let by_blocks = thread
+                .counts
+                .and_then(|all| all.get(event as usize).copied());
+            let differs = by_blocks.is_some_and(|blocks| blocks != counted);
+            if differs && is_whole && !cut {
+                return Err(format!(
+                    "the tree of calls has {counted} {} of thread {}, its blocks {}",
+                    event.name(),
+                    thread.tid,
+                    by_blocks.unwrap_or(0)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
