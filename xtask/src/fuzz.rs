@@ -1,6 +1,6 @@
-//! `cargo xtask fuzz [--mutants N] [--first N] [--seed N] [TARGET…]`: mutants over all parsers of outside data, in one
-//! process, optimized and with the checks of overflows and of the debug build. The work is in
-//! `crates/fuzz-targets/src/bin/mutants.rs`; libFuzzer's targets, which look for more by coverage, are in `fuzz/`.
+//! `cargo xtask fuzz [--mutants N] [--threads N] [--keep FILE] [--first N] [--seed N] [TARGET…]`: mutants over all
+//! parsers of outside data, in one process, optimized and with the checks of overflows and of the debug build. The work
+//! is in `crates/fuzz-targets/src/bin/mutants.rs`; libFuzzer's targets, which look for more by coverage, are in `fuzz/`.
 
 use anyhow::{Result, bail};
 use std::path::Path;

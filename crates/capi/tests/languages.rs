@@ -129,10 +129,7 @@ impl Outside {
              {dependency}\n\n[profile.dev]\ndebug = false\nopt-level = 1\n",
         );
         std::fs::write(at("Cargo.toml"), manifest).unwrap();
-        // Kept, so that it is built once; another user's cannot be written.
-        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
-        let ours = std::fs::create_dir_all(&kept).is_ok() && tempfile::tempfile_in(&kept).is_ok();
-        let target = if ours { kept } else { at("target") };
+        let target = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("outside");
         Self { scratch, target }
     }
 

@@ -23,8 +23,8 @@ const NEOVERSE: &str = "CPU implementer : 0x41\nCPU architecture: 8\nCPU part : 
 fn machine_with(cpuinfo: &str, files: &[(&str, &str)]) -> PathBuf {
     let mut hasher = std::hash::DefaultHasher::new();
     (cpuinfo, files).hash(&mut hasher);
-    let root =
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("machine-{:x}", hasher.finish()));
+    let root = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("machine-{:x}", hasher.finish()));
     for (path, text) in [("proc/cpuinfo", cpuinfo)].iter().chain(files) {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -437,6 +437,21 @@ fn an_event_that_gets_no_counter_is_an_error_whatever_the_mode() {
     let error = CounterSet::<Fence>::open_with("{branches,cycles}:u", &on(&fake)).unwrap_err();
     assert!(matches!(error, Error::Descheduled { .. }), "{error}");
     drop(held);
+    assert!(fake.open_descriptors().is_empty());
+}
+
+/// A precise level is about where samples fall: not counted as if it had not been asked for.
+#[test]
+fn a_precise_level_of_a_count_is_refused() {
+    let fake = ticking();
+    for event in ["instructions:up", "instructions:upp", "cycles:ppp"] {
+        for mode in [Mode::Auto, Mode::Syscall] {
+            let error = open(&on(&fake).mode(mode), event).unwrap_err();
+            assert!(error.to_string().contains("where samples fall"), "{error}");
+        }
+        let error = CounterSet::<Fence>::open_with(event, &on(&fake)).unwrap_err();
+        assert!(error.to_string().contains("where samples fall"), "{error}");
+    }
     assert!(fake.open_descriptors().is_empty());
 }
 

@@ -11,7 +11,10 @@ use truecount_events::{Cpus, Machine, resolve};
 
 /// A machine's files, in a directory of their own.
 fn unpack(name: &str) -> PathBuf {
-    truecount_testing::machine(name, Path::new(env!("CARGO_TARGET_TMPDIR")))
+    truecount_testing::machine(
+        name,
+        &truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")),
+    )
 }
 
 /// The machine's kernel: its facts, and `refuse` for what it does not take.

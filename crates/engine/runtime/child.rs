@@ -1,5 +1,6 @@
 //! Where a new thread or process begins.
 
+use crate::engine::Engine;
 use crate::layout::Context;
 use crate::thread_context::prepare;
 use crate::{
@@ -30,7 +31,10 @@ extern "C" fn rt_child(context: *mut Context) {
     }
     prepare(context, slot);
     if context.start[0] != 0 {
-        engine::lock().cache.begins(context, true);
+        let mut engine = engine::lock();
+        let Engine { cache, pages, .. } = &mut *engine;
+        cache.begins(context, true);
+        pages.forked(cache);
     } else {
         // (It is known since before it was made.)
         engine::lock().cache.enters(context);

@@ -199,6 +199,7 @@ global_asm!(
     "rt_enter_end:",
     // Deferred signals: the program's state is complete in the context (and in
     // the vector registers). They arrive right after this system call.
+    ".globl rt_unmask",
     "rt_unmask:",
     "mov dword ptr gs:[{pending}], 0",
     "mov eax, 14",
@@ -355,6 +356,7 @@ unsafe extern "C" {
     pub fn rt_once();
     pub fn rt_enter();
     pub fn rt_enter_end();
+    pub fn rt_unmask();
     pub fn rt_unmasked();
     pub fn rt_signal();
     pub fn rt_restorer();

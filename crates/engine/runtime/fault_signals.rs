@@ -136,6 +136,26 @@ pub fn keep(context: &mut Context, info: &Info) {
     }
 }
 
+/// A signal that was sent and found the runtime's own handler, in which no others can come: kept until that is done.
+pub fn keep_nested(context: &mut Context, signal: u32, info: &Info) {
+    // SAFETY: the same size (see below), any bytes are words.
+    let words = unsafe { *core::ptr::from_ref(info).cast::<[u64; 16]>() };
+    let place = &mut context.kept_faults[usize::from(signal == SIGBUS)];
+    // As the kernel: what is pending already is one.
+    if place[0] == 0 {
+        *place = words;
+    }
+}
+
+/// Takes one of them.
+pub fn take_nested(context: &mut Context) -> Option<Info> {
+    let place = context.kept_faults.iter_mut().find(|kept| kept[0] != 0)?;
+    // SAFETY: as above.
+    let info = unsafe { *place.as_ptr().cast::<Info>() };
+    place[0] = 0;
+    Some(info)
+}
+
 /// Before steps: takes pending SIGTRAPs out of the kernel's queues, where they are blocked.
 pub fn before_steps(context: &mut Context, frame: &Ucontext) {
     if frame.mask & bit(SIGTRAP) == 0 {

@@ -5,6 +5,7 @@ use crate::engine::{self, Engine};
 use crate::layout::Context;
 use crate::own_memory::overlaps_engine;
 use crate::pages::{EXEC, WRITE};
+use crate::sys;
 use crate::syscall_table as nr;
 use crate::{cache_file, give_way, memory_locks, perf, placed};
 
@@ -17,7 +18,7 @@ fn page_up(value: u64) -> u64 {
     value.saturating_add(0xfff) & !0xfff
 }
 
-/// mmap, mprotect, munmap, brk, mremap, shmat, shmdt, pkey_mprotect.
+/// mmap, mprotect, munmap, brk, mremap, madvise, shmat, shmdt, pkey_mprotect.
 pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let (start, end) = (a[0], a[0].saturating_add(page_up(a[1])));
     let fixed = a[3] & 0x10 != 0;
@@ -50,6 +51,11 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     } else {
         None
     };
+    let heap_end = match number {
+        // SAFETY: asks where the heap ends.
+        nr::BRK if a[0] != 0 => unsafe { sys::call(nr::BRK, [0; 6]) as u64 },
+        _ => 0,
+    };
     let mut engine = engine::lock();
     let Engine { cache, pages, .. } = &mut *engine;
     if matches!(number, nr::SHMAT | nr::SHMDT) {
@@ -81,7 +87,10 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
                 pages.shared_writable(cache);
             }
         }
-        nr::MUNMAP if !failed => {
+        // The kernel may have made room before it failed.
+        nr::MMAP if fixed => pages.doubted(cache, start, end),
+        nr::MUNMAP if failed => pages.doubted(cache, start, end),
+        nr::MUNMAP => {
             pages.forget(cache, start, end);
             pages.unmapped(start, end);
         }
@@ -92,7 +101,18 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
             // MREMAP_DONTUNMAP
             pages.moved((start, end), to, a[3] & 4 != 0);
         }
-        nr::SHMAT | nr::SHMDT if !failed => {
+        nr::MREMAP if a[3] & 2 != 0 => {
+            pages.doubted(cache, start, end);
+            pages.doubted(cache, a[4], a[4].saturating_add(page_up(a[2])));
+        }
+        nr::MADVISE if !failed => pages.advised(cache, start, end, a[2]),
+        nr::BRK if (result as u64) < heap_end => {
+            let (start, end) = (page_up(result as u64), page_up(heap_end));
+            pages.forget(cache, start, end);
+            pages.unmapped(start, end);
+        }
+        // SHM_REMAP
+        nr::SHMAT | nr::SHMDT if !failed || a[2] & 0x4000 != 0 => {
             pages.forget(cache, 0, 1 << 47);
             pages.changed_somewhere();
         }

@@ -75,13 +75,6 @@ pub struct Page {
     alias_of: u64,
 }
 
-impl Page {
-    /// Writes to it must not go unnoticed.
-    fn is_code(&self) -> bool {
-        self.head != NONE || self.alias_of != 0
-    }
-}
-
 const PAGE: u64 = core::mem::size_of::<Page>() as u64;
 
 pub struct Pages {
@@ -96,6 +89,8 @@ pub struct Pages {
     /// Translate without watching: for a step over one instruction.
     pub unwatched: bool,
     never_watch: bool,
+    /// Children do not have all of this range (`MADV_DONTFORK`), or with other bytes.
+    not_in_children: (u64, u64),
 }
 
 impl Pages {
@@ -110,6 +105,7 @@ impl Pages {
             any_shared: false,
             unwatched: false,
             never_watch: false,
+            not_in_children: (0, 0),
         }
     }
 
@@ -358,7 +354,7 @@ impl Pages {
 
     /// Calls `f` for every page of the range that has an entry.
     fn each(&mut self, start: u64, end: u64, mut f: impl FnMut(&mut Self, u64)) {
-        let (first, last) = (start >> 12, (end + 0xfff) >> 12);
+        let (first, last) = (start >> 12, end.saturating_add(0xfff) >> 12);
         if last.saturating_sub(first) < 1 << self.bits {
             for number in first..last {
                 if self.existing(number).is_some() {

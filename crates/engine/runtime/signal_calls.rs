@@ -132,11 +132,12 @@ pub fn sigprocmask(context: &mut Context, a: [u64; 6]) -> i64 {
 
 fn set_program_mask(context: &mut Context, mask: u64) {
     let mask = mask & !(1 << 8 | 1 << 18);
+    // A signal meanwhile would note the mask that was.
+    let now = sys::set_mask(u64::MAX);
     context.virtual_mask = mask & OPEN;
     context.pending_mask = action::native_mask(mask);
-    if context.pending == 0 {
-        sys::set_mask(context.pending_mask);
-    }
+    let deferred = context.pending != 0;
+    sys::set_mask(if deferred { now } else { context.pending_mask });
 }
 
 pub fn sigaltstack(context: &mut Context, a: [u64; 6]) -> i64 {
@@ -206,13 +207,13 @@ pub fn sigreturn(context: &mut Context) -> i64 {
     if frame.stack[1] & 1 == 0 && frame.stack[2] >= 2048 && frame.stack[1] & 2 == 0 {
         context.altstack = [frame.stack[0], frame.stack[1] & 0x8000_0000, frame.stack[2]];
     }
-    // A signal between here and the return would note a mask that is no longer so.
-    sys::set_mask(action::native_mask(!OPEN | context.virtual_mask));
     frame.stack = [context.stack - STACK - SIGNAL_STACK, 0, SIGNAL_STACK];
     context.target = frame.rip;
     call_tree::signal_is_over(context, frame.sp(), frame.rip);
     frame.rip = address(entry::rt_goto);
     frame.eflags &= !TF;
+    // A signal between here and the return would note a mask that is no longer so.
+    sys::set_mask(u64::MAX);
     context.virtual_mask = frame.mask & OPEN;
     frame.mask = action::native_mask(frame.mask);
     context.pending = 0;

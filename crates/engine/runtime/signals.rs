@@ -6,7 +6,9 @@
 //! that found the runtime is queued again until the program's state is whole.
 //! Faults map back to the instruction that caused them.
 
-use crate::action::{self, Action, OPEN, SA_RESETHAND, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, is_open};
+use crate::action::{
+    self, Action, OPEN, SA_RESETHAND, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, is_open,
+};
 use crate::cache::{self, Cache};
 use crate::engine::{self, Engine};
 use crate::entry::{self, address};
@@ -15,6 +17,7 @@ use crate::layout::Context;
 use crate::locate::{self, Found, locate};
 use crate::own_memory::in_code;
 use crate::pages::{Fault, Pages};
+use crate::slots::{SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
 use crate::{check, code_writes, fault_signals, filtered, outside, schedule, slots, sys};
 use core::sync::atomic::Ordering::Relaxed;
@@ -26,8 +29,26 @@ const TF: u64 = 0x100;
 extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext) {
     // SAFETY: the kernel's frame, and this thread's context.
     let (info, frame, context) = unsafe { (&mut *info, &mut *frame, &mut *slots::current()) };
-    let rip = frame.rip;
     filtered::arrived(signal, info);
+    // Another one is being handled, with a mask that is nobody's.
+    let end = context.stack - STACK;
+    let nested = (end - SIGNAL_STACK..end).contains(&frame.sp());
+    if nested && info.code <= 0 && matches!(signal, SIGSEGV | SIGBUS) {
+        fault_signals::keep_nested(context, signal, info);
+        return;
+    }
+    handle(context, signal, info, frame);
+    if nested {
+        return;
+    }
+    sys::set_mask(u64::MAX);
+    while let Some(info) = fault_signals::take_nested(context) {
+        queue_again(info.signal as u32, &info);
+    }
+}
+
+fn handle(context: &mut Context, signal: u32, info: &mut Info, frame: &mut Ucontext) {
+    let rip = frame.rip;
     let fault = info.code > 0 && is_open(signal) && !fault_signals::was_sent(frame);
     let writes = signal == SIGSEGV && fault && frame.trap == 14 && frame.error & 2 != 0;
     if fault && rip == address(entry::rt_copy_insn) {
@@ -46,6 +67,16 @@ extern "C" fn rt_host_signal(signal: u32, info: *mut Info, frame: *mut Ucontext)
     }
     let message = code_writes::is_message(signal, info) || is_call(signal, info);
     if !fault && !message && fault_signals::stays_pending(context, signal, info, frame) {
+        return;
+    }
+    // Steps to a boundary are under way: what is sent meanwhile comes there.
+    if context.rolling != 0 && !fault {
+        if signal == SIGTRAP {
+            fault_signals::keep(context, info);
+        } else {
+            queue_again(signal, info);
+            frame.mask |= 1 << (signal - 1);
+        }
         return;
     }
     // A page that a protection key forbids to write is the program's affair.
@@ -231,12 +262,18 @@ fn end_roll(context: &mut Context, frame: &mut Ucontext) {
 
 /// Goes on in the runtime with everything blocked until it is done.
 fn defer(context: &mut Context, frame: &mut Ucontext) {
-    if context.pending == 0 {
+    let (unmask, unmasked) = (address(entry::rt_unmask), address(entry::rt_unmasked));
+    if (unmask..unmasked).contains(&frame.rip) {
+        // The mask to restore is known, and about to be.
+        context.pending = 1;
+        frame.rip = unmask;
+    } else if context.pending == 0 {
         context.pending = 1;
         context.pending_mask = frame.mask;
     }
     let open = OPEN | filtered::open() & !context.pending_mask;
-    frame.mask = !open | action::native_mask(context.virtual_mask);
+    // (Others that were queued again stay blocked.)
+    frame.mask = !open | action::native_mask(context.virtual_mask) | frame.mask & OPEN;
     let (start, end) = (address(entry::rt_enter), address(entry::rt_enter_end));
     if (start..end).contains(&frame.rip) {
         frame.rip = start;

@@ -439,6 +439,8 @@ pub struct Context {
     pub unborn: AtomicU32,
     /// SIGTRAPs that came during steps (`siginfo_t`; 0: none).
     pub kept_traps: [[u64; 16]; 2],
+    /// SIGSEGV and SIGBUS that were sent and found the runtime's own handler (`siginfo_t`; 0: none).
+    pub kept_faults: [[u64; 16]; 2],
     /// `PR_SET_SYSCALL_USER_DISPATCH`: on, offset, length, address of the selector.
     pub user_dispatch: [u64; 4],
     /// What had been retired of translated code when the thread went on in it the last time.

@@ -60,7 +60,8 @@ fn events(words: &[&str], cache: Option<&Cache>) -> Option<(Vec<Option<u64>>, u6
 }
 
 fn directory(name: &str) -> (Cache, PathBuf) {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
+    let path =
+        truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
     let _ = std::fs::remove_dir_all(&path);
     (Cache::open(&path).expect("a directory of our own"), path)
 }

@@ -7,7 +7,7 @@ mod support;
 
 use std::fmt::Write as _;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use support::{built, fixed_layout, launch};
@@ -190,7 +190,7 @@ fn rdpmc_is_exact_at_every_place() {
         return;
     };
     let mut command = Command::new(program);
-    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("places.out");
+    let output = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("places.out");
     let file = std::fs::File::create(&output).expect("a file");
     command.stdout(file);
     let Some(running) = launch(&mut command, &virt::Options::default()) else {

@@ -48,7 +48,8 @@ fn same(name: &str, source: &str, arguments: &[&str], argument: Option<&str>) {
     let native = native.output().expect("it was just built");
     let expected = String::from_utf8_lossy(&native.stdout).into_owned();
     assert!(native.status.success(), "natively: {expected}");
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("places-{name}-kept"));
+    let directory =
+        truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(format!("places-{name}-kept"));
     let _ = std::fs::remove_dir_all(&directory);
     let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
     made.expect("the tests' directory is writable");
@@ -199,6 +200,43 @@ fn random_system_calls_do_what_they_do_natively() {
             assert!(status.success(), "seed {seed}: {status}");
             assert_eq!(output.len(), expected.len(), "seed {seed}");
         }
+    }
+}
+
+/// Memory calls that fail half-way, that move or take away code: what is executed then is what is there.
+#[test]
+fn calls_that_fail_half_way_leave_what_they_leave_natively() {
+    let code = include_str!("trust/code.h");
+    let source = include_str!("places/half_done.c").replacen("#include \"code.h\"", code, 1);
+    same("half-done", &source, &["-O1", "-w"], None);
+}
+
+/// Threads execute what another one maps other files over, all the time.
+#[test]
+fn code_that_is_mapped_over_is_executed_by_no_thread() {
+    let code = include_str!("trust/code.h");
+    let source = include_str!("places/over.c").replacen("#include \"code.h\"", code, 1);
+    good("over", &source);
+}
+
+/// Signals that come while the runtime steps to a boundary for others: the thread's mask was lost.
+#[test]
+fn signals_in_quick_succession_leave_the_mask_as_it_was() {
+    good("storm", include_str!("places/storm.c"));
+}
+
+/// A program whose threads make what it counts differ from run to run: it says whether it is satisfied.
+fn good(name: &str, source: &str) {
+    let arguments = ["-O1", "-pthread", "-w"];
+    let Some(program) = built(&format!("places-{name}.c"), source, &arguments) else {
+        return;
+    };
+    for per_block in [false, true] {
+        let options = Options::default().per_block(per_block);
+        let Some((status, output, _)) = run(&program, None, &options) else {
+            return;
+        };
+        assert_eq!(output, "good\n", "{status}, per block: {per_block}");
     }
 }
 

@@ -7,7 +7,6 @@ mod support;
 use std::io::Read as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{built, fixed_layout, launch};
 use truecount_engine::virt::{Cache, Options, Outcome};
@@ -289,7 +288,8 @@ fn programs_that_restrict_their_system_calls_run() {
         return;
     };
     assert!(native.output.ends_with("good\ngood\n"), "{}", native.output);
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trust-confined.cache");
+    let directory =
+        truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("trust-confined.cache");
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::DirBuilder::new()
         .mode(0o700)
@@ -298,7 +298,8 @@ fn programs_that_restrict_their_system_calls_run() {
     for run in 0..3 {
         let mut options = Options::default();
         options.cache = Some(Cache::open(&directory).expect("it is ours alone"));
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trust-confined");
+        let program =
+            truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("trust-confined");
         let Some((under, _)) = under_virtual_pmu(Command::new(program), &options) else {
             return;
         };

@@ -235,7 +235,10 @@ fn kernel(root: &Path, rule: Rule) -> FakeKernel {
 }
 
 fn unpack(name: &str) -> PathBuf {
-    truecount_testing::machine(name, Path::new(env!("CARGO_TARGET_TMPDIR")))
+    truecount_testing::machine(
+        name,
+        &truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")),
+    )
 }
 
 fn code(attr: &EventAttr) -> Code {

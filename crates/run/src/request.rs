@@ -283,37 +283,39 @@ pub fn resolve(
     Ok(groups)
 }
 
-/// Makes `instructions` and `branches` without a modifier those of user mode where `counts` refuses them and takes
-/// these: the first thing that a user of perf types has an answer. The note says so.
-///
-/// # Errors
-/// As [`resolve`].
+/// Makes events without a modifier (`instructions`, `page-faults`, `cpu/event=0xc0/`) those of user mode where `counts`
+/// refuses them and takes these, as perf does: the first thing that a user of perf types has an answer. The note says so.
 pub fn in_user_mode(
     groups: &mut [RequestGroup],
     machine: &Machine,
     counts: impl Fn(&EventRequest) -> bool,
-) -> Result<Option<String>, Error> {
+) -> Option<String> {
     let mut changed: Vec<String> = Vec::new();
     let members = groups.iter_mut().flat_map(|group| &mut group.members);
     for member in members {
-        let plain = matches!(member.name.as_str(), "instructions" | "branches");
-        if !plain || counts(member) {
+        let named = match member.name.strip_suffix('/') {
+            Some(_) => format!("{}u", member.name),
+            None if member.name.contains(['/', ':']) => continue,
+            None => format!("{}:u", member.name),
+        };
+        if member.as_event().is_none() || counts(member) {
             continue;
         }
-        let named = format!("{}:u", member.name);
-        let resolved = resolve(&named, machine, false)?;
+        let Ok(resolved) = resolve(&named, machine, false) else {
+            continue;
+        };
         let user = resolved.into_iter().flat_map(|group| group.members).next();
         if let Some(user) = user.filter(|user| counts(user)) {
             changed.push(named);
             *member = user;
         }
     }
-    Ok((!changed.is_empty()).then(|| {
+    (!changed.is_empty()).then(|| {
         format!(
             "Only user mode can be counted here: {} was asked for without :u.",
             changed.join(", ")
         )
-    }))
+    })
 }
 
 /// The static event of this name, unless it has a generic hardware name too.

@@ -220,6 +220,26 @@ pub fn counts(truecount: &str, need: &str) -> bool {
     true
 }
 
+/// Where a test keeps what it makes between runs: `usual` (`CARGO_TARGET_TMPDIR`), or a directory of this user's among the
+/// temporary ones where the tests were built by somebody else.
+///
+/// # Panics
+/// Neither can be written.
+#[must_use]
+pub fn scratch(usual: &str) -> PathBuf {
+    let usual = Path::new(usual);
+    let probe = usual.join(format!("probe-{}", std::process::id()));
+    if std::fs::create_dir_all(usual).is_ok() && std::fs::create_dir(&probe).is_ok() {
+        let _ = std::fs::remove_dir(&probe);
+        return usual.to_path_buf();
+    }
+    let own = std::env::temp_dir().join("truecount-tests");
+    if let Err(error) = std::fs::create_dir_all(&own) {
+        panic!("{}: {error}", own.display());
+    }
+    own
+}
+
 /// Whether there is a C compiler that makes programs here; a skip where there is none.
 #[must_use]
 #[track_caller]

@@ -210,7 +210,7 @@ fn run_suite(
         )?;
         let verdict = judge(&run, matches!(privilege, Privilege::Root));
         // In one piece: another architecture prints beside it.
-        let mut report = format!("vm-test: {name}, {}\n", privilege.describe());
+        let mut report = format!("vm-test: {name}, {}\n", privilege.describe(builder.arch()));
         if verdict.failed() && !options.verbose {
             report.push_str(&run.output);
         }

@@ -183,8 +183,9 @@ impl Privilege {
         }
     }
 
-    pub fn describe(self) -> String {
+    pub fn describe(self, arch: Arch) -> String {
         match self {
+            Self::Root if arch == Arch::Arm64 => "as root, kernel.perf_user_access=1".to_owned(),
             Self::Root => "as root".to_owned(),
             Self::Paranoid(level) => format!("unprivileged, perf_event_paranoid={level}"),
             Self::In(setting) => format!("as root, {}", setting.description),

@@ -1,5 +1,5 @@
 //! Every page and chart at the width of a phone and of a desk, in both schemes, as a browser lays it out: nothing sticks
-//! out, every picture has a name, and what is dark is dark.
+//! out, no text is too small to read, every picture has a name, and what is dark is dark.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,10 +21,12 @@ fn frame(page: &str, width: u32) -> String {
     && s.getAttribute('aria-hidden') != 'true' && !s.querySelector('title'));
   const wide = [...d.querySelectorAll('svg.flame > text')].filter(t => t.getBoundingClientRect().right > w.innerWidth);
   const texts = [...d.querySelectorAll('svg text')].filter(t => t.textContent.trim());
+  const tiny = [...d.querySelectorAll('svg.chart text')].filter(t => t.textContent.trim())
+    .filter(t => t.getBoundingClientRect().height < 8.5);
   const light = c => {{ const m = c.match(/[0-9.]+/g).map(Number); return (m[0] + m[1] + m[2]) / 3; }};
   const ink = light(w.getComputedStyle(texts[0] || d.body)[texts[0] ? 'fill' : 'color']);
   document.body.dataset.probe = `window=${{w.innerWidth}} page=${{root.scrollWidth}} out=${{out.length}} `
-    + `which=${{out.slice(0, 3).map(e => e.tagName).join('/')}} pictures=${{pictures.length}} unnamed=${{unnamed.length}} ink=${{Math.round(ink)}} wide=${{wide.length}} `;
+    + `which=${{out.slice(0, 3).map(e => e.tagName).join('/')}} pictures=${{pictures.length}} unnamed=${{unnamed.length}} ink=${{Math.round(ink)}} wide=${{wide.length}} tiny=${{tiny.length}} `;
 }})</script></body>"
     )
 }
@@ -255,7 +257,7 @@ fn fits(directory: &Directory, name: &str) -> bool {
                 assert!(number(&said, "page") <= width, "{what}");
                 assert_eq!(number(&said, "out"), 0, "{what}");
             }
-            let wrong = number(&said, "unnamed") + number(&said, "wide");
+            let wrong = number(&said, "unnamed") + number(&said, "wide") + number(&said, "tiny");
             assert_eq!(wrong, 0, "{what}");
             inks.push((dark, number(&said, "ink")));
         }

@@ -6,14 +6,19 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{compiled, json, run, schema, stderr, stdout, truecount, virtual_pmu};
+use crate::support::{self, code, json, run, schema, stderr, stdout, truecount, virtual_pmu};
 
 const HELD: &str = "--deterministic=aslr,at-random,getrandom";
 
 /// Count, verdict and sources of one run.
 fn ran(head: &[&str], command: &[&str]) -> (u64, bool, Vec<String>) {
-    let document = json(&[&["run", "--json"][..], head, &["--"], command].concat());
-    verdict(&document)
+    let output = truecount(&[&["run", "--json"][..], head, &["--"], command].concat())
+        // It makes files where it is.
+        .current_dir(std::env::temp_dir())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    verdict(&serde_json::from_slice(&output.stdout).unwrap())
 }
 
 fn verdict(document: &Value) -> (u64, bool, Vec<String>) {
@@ -31,14 +36,7 @@ fn verdict(document: &Value) -> (u64, bool, Vec<String>) {
 
 /// The program of `tests/programs/inputs.c`, in a directory of its own; `None`: skipped.
 fn program() -> Option<(tempfile::TempDir, String)> {
-    let source = include_str!("../../../../tests/programs/inputs.c");
-    if !virtual_pmu() {
-        return None;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let path = compiled(directory.path(), source)?;
-    let path = path.to_str().unwrap().to_owned();
-    Some((directory, path))
+    support::program(include_str!("../../../../tests/programs/inputs.c"))
 }
 
 #[test]
@@ -289,14 +287,10 @@ int main(int argc, char **argv) {
     return 0;
 }
 "#;
-    if !virtual_pmu() {
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(directory.path(), SOURCE) else {
+    let Some((_directory, program)) = support::program(SOURCE) else {
         return;
     };
-    let program = program.to_str().unwrap();
+    let program = program.as_str();
     let hidden = |machine: &str, arguments: &[&str]| {
         let head = ["run", "--json", "--machine", machine, "--", program];
         let document = json(&[&head[..], arguments].concat());

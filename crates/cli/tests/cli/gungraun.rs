@@ -44,7 +44,7 @@ fn a_suite_runs_unmodified() {
         return;
     };
     let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/gungraun");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gungraun");
+    let target = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("gungraun");
     let valgrind = target.join("valgrind");
     std::fs::create_dir_all(&target).unwrap();
     let _ = std::fs::remove_file(&valgrind);

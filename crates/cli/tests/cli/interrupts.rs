@@ -168,7 +168,7 @@ const COMMANDS: &[Long] = &[
         "top --once --seconds 600 -e cpu-clock:u",
         130,
         &["truecount top"],
-        "software",
+        "cpus",
     ),
     long(
         "latency main -- TRUECOUNT system -I 300",
@@ -216,6 +216,7 @@ pub(crate) fn available(needs: &str) -> bool {
             }
             works
         }
+        "cpus" => available("software") && crate::support::whole_cpus(),
         _ => true,
     }
 }
@@ -384,7 +385,7 @@ pub(crate) fn all_end(commands: &[&Long], directory: &Path) {
 /// The live screen: Ctrl-C is a key there, and before it is on a signal. The terminal is as it was, however early.
 #[test]
 fn ctrl_c_ends_the_live_screen_at_every_moment() {
-    if !available("software") {
+    if !available("cpus") {
         return;
     }
     let mut slowest = Duration::ZERO;

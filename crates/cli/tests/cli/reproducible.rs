@@ -1,23 +1,18 @@
 //! Runs with `--reproducible` that something ends: signals from outside, a time limit; and what they say of themselves then.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{code, compiled, json, run, stderr, truecount, until, virtual_pmu};
+use crate::support::{self, code, first_line, json, run, stderr, truecount, until};
 
 /// The program of `tests/programs/ends.c`; `None`: skipped.
-fn program() -> Option<(tempfile::TempDir, PathBuf)> {
+fn program() -> Option<(tempfile::TempDir, String)> {
     let source = include_str!("../../../../tests/programs/ends.c");
-    if !virtual_pmu() || lacks_features() {
-        return None;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let path = compiled(directory.path(), source)?;
-    Some((directory, path))
+    support::program(source).filter(|_| !lacks_features())
 }
 
 fn lacks_features() -> bool {
@@ -39,19 +34,11 @@ struct Run {
 }
 
 impl Run {
-    fn start(program: &(tempfile::TempDir, PathBuf), way: &str) -> Self {
+    fn start(program: &(tempfile::TempDir, String), way: &str) -> Self {
         let document = program.0.path().join("out.json");
         let json = format!("--json={}", document.display());
-        let path = program.1.to_str().unwrap();
-        let mut child = truecount(&["run", "--reproducible", &json, "--", path, way])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
+        let words = ["run", "--reproducible", &json, "--", &program.1, way];
+        let (child, out, line) = first_line(truecount(&words).stdin(Stdio::piped()));
         let mut numbers = line.split_whitespace().map(|word| word.parse().unwrap());
         let pids = [numbers.next().unwrap(), numbers.next().unwrap()];
         Self {
@@ -144,7 +131,7 @@ fn a_program_does_not_outlive_a_killed_truecount() {
 #[test]
 fn a_time_limit_ends_it_whatever_its_threads_do() {
     let Some(program) = program() else { return };
-    let path = program.1.to_str().unwrap();
+    let path = program.1.as_str();
     for way in ["spin", "locks", "reads"] {
         let head = ["stat", "--source", "virtual", "--json", "--timeout", "1s"];
         let child = truecount(&[&head[..], &["--reproducible", "--", path, way]].concat())
@@ -216,14 +203,10 @@ int main(void) {
     return told != 3;
 }
 "#;
-    if !virtual_pmu() {
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(directory.path(), SOURCE) else {
+    let Some((_directory, program)) = support::program(SOURCE) else {
         return;
     };
-    let program = program.to_str().unwrap();
+    let program = program.as_str();
     for head in ["--deterministic=time", "--deterministic=time,threads"] {
         let output = run(&["run", "--json", head, "--", program]);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -257,15 +240,14 @@ int main(void) {
     return 0;
 }
 "#;
-    if !virtual_pmu() || lacks_features() {
+    if lacks_features() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(directory.path(), SOURCE) else {
+    let Some((_directory, program)) = support::program(SOURCE) else {
         return;
     };
     let counted = |ignores: bool, head: &str| {
-        let mut command = truecount(&["run", "--json", head, "--", program.to_str().unwrap()]);
+        let mut command = truecount(&["run", "--json", head, "--", &program]);
         // SAFETY: system calls on a set of its own.
         unsafe {
             command.pre_exec(move || {

@@ -338,7 +338,7 @@ fn a_second_run_translates_nothing() {
     if skipped() {
         return;
     }
-    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("translations");
+    let directory = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("translations");
     let _ = std::fs::remove_dir_all(&directory);
     // Of one length: the stack begins where the environment ends, and with it what the loader's string functions do.
     let blocks = |flags: &[&str], variable: &str| {

@@ -381,7 +381,11 @@ fn perfs_fields_stand_in_perfs_order() {
             rows.len() >= 2 && rows.iter().all(|row| row.len() == fields),
             "{args:?}: {rows:?}"
         );
-        let named = |name: &str| rows.iter().find(|row| row[event] == name).unwrap();
+        let named = |name: &str| {
+            // An ordinary user's may be those of user mode.
+            let named = |row: &&Vec<String>| row[event].trim_end_matches(":u") == name;
+            rows.iter().find(named).unwrap()
+        };
         assert!(
             named("page-faults")[event - 2]
                 .trim()

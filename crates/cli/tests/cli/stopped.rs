@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
-use crate::support::{has_signal, truecount, until, virtual_pmu};
+use crate::support::{first_line, has_signal, truecount, until, virtual_pmu};
 
 fn skipped() -> bool {
     !virtual_pmu()
@@ -22,14 +22,8 @@ struct Run {
 impl Run {
     fn start(rest: &str) -> Self {
         let script = format!("echo $$; {rest}");
-        let mut child = truecount(&["run", "--", "sh", "-c", &script])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
+        let words = ["run", "--", "sh", "-c", &script];
+        let (child, _, line) = first_line(&mut truecount(&words));
         let shell = line.trim().parse().unwrap();
         Self { child, shell }
     }

@@ -1,8 +1,9 @@
 //! Running truecount and looking at what came out.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than a loaded machine needs; a wait ends as soon as it can.
@@ -87,6 +88,16 @@ pub(crate) fn step() -> bool {
     truecount_testing::counts(env!("CARGO_BIN_EXE_truecount"), "step")
 }
 
+/// Whether this user may count whole CPUs; says that the test is skipped where not.
+pub(crate) fn whole_cpus() -> bool {
+    let line = ["stat", "-a", "--json", "-e", "context-switches", "true"];
+    let counted = json(&line)["counters"][0]["value"].is_u64();
+    if !counted {
+        truecount_testing::skip!("privilege", "whole CPUs cannot be counted by this user");
+    }
+    counted
+}
+
 /// Whether the virtual PMU works here; says that the test is skipped where not.
 pub(crate) fn virtual_pmu() -> bool {
     truecount_testing::counts(env!("CARGO_BIN_EXE_truecount"), "virtual")
@@ -125,6 +136,30 @@ pub(crate) fn compiled(directory: &Path, source: &str) -> Option<PathBuf> {
         truecount_testing::skip!("cc", "no C compiler");
     }
     done.then_some(program)
+}
+
+/// A C program for the virtual PMU, in a directory of its own, and its path; `None`: skipped.
+pub(crate) fn program(source: &str) -> Option<(tempfile::TempDir, String)> {
+    if !virtual_pmu() {
+        return None;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = compiled(directory.path(), source)?;
+    let path = path.to_str().unwrap().to_owned();
+    Some((directory, path))
+}
+
+/// Starts it with pipes for what it prints, and waits for its first line.
+pub(crate) fn first_line(command: &mut Command) -> (Child, BufReader<ChildStdout>, String) {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    (child, out, line)
 }
 
 /// Waits until it is so.

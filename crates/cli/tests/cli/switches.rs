@@ -5,17 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::{code, fails, json, run, schema, stderr, stdout, truecount, virtual_pmu};
-
-/// Whether whole CPUs can be counted here.
-fn cpus_can_be_counted() -> bool {
-    let line = ["stat", "-a", "--json", "-e", "context-switches", "true"];
-    let counted = json(&line)["counters"][0]["value"].is_u64();
-    if !counted {
-        truecount_testing::skip!("software", "whole CPUs cannot be counted by this user");
-    }
-    counted
-}
+use crate::support::{
+    code, fails, json, run, schema, stderr, stdout, truecount, virtual_pmu, whole_cpus,
+};
 
 fn valid(name: &str, document: &serde_json::Value) {
     let validator = jsonschema::validator_for(&schema(name)).unwrap();
@@ -28,7 +20,7 @@ fn valid(name: &str, document: &serde_json::Value) {
 
 #[test]
 fn cpus_cores_and_sockets_are_told_apart_and_add_up() {
-    if !cpus_can_be_counted() {
+    if !whole_cpus() {
         return;
     }
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();

@@ -134,10 +134,17 @@ impl Difference {
 /// runs without an interrupt: where the subtracted counter stands at `last` in the end, nobody has written to the state
 /// since that load, and `base`, taken from memory between the two `rdpmc`, belongs to `last`. Otherwise the long way is
 /// taken, whatever was subtracted. `last` is stored after what belongs to it, so a handler in between only makes the
-/// next read go the long way. That load is the one instruction that the read has beyond ten: compared with memory at
-/// the end instead, a handler that ran between the two `rdpmc` would have written there what makes a torn reading look
-/// whole. (Loaded together with the counter's number it would have to be shifted out again; the number itself, the
-/// shift and the sum of the counter's halves, the subtraction, the comparison and its jump have no shorter form.)
+/// next read go the long way.
+///
+/// Eleven is the least, ten without the fence. `rdpmc` takes its number in `ecx` only, and gives its result in `eax` and
+/// `edx` only: two numbers, two `rdpmc`; a shift, and a sum that goes where the second `rdpmc` does not write; `base`, a
+/// comparison, a jump; the fence: ten. The eleventh is the load of `last`, because `base` and what is compared must be of
+/// one moment, and no handler may have run between that moment and A. Compared with memory at the end instead, a handler
+/// between A and `sub` would have written both anew: a reading that lacks an interrupt, and looks whole. With `base` taken
+/// before A (as `mov` of its negative, which costs the load that it saves) the same gap is between it and A: there is
+/// always one, for `rdpmc` takes nothing from memory. One load for both (`last` as the low half of `base`) is used twice,
+/// so it has to be a `mov`, and `base` has no place for `repeated` then. Loaded with the counter's number in one word,
+/// `last` would have to be shifted out before the second number is loaded.
 ///
 /// One fence is enough, directly before the read of the counter: an interrupt discards everything in flight, so a
 /// `rdpmc` that executed early is executed again after it.

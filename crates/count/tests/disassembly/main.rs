@@ -14,7 +14,7 @@ use std::process::Command;
 /// Writes the package, with the workspace's locked versions, and gives its directory.
 fn package() -> PathBuf {
     let library = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("probes");
+    let directory = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("probes");
     fs::create_dir_all(directory.join("src")).unwrap();
     let manifest = format!(
         "[package]\nname = \"probes\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\

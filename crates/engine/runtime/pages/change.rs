@@ -4,6 +4,7 @@ use super::{EXEC, Page, Pages, WRITE, protect, watched};
 use crate::block::NONE;
 use crate::cache::Cache;
 use crate::sys;
+use crate::syscall_table as nr;
 use core::sync::atomic::Ordering::*;
 
 impl Pages {
@@ -32,6 +33,7 @@ impl Pages {
     /// Mappings in the range went away or were replaced.
     pub fn forget(&mut self, cache: &mut Cache, start: u64, end: u64) {
         self.changed(cache, start, end, false);
+        self.last = (0, 0);
         self.each(start, end, |pages, number| {
             pages.drop_blocks(cache, number);
             pages.unwatch(number);
@@ -41,6 +43,57 @@ impl Pages {
                 page.alias_of = 0;
             }
         });
+    }
+
+    /// A call about the range failed, perhaps having done a part of it: what is mapped there is looked up again. What
+    /// is still there has its own permissions.
+    pub fn doubted(&mut self, cache: &mut Cache, start: u64, end: u64) {
+        let mut any_alias = false;
+        self.each(start, end, |pages, number| {
+            pages.drop_blocks(cache, number);
+            if let Some(page) = pages.existing(number).filter(|page| page.watched) {
+                any_alias |= page.alias_of != 0;
+                let prot = u64::from(page.prot);
+                // SAFETY: the program's own permission; it fails where nothing is mapped any more.
+                unsafe { sys::call(nr::MPROTECT, [number << 12, 0x1000, prot, 0, 0, 0]) };
+            }
+        });
+        self.forget(cache, start, end);
+        self.dirty = true;
+        if any_alias {
+            self.drop_shared(cache);
+        }
+    }
+
+    /// What the program advised the kernel about a range (madvise), and the kernel did.
+    pub fn advised(&mut self, cache: &mut Cache, start: u64, end: u64, advice: u64) {
+        match advice & 0xffff_ffff {
+            // MADV_DONTNEED, FREE, REMOVE, DONTNEED_LOCKED, GUARD_INSTALL: the bytes are others now.
+            4 | 8 | 9 | 24 | 102 => {
+                let mut any_code = false;
+                self.each(start, end, |pages, number| {
+                    any_code |= pages.existing(number).is_some_and(|p| p.head != NONE);
+                });
+                if any_code {
+                    self.written(cache, start, end);
+                }
+            }
+            // MADV_DONTFORK, MADV_WIPEONFORK
+            10 | 18 => {
+                let (first, last) = self.not_in_children;
+                let first = if last == 0 { start } else { first.min(start) };
+                self.not_in_children = (first, last.max(end));
+            }
+            _ => {}
+        }
+    }
+
+    /// In a child that `fork` made.
+    pub fn forked(&mut self, cache: &mut Cache) {
+        let (start, end) = self.not_in_children;
+        if start < end {
+            self.doubted(cache, start, end);
+        }
     }
 
     /// A range is mapped otherwise than before; `matters`: surely in a way that the
@@ -105,8 +158,7 @@ impl Pages {
         }
         if result != 0 {
             // It fails, perhaps having done a part: let it, with nothing watched.
-            self.forget(cache, start, end);
-            self.dirty = true;
+            self.doubted(cache, start, end);
             // SAFETY: as the program made it.
             return unsafe { sys::call(number, a) };
         }
@@ -129,7 +181,9 @@ impl Pages {
             if prot & WRITE != 0 && !watches {
                 page.compared = true;
                 pages.drop_blocks(cache, number);
-            } else if prot & WRITE != 0 && page.is_code() && !page.compared {
+            } else if prot & WRITE != 0
+                && (page.alias_of != 0 || page.head != NONE && !page.compared)
+            {
                 page.watched = true;
                 watched().fetch_add(1, Relaxed);
                 if !small {

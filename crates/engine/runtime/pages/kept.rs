@@ -19,7 +19,7 @@ impl Pages {
 
     /// mremap; `kept`: the old range stays mapped.
     pub fn moved(&mut self, old: (u64, u64), new: (u64, u64), kept: bool) {
-        self.maps.moved(old, new, kept);
+        self.dirty |= !self.maps.moved(old, new, kept);
     }
 
     /// mprotect and the like: to these permissions, and bits that only the kernel understands.

@@ -185,8 +185,30 @@ impl Maps {
         }
     }
 
-    /// mremap: from `old` to `new`; `kept`: the old range stays mapped.
-    pub(super) fn moved(&mut self, old: (u64, u64), new: (u64, u64), kept: bool) {
+    /// mremap: from `old` to `new`; `kept`: the old range stays mapped. Of one size it may be several mappings with
+    /// gaps between them (since Linux 6.17); false: what is there was not all known.
+    pub(super) fn moved(&mut self, old: (u64, u64), new: (u64, u64), kept: bool) -> bool {
+        let mut known = true;
+        if old.1 - old.0 == new.1 - new.0 && old.0 != new.0 {
+            self.remove(new.0, new.1);
+            let mut at = old.0;
+            while at < old.1 {
+                let next = self.list().get(self.first(at)).copied();
+                known &= next.is_some_and(|v| v.start <= at);
+                let Some(v) = next.filter(|v| v.start < old.1) else {
+                    break;
+                };
+                let mut part = v.cut(at, old.1);
+                at = part.end;
+                part.start = part.start - old.0 + new.0;
+                part.end = part.end - old.0 + new.0;
+                self.insert(part);
+            }
+            if !kept {
+                self.remove(old.0, old.1);
+            }
+            return known;
+        }
         let from = self.list().get(self.first(old.0)).copied();
         let mut to = match from {
             Some(v) if v.start <= old.0 => v.cut(old.0, u64::MAX),
@@ -197,6 +219,7 @@ impl Maps {
         }
         (to.start, to.end) = new;
         self.insert(to);
+        known
     }
 
     fn replace(&mut self, start: u64, end: u64, new: &mut [Vma]) {

@@ -5,15 +5,18 @@ use crate::cache::Cache;
 use crate::program_memory;
 use crate::syscall_table as nr;
 
+/// What is larger is a length only where a call has one: it may be an address.
+const LONG: u64 = 1 << 24;
+
 impl Pages {
     /// The kernel is going to write at `start` for the program.
     pub fn open(&mut self, cache: &mut Cache, start: u64, len: u64) {
-        let last = start.saturating_add(len.clamp(1, 1 << 24) - 1) >> 12;
-        for number in start >> 12..=last {
-            if self.existing(number).is_some_and(|page| page.watched) {
-                self.write_fault(cache, number << 12);
+        let end = start.saturating_add(len.max(1));
+        self.each(start, end, |pages, number| {
+            if pages.existing(number).is_some_and(|page| page.watched) {
+                pages.write_fault(cache, number << 12);
             }
-        }
+        });
     }
 
     /// No page is watched for now.
@@ -33,11 +36,15 @@ impl Pages {
             if start < 0x1_0000 || start >> 47 != 0 {
                 continue;
             }
-            let len = a.get(at + 1).copied().filter(|&len| len <= 1 << 24);
+            let len = a.get(at + 1).copied().filter(|&len| len <= LONG);
             self.open(cache, start, len.unwrap_or(0).max(0x1000));
         }
         // readv, preadv, process_vm_readv, preadv2; recvmsg, recvmmsg.
         match number {
+            nr::READ | nr::PREAD64 | nr::RECVFROM if a[2] > LONG => self.open(cache, a[1], a[2]),
+            nr::GETRANDOM | nr::MREMAP | nr::MADVISE if a[1] > LONG => {
+                self.open(cache, a[0], a[1]);
+            }
             nr::READV | nr::PREADV | nr::PROCESS_VM_READV | nr::PREADV2 => {
                 self.open_vector(cache, a[1], a[2]);
             }

@@ -31,7 +31,7 @@ calls! {
     MREMAP = 25: Memory, Mapping;
     MSYNC = 26: Memory, Kernel;
     MINCORE = 27: Memory, Kernel;
-    MADVISE = 28: Memory, Kernel;
+    MADVISE = 28: Memory, Mapping;
     SHMGET = 29: Memory, Forward;
     SHMAT = 30: Memory, Mapping;
     SHMCTL = 31: Memory, Forward;

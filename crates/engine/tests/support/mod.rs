@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used)] // helpers of tests
 
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use truecount_engine::step;
 use truecount_engine::virt::{self, LaunchError, Options, Running};
@@ -48,7 +48,7 @@ pub fn stepped<T>(result: Result<T, step::StepError>) -> Option<T> {
 /// A program from C or assembly (`name` with its ending) in the tests' own directory; `None` (and a printed reason) where
 /// there is no compiler.
 pub fn built(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
-    let source_file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let source_file = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&source_file, source).expect("the tests' directory is writable");
     let program = source_file.with_extension("");
     let _ = std::fs::remove_file(&program);

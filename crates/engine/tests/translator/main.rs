@@ -22,7 +22,7 @@ mod generate;
 use case::{Case, Outcome, SIGNAL};
 use generate::Generator;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use truecount_engine::virt;
 
@@ -56,7 +56,7 @@ struct Batch {
 
 impl Batch {
     fn new(name: &str, cases: &[Case]) -> Self {
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        let file = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("{name}-{}.cases", std::process::id()));
         std::fs::write(&file, case::to_bytes(cases)).unwrap();
         Self { file }

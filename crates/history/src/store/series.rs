@@ -1,7 +1,7 @@
 //! Series: what keys them, their points, and how they are written and read.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::sql::Value;
 use crate::identity;
@@ -41,7 +41,7 @@ pub struct Series {
 #[derive(Debug, Clone)]
 pub struct Point {
     /// The commit.
-    pub commit: Rc<str>,
+    pub commit: Arc<str>,
     /// When it was committed.
     pub time: i64,
     /// When it was measured.
@@ -62,7 +62,7 @@ pub struct Point {
 #[derive(Default)]
 pub(super) struct Reading {
     pub(super) series: BTreeMap<i64, Series>,
-    records: BTreeMap<i64, (Rc<str>, i64, i64)>,
+    records: BTreeMap<i64, (Arc<str>, i64, i64)>,
 }
 
 impl Reading {
@@ -84,7 +84,7 @@ impl Reading {
             return;
         };
         series.points.push(Point {
-            commit: Rc::clone(hash),
+            commit: Arc::clone(hash),
             time: *time,
             taken: *taken,
             value: value.real(),

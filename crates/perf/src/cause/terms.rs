@@ -97,8 +97,23 @@ pub(super) fn paranoid(s: &Situation) -> i32 {
     s.facts.paranoid.unwrap_or_default()
 }
 
+/// The highest paranoid level at which all that was asked for is allowed (`perf_event_open`, `perf_trace_event_perm`).
+fn enough(s: &Situation) -> i32 {
+    let raw = s.attr.get_sample_type() & u64::from(abi::PERF_SAMPLE_RAW) != 0;
+    if s.attr.get_type() == abi::PERF_TYPE_TRACEPOINT && (raw || paranoid(s) < 1) {
+        -1
+    } else if s.target.is_cpu_wide() {
+        0
+    } else if !s.attr.get_exclude_kernel() {
+        1
+    } else {
+        2
+    }
+}
+
 /// The hint of a paranoid level: which level would do, and the capability.
-pub(super) fn lower_paranoid(s: &Situation, level: i32) -> String {
+pub(super) fn lower_paranoid(s: &Situation) -> String {
+    let level = enough(s);
     let capability = if s.facts.user_namespace {
         "or run outside the user namespace, whose capabilities do not count here"
     } else {

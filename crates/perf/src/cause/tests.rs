@@ -207,6 +207,37 @@ fn the_situation_decides_and_not_the_errno_alone() {
     );
 }
 
+/// The level that a hint names is one at which all that was asked for is allowed, whatever the level is now.
+#[test]
+fn the_hint_of_a_level_suffices() {
+    let named = |level, attr: EventAttr, target| {
+        let mut situation = with(|s| s.facts.paranoid = Some(level));
+        (situation.attr, situation.target) = (attr, target);
+        let line = Error::explain(Errno::EACCES, situation).to_string();
+        let (_, rest) = line
+            .split_once("sysctl kernel.perf_event_paranoid=")
+            .unwrap();
+        rest.split(';').next().unwrap().parse::<i32>().unwrap()
+    };
+    let (all, user) = (
+        EventAttr::new(0, 1),
+        EventAttr::new(0, 1).exclude_kernel(true),
+    );
+    let raw = EventAttr::new(2, 1).sample_type(u64::from(abi::PERF_SAMPLE_RAW));
+    let own = Target::CallingThread;
+    for level in 3..=4 {
+        assert_eq!(named(level, user, own), 2);
+        assert_eq!(named(level, user, Target::Cpu(0)), 0);
+    }
+    for level in 2..=4 {
+        assert_eq!(named(level, all, own), 1);
+        assert_eq!(named(level, all, Target::Cpu(0)), 0);
+        assert_eq!(named(level, raw, Target::Cpu(0)), -1);
+    }
+    assert_eq!(named(1, user, Target::Cpu(0)), 0);
+    assert_eq!(named(0, raw, Target::Cpu(0)), -1);
+}
+
 #[test]
 fn unknown_errnos_keep_the_systems_words() {
     let explanation = explain(Errno::EPIPE, &plain());

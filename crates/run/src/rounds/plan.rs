@@ -12,7 +12,7 @@ use super::result::{Map, Metric};
 use crate::error::{Error, ErrorKind};
 use crate::metrics::Asked;
 use crate::request::{self, EventRequest, RequestGroup, Resource};
-use crate::source::{Native, Source, Target, needs_hardware};
+use crate::source::{Native, Source, Target, counts_here, needs_hardware};
 
 /// Resources that every native run tells, in the order shown. CPU time is the sum, which the scheduler accounts for
 /// precisely; user and system time split it by ticks of the kernel's clock.
@@ -199,7 +199,9 @@ fn events_of(
         request::resolve(&args.events.join(","), machine, true)?
     };
     // The name that is shown says `:u`.
-    let _ = request::in_user_mode(&mut asked, machine, |wanted| source.counts(wanted).is_ok())?;
+    let _ = request::in_user_mode(&mut asked, machine, |wanted| {
+        counts_here(source, wanted, true)
+    });
     let default = match source.kind() {
         _ if args.only => Vec::new(),
         SourceKind::Hardware if args.detailed => request::resolve(DETAILED_EVENTS, machine, true)?,

@@ -100,8 +100,13 @@ impl Rule {
             };
             all.push(Precision {
                 metric: metric.to_owned(),
-                share: percent(share)
-                    .map_err(|why| Error::new(ErrorKind::Usage, format!("--until: {why}")))?,
+                share: percent(share).map_err(|why| {
+                    let or = match text.contains('=') {
+                        true => "",
+                        false => ", or decided",
+                    };
+                    Error::new(ErrorKind::Usage, format!("--until: {why}{or}"))
+                })?,
             });
         }
         Ok(Self::Until(all))

@@ -55,8 +55,15 @@ const OF_THE_SHELL: [&str; 32] = [
 /// What to do where there is no program of this name.
 fn instead_of(program: &str) -> String {
     let shell = "give it to one: sh -c '…' (bench: --shell)";
+    let is_name = |name: &str| {
+        let other = |letter: char| letter == '-' || letter.is_whitespace();
+        !name.is_empty() && !name.contains(other)
+    };
     match program.split_once('=') {
-        Some((name, _)) if !name.is_empty() && !name.contains('-') => {
+        Some((name, value)) if is_name(name) && value.contains(char::is_whitespace) => {
+            format!("it is one word with spaces in it: `env {program}` without quotes, or a shell: sh -c '…'")
+        }
+        Some((name, _)) if is_name(name) => {
             format!("a shell sets variables, or `env {program} CMD`; {shell}")
         }
         _ if OF_THE_SHELL.contains(&program) => {

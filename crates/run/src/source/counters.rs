@@ -324,6 +324,28 @@ fn open_one(
     }
 }
 
+/// Whether this user may open the event for a process of their own. What else may be wrong is told when it is opened.
+///
+/// # Errors
+/// The kernel refuses it for want of privilege.
+pub fn permitted(kernel: &SharedKernel, event: &Event) -> Result<(), Reason> {
+    if !matches!(event.cpus, Cpus::Any) {
+        return Ok(());
+    }
+    let (plus, minus) = parts(event)?;
+    for encoding in std::iter::once(&plus).chain(&minus) {
+        let place = (Place::NewProcess(0), true);
+        let opened = open_one(kernel, encoding, place, Where::CallingThread, None);
+        match opened {
+            Err(error) if matches!(error.errno(), Some(Errno::EACCES | Errno::EPERM)) => {
+                return Err(reason(&error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// With which attributes a new process is counted on this kernel, in the order in which the counters are opened.
 ///
 /// # Errors

@@ -19,11 +19,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::request::{EventRequest, RequestGroup};
+use crate::request::{EventRequest, RequestGroup, Resource};
 use crate::result::RunResult;
 use crate::runner::Launch;
 use crate::session::Session;
 use truecount_model::{Reading, Reason, SourceKind};
+use truecount_perf::linux;
 
 #[cfg(test)]
 pub use counters::fits_on;
@@ -138,6 +139,18 @@ pub trait Source {
         run: &Run<'_>,
         interval: Option<Interval<'_>>,
     ) -> Result<RunResult, Error>;
+}
+
+/// Whether this user has the event counted here as it was asked for; `whole`: around a whole command, of which the kernel
+/// tells some without any right.
+pub fn counts_here(source: &dyn Source, wanted: &EventRequest, whole: bool) -> bool {
+    match wanted.as_event() {
+        Some(event) if whole && Resource::for_event(&event.name).is_some() => true,
+        Some(event) if source.kind() == SourceKind::Hardware || !needs_hardware(wanted) => {
+            counters::permitted(&linux(), event).is_ok()
+        }
+        _ => source.counts(wanted).is_ok(),
+    }
 }
 
 /// The source for `--source`.

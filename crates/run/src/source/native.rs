@@ -174,7 +174,9 @@ impl Source for Native {
         let resources = of_command
             .map(|finished| resources(run.groups, finished))
             .unwrap_or_default();
-        let Taken { readings, parts } = taken(self, run, open.get(), of_command);
+        // The last interval is not the whole command.
+        let of_readings = of_command.filter(|_| every.is_none());
+        let Taken { readings, parts } = taken(self, run, open.get(), of_readings);
         let known = Verdicts::of_this_machine();
         if !known.is_empty() {
             notes.extend(known.remarks(&readings, &Machine::this()));

@@ -5,11 +5,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use truecount_history::decide::changes::{Change, changes};
+use truecount_history::decide::changes::{Change, changes_of_all};
 use truecount_history::decide::{Explanation, Moved, MovedPath, explanation};
 use truecount_history::git::{MAX_ANCESTORS, Repository, short};
 use truecount_history::record::{Commit, Record};
-use truecount_history::store::Store;
+use truecount_history::store::{Series, Store};
 use truecount_model::number::{change as percent, quantity};
 
 use super::{StoreArgs, benchmark, day, explained, number_of};
@@ -122,30 +122,25 @@ pub(super) fn run(args: &Args) -> CmdResult {
         .map(|(place, commit)| (commit.hash.as_str(), place))
         .collect();
     let blessings = store.blessings()?;
-    let mut all = Vec::new();
-    let mut looked_at = 0;
-    for series in store.series()? {
+    let mut wanted = store.series()?;
+    wanted.retain(|series| {
         let key = &series.key;
         let plain = key.metric.split(':').next();
-        let wanted = args
-            .benchmark
+        args.benchmark
             .as_ref()
             .is_none_or(|name| *name == key.benchmark)
             && args
                 .metric
                 .as_ref()
-                .is_none_or(|name| *name == key.metric || Some(name.as_str()) == plain);
-        if !wanted {
-            continue;
-        }
-        looked_at += usize::from(
-            series
-                .points
-                .iter()
-                .any(|p| places.contains_key(&*p.commit)),
-        );
-        all.extend(changes(&series, &places));
-    }
+                .is_none_or(|name| *name == key.metric || Some(name.as_str()) == plain)
+    });
+    let is_here = |series: &&Series| {
+        let mut points = series.points.iter();
+        points.any(|point| places.contains_key(&*point.commit))
+    };
+    let looked_at = wanted.iter().filter(is_here).count();
+    let found = changes_of_all(&wanted, &places);
+    let mut all: Vec<Change> = found.into_iter().flatten().collect();
     all.retain(|change| !args.regressions || change.regression == Some(true));
     all.sort_by(|a, b| (b.index, &a.benchmark, &a.metric).cmp(&(a.index, &b.benchmark, &b.metric)));
     for change in &mut all {

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
 #[derive(Clone, clap::Args)]
 pub(crate) struct StoreArgs {
     /// The store: a file, or postgres://USER@HOST/DATABASE (default: TRUECOUNT_STORE, or .truecount/history.db in the
-    /// repository, of linked work trees in the main one)
+    /// repository)
     #[arg(long, value_name = "FILE|URL")]
     store: Option<String>,
     /// The repository whose commits are meant (default: the one of the current directory)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use truecount_history::decide::changes::{Change, changes, in_order};
+use truecount_history::decide::changes::{Change, changes_of_all, in_order};
 use truecount_history::git::Repository;
 use truecount_history::store::{Series, Store};
 
@@ -147,8 +147,8 @@ pub(super) fn html(
     ))
 }
 
-const BODY: &str = r#"<main class="panes">
-<nav aria-label="Series"><input type="search" id="search" placeholder="Search" aria-label="Search series"><div id="list"></div></nav>
+const BODY: &str = r##"<main class="panes">
+<nav aria-label="Series"><a class="skip" href="#plot">To the chart</a><input type="search" id="search" placeholder="Search" aria-label="Search series"><div id="list"></div></nav>
 <section>
 <h2 id="title"></h2><p id="facts" class="dim"></p>
 <canvas id="plot" tabindex="0" role="img"></canvas>
@@ -158,7 +158,7 @@ const BODY: &str = r#"<main class="panes">
 <div class="wide"><table id="table"><thead><tr><th>Commit</th><th>Change</th><th>Values</th><th></th></tr></thead><tbody id="rows"></tbody></table></div></div>
 </section>
 </main>
-"#;
+"##;
 
 fn data(args: &PageArgs, place: &StoreArgs, store: &mut Store) -> Result<Data, Failure> {
     let commits = order(store, place, args.branch.as_deref())?;
@@ -186,13 +186,8 @@ fn data(args: &PageArgs, place: &StoreArgs, store: &mut Store) -> Result<Data, F
         .enumerate()
         .map(|(place, commit)| (commit.hash.as_str(), place))
         .collect();
-    let mut found: Vec<(Series, Vec<Change>)> = all
-        .into_iter()
-        .map(|series| {
-            let changes = changes(&series, &places);
-            (series, changes)
-        })
-        .collect();
+    let changes = changes_of_all(&all, &places);
+    let mut found: Vec<(Series, Vec<Change>)> = all.into_iter().zip(changes).collect();
     let blessings = store.blessings()?;
     let mut latest: Vec<usize> = found
         .iter()

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use truecount_run::runner::Signals;
@@ -19,6 +20,12 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// How often a child is looked at whose end sent no signal (others may have taken it).
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Of what a command prints so much is kept of the beginning, where an error stands, …
+const BEGINNING: usize = 1 << 20;
+
+/// … and so much of the end.
+const END: usize = 1 << 16;
 
 /// The user's wish to stop, and what is kept then.
 pub(super) struct Stopping {
@@ -115,8 +122,8 @@ impl Stopping {
         })?;
         let _paused = Pausing::with(&child);
         let texts = [
-            child.stdout.take().map(|pipe| gather(Box::new(pipe))),
-            child.stderr.take().map(|pipe| gather(Box::new(pipe))),
+            child.stdout.take().map(gather),
+            child.stderr.take().map(gather),
         ];
         let status = loop {
             if let Some(status) = child.try_wait()? {
@@ -135,23 +142,88 @@ impl Stopping {
         }
         let mut all = String::new();
         for text in texts.into_iter().flatten() {
-            // What the command left running may keep the pipe: what has come by then is enough.
-            all += &text.recv_timeout(GRACE).unwrap_or_default();
+            all += &text.so_far(GRACE);
             all.push('\n');
         }
         Ok(Err(telling(&all, status)))
     }
 }
 
-/// Reads a pipe to its end.
-fn gather(mut pipe: Box<dyn Read + Send>) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
+/// What a command prints: the beginning and the end of it, whatever its length.
+#[derive(Default)]
+struct Printed {
+    beginning: Vec<u8>,
+    end: Vec<u8>,
+    /// Something between them was not kept.
+    gap: bool,
+}
+
+impl Printed {
+    fn add(&mut self, bytes: &[u8]) {
+        let room = BEGINNING.saturating_sub(self.beginning.len());
+        let (first, rest) = bytes.split_at(room.min(bytes.len()));
+        self.beginning.extend_from_slice(first);
+        self.end.extend_from_slice(rest);
+        // Twice as much as is wanted, so that not every read moves it.
+        if self.end.len() > 2 * END {
+            self.end.drain(..self.end.len() - END);
+            self.gap = true;
+        }
+    }
+
+    /// Lines that are whole, but for the last one.
+    fn text(&self) -> String {
+        let (beginning, end) = (&self.beginning[..], &self.end[..]);
+        if !self.gap {
+            return String::from_utf8_lossy(&[beginning, end].concat()).into_owned();
+        }
+        let before = beginning.iter().rposition(|byte| *byte == b'\n');
+        let behind = end.iter().position(|byte| *byte == b'\n');
+        let (before, _) = beginning.split_at(before.unwrap_or(beginning.len()));
+        let (_, behind) = end.split_at(behind.unwrap_or(0));
+        let text = [before, b"\n", behind].concat();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+/// A pipe that a thread of its own reads, so that the command never waits.
+struct Gathered {
+    printed: Arc<Mutex<Printed>>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl Gathered {
+    /// What has come: all of it where the pipe ends within this time (what the command left running may keep it).
+    fn so_far(&self, limit: Duration) -> String {
+        let _ = self.ended.recv_timeout(limit);
+        let printed = self.printed.lock();
+        printed.unwrap_or_else(PoisonError::into_inner).text()
+    }
+}
+
+fn gather(mut pipe: impl Read + Send + 'static) -> Gathered {
+    let (sender, ended) = mpsc::channel();
+    let printed = Arc::new(Mutex::new(Printed::default()));
+    let shared = Arc::clone(&printed);
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = pipe.read_to_end(&mut bytes);
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+        let mut some = vec![0; END];
+        loop {
+            match pipe.read(&mut some) {
+                Ok(0) => break,
+                Ok(read) => {
+                    let bytes = some.get(..read).unwrap_or_default();
+                    shared
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .add(bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        let _ = sender.send(());
     });
-    receiver
+    Gathered { printed, ended }
 }
 
 /// Tells a command with all that it has started to end, and kills what does not.
@@ -192,4 +264,76 @@ fn telling(all: &str, status: ExitStatus) -> String {
         .unwrap_or("it printed nothing");
     let line: String = line.chars().take(300).collect();
     format!("{line} ({status})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BEGINNING, END, Printed, gather};
+    use std::io::{self, Read, Write as _};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn of_what_a_build_prints_the_beginning_and_the_end_are_kept() {
+        let mut printed = Printed::default();
+        printed.add(b"error: first\n");
+        for number in 0..400_000 {
+            printed.add(format!("line {number}\n").as_bytes());
+        }
+        printed.add(b"error: last");
+        assert!(printed.beginning.len() + printed.end.len() <= BEGINNING + 2 * END);
+        let text = printed.text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[0], lines[1]), ("error: first", "line 0"));
+        assert_eq!(lines[lines.len() - 2..], ["line 399999", "error: last"]);
+        let whole = |line: &str| {
+            let number = line.strip_prefix("line ");
+            number.is_none_or(|number| number.parse::<u32>().is_ok())
+        };
+        let cut = lines.iter().find(|line| !line.is_empty() && !whole(line));
+        assert_eq!(cut, None, "lines are whole on both sides of the gap");
+    }
+
+    #[test]
+    fn what_fits_is_kept_as_it_is() {
+        let mut printed = Printed::default();
+        printed.add(&[b'x'; BEGINNING - 1]);
+        printed.add(&[b'y'; END]);
+        let text = printed.text();
+        assert_eq!(text.len(), BEGINNING - 1 + END);
+        assert!(text.starts_with("xx") && text.ends_with("yy"));
+    }
+
+    /// A daemon that a build left running keeps the pipe: what the build has printed is there all the same.
+    #[test]
+    fn a_pipe_that_stays_open_gives_what_has_come() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"error: it fails\n").unwrap();
+        let (seen, said) = mpsc::channel();
+        let gathered = gather(Told {
+            pipe: reader,
+            seen,
+            reads: 0,
+        });
+        said.recv().unwrap();
+        assert_eq!(gathered.so_far(Duration::ZERO), "error: it fails\n");
+        drop(writer);
+    }
+
+    /// Says when what the first read gave has been taken: when the second one begins.
+    struct Told {
+        pipe: io::PipeReader,
+        seen: mpsc::Sender<()>,
+        reads: usize,
+    }
+
+    impl Read for Told {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            if self.reads == 1 {
+                self.seen.send(()).unwrap();
+            }
+            self.reads += 1;
+            self.pipe.read(into)
+        }
+    }
 }

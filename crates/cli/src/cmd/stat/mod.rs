@@ -28,7 +28,7 @@ use truecount_run::request;
 use truecount_run::result::RunResult;
 use truecount_run::runner::{Launch, resolve};
 use truecount_run::session::Session;
-use truecount_run::source::{Interval, Run, Source, Switching, Taken, Target};
+use truecount_run::source::{Interval, Run, Source, Switching, Taken, Target, counts_here};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -156,9 +156,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     };
     let mut source = args.fixed.source(args.source)?.select()?;
     let machine = truecount_run::machine::this(args.event_dir.as_deref())?;
+    // What does not count a command from its start to its end is no source of defaults for it.
+    let whole = args.interval.is_none() && !args.switches.are_used();
     let mut expression = if args.event.is_empty() {
-        // What does not count a command from its start to its end is no source of defaults for it.
-        let whole = args.interval.is_none() && !args.switches.are_used();
         let of = if whole { target } else { Target::Machine };
         source.default_events(of).to_owned()
     } else {
@@ -175,8 +175,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         request::resolve(&expression, &machine, false)?
     };
     let in_user_mode = request::in_user_mode(&mut groups, &machine, |wanted| {
-        source.counts(wanted).is_ok()
-    })?;
+        counts_here(&*source, wanted, whole)
+    });
     groups.extend(asked.groups());
     args.places.set_cgroups(&mut groups, target)?;
     let parts = args.places.parts(target)?;

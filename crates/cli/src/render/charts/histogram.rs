@@ -50,6 +50,8 @@ struct Edges {
     log: bool,
     /// Ratio of a bar's end to its beginning on a logarithmic axis, before it is rounded to whole cycles.
     ratio: f64,
+    /// Some bar has several values: what it is high depends on how many it takes.
+    joined: bool,
 }
 
 impl Edges {
@@ -76,13 +78,29 @@ impl Edges {
             edges.push((at as u16, last as u16));
             at = next;
         }
-        Self { edges, log, ratio }
+        let values = |&(first, last): &(u16, u16)| {
+            let from = h.bins().partition_point(|(value, _)| *value < first);
+            let to = h.bins().partition_point(|(value, _)| *value <= last);
+            to - from
+        };
+        let joined = edges.iter().any(|edge| values(edge) > 1);
+        Self {
+            edges,
+            log,
+            ratio,
+            joined,
+        }
     }
 
-    /// What a bar's share is multiplied with, so that its area tells the share: whole cycles make bars of a
-    /// logarithmic axis unequally wide.
+    /// Whether a bar's area tells the share, rather than its height: whole cycles make bars of a logarithmic axis
+    /// unequally wide, so that values close to each other would stand as a comb.
+    fn by_area(&self) -> bool {
+        self.log && self.joined
+    }
+
+    /// What a bar's share is multiplied with for its height.
     fn scale(&self, bin: &Bin) -> f64 {
-        if !self.log {
+        if !self.by_area() {
             return 1.0;
         }
         let own = ((f64::from(bin.last) + 1.0) / f64::from(bin.first.max(1))).ln();
@@ -169,6 +187,7 @@ pub(crate) fn chart(
         y: Axis::new(y_low, most * 1.08, y_scale, (bottom, top)),
         top,
         bottom,
+        by_area: edges.by_area(),
     };
     let mut svg = frame.open(WIDTH, height, title);
     let _ = write!(
@@ -215,6 +234,8 @@ struct Plot {
     y: Axis,
     top: f64,
     bottom: f64,
+    /// A bar's area is its share; else its height.
+    by_area: bool,
 }
 
 impl Plot {
@@ -287,7 +308,7 @@ fn axes(svg: &mut String, p: &Plot, height: f64) {
         (false, true) => " (height logarithmic)",
         (false, false) => "",
     };
-    let unit = if log {
+    let unit = if p.by_area {
         "area: share of the executions"
     } else {
         "height: share of the executions"
@@ -394,6 +415,39 @@ mod tests {
         let narrow = Histogram::new(vec![(3, 10), (5, 20)]);
         assert_eq!(bins(&narrow, 24).iter().map(|b| b.count).sum::<u64>(), 30);
         assert!(bins(&Histogram::default(), 24).iter().all(|b| b.count == 0));
+    }
+
+    /// Five executions of one block, each as often as the others: bars of one height, whatever their width.
+    #[test]
+    fn equal_shares_stand_at_equal_heights() {
+        let heights = |bins: Vec<(u16, u64)>| {
+            let series = [Series::new("all".to_owned(), Histogram::new(bins))];
+            let svg = chart(Frame::Page, "t", &series, None, 420.0);
+            let (_, bars) = svg.split_once("<g class=\"solid").unwrap();
+            let attribute = |tag: &str| -> f64 {
+                let value = tag.split(" height=\"").nth(1).unwrap();
+                value.split('"').next().unwrap().parse().unwrap()
+            };
+            let heights: Vec<f64> = bars.split("<rect ").skip(1).map(attribute).collect();
+            (heights, svg)
+        };
+        let (equal, svg) = heights([3, 17, 64, 338, 651].map(|cycles| (cycles, 1)).into());
+        assert_eq!(equal.len(), 5);
+        assert!(equal.iter().all(|height| *height == equal[0]), "{equal:?}");
+        assert!(svg.contains("(logarithmic); height: share"), "{svg}");
+        // Where bars join values their area is the share: a constant density is a line, not a comb.
+        let (dense, svg) = heights(
+            (100..2600)
+                .map(|cycles| (cycles, 260_000 / u64::from(cycles)))
+                .collect(),
+        );
+        assert!(svg.contains("(logarithmic); area: share"), "{svg}");
+        let inner = &dense[2..dense.len() - 2];
+        let (low, high) = (
+            inner.iter().copied().fold(f64::MAX, f64::min),
+            inner.iter().copied().fold(0.0, f64::max),
+        );
+        assert!(high / low < 1.1, "{dense:?}");
     }
 
     #[test]

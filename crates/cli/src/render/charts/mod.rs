@@ -20,6 +20,10 @@ const DARK: &str = "--back:#14181d;--text:#e4e8ed;--dim:#93a0ae;--line:#2c343d;-
     --good:#55c98a;--bad:#f0766b;--warn:#e0b04c;\
     --s0:#7da7ff;--s1:#f59a63;--s2:#5fd0a0;--s3:#c98fe6;--s4:#e0c34c;--s5:#71cde4";
 
+/// The least width of a picture alone in a window that is upright, as in pages.
+const LEGIBLE: &str =
+    "@media (max-width:640px) and (orientation:portrait){svg.chart{min-width:640px}}";
+
 /// Number of colours for series: classes `s0` and on.
 pub(crate) const SERIES: usize = 6;
 
@@ -52,9 +56,12 @@ impl Frame {
             escape(label)
         );
         if self == Self::File {
+            // A phone's window scrolls rather than makes its text too small to read; where the picture is embedded its
+            // window has its own shape.
+            let legible = if width > height { LEGIBLE } else { "" };
             let _ = write!(
                 svg,
-                " width=\"{width:.0}\" height=\"{height:.0}\" style=\"max-width:100%\"><style>{}{STYLE}</style>",
+                " width=\"{width:.0}\" height=\"{height:.0}\" style=\"max-width:100%\"><style>{}{STYLE}{legible}</style>",
                 colours("svg.chart")
             );
             svg.push_str("<rect class=\"paper\" width=\"100%\" height=\"100%\"/>");
@@ -107,7 +114,12 @@ mod tests {
     fn a_picture_alone_brings_both_colour_schemes() {
         let alone = Frame::File.open(100.0, 50.0, "a<b");
         assert!(alone.contains("prefers-color-scheme:dark") && alone.contains("a&lt;b"));
-        assert!(alone.contains("xmlns"));
+        assert!(alone.contains("xmlns") && alone.contains("min-width:640px"));
+        assert!(
+            !Frame::File
+                .open(50.0, 100.0, "x")
+                .contains("min-width:640px")
+        );
         let inside = Frame::Page.open(100.0, 50.0, "x");
         assert!(!inside.contains("<style>") && !inside.contains("http"));
         // Every colour that the rules name is there, in both schemes.

@@ -43,7 +43,7 @@ pub(super) static ROWS: &[Row] = &[
                 paranoid(s)
             )
         },
-        hint: |s| lower_paranoid(s, 2),
+        hint: lower_paranoid,
     },
     // Before the kernel's part: what whole CPUs need allows that, too.
     Row {
@@ -56,12 +56,7 @@ pub(super) static ROWS: &[Row] = &[
                 paranoid(s)
             )
         },
-        hint: |s| {
-            format!(
-                "count your own command instead, or {}",
-                lower_paranoid(s, 0)
-            )
-        },
+        hint: |s| format!("count your own command instead, or {}", lower_paranoid(s)),
     },
     Row {
         errnos: DENIED,
@@ -73,7 +68,7 @@ pub(super) static ROWS: &[Row] = &[
                 paranoid(s)
             )
         },
-        hint: |s| format!("count user mode only (:u), or {}", lower_paranoid(s, 1)),
+        hint: |s| format!("count user mode only (:u), or {}", lower_paranoid(s)),
     },
     Row {
         errnos: DENIED,
@@ -87,7 +82,7 @@ pub(super) static ROWS: &[Row] = &[
                 paranoid(s)
             )
         },
-        hint: |s| lower_paranoid(s, -1),
+        hint: lower_paranoid,
     },
     Row {
         errnos: DENIED,
