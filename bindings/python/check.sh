@@ -1,6 +1,6 @@
 #!/bin/bash
 # What needs more of Python than CI has: the wheel in every CPython of this machine (3.9 to 3.13, of PATH or pyenv) with its
-# own tests, the type hints by mypy, stubtest and pyright, pyperf reading the counts, and pytest-xdist and pytest-benchmark.
+# own tests, the type hints by mypy, stubtest and pyright, and pyperf reading the counts.
 #   bindings/python/check.sh WHEEL
 set -euo pipefail
 wheel=$(readlink -f "$1") here=$(cd "$(dirname "$0")" && pwd)
@@ -72,27 +72,5 @@ if "$last/bin/python" -m pytest -q -p no:cacheprovider --truecount=virtual "$her
     said pyperf "$(tail -1 log)"
 else
     cat log; said pyperf failed
-fi
-# Plug-ins that many have: the counts come from pytest-xdist's processes, too, and pytest-benchmark keeps its fixture.
-"$last/bin/pip" install -q --disable-pip-version-check pytest-xdist pytest-benchmark
-names() { "$last/bin/python" -c 'import json, sys; print(*sorted(r["name"] for r in json.load(open(sys.argv[1]))["results"]), sep="\n")' "$1"; }
-for how in alone xdist; do
-    arguments=(-p xdist.plugin -n 2)
-    [ $how = xdist ] || arguments=(-p no:xdist)
-    "$last/bin/python" -m pytest -q -p no:cacheprovider -p no:benchmark "${arguments[@]}" --truecount=virtual \
-        "$here/tests/marks.py" --truecount-json="$how.json" >"log.$how" 2>&1 || true
-done
-if [ "$(names alone.json | wc -l)" = 6 ] && [ "$(names alone.json)" = "$(names xdist.json)" ] &&
-    grep -q '6 failed, 4 passed, 1 error' log.xdist; then
-    said pytest-xdist "$(tail -1 log.xdist)"
-else
-    tail -20 log.alone log.xdist; said pytest-xdist failed
-fi
-if ! "$last/bin/python" -m pytest -q -p no:cacheprovider -p no:xdist --truecount=virtual "$here/tests/limits.py::test_change" >log 2>&1 &&
-    grep -q 'pytest-benchmark.*-p no:benchmark' log &&
-    "$last/bin/python" -m pytest -q -p no:cacheprovider -p no:xdist -p no:benchmark --truecount=virtual "$here/tests/limits.py::test_change" >log 2>&1; then
-    said pytest-benchmark "$(tail -1 log)"
-else
-    tail -20 log; said pytest-benchmark failed
 fi
 exit $failed

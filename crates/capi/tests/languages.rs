@@ -106,6 +106,16 @@ struct Outside {
     target: PathBuf,
 }
 
+/// A skip where this user has no cargo.
+fn cargo_works() -> bool {
+    let asked = Command::new(env!("CARGO")).arg("--version").output();
+    let works = asked.as_ref().is_ok_and(|asked| asked.status.success());
+    if !works {
+        truecount_testing::skip!("rustc", "{}: {asked:?}", env!("CARGO"));
+    }
+    works
+}
+
 impl Outside {
     fn new(dependency: &str) -> Self {
         let scratch = tempfile::tempdir().unwrap();
@@ -148,6 +158,9 @@ impl Outside {
 
 #[test]
 fn rust_outside_the_workspace_counts_the_same_region() {
+    if !cargo_works() {
+        return;
+    }
     let count = own("../count").canonicalize().unwrap();
     let outside = Outside::new(&format!("truecount = {{ path = {count:?} }}"));
     let built = outside.built(None);
@@ -217,7 +230,7 @@ fn by_git(target: &Path) {
     // A home of its own for what cargo keeps of repositories, with the crates that are here already.
     let home = scratch.path().join("home");
     let users = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let users = users.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let users = users.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
     let users = users.unwrap();
     std::fs::create_dir(&home).unwrap();
     for part in ["registry", "config.toml"] {

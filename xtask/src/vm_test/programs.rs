@@ -1,5 +1,5 @@
-//! Programs in C, C++ and Go for a rig: C and C++ linked with the static library, by the host's compiler, or for Arm by
-//! clang with the C library that comes with rustc's target; Go with the module, which needs nothing of the guest's.
+//! Programs in C and C++ for a rig: linked with the static library, by the host's compiler, or for Arm by clang with the
+//! C library that comes with rustc's target.
 
 use anyhow::{Context, Result};
 use std::ffi::OsString;
@@ -12,9 +12,6 @@ use super::plan::{Arch, Program};
 /// Builds a program; the inner error says why this machine cannot.
 pub fn built(builder: &Builder, program: &Program) -> Result<Result<PathBuf, String>> {
     let source = builder.root().join(program.source);
-    if program.source.ends_with(".go") {
-        return of_go(builder, &source);
-    }
     let cpp = program.source.ends_with(".cpp");
     let arm = builder.arch() == Arch::Arm64;
     if arm && cpp {
@@ -58,33 +55,6 @@ pub fn built(builder: &Builder, program: &Program) -> Result<Result<PathBuf, Str
         "-ldl",
     ]);
     Ok(run(&mut command).map(|()| out))
-}
-
-fn of_go(builder: &Builder, source: &Path) -> Result<Result<PathBuf, String>> {
-    let arch = match builder.arch() {
-        Arch::X86 => "amd64",
-        Arch::Arm64 => "arm64",
-    };
-    let directory = builder.root().join("target/vm-go").join(arch);
-    std::fs::create_dir_all(&directory)?;
-    let module = builder.root().join("bindings/go");
-    let text = format!(
-        "module example\n\ngo 1.21\n\nrequire truecount v0.0.0\n\nreplace truecount => {}\n",
-        module.display()
-    );
-    std::fs::write(directory.join("go.mod"), text)?;
-    std::fs::copy(source, directory.join("main.go"))?;
-    let mut go = Command::new("go");
-    go.args(["build", "-ldflags=-s -w", "-o", "loop", "."])
-        .current_dir(&directory)
-        .envs([("GOOS", "linux"), ("GOARCH", arch), ("CGO_ENABLED", "0")])
-        // Nothing comes from outside.
-        .envs([
-            ("GOFLAGS", "-mod=mod"),
-            ("GOPROXY", "off"),
-            ("GOTOOLCHAIN", "local"),
-        ]);
-    Ok(run(&mut go).map(|()| directory.join("loop")))
 }
 
 fn for_arm(
