@@ -140,6 +140,12 @@ fn output_of(directory: &Path, case: &Case) -> Result<String, String> {
         case.line,
         case.mask.apply(&named(&out))
     );
+    // Progress is shown of what takes longer than a second: a matter of the machine.
+    let progress = |line: &str| line.starts_with("truecount ") && line.ends_with(" left");
+    let err: String = (err
+        .split_inclusive('\n')
+        .filter(|line| !progress(line.trim_end())))
+    .collect();
     if !err.is_empty() {
         // A note beside a document is text.
         let mask = match case.mask {

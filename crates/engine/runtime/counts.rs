@@ -250,7 +250,7 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
             false => i64::from(done),
         };
         context.count.fetch_add(missing as u64, Relaxed);
-        call_tree::correct(context, block, done, counted);
+        call_tree::correct(context, block, done, counted, facts);
     }
     if counted {
         add(context, block.counter, u64::MAX);

@@ -1,12 +1,13 @@
 //! Events of the tree's nodes beside instructions (`Tree::events`): every thread has a running total of each, which goes
 //! to the nodes as its count of instructions does.
 
-use crate::block::Block;
+use crate::block::{Block, MAX_INSNS};
 use crate::cache::CALL_OFFSETS;
 use crate::calls::{EVENTS, Node};
 use crate::layout::Context;
+use crate::slots;
 use crate::xlate::block::CallOffsets;
-use crate::{counts, slots};
+use crate::xlate::facts::Facts;
 use core::sync::atomic::Ordering::*;
 
 /// What the translator is told.
@@ -37,8 +38,14 @@ pub unsafe fn add(node: *mut Node, events: [u64; EVENTS], with: impl Fn(u64, u64
     }
 }
 
-/// The same as `counts::correct` for the events beside instructions.
-pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
+/// The same as `counts::correct` for the events beside instructions; `facts` finds those of the block's.
+pub fn correct(
+    context: &Context,
+    block: &Block,
+    done: u16,
+    counted: bool,
+    facts: impl FnOnce(&Block) -> [Facts; MAX_INSNS],
+) {
     let missing = match counted {
         true => usize::from(done)..usize::from(block.insns),
         false => 0..usize::from(done),
@@ -46,7 +53,7 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
     if missing.is_empty() || !slots::header().tree.is_wide() {
         return;
     }
-    let facts = counts::facts(block);
+    let facts = facts(block);
     let values = offsets().events_of(facts.get(missing).unwrap_or(&[]));
     for (event, value) in context.calls.events.iter().zip(values) {
         let value = i64::from(value) * if counted { -1 } else { 1 };

@@ -179,7 +179,11 @@ impl Counters {
 
     /// Switches the events of this name on or off, or all; `false`: there is none of this name.
     pub fn switch(&self, on: bool, name: Option<&str>) -> bool {
-        let named = |slot: &&Slot| name.is_none_or(|name| slot.name == name);
+        // Who asked for page-faults switches them by that name, whatever is counted of them.
+        let called = |slot: &Slot, name: &str| {
+            slot.name == name || slot.name.strip_suffix(":u") == Some(name)
+        };
+        let named = |slot: &&Slot| name.is_none_or(|name| called(slot, name));
         for slot in self.slots.iter().filter(named) {
             for counter in slot.plus.iter().chain(&slot.minus) {
                 // An event that cannot be enabled reads as never having run, which is reported.

@@ -216,11 +216,8 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         .filter(|_| wants_calls)
         .map(calls::Calls::new);
     let region = region.map(|region| region.of(&ran)).transpose()?;
-    let functions = if functions {
-        functions_of(&ran, &wishes, &mut Names::default())
-    } else {
-        None
-    };
+    let functions = functions.then(|| functions_of(&ran, &wishes, &mut Names::default()));
+    let functions = functions.flatten();
     let of_memory = args.memory.readings(&mut ran, &of_memory);
     let code = code_of(&ran, files.page());
     let held = fixed
