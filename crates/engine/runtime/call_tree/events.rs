@@ -1,12 +1,13 @@
 //! Events of the tree's nodes beside instructions (`Tree::events`): every thread has a running total of each, which goes
 //! to the nodes as its count of instructions does.
 
-use crate::block::{Block, MAX_INSNS};
+use crate::block::Block;
 use crate::cache::CALL_OFFSETS;
 use crate::calls::{EVENTS, Node};
 use crate::layout::Context;
 use crate::slots;
 use crate::xlate::block::CallOffsets;
+use crate::xlate::block::MAX_INSNS;
 use crate::xlate::facts::Facts;
 use core::sync::atomic::Ordering::*;
 
