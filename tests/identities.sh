@@ -34,7 +34,7 @@ if command -v rustup >/dev/null; then
 fi
 first=$(head -n 1 "$work/programs" | cut -f3)
 # An ordinary user may not see the toolchain of who built them.
-mkdir "$work/lib" && cp "$libraries"/libstd-*.so "$work/lib" && chmod 755 "$work" "$work/lib" || exit 2
+mkdir "$work/lib" && find "$libraries" -name 'libstd-*.so' -exec cp {} "$work/lib" \; && chmod 755 "$work" "$work/lib" || exit 2
 export LD_LIBRARY_PATH=$sysroot/lib:$work/lib:${first%/*}:${first%/deps/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 failures=$work/failures
 : >"$failures"

@@ -10,7 +10,7 @@ use crate::action::SIGILL;
 use crate::engine::{self, Engine};
 use crate::frames::Info;
 use crate::layout::{Context, state as slot_state};
-use crate::own_memory::overlaps_engine;
+use crate::own_memory::is_engines;
 use crate::pages::{arm, is_armed};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
@@ -154,7 +154,7 @@ pub fn write(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         _ => unsafe { sys::call(nr::LSEEK, [fd, 0, 1, 0, 0, 0]) as u64 },
     };
     if let Some(Target::Memory(_)) = target
-        && overlaps_engine(offset, offset.saturating_add(1))
+        && is_engines(offset, offset.saturating_add(1))
     {
         return -EFAULT;
     }
@@ -199,7 +199,7 @@ pub fn remote(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if own
         && ranges
             .clone()
-            .any(|[at, len]| overlaps_engine(at, at.saturating_add(len)))
+            .any(|[at, len]| is_engines(at, at.saturating_add(len)))
     {
         return -EFAULT;
     }

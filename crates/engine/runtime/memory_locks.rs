@@ -1,7 +1,7 @@
 //! `mlockall`: the program's mappings are locked, one by one. The kernel's own would lock the engine's,
 //! too: the totals file alone is 4 TiB, which are there once they are locked.
 
-use crate::own_memory::overlaps_engine;
+use crate::own_memory::is_engines;
 use crate::sys;
 use crate::syscall_table as nr;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -123,7 +123,7 @@ fn each_mapping(mut with: impl FnMut(u64, u64)) {
                 b' ' if field == 1 => {
                     field = 2;
                     let [start, end] = range;
-                    if end >> 47 == 0 && !overlaps_engine(start, end) {
+                    if end >> 47 == 0 && !is_engines(start, end) {
                         with(start, end);
                     }
                 }

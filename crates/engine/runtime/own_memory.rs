@@ -147,16 +147,24 @@ pub fn in_code(address: u64) -> bool {
 
 /// Whether a range touches memory of the engine.
 pub fn overlaps_engine(start: u64, end: u64) -> bool {
+    totals::overlaps(start, end) || is_engines(start, end)
+}
+
+/// Whether any of it is the engine's: nothing is given up for who asks.
+pub fn is_engines(start: u64, end: u64) -> bool {
     let touches = |low: u64, high: u64| start < high && low < end;
-    overlaps_fixed(start, end)
+    touches_runtime(start, end)
+        || totals::touches(start, end)
         || touches(low(), low() + LOW_BYTES)
         || area_bases().any(|base| touches(base, base + AREA))
 }
 
 /// Whether it touches memory that cannot go elsewhere.
 pub fn overlaps_fixed(start: u64, end: u64) -> bool {
+    totals::overlaps(start, end) || touches_runtime(start, end)
+}
+
+fn touches_runtime(start: u64, end: u64) -> bool {
     let touches = |low: u64, high: u64| start < high && low < end;
-    touches(RUNTIME_BASE, RUNTIME_END)
-        || touches(ARENA_BASE, ARENA_NEXT.load(Relaxed))
-        || totals::overlaps(start, end)
+    touches(RUNTIME_BASE, RUNTIME_END) || touches(ARENA_BASE, ARENA_NEXT.load(Relaxed))
 }

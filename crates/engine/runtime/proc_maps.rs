@@ -10,7 +10,7 @@
 //! call comes to the runtime, as with watched pages (`pages::watched`).
 
 use crate::machine;
-use crate::own_memory::overlaps_engine;
+use crate::own_memory::is_engines;
 use crate::pages::watched;
 use crate::program_memory;
 use crate::sys;
@@ -251,7 +251,7 @@ fn same_everywhere(to: u64, line: &[u8]) {
 
 fn is_engine(line: &[u8]) -> bool {
     let (start, end) = ends_of(line);
-    end != 0 && overlaps_engine(start, end)
+    end != 0 && is_engines(start, end)
 }
 
 /// Where a line's mapping begins and ends; 0 where it does not say.

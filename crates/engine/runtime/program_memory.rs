@@ -1,7 +1,7 @@
 //! The program's memory, read and written without harm where it cannot be: every copy survives a fault,
 //! and none writes into the engine's.
 
-use crate::own_memory::overlaps_engine;
+use crate::own_memory::is_engines;
 use crate::syscall_table as nr;
 use crate::{entry, sys};
 use core::mem::{MaybeUninit, size_of};
@@ -90,7 +90,7 @@ pub fn write<T: Plain>(address: u64, value: &T) -> bool {
 
 /// Copies from the program or the engine to the program; false after a fault.
 pub fn copy(to: u64, from: u64, len: u64) -> bool {
-    if overlaps_engine(to, to.saturating_add(len)) {
+    if is_engines(to, to.saturating_add(len)) {
         return false;
     }
     // SAFETY: what is written is the program's.

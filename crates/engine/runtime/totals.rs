@@ -134,19 +134,26 @@ fn grow(part: usize, end: u64) {
 /// Whether a range touches what is mapped, or is going to be. The far part, if nothing has come to it yet, is
 /// the program's where it wants it.
 pub fn overlaps(start: u64, end: u64) -> bool {
+    let (offset, far) = PARTS[1];
+    let next = region_offset(header().next_slot.load(Acquire), REGION);
+    if touches_far(start, end) && next < offset {
+        let mapped = MAPPED[1].swap(0, AcqRel).saturating_sub(offset);
+        // SAFETY: ours, and nothing is in it; a length of 0 is refused.
+        unsafe { sys::call(nr::MUNMAP, [far, mapped, 0, 0, 0, 0]) };
+    }
+    touches(start, end)
+}
+
+/// As [`overlaps`], of somebody who only asks: nothing is given up.
+pub fn touches(start: u64, end: u64) -> bool {
     let near = match header().apart {
         REGION => TOTALS_NEAR,
         apart => region_offset(MAX_SLOTS, apart),
     };
-    let (offset, far) = PARTS[1];
-    let mapped = MAPPED[1].load(Acquire);
-    let touches_far = mapped != 0 && start < far + FAR_BYTES && far < end;
-    let next = region_offset(header().next_slot.load(Acquire), REGION);
-    if touches_far && next < offset {
-        MAPPED[1].store(0, Release);
-        // SAFETY: ours, and nothing is in it.
-        unsafe { sys::call(nr::MUNMAP, [far, mapped - offset, 0, 0, 0, 0]) };
-        return overlaps(start, end);
-    }
-    touches_far || start < TOTALS_BASE + near && TOTALS_BASE < end
+    touches_far(start, end) || start < TOTALS_BASE + near && TOTALS_BASE < end
+}
+
+fn touches_far(start: u64, end: u64) -> bool {
+    let far = PARTS[1].1;
+    MAPPED[1].load(Acquire) != 0 && start < far + FAR_BYTES && far < end
 }

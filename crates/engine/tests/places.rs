@@ -166,6 +166,30 @@ fn faults_in_segments_show_the_programs_registers() {
     same("segment-fault", source, &["-O1", "-w"], None);
 }
 
+/// What an ordinary user may lock is the program's memory alone, whatever the engine maps beside it.
+#[test]
+fn all_memory_is_locked_within_the_users_limit() {
+    let source = r#"
+        #include <stdio.h>
+        #include <sys/mman.h>
+        #include <sys/resource.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int main(void) {
+            struct { unsigned version; int pid; } header = {0x20080522, 0};
+            unsigned none[6] = {0};
+            if (syscall(SYS_capset, &header, none)) return 1;
+            struct rlimit limit = {8 << 20, 8 << 20};
+            if (setrlimit(RLIMIT_MEMLOCK, &limit)) return 2;
+            printf("%d ", mlockall(MCL_CURRENT)), munlockall();
+            printf("%d ", mlockall(MCL_CURRENT | MCL_FUTURE)), munlockall();
+            limit.rlim_cur = 1 << 20, setrlimit(RLIMIT_MEMLOCK, &limit);
+            printf("%d\n", mlockall(MCL_CURRENT));
+            return 0;
+        }"#;
+    same("all-locked", source, &["-O1", "-w"], None);
+}
+
 /// Random system calls, by seeds: each gives what it gives natively. More of them: `TRUECOUNT_SECONDS=600`,
 /// from `TRUECOUNT_SEED=1000001` on.
 #[test]
