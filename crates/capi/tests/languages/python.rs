@@ -331,7 +331,8 @@ fn marks_are_kept(environment: &Environment, tests: &Path) {
     ] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
-    assert_eq!(said.matches("nothing was measured").count(), 2, "{said}");
+    // Where CI is set pytest repeats whole messages in its summary.
+    assert!(said.matches("nothing was measured").count() >= 2, "{said}");
     let results =
         std::fs::read_to_string(environment.scratch.path().join("results/marks.json")).unwrap();
     for case in [
