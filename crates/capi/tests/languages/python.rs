@@ -112,8 +112,12 @@ impl Environment {
         command
             .current_dir(self.scratch.path())
             .env_remove("PYTHONHASHSEED");
+        // Where the tests run in the background SIGINT is ignored, and Python leaves that as it is.
+        let begin = "import os, signal, sys\n\
+            signal.signal(signal.SIGINT, signal.SIG_DFL)\n\
+            os.execv(sys.executable, [sys.executable, '-m', 'pytest'] + sys.argv[1:])";
         command
-            .args(["-m", "pytest", "-p", "no:cacheprovider", "-q"])
+            .args(["-c", begin, "-p", "no:cacheprovider", "-q"])
             .args(arguments)
             .env("MORE", more);
         let output = command.output().unwrap();
