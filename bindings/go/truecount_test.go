@@ -72,7 +72,7 @@ func TestWrongUseIsAnError(t *testing.T) {
 			t.Errorf("%q: %v", event, err)
 		}
 	}
-	c := open(t, "task-clock")
+	c := open(t, "task-clock:u")
 	elsewhere := make(chan error)
 	go func() {
 		// The test's goroutine is locked to its thread: this is another one.
@@ -116,7 +116,7 @@ func TestWhatWasNeverOpenedIsClosed(t *testing.T) {
 
 func TestACounterThatIsClosedMeanwhileIsNoOtherFile(t *testing.T) {
 	for round := 0; round < 50; round++ {
-		c := open(t, "task-clock")
+		c := open(t, "task-clock:u")
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func TestACounterThatIsClosedMeanwhileIsNoOtherFile(t *testing.T) {
 }
 
 func TestACounterThatIsClosedInsideGivesNoCount(t *testing.T) {
-	c := open(t, "task-clock")
+	c := open(t, "task-clock:u")
 	_, err := c.Measure(func() {
 		c.Close()
 	})
