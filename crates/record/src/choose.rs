@@ -54,6 +54,8 @@ pub struct Request<'a> {
     pub chains: Option<Chains>,
     /// At most so many callers; 0: as many as the kernel gives.
     pub max_stack: u16,
+    /// At most so many events; `None`: any number.
+    pub most: Option<usize>,
     /// Notes only on what is not as it was asked for: neither on how often samples are taken, nor on what could be
     /// done.
     pub brief: bool,
@@ -160,18 +162,22 @@ fn named(
 ) -> Result<Vec<ChosenEvent>, Error> {
     let resolved = truecount_events::resolve(expression, machine)
         .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
-    let mut events = Vec::new();
+    // What was mistyped is told before what the kernel refuses.
+    let several = |name: &str| {
+        let cause = format!("{name} cannot be sampled: it is made of several counters");
+        Error::new(ErrorKind::Usage, cause).hint("sample one of its parts")
+    };
+    let mut asked = Vec::new();
     for event in resolved.events() {
-        let Some(encoding) = event.encoding() else {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                format!(
-                    "{} cannot be sampled: it is made of several counters",
-                    event.name
-                ),
-            )
-            .hint("sample one of its parts"));
-        };
+        let encoding = event.encoding().ok_or_else(|| several(&event.name))?;
+        asked.push((event, encoding));
+    }
+    if let Some(most) = request.most.filter(|most| asked.len() > *most) {
+        let cause = format!("{} events are too many to look at", asked.len());
+        return Err(Error::new(ErrorKind::Usage, cause).hint(format!("name at most {most}")));
+    }
+    let mut events = Vec::new();
+    for (event, encoding) in asked {
         let attr = EventAttr::from(encoding);
         let attr = if brs {
             attr.sample_every(brs_period(request, encoding, &event.name)?)

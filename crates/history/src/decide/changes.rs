@@ -1,7 +1,6 @@
 //! Where series changed, over all commits.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 use truecount_stats::{ChangeOptions, Floors, Worse, change_points};
@@ -133,42 +132,6 @@ pub fn changes(series: &Series, places: &BTreeMap<&str, usize>) -> Vec<Change> {
         .into_iter()
         .filter_map(|found| change(found.index, found.before, found.after, Some(found.p)))
         .collect()
-}
-
-/// [`changes`] of many series, by as many threads as there are CPUs for: those that vary take their time.
-#[must_use]
-pub fn changes_of_all(all: &[Series], places: &BTreeMap<&str, usize>) -> Vec<Vec<Change>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let work = || -> Vec<(usize, Vec<Change>)> {
-        let left = std::iter::from_fn(|| {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            Some((place, all.get(place)?))
-        });
-        left.map(|(place, series)| (place, changes(series, places)))
-            .collect()
-    };
-    let mut found: Vec<Vec<Change>> = vec![Vec::new(); all.len()];
-    let mut put = |done: Vec<(usize, Vec<Change>)>| {
-        for (place, changes) in done {
-            if let Some(into) = found.get_mut(place) {
-                *into = changes;
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(all.len()))
-            .map(|_| scope.spawn(work))
-            .collect();
-        put(work());
-        for other in others {
-            match other.join() {
-                Ok(done) => put(done),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-    });
-    found
 }
 
 /// How far a series moves from one commit to the next when nothing happens, as a share: three robust standard deviations

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use rayon::prelude::*;
 use serde::Serialize;
-use truecount_history::decide::changes::{Change, changes_of_all};
+use truecount_history::decide::changes::{Change, changes as changes_of};
 use truecount_history::decide::{Explanation, Moved, MovedPath, explanation};
 use truecount_history::git::{MAX_ANCESTORS, Repository, short};
 use truecount_history::record::{Commit, Record};
@@ -139,8 +140,9 @@ pub(super) fn run(args: &Args) -> CmdResult {
         points.any(|point| places.contains_key(&*point.commit))
     };
     let looked_at = wanted.iter().filter(is_here).count();
-    let found = changes_of_all(&wanted, &places);
-    let mut all: Vec<Change> = found.into_iter().flatten().collect();
+    let found = wanted.par_iter();
+    let found = found.flat_map_iter(|series| changes_of(series, &places));
+    let mut all: Vec<Change> = found.collect();
     all.retain(|change| !args.regressions || change.regression == Some(true));
     all.sort_by(|a, b| (b.index, &a.benchmark, &a.metric).cmp(&(a.index, &b.benchmark, &b.metric)));
     for change in &mut all {

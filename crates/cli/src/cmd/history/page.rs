@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use rayon::prelude::*;
 use serde::Serialize;
-use truecount_history::decide::changes::{Change, changes_of_all, in_order};
+use truecount_history::decide::changes::{Change, changes as changes_of, in_order};
 use truecount_history::git::Repository;
 use truecount_history::store::{Series, Store};
 
@@ -186,7 +187,10 @@ fn data(args: &PageArgs, place: &StoreArgs, store: &mut Store) -> Result<Data, F
         .enumerate()
         .map(|(place, commit)| (commit.hash.as_str(), place))
         .collect();
-    let changes = changes_of_all(&all, &places);
+    let changes: Vec<_> = all
+        .par_iter()
+        .map(|series| changes_of(series, &places))
+        .collect();
     let mut found: Vec<(Series, Vec<Change>)> = all.into_iter().zip(changes).collect();
     let blessings = store.blessings()?;
     let mut latest: Vec<usize> = found

@@ -205,16 +205,10 @@ fn chosen(args: &Args, scope: &Scope) -> Result<Chosen, Failure> {
         chains: (!args.no_callers).then_some(Chains::Fp),
         // The function and its caller.
         max_stack: 2,
+        most: Some(MAX_EVENTS),
         brief: true,
         ..Request::default()
     })?;
-    if chosen.events.len() > MAX_EVENTS {
-        return Err(Failure::new(
-            2,
-            format!("{} events are too many to look at", chosen.events.len()),
-        )
-        .hint(format!("name at most {MAX_EVENTS}")));
-    }
     if *scope != Scope::Process(args.pid.unwrap_or(0)) {
         // A CPU's clock ticks while it idles, its cycles do not: what waits is not to be looked at.
         for event in &mut chosen.events {
