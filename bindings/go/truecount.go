@@ -275,12 +275,16 @@ func KnownLoop(iterations uint64) uint64 {
 // skipped with the reason.
 func Bench(b *testing.B, f func()) { BenchEvent(b, "instructions:u", f) }
 
-// BenchEvent is Bench for another event.
+// BenchEvent is Bench for another event. One that does not exist fails the benchmark.
 func BenchEvent(b *testing.B, event string, f func()) {
 	b.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c, err := Open(event)
+	var misspelt *EventError
+	if errors.As(err, &misspelt) {
+		b.Fatal(err)
+	}
 	if err != nil {
 		b.Skip(err)
 	}
