@@ -21,6 +21,14 @@ impl Arch {
         }
     }
 
+    /// As Go calls it.
+    pub const fn go(self) -> &'static str {
+        match self {
+            Self::X86 => "amd64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
     /// The rig's entry, below the directory of rigs.
     pub const fn script(self) -> &'static str {
         match self {
@@ -46,7 +54,7 @@ pub struct Binary {
     pub variable: &'static str,
 }
 
-/// A program in C or C++ over the C interface, which tests of a suite start; they find it by the variable. Where it
+/// A program in C or C++ over the C interface, or in Go, which tests of a suite start; they find it by the variable. Where it
 /// cannot be built the variable is not set.
 #[derive(Debug)]
 pub struct Program {
@@ -252,6 +260,10 @@ pub const SUITES: &[Suite] = &[
             Program {
                 source: "crates/capi/tests/programs/languages/loop.cpp",
                 variable: "TRUECOUNT_CPP_LOOP",
+            },
+            Program {
+                source: "crates/capi/tests/programs/languages/loop.go",
+                variable: "TRUECOUNT_GO_LOOP",
             },
         ],
     },
