@@ -481,4 +481,12 @@ fn a_set_that_shares_the_pmu_gives_no_count_where_it_was_off_it() {
         none > 0 && zero == 0,
         "{none} without a count, {zero} zeros"
     );
+    // On the PMU for a part of the region, in which nothing happened: in the rest it may have.
+    fake.set_rate(0, 1, 0);
+    set.read(&mut start);
+    fake.advance(100_000);
+    set.read(&mut end);
+    for i in 0..set.len() {
+        assert_eq!(set.between(i, &start, &end), None, "{i}");
+    }
 }
