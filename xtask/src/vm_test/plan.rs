@@ -122,6 +122,8 @@ pub static OTHER_PMU: Setting = Setting {
         "migrat",
         "rdpmc",
         "difference",
+        "in_1000_of_1000_reads",
+        "counters_count_or_are_refused",
         "other_pmu",
     ],
 };
@@ -132,7 +134,12 @@ pub static NO_USER_ACCESS: Setting = Setting {
     description: "kernel.perf_user_access=0",
     x86: None,
     arm64: Some(&["-a", "0"]),
-    tests: &["instructions_are_exact", "user_access"],
+    tests: &[
+        "instructions_are_exact",
+        "every_way_to_read",
+        "counters_count_or_are_refused",
+        "user_access",
+    ],
 };
 
 /// The kernel after the rigs' own.
@@ -148,6 +155,9 @@ pub static NEWER_KERNEL: Setting = Setting {
         "blocks_finds_the_loops",
         "call_stacks_of_the_branch_unit",
         "a_fixed_period",
+        "in_1000_of_1000_reads",
+        "every_way_to_read",
+        "in_forked_children",
         "newer_kernel",
     ],
 };
@@ -230,7 +240,17 @@ pub const SUITES: &[Suite] = &[
         package: "truecount",
         directory: "crates/count",
         archs: &Arch::ALL,
-        runs: &[Privilege::Root],
+        runs: &[
+            Privilege::Root,
+            Privilege::Paranoid(1),
+            Privilege::Paranoid(2),
+            Privilege::Paranoid(3),
+            Privilege::In(&NO_OVERCOUNT),
+            Privilege::In(&FAULT_OVERCOUNT),
+            Privilege::In(&OTHER_PMU),
+            Privilege::In(&NO_USER_ACCESS),
+            Privilege::In(&NEWER_KERNEL),
+        ],
         binaries: &[],
         programs: &[
             Program {
