@@ -340,7 +340,7 @@ func Main(m *testing.M) {
 			err = missing
 		}
 		// go test shows no reason of a benchmark that is skipped.
-		fmt.Fprintf(os.Stderr, "truecount: nothing counts instructions here, and `truecount run` cannot be had (%v); "+
+		fmt.Fprintf(os.Stderr, "truecount: nothing counts instructions here, and `truecount run` is not available (%v); "+
 			"benchmarks that count are skipped. Install truecount, or set TRUECOUNT to the program\n", err)
 	}
 	os.Exit(m.Run())
