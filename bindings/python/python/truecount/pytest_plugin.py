@@ -11,7 +11,7 @@ import truecount as _truecount_package
 
 _INSIDE = "TRUECOUNT_PYTHON_INSIDE"
 #: What a test counted.
-_COUNTED = pytest.StashKey()
+_COUNTED: "pytest.StashKey[list]" = pytest.StashKey()
 
 
 def pytest_addoption(parser):

@@ -1,7 +1,7 @@
 //! Runs one command and says how it ended: wall time, resources, status.
 //!
 //! The command is started by a *launcher*: a process forked from truecount before truecount grows
-//! (see [`launcher`]). It is needed for two reasons. `ru_maxrss` of a program starts at the peak of
+//! (see `launcher`). It is needed for two reasons. `ru_maxrss` of a program starts at the peak of
 //! the memory image that called `execve` (`exec_mmap` in the kernel's `fs/exec.c` folds the old
 //! `mm`'s high-water mark into `signal->maxrss`), so the caller must be small. And the launcher can
 //! use `vfork` semantics, which costs the same whatever truecount's size. `CLONE_PARENT` makes the
