@@ -77,6 +77,9 @@ same() { # NAME PREFIX: the files PREFIX.1 to PREFIX.N
 gungraun() {
     crate vmf-forge 0.5.0 || { skipped gungraun "vmf-forge is not available"; return; }
     local bench=vmf-forge/benches/parser_iai_bench.rs
+    rm -rf published && cp -r vmf-forge published
+    awk '/^\[\[bench\]\]/ { getline name; print; print name; if (name ~ /parser_iai_bench/) print "harness = false"; next } { print }' \
+        published/Cargo.toml >Cargo.new && mv Cargo.new published/Cargo.toml
     sed -i -e 's/^use iai_callgrind::.*/use truecount_bench::bench;/' -e 's/#\[library_benchmark\]/#[bench]/' \
         -e '/^library_benchmark_group!(/,/^);/d' -e 's/^main!(.*/fn main() -> std::process::ExitCode { truecount_bench::main() }/' "$bench"
     # As setup that is counted by nobody: the text is made from as many copies as SETUP says, and one is parsed.
@@ -134,6 +137,28 @@ R
         theirs=$(awk -v a="$theirs" -v b="$small" -v c="$large" 'BEGIN { n = b + c; print (n < a) ? n : a }')
     done
     said gungraun "$(awk -v o="$ours" -v t="$theirs" 'BEGIN { printf "CPU time: %.2f s by truecount-bench (8 runs of each and calibration), %.2f s by callgrind (1 run of each): %.1f times less", o, t, t / o }')"
+    published
+}
+
+# The same suite as it is published, by its own runner: cargo install iai-callgrind-runner --version 0.14.2 --root DIR, and
+# IAI_CALLGRIND_RUNNER=DIR/bin/iai-callgrind-runner.
+published() {
+    local runner=${IAI_CALLGRIND_RUNNER:-$(command -v iai-callgrind-runner || true)}
+    [ -x "$runner" ] || { skipped gungraun "no iai-callgrind-runner to compare with (IAI_CALLGRIND_RUNNER)"; return; }
+    export IAI_CALLGRIND_RUNNER=$runner
+    local version
+    version=$("$runner" --version | sed 's/.* //')
+    (cd published && cargo update -q -p iai-callgrind --precise "$version" && cargo bench -q --bench parser_iai_bench --no-run) ||
+        { wrong gungraun "the published suite does not build"; return; }
+    local ours=999999 theirs=999999 now suite
+    suite=$(built vmf-forge parser_iai_bench)
+    for _ in 1 2 3; do
+        now=$(cpu "$suite" --bench --source virtual parse_small_vmf parse_large_vmf)
+        ours=$(awk -v a="$ours" -v b="$now" 'BEGIN { print (b < a) ? b : a }')
+        now=$(cd published && cpu cargo bench -q --bench parser_iai_bench)
+        theirs=$(awk -v a="$theirs" -v b="$now" 'BEGIN { print (b < a) ? b : a }')
+    done
+    said gungraun "$(awk -v o="$ours" -v t="$theirs" -v v="$version" 'BEGIN { printf "CPU time: %.2f s by truecount-bench, %.2f s by iai-callgrind %s as published: %.1f times less", o, t, v, t / o }')"
 }
 
 # wcwidth's tests with the fixture `benchmark` of pytest-benchmark: as they are.

@@ -160,6 +160,65 @@ func TestACounterThatIsClosedInsideGivesNoCount(t *testing.T) {
 	}
 }
 
+func TestAMisspeltEventIsNoSkip(t *testing.T) {
+	// A benchmark that fails has no result.
+	failed := testing.Benchmark(func(b *testing.B) { BenchEvent(b, "instrutions:u", nothing) })
+	if failed.N != 0 {
+		t.Error(failed)
+	}
+	skipped := true
+	testing.Benchmark(func(b *testing.B) {
+		defer func() { skipped = b.Skipped() }()
+		BenchEvent(b, "instrutions:u", nothing)
+	})
+	if skipped {
+		t.Error("skipped")
+	}
+}
+
+func TestAPanicInsideLeavesTheCounterRight(t *testing.T) {
+	c := open(t, "task-clock:u")
+	for i := 0; i < 3; i++ {
+		func() {
+			defer func() { recover() }()
+			c.Measure(func() { panic("inside") })
+		}()
+		done := make(chan bool)
+		go func() {
+			// A goroutine that ends by itself inside.
+			defer close(done)
+			own, err := Open("task-clock:u")
+			if err == nil {
+				defer own.Close()
+				own.Measure(runtime.Goexit)
+			}
+		}()
+		<-done
+	}
+	if _, err := c.Measure(func() { c.Measure(nothing) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAGoroutineThatMovesGetsAnError(t *testing.T) {
+	c := open(t, "task-clock:u")
+	// This goroutine keeps the counter's thread: whoever else reads is on another.
+	for i := 0; i < 20; i++ {
+		moved := make(chan error)
+		go func() {
+			runtime.Gosched()
+			_, err := c.Measure(runtime.Gosched)
+			moved <- err
+		}()
+		if err := <-moved; err != ErrThread {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Read(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnErrorSaysWhatToDo(t *testing.T) {
 	err := &OpenError{"instructions:u", 2}
 	if text := err.Error(); !strings.Contains(text, "truecount run") || !errors.Is(err, os.ErrNotExist) {

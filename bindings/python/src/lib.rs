@@ -4,7 +4,7 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, OsString, c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -41,9 +41,44 @@ fn checked(py: Python<'_>, status: c_int) -> PyResult<()> {
 
 fn c_string(text: &str) -> PyResult<CString> {
     CString::new(text).map_err(|_| {
-        pyo3::exceptions::PyValueError::new_err("the text has a NUL character, which no event has")
+        pyo3::exceptions::PyValueError::new_err(
+            "the text has a NUL character, which no event, label or path has",
+        )
     })
 }
+
+/// Python's frame that calls: the same one for both ends of a block.
+fn frame(py: Python<'_>) -> Option<Py<PyAny>> {
+    // SAFETY: this thread is attached; the reference is borrowed, or NULL.
+    unsafe { Bound::from_borrowed_ptr_or_opt(py, pyo3::ffi::PyEval_GetFrame().cast()) }
+        .map(Bound::unbind)
+}
+
+/// A block that has begun.
+struct Begun {
+    /// Kept, so that its address is no other frame's meanwhile.
+    frame: Option<Py<PyAny>>,
+    point: u64,
+}
+
+/// Takes the block out that ends in `frame`: the innermost one. `None`: it is not the innermost, since blocks of tasks
+/// or generators overlap (`ExitStack` has frames of its own, which no block began in).
+fn ended(begun: &mut Vec<Begun>, frame: Option<&Py<PyAny>>) -> Option<Option<Begun>> {
+    let is_of = |block: &Begun| match (&block.frame, frame) {
+        (Some(of), Some(frame)) => of.is(frame),
+        _ => false,
+    };
+    match begun.iter().rposition(is_of) {
+        Some(at) if at + 1 < begun.len() => {
+            begun.remove(at);
+            None
+        }
+        _ => Some(begun.pop()),
+    }
+}
+
+/// `TRUECOUNT_NESTING` of the C interface.
+const TRUECOUNT_NESTING: c_int = 10;
 
 /// One event, counted for the thread that opened it.
 ///
@@ -55,8 +90,8 @@ struct Counter {
     overhead: AtomicU64,
     /// What calling a function that does nothing counts.
     call_overhead: AtomicU64,
-    /// Where the open blocks began.
-    starts: Mutex<Vec<u64>>,
+    /// The open blocks.
+    begun: Mutex<Vec<Begun>>,
     /// The last block's count.
     last: AtomicU64,
 }
@@ -111,7 +146,7 @@ impl Counter {
             handle: handle as usize,
             overhead: AtomicU64::new(0),
             call_overhead: AtomicU64::new(0),
-            starts: Mutex::default(),
+            begun: Mutex::default(),
             last: AtomicU64::new(NONE),
         })
     }
@@ -129,12 +164,13 @@ impl Counter {
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let py = slf.py();
         let this = slf.get();
-        let mut starts = this.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        starts.reserve(1);
+        let frame = frame(py);
+        let mut begun = this.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.reserve(1);
         // The read comes last, so that as little as possible of this is in the block.
         let point = this.point(py)?;
-        starts.push(point);
-        drop(starts);
+        begun.push(Begun { frame, point });
+        drop(begun);
         Ok(slf)
     }
 
@@ -146,13 +182,24 @@ impl Counter {
         _exception: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
-        let end = self.point(py)?;
-        let start = self
-            .starts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        let Some(start) = start else {
+        let end = self.point(py);
+        let frame = frame(py);
+        let block = ended(
+            &mut self.begun.lock().unwrap_or_else(PoisonError::into_inner),
+            frame.as_ref(),
+        );
+        let Some(block) = block else {
+            let arguments = (
+                TRUECOUNT_NESTING,
+                "blocks of one counter overlap",
+                "take a counter for each task and generator",
+            );
+            let errors = py.import("truecount._errors")?;
+            let error = errors.call_method1("make", arguments)?;
+            return Err(PyErr::from_value(error));
+        };
+        let end = end?;
+        let Some(Begun { point: start, .. }) = block else {
             return Err(PyRuntimeError::new_err("a block ends that has not begun"));
         };
         let count = self.counted(py, start, end)?;
@@ -338,8 +385,8 @@ fn known_loop(iterations: u64) -> u64 {
 #[pyfunction]
 fn run_virtual(
     py: Python<'_>,
-    arguments: Vec<String>,
-    environment: Vec<(String, String)>,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
     reproducible: bool,
 ) -> PyResult<i32> {
     use truecount_engine::virt::{Options, run_held_constant_with};
@@ -363,7 +410,7 @@ fn run_virtual(
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 #[pyfunction]
-fn run_virtual(_: Vec<String>, _: Vec<(String, String)>, _: bool) -> PyResult<i32> {
+fn run_virtual(_: Vec<OsString>, _: Vec<(OsString, OsString)>, _: bool) -> PyResult<i32> {
     Err(PyRuntimeError::new_err(
         "the virtual PMU needs x86-64 Linux; on this machine counters need a PMU",
     ))

@@ -1,5 +1,7 @@
 """Runs under the virtual PMU: python -m truecount -m pytest tests, or pytest --truecount=virtual."""
 
+import asyncio
+import contextlib
 import functools
 import gc
 import os
@@ -83,6 +85,76 @@ def test_blocks_nest():
     assert c.count > inner > 2000
 
 
+def test_blocks_that_overlap_give_no_count():
+    c = truecount.counter()
+
+    def block():
+        with c:
+            yield
+
+    first, second = block(), block()
+    next(first), next(second)
+    with pytest.raises(truecount.NestingError):
+        next(first, None)
+    assert next(second, None) is None and c.count > 0
+
+    async def task():
+        with c:
+            await asyncio.sleep(0)
+
+    async def tasks():
+        return await asyncio.gather(task(), task(), return_exceptions=True)
+
+    # Threads of the loop's own are none here; the first to begin is the first to end.
+    assert [type(result) for result in asyncio.run(tasks())] == [truecount.NestingError, type(None)]
+    # One after the other they count, and whoever enters for another does not count as overlapping.
+    list(block()), list(block())
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(c)
+        stack.enter_context(c)
+    with c:
+        pass
+
+
+def test_a_block_that_fails_has_ended():
+    c = truecount.counter()
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            with c:
+                with c:
+                    truecount.known_loop(1000)
+                    raise KeyError
+        assert c.count > 2000
+    count, nested = c.call(lambda: c.call(truecount.known_loop, (1000,)))
+    assert count > nested[0] > nested[1]
+    with pytest.raises(truecount.ClosedError):
+        with c:
+            c.close()
+    with pytest.raises(RuntimeError, match="has not begun"):
+        truecount.counter().__exit__(None, None, None)
+
+
+def test_what_runs_later_is_not_counted_as_a_call():
+    def generator():
+        yield
+
+    async def coroutine():
+        pass
+
+    async def both():
+        yield
+
+    for function in (generator, coroutine, both, functools.partial(coroutine)):
+        with pytest.raises(TypeError, match="runs none of its code"):
+            truecount.measure(function)
+    with pytest.raises(TypeError, match="runs none of its code"):
+        truecount.counted(coroutine)
+    assert truecount.measure(lambda: asyncio.run(coroutine()), runs=1, warmup=0).count > 1000
+    for wrong in ({"runs": 0}, {"warmup": -1}):
+        with pytest.raises(ValueError):
+            truecount.measure(len, "", **wrong)
+
+
 def test_the_decorator_counts_calls():
     @truecount.counted
     def work(n):
@@ -157,6 +229,35 @@ def test_regions_are_recorded(tmp_path):
             pass
     with pytest.raises(truecount.RecorderError):
         truecount.regions(tmp_path / "none" / "out")
+    for wrong in ("a\0b", "\udcff"):
+        with pytest.raises(ValueError):
+            truecount.regions(tmp_path / wrong)
+
+
+def test_regions_that_overlap_are_an_error(tmp_path):
+    with truecount.regions(tmp_path / "out") as region:
+        first, second = region("first"), region("second")
+        first.__enter__()
+        second.__enter__()
+        with pytest.raises(truecount.NestingError):
+            first.__exit__(None, None, None)
+        second.__exit__(None, None, None)
+        with region("third"):
+            pass
+        errors = []
+
+        def ends(one):
+            try:
+                one.__exit__(None, None, None)
+            except truecount.NestingError as error:
+                errors.append(error)
+
+        other = region("other")
+        other.__enter__()
+        thread = threading.Thread(target=ends, args=(other,))
+        thread.start()
+        thread.join()
+        assert len(errors) == 1
 
 
 def test_a_short_function_of_c_costs_something():

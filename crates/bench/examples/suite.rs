@@ -41,8 +41,14 @@ fn hashes() -> HashMap<u64, u64> {
 mod text {
     use truecount_bench::bench;
 
+    fn times() -> usize {
+        let more = std::env::var("MORE").unwrap_or_default();
+        assert_ne!(more, "panic", "as it was asked for");
+        100 + more.len()
+    }
+
     /// `MORE` makes it longer, for tests of comparisons.
-    #[bench(setup = || std::env::var("MORE").map_or(100, |more| 100 + more.len()))]
+    #[bench(setup = times)]
     fn repeated(times: usize) -> String {
         "word ".repeat(times)
     }

@@ -24,6 +24,7 @@ FILTER: benchmarks whose name contains it (--exact: whose name is it).
       --json[=FILE]       the result as JSON (schema truecount.benches/1), to stdout instead of the text, or FILE
       --list              names, and no run
       --exact             filters are whole names
+      --skip TEXT         not the benchmarks whose name contains it (--exact: whose name is it)
   -h, --help
 
 Exit status: 0; 1 a benchmark cannot be counted; 2 usage; 3 a regression; 101 a benchmark panicked.";
@@ -47,6 +48,9 @@ pub(crate) enum Limit {
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
     pub filters: Vec<String>,
+    pub skipped: Vec<String>,
+    /// Only what is marked as ignored: libtest's, and no benchmark is.
+    pub ignored: bool,
     pub exact: bool,
     pub list: bool,
     pub help: bool,
@@ -123,8 +127,11 @@ impl Arguments {
                 "--save-baseline" => arguments.save = Some(name(&flag, value()?)?),
                 "--baseline-dir" => arguments.directory = Some(value()?.into()),
                 "--json" => arguments.json = Some(attached.clone().map(PathBuf::from)),
-                // What libtest's harness knows and cargo or people pass along.
-                "--nocapture" | "--show-output" | "--test" | "--quiet" | "-q" => {}
+                "--skip" => arguments.skipped.push(value()?),
+                // What libtest's harness knows and cargo, cargo-nextest or people pass along.
+                "--ignored" => arguments.ignored = true,
+                "--nocapture" | "--no-capture" | "--show-output" | "--test" | "--quiet" | "-q"
+                | "--include-ignored" => {}
                 "--color" | "--format" | "--test-threads" => {
                     value()?;
                 }
@@ -153,14 +160,16 @@ impl Arguments {
 
     /// Whether a benchmark of this name is asked for.
     pub(crate) fn wants(&self, name: &str) -> bool {
-        self.filters.is_empty()
-            || self.filters.iter().any(|filter| {
+        let named = |texts: &[String]| {
+            texts.iter().any(|text| {
                 if self.exact {
-                    name == filter
+                    name == text
                 } else {
-                    name.contains(filter.as_str())
+                    name.contains(text.as_str())
                 }
             })
+        };
+        !self.ignored && (self.filters.is_empty() || named(&self.filters)) && !named(&self.skipped)
     }
 }
 
@@ -216,6 +225,15 @@ mod tests {
         );
         assert_eq!((all.runs, all.bench, all.wants("a::sort")), (7, true, true));
         assert!(!all.wants("add"));
+        let skipping = parse("sort --skip slow").unwrap();
+        assert!(skipping.wants("a::sort") && !skipping.wants("a::slow_sort"));
+        // As cargo-nextest asks: a list of all, and one of those that are ignored.
+        assert!(parse("--list --format terse").unwrap().wants("add"));
+        assert!(
+            !parse("--list --format terse --ignored")
+                .unwrap()
+                .wants("add")
+        );
         assert_eq!(all.json, Some(Some("x.json".into())));
         let several = parse("-e ir -e branches --limit branches=10 --baseline b").unwrap();
         assert_eq!(several.events, ["instructions:u", "branches:u"]);

@@ -47,11 +47,25 @@ pub(crate) fn save(
         std::fs::create_dir_all(parent).map_err(|error| cannot(&error))?;
     }
     let text = serde_json::to_string_pretty(document).map_err(|error| cannot(&error))?;
-    // Whole or not at all.
-    let half = path.with_extension("json.new");
-    std::fs::write(&half, text + "\n").map_err(|error| cannot(&error))?;
-    std::fs::rename(&half, &path).map_err(|error| cannot(&error))?;
+    write(&path, &(text + "\n")).map_err(|error| cannot(&error))?;
     Ok(path)
+}
+
+/// Writes a file whole or not at all, so that a full disk costs no earlier result; what is no file (a pipe, a terminal) is
+/// written as it is.
+pub(crate) fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    // What a link leads to is replaced, not the link.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    if path.exists() && !path.is_file() {
+        return std::fs::write(path, text);
+    }
+    let mut half = path.as_os_str().to_owned();
+    half.push(".new");
+    let written = std::fs::write(&half, text).and_then(|()| std::fs::rename(&half, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&half);
+    }
+    written
 }
 
 pub(crate) fn load(arguments: &Arguments, name: &str) -> Result<Document, String> {
@@ -88,7 +102,13 @@ pub(crate) fn compare(
                 notes.push(format!("{}: not in the baseline", bench.name));
                 continue;
             };
-            let Some(old_count) = old.count else { continue };
+            let Some(old_count) = old.count else {
+                notes.push(format!(
+                    "{}: {} was not counted in the baseline",
+                    bench.name, metric.event
+                ));
+                continue;
+            };
             if old.source != metric.source {
                 notes.push(format!(
                     "{}: {} was counted by another source ({}, now {}): not compared",

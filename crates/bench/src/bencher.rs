@@ -3,6 +3,7 @@
 use crate::alloc;
 use std::fmt;
 use std::hint::black_box;
+use std::io::Write as _;
 use truecount::{Counter, Error, Fence};
 use truecount_engine::pmu::{OWN, Quantity};
 
@@ -129,6 +130,21 @@ pub(crate) struct Case {
     pub(crate) allocations: Option<(u64, u64)>,
 }
 
+/// Says whose the panic is that unwinds through it.
+struct Named<'a>(&'a str);
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let name = self.0;
+            let _ = writeln!(
+                std::io::stderr(),
+                "error: the benchmark {name} panicked: nothing was counted"
+            );
+        }
+    }
+}
+
 /// Runs the cases of a benchmark.
 pub struct Bencher<'a> {
     pub(crate) benchmark: &'a str,
@@ -161,6 +177,7 @@ impl Bencher<'_> {
         if !(self.wanted)(&name) {
             return;
         }
+        let named = Named(&name);
         let mut counts = Vec::new();
         let mut allocated = None;
         match &self.task {
@@ -196,6 +213,7 @@ impl Bencher<'_> {
                 }
             }
         }
+        drop(named);
         self.cases.push(Case {
             name,
             counts,

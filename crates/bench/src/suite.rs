@@ -37,7 +37,12 @@ pub fn main() -> ExitCode {
 
 fn run() -> Result<ExitCode, Stop> {
     let given = std::env::args_os().skip(1);
-    let given = given.map(|argument| argument.to_string_lossy().into_owned());
+    let given = given.map(|argument| {
+        // Another name than the one that was given would be another file.
+        let text = argument.into_string();
+        text.map_err(|argument| Stop(USAGE, format!("{} is not UTF-8", argument.display())))
+    });
+    let given = given.collect::<Result<Vec<_>, _>>()?;
     let arguments = Arguments::parse(given).map_err(|why| Stop(USAGE, why))?;
     if arguments.help {
         return print(&format!("{HELP}\n"));
@@ -89,6 +94,9 @@ fn run() -> Result<ExitCode, Stop> {
         count(&arguments, &benchmarks, event, number == 0, &mut document);
     }
     if document.benches.is_empty() {
+        if arguments.ignored {
+            return Ok(ExitCode::SUCCESS);
+        }
         return Err(Stop(
             USAGE,
             "no benchmark has such a name (--list)".to_owned(),
@@ -299,7 +307,7 @@ fn finish(
     match &arguments.json {
         Some(None) => print(&json)?,
         Some(Some(path)) => {
-            std::fs::write(path, json)
+            baseline::write(path, &json)
                 .map_err(|error| Stop(CANNOT, format!("{}: {error}", path.display())))?;
             print(&document.text())?
         }

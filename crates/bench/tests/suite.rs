@@ -276,3 +276,91 @@ fn mistakes_are_one_line_and_status_2() {
         );
     }
 }
+
+/// cargo-nextest asks for a list of all benchmarks and for one of the ignored, and runs each in a process of its own.
+#[test]
+fn nextest_lists_and_runs() {
+    let asked = |arguments: &[&str]| {
+        let output = Command::new(suite()).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let all = asked(&["--list", "--format", "terse"]);
+    assert!(all.contains("empty: benchmark\n"), "{all}");
+    assert_eq!(asked(&["--list", "--format", "terse", "--ignored"]), "");
+    for line in all.lines() {
+        let name = line.strip_suffix(": benchmark").unwrap();
+        let said = asked(&[name, "--exact", "--nocapture"]);
+        assert_eq!(said, format!("{name}: ok\n"));
+    }
+}
+
+#[test]
+fn a_panic_names_its_benchmark() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = format!("--json={}", directory.path().join("out.json").display());
+    let arguments = ["repeated", "--save-baseline", "b", &file];
+    let (status, _, said) = run(directory.path(), &arguments, "panic");
+    if status == Some(1) && said.contains("ptrace") {
+        truecount_testing::skip!("virtual", "{said}");
+        return;
+    }
+    assert_eq!(status, Some(101), "{said}");
+    let wanted = "error: the benchmark text::repeated panicked: nothing was counted\n";
+    assert!(said.ends_with(wanted), "{said}");
+    assert!(
+        std::fs::read_dir(directory.path())
+            .unwrap()
+            .next()
+            .is_none()
+    );
+    // As a test, too.
+    let output = Command::new(suite()).env("MORE", "panic").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.ends_with(wanted), "{said}");
+    assert_eq!(output.status.code(), Some(101), "{said}");
+}
+
+/// A result that cannot be written costs no earlier one, and leaves no part.
+#[test]
+fn what_cannot_be_written_leaves_what_was_there() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let json = |file: &Path| format!("--json={}", file.display());
+    if !counts() {
+        return;
+    }
+    let (status, _, said) = run(
+        directory.path(),
+        &["empty", &json(Path::new("/dev/full"))],
+        "",
+    );
+    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(
+        said,
+        "error: /dev/full: No space left on device (os error 28)\n"
+    );
+    std::fs::write(at("kept.json"), "earlier").unwrap();
+    // Where the new file is made nothing can be written.
+    std::fs::create_dir(at("kept.json.new")).unwrap();
+    let (status, _, said) = run(directory.path(), &["empty", &json(&at("kept.json"))], "");
+    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(std::fs::read_to_string(at("kept.json")).unwrap(), "earlier");
+    // A link stays one.
+    std::os::unix::fs::symlink("real.json", at("link.json")).unwrap();
+    std::fs::write(at("real.json"), "earlier").unwrap();
+    let (status, _, said) = run(directory.path(), &["empty", &json(&at("link.json"))], "");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(at("link.json").is_symlink());
+    let written = std::fs::read_to_string(at("real.json")).unwrap();
+    assert!(written.contains("truecount.benches/1"), "{written}");
+    // A name that is not UTF-8 would become another one.
+    let output = Command::new(suite())
+        .arg(std::ffi::OsStr::from_bytes(b"--json=\xff"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.ends_with(" is not UTF-8\n"), "{said}");
+}

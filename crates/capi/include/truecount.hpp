@@ -30,6 +30,12 @@ inline const truecount_counter *closed() noexcept {
     truecount_open(nullptr, &handle);
     return handle;
 }
+// A text that C would take for a shorter one.
+inline const char *whole(const std::string &text) {
+    if (text.find('\0') != std::string::npos)
+        throw std::invalid_argument("truecount: the text has a NUL character, which no event or path has");
+    return text.c_str();
+}
 } // namespace detail
 
 // What failed, and what to do about it.
@@ -74,11 +80,17 @@ public:
     };
 
     explicit counter(const std::string &event) : handle_(nullptr), overhead_(0) {
-        check(truecount_open(event.c_str(), &handle_));
-        for (int i = 0; i < 16; i++) {
-            const std::uint64_t count = start().count();
-            if (i == 0 || count < least_)
-                least_ = count;
+        check(truecount_open(detail::whole(event), &handle_));
+        try {
+            for (int i = 0; i < 16; i++) {
+                const std::uint64_t count = start().count();
+                if (i == 0 || count < least_)
+                    least_ = count;
+            }
+        } catch (...) {
+            // No destructor runs for what was not made.
+            truecount_close(handle_);
+            throw;
         }
         overhead_ = least_;
     }
@@ -132,7 +144,7 @@ private:
 // Several events of the thread that made it.
 class group {
 public:
-    explicit group(const std::string &events) : handle_(nullptr) { check(truecount_group_open(events.c_str(), &handle_)); }
+    explicit group(const std::string &events) : handle_(nullptr) { check(truecount_group_open(detail::whole(events), &handle_)); }
     group(const group &) = delete;
     group &operator=(const group &) = delete;
     ~group() { truecount_group_close(handle_); }
@@ -174,7 +186,7 @@ public:
     };
 
     explicit recorder(const std::string &path, const std::string &events = "instructions:u") : handle_(nullptr) {
-        check(truecount_recorder_open(path.c_str(), events.c_str(), &handle_));
+        check(truecount_recorder_open(detail::whole(path), detail::whole(events), &handle_));
     }
     recorder(const recorder &) = delete;
     recorder &operator=(const recorder &) = delete;

@@ -172,6 +172,19 @@ fn a_module_of_somebody_elses_uses_it_by_replace() {
     if !built(scratch.path(), &program) {
         return;
     }
+    // Without a PMU and without the command nobody is left to wonder where the benchmarks are.
+    let output = Command::new(&program)
+        .args(["-test.bench=.", "-test.benchtime=10x"])
+        .env("TRUECOUNT", "/nowhere/truecount")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let counted = text(&output).contains("instructions/op");
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        counted || said.contains("/nowhere/truecount") && said.contains("are skipped"),
+        "{said}"
+    );
     let Some(counts) = benchmarks(&program) else {
         return;
     };

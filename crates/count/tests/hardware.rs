@@ -11,6 +11,8 @@ mod languages;
 mod opened;
 #[path = "support/regions.rs"]
 mod regions;
+#[path = "hardware/settings.rs"]
+mod settings;
 #[path = "hardware/shared.rs"]
 mod shared;
 #[path = "hardware/signals.rs"]

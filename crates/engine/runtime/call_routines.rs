@@ -6,7 +6,8 @@
 //! the branch, as in the middle of any translated instruction (`own_memory::in_code`).
 
 use crate::calls::{Frame, Node, kind};
-use crate::layout::Context;
+use crate::layout::{Context, RING};
+use crate::xlate::references::{MARK, NODE};
 use core::arch::global_asm;
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
@@ -35,6 +36,11 @@ macro_rules! routines {
             node_kind = const offset_of!(Node, kind),
             stub = const kind::STUB,
             events = const offset_of!(Context, calls.events),
+            ring = const RING,
+            mark = const (MARK | NODE) >> 32,
+            position = const offset_of!(Context, noted.position),
+            marked = const offset_of!(Context, noted.marked),
+            marks = const offset_of!(Context, noted.marks),
             wide = const size_of::<Node>(),
             frame = const size_of::<Frame>(),
             frame_sp = const size_of::<Frame>() - offset_of!(Frame, sp),
@@ -131,8 +137,27 @@ routines!(
     "add qword ptr [rdx+{calls}], 1",
     "mov gs:[{node}], rdx",
     ".endm",
+    // With a ring of references the node is marked there, behind the block that came here (`references::mark`): no
+    // block begins where there is no room for one mark more. Takes RAX, RCX and RDX.
+    ".macro rt_tree_mark is_noted",
+    ".if \\is_noted",
+    "mov ecx, gs:[{position}]",
+    "mov rdx, gs:[{node}]",
+    "mov gs:[rcx*8+{ring}], rdx",
+    "or dword ptr gs:[rcx*8+{ring}+4], {mark}",
+    "xor eax, eax",
+    "cmp gs:[{marked}], ecx",
+    "jne 5f",
+    "mov eax, gs:[{marks}]",
+    "5: add eax, 1",
+    "mov gs:[{marks}], eax",
+    "add ecx, 1",
+    "mov gs:[{position}], ecx",
+    "mov gs:[{marked}], ecx",
+    ".endif",
+    ".endm",
     // A frame for the call, with the node RDX found below RCX, and the rest of the routine.
-    ".macro rt_tree_into is_wide",
+    ".macro rt_tree_into is_wide, is_noted",
     "mov rax, gs:[{top}]",
     "cmp rax, gs:[{end}]",
     "jae 9f",
@@ -146,6 +171,7 @@ routines!(
     "mov rcx, [rsp]",
     "mov rax, gs:[{top}]",
     "mov [rax-{frame_back}], rcx",
+    "rt_tree_mark \\is_noted",
     "rt_tree_end",
     "jmp qword ptr gs:[{resume}]",
     "rt_tree_slow 32",
@@ -166,22 +192,23 @@ routines!(
     "mov rcx, [rdx-{frame_node}]",
     ".endm",
     // The node RDX in the place of the one that is left, and the rest of the routine.
-    ".macro rt_tree_replaces is_wide",
+    ".macro rt_tree_replaces is_wide, is_noted",
     "mov rcx, gs:[{node}]",
     "rt_tree_move \\is_wide",
+    "rt_tree_mark \\is_noted",
     "8: rt_tree_end",
     "jmp qword ptr gs:[{resume}]",
     "rt_tree_slow 34",
     ".endm",
     //
-    ".macro rt_tree_set suffix, is_wide",
+    ".macro rt_tree_set suffix, is_wide, is_noted",
     ".globl rt_tree_called\\suffix",
     "rt_tree_called\\suffix:",
     "rt_tree_begin",
     "mov rcx, gs:[{node}]",
     "mov rax, gs:[{target}]",
     "rt_tree_find",
-    "rt_tree_into \\is_wide",
+    "rt_tree_into \\is_wide, \\is_noted",
     //
     // The same with a node for each call site.
     ".globl rt_tree_called_site\\suffix",
@@ -193,7 +220,7 @@ routines!(
     "mov rax, [rsp]",
     "cmp [rdx+{site}], rax",
     "jne 9f",
-    "rt_tree_into \\is_wide",
+    "rt_tree_into \\is_wide, \\is_noted",
     //
     ".globl rt_tree_returns\\suffix",
     "rt_tree_returns\\suffix:",
@@ -218,6 +245,7 @@ routines!(
     "mov gs:[{node}], rcx",
     "sub rax, {frame}",
     "mov gs:[{top}], rax",
+    "rt_tree_mark \\is_noted",
     "rt_tree_end",
     "jmp qword ptr gs:[{resume}]",
     "rt_tree_slow 33",
@@ -228,7 +256,7 @@ routines!(
     "rt_tree_find 7f",
     "cmp qword ptr [rdx+{site}], 0",
     "jne 9f",
-    "6: rt_tree_replaces \\is_wide",
+    "6: rt_tree_replaces \\is_wide, \\is_noted",
     "7: mov rcx, gs:[{node}]",
     "rt_tree_find",
     "cmp dword ptr [rdx+{node_kind}], {stub}",
@@ -245,7 +273,7 @@ routines!(
     "mov rax, [rax-{frame_back}]",
     "cmp [rdx+{site}], rax",
     "jne 9f",
-    "6: rt_tree_replaces \\is_wide",
+    "6: rt_tree_replaces \\is_wide, \\is_noted",
     "7: mov rcx, gs:[{node}]",
     "mov rdx, gs:[{top}]",
     "mov rdx, [rdx-{frame_back}]",
@@ -261,26 +289,62 @@ routines!(
     //
     ".globl rt_tree_routines",
     "rt_tree_routines:",
-    "rt_tree_set , 0",
-    "rt_tree_set _wide, 1",
+    "rt_tree_set , 0, 0",
+    "rt_tree_set _wide, 1, 0",
+    "rt_tree_set _noted, 0, 1",
+    "rt_tree_set _noted_wide, 1, 1",
     ".globl rt_tree_routines_end",
     "rt_tree_routines_end:",
     ".popsection",
 );
 
-unsafe extern "C" {
-    fn rt_tree_routines();
-    fn rt_tree_routines_end();
-    pub fn rt_tree_called();
-    pub fn rt_tree_called_site();
-    pub fn rt_tree_returns();
-    pub fn rt_tree_jumps();
-    pub fn rt_tree_jumps_site();
-    pub fn rt_tree_called_wide();
-    pub fn rt_tree_called_site_wide();
-    pub fn rt_tree_returns_wide();
-    pub fn rt_tree_jumps_wide();
-    pub fn rt_tree_jumps_site_wide();
+/// Declares routines: [for calls, for calls where sites are told apart, for returns, for jumps, for jumps where …].
+macro_rules! declared {
+    ($($set:ident: $call:ident $call_site:ident $return:ident $jump:ident $jump_site:ident;)*) => {
+        unsafe extern "C" {
+            fn rt_tree_routines();
+            fn rt_tree_routines_end();
+            $(fn $call(); fn $call_site(); fn $return(); fn $jump(); fn $jump_site();)*
+        }
+        $(const $set: [unsafe extern "C" fn(); 5] = [$call, $call_site, $return, $jump, $jump_site];)*
+    };
+}
+
+declared! {
+    PLAIN: rt_tree_called rt_tree_called_site rt_tree_returns rt_tree_jumps rt_tree_jumps_site;
+    WIDE: rt_tree_called_wide rt_tree_called_site_wide rt_tree_returns_wide rt_tree_jumps_wide
+        rt_tree_jumps_site_wide;
+    NOTED: rt_tree_called_noted rt_tree_called_site_noted rt_tree_returns_noted rt_tree_jumps_noted
+        rt_tree_jumps_site_noted;
+    NOTED_WIDE: rt_tree_called_noted_wide rt_tree_called_site_noted_wide rt_tree_returns_noted_wide
+        rt_tree_jumps_noted_wide rt_tree_jumps_site_noted_wide;
+}
+
+/// Which routines.
+#[derive(Clone, Copy)]
+pub struct Routines {
+    /// Sites are told apart.
+    pub sites: bool,
+    /// Nodes have events beside instructions.
+    pub wide: bool,
+    /// Nodes are marked in the ring of references.
+    pub noted: bool,
+}
+
+/// Their addresses: for calls, for returns, for jumps.
+pub fn vectors(wanted: Routines) -> [u64; 3] {
+    let set = match (wanted.wide, wanted.noted) {
+        (false, false) => PLAIN,
+        (true, false) => WIDE,
+        (false, true) => NOTED,
+        (true, true) => NOTED_WIDE,
+    };
+    let [call, call_site, returns, jump, jump_site] = set;
+    match wanted.sites {
+        false => [call, returns, jump],
+        true => [call_site, returns, jump_site],
+    }
+    .map(address)
 }
 
 fn address(label: unsafe extern "C" fn()) -> u64 {

@@ -9,17 +9,13 @@ mod events;
 mod nodes;
 mod realms;
 
-use crate::call_routines::{
-    place, rt_tree_called, rt_tree_called_site, rt_tree_called_site_wide, rt_tree_called_wide,
-    rt_tree_jumps, rt_tree_jumps_site, rt_tree_jumps_site_wide, rt_tree_jumps_wide,
-    rt_tree_returns, rt_tree_returns_wide,
-};
+use crate::call_routines::{Routines, place, vectors};
 use crate::calls::{CALL_CACHE, FIRST, FRAMES, Frame, Node, kind as node_kind};
-use crate::entry::{address, kind};
+use crate::entry::kind;
 use crate::layout::{Context, option, state as slot_state};
 use crate::lock::{Guard, Mutex};
 use crate::slots::{self, slot};
-use crate::{counts, functions, own_memory, program_memory};
+use crate::{counts, functions, own_memory, program_memory, references};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use events::{add as add_events, of as events};
@@ -69,21 +65,12 @@ pub fn prepare(context: &mut Context) {
     let calls = &mut context.calls;
     calls.cache = CACHE.load(Relaxed);
     let header = slots::header();
-    let vectors = match (header.options & option::SITES != 0, header.tree.is_wide()) {
-        (false, false) => [rt_tree_called, rt_tree_returns, rt_tree_jumps],
-        (true, false) => [rt_tree_called_site, rt_tree_returns, rt_tree_jumps_site],
-        (false, true) => [
-            rt_tree_called_wide,
-            rt_tree_returns_wide,
-            rt_tree_jumps_wide,
-        ],
-        (true, true) => [
-            rt_tree_called_site_wide,
-            rt_tree_returns_wide,
-            rt_tree_jumps_site_wide,
-        ],
-    };
-    [calls.vector_call, calls.vector_return, calls.vector_jump] = vectors.map(address);
+    let vectors = vectors(Routines {
+        sites: header.options & option::SITES != 0,
+        wide: header.tree.is_wide(),
+        noted: header.options & option::REFERENCES != 0,
+    });
+    [calls.vector_call, calls.vector_return, calls.vector_jump] = vectors;
 }
 
 /// The node that a thread executes in.
@@ -121,6 +108,7 @@ fn go_to(context: &mut Context, next: u64) {
         add_events(next, events(context), u64::wrapping_sub);
     }
     context.calls.node = next;
+    references::node(context);
 }
 
 fn called(node: u64) {

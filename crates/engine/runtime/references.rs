@@ -15,7 +15,7 @@ use crate::slots::{self, slot};
 use crate::syscall_table as nr;
 use crate::xlate::block;
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
-use crate::xlate::references::{APART, CHUNK, CHUNKS, INTERRUPTED, Noting, Words};
+use crate::xlate::references::{APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, Words};
 use crate::{check, sys};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -180,6 +180,9 @@ pub fn interrupted(context: &Context, block: &Block, done: u16, registers: &[u64
 
 /// Writes a mark (`xlate::references::MARK`) between two blocks.
 pub fn mark(context: &mut Context, mark: u64) {
+    if context.noted.position == 0 {
+        context.noted.position = APART;
+    }
     // Where no block begins there is room for some marks, but not for any number.
     if (context.noted.position / APART).is_multiple_of(CHUNK / APART) {
         publish(context);
@@ -190,6 +193,13 @@ pub fn mark(context: &mut Context, mark: u64) {
     context.noted.marks = if more { context.noted.marks + 1 } else { 1 };
     context.noted.position += 1;
     context.noted.marked = context.noted.position;
+}
+
+/// Says in which node of the tree of calls the thread is from here on, as the routines of `call_routines` do.
+pub fn node(context: &mut Context) {
+    if on() {
+        mark(context, MARK | NODE | context.calls.node);
+    }
 }
 
 /// The part of the ring that a thread writes is full: gives it to the launcher, and goes on in the next one.

@@ -387,7 +387,9 @@ fn the_program_that_is_not_counted_is_named() {
         return;
     }
     let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(format!("{}; :", path.display()));
+    command
+        .arg("-c")
+        .arg(format!("{}; :", truecount_testing::quoted(&path)));
     let outcome = under_virtual_pmu(command, &Options::default());
     let _ = std::fs::remove_file(&path);
     let Some((_, outcome)) = outcome else { return };

@@ -183,7 +183,10 @@ impl Server {
         );
         let socket = new.directory.path().display().to_string();
         let log = format!("{socket}/log");
-        let options = format!("-c listen_addresses= -c fsync=off -k {socket}");
+        let options = format!(
+            "-c listen_addresses= -c fsync=off -k {}",
+            truecount_testing::quoted(&socket)
+        );
         new.run(
             "pg_ctl",
             &[
@@ -213,7 +216,10 @@ impl Server {
 
     fn url(&self) -> String {
         let socket = self.directory.path().display().to_string();
-        format!("postgres://tester@{}/postgres", socket.replace('/', "%2F"))
+        format!(
+            "postgres://tester@{}/postgres",
+            socket.replace('/', "%2F").replace(' ', "%20")
+        )
     }
 }
 

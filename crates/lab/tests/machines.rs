@@ -472,3 +472,19 @@ fn each_kind_of_core_has_its_own_table() {
     let wrong = resolve("armv8_cortex_a53/l1d_cache_refill_rd/", &machine);
     assert!(wrong.is_err(), "{wrong:?}");
 }
+
+/// Where the sysctl forbids all, the hint has the level for what needs more than user mode, too.
+#[test]
+fn a_level_that_forbids_all_is_told_with_those_that_allow() {
+    let root = unpack("zen4");
+    let fake = kernel(&root, |_, _| Some(Errno::EACCES));
+    let mut facts = Facts::gather(&Root::at(&root));
+    (facts.cap_sys_admin, facts.cap_perfmon) = (false, false);
+    facts.paranoid = Some(3);
+    fake.set_facts(|all| *all = facts);
+    let found = of_machine(&Root::at(&root), &fake.shared());
+    let hardware = found.iter().find(|f| f.name == "hardware").unwrap();
+    let hint = hardware.hint.as_deref().unwrap_or_default();
+    let levels = "kernel.perf_event_paranoid=2 (1 to count in the kernel, 0 for whole CPUs)";
+    assert!(hint.contains(levels), "{hardware:?}");
+}

@@ -220,6 +220,13 @@ pub fn counts(truecount: &str, need: &str) -> bool {
     true
 }
 
+/// A path as one word of a shell's command line, whatever spaces the directory of temporary files has.
+#[must_use]
+pub fn quoted(path: impl AsRef<Path>) -> String {
+    let name = path.as_ref().display().to_string();
+    format!("'{}'", name.replace('\'', r"'\''"))
+}
+
 /// Where a test keeps what it makes between runs: `usual` (`CARGO_TARGET_TMPDIR`), or a directory of this user's among the
 /// temporary ones where the tests were built by somebody else.
 ///

@@ -58,6 +58,13 @@ impl Builder {
         &self.root
     }
 
+    /// Where cargo builds.
+    pub fn target_directory(&self) -> Result<PathBuf> {
+        let given = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let directory = given.unwrap_or_else(|| "target".into());
+        std::path::absolute(self.root.join(directory)).context("no directory to build in")
+    }
+
     /// The static library of a package.
     pub fn archive(&self, package: &str, file: &str) -> Result<PathBuf> {
         let messages = self.cargo(&["build", "--package", package, "--lib"])?;

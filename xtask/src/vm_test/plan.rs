@@ -21,6 +21,14 @@ impl Arch {
         }
     }
 
+    /// As Go calls it.
+    pub const fn go(self) -> &'static str {
+        match self {
+            Self::X86 => "amd64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
     /// The rig's entry, below the directory of rigs.
     pub const fn script(self) -> &'static str {
         match self {
@@ -46,7 +54,7 @@ pub struct Binary {
     pub variable: &'static str,
 }
 
-/// A program in C or C++ over the C interface, which tests of a suite start; they find it by the variable. Where it
+/// A program in C or C++ over the C interface, or in Go, which tests of a suite start; they find it by the variable. Where it
 /// cannot be built the variable is not set.
 #[derive(Debug)]
 pub struct Program {
@@ -114,6 +122,8 @@ pub static OTHER_PMU: Setting = Setting {
         "migrat",
         "rdpmc",
         "difference",
+        "in_1000_of_1000_reads",
+        "counters_count_or_are_refused",
         "other_pmu",
     ],
 };
@@ -124,7 +134,12 @@ pub static NO_USER_ACCESS: Setting = Setting {
     description: "kernel.perf_user_access=0",
     x86: None,
     arm64: Some(&["-a", "0"]),
-    tests: &["instructions_are_exact", "user_access"],
+    tests: &[
+        "instructions_are_exact",
+        "every_way_to_read",
+        "counters_count_or_are_refused",
+        "user_access",
+    ],
 };
 
 /// The kernel after the rigs' own.
@@ -140,6 +155,9 @@ pub static NEWER_KERNEL: Setting = Setting {
         "blocks_finds_the_loops",
         "call_stacks_of_the_branch_unit",
         "a_fixed_period",
+        "in_1000_of_1000_reads",
+        "every_way_to_read",
+        "in_forked_children",
         "newer_kernel",
     ],
 };
@@ -222,7 +240,17 @@ pub const SUITES: &[Suite] = &[
         package: "truecount",
         directory: "crates/count",
         archs: &Arch::ALL,
-        runs: &[Privilege::Root],
+        runs: &[
+            Privilege::Root,
+            Privilege::Paranoid(1),
+            Privilege::Paranoid(2),
+            Privilege::Paranoid(3),
+            Privilege::In(&NO_OVERCOUNT),
+            Privilege::In(&FAULT_OVERCOUNT),
+            Privilege::In(&OTHER_PMU),
+            Privilege::In(&NO_USER_ACCESS),
+            Privilege::In(&NEWER_KERNEL),
+        ],
         binaries: &[],
         programs: &[
             Program {
@@ -232,6 +260,10 @@ pub const SUITES: &[Suite] = &[
             Program {
                 source: "crates/capi/tests/programs/languages/loop.cpp",
                 variable: "TRUECOUNT_CPP_LOOP",
+            },
+            Program {
+                source: "crates/capi/tests/programs/languages/loop.go",
+                variable: "TRUECOUNT_GO_LOOP",
             },
         ],
     },

@@ -1,5 +1,5 @@
-//! Programs in C and C++ for a rig: linked with the static library, by the host's compiler, or for Arm by clang with the
-//! C library that comes with rustc's target.
+//! Programs in C, C++ and Go for a rig. C and C++: linked with the static library, by the host's compiler, or for Arm by
+//! clang with the C library that comes with rustc's target. Go: its own linker's static programs.
 
 use anyhow::{Context, Result};
 use std::ffi::OsString;
@@ -12,6 +12,9 @@ use super::plan::{Arch, Program};
 /// Builds a program; the inner error says why this machine cannot.
 pub fn built(builder: &Builder, program: &Program) -> Result<Result<PathBuf, String>> {
     let source = builder.root().join(program.source);
+    if program.source.ends_with(".go") {
+        return in_go(builder, program, &source);
+    }
     let cpp = program.source.ends_with(".cpp");
     let arm = builder.arch() == Arch::Arm64;
     if arm && cpp {
@@ -87,6 +90,34 @@ fn for_arm(
     lld.arg(object).arg(archive);
     lld.args([own("libunwind.a"), own("libc.a"), own("crtn.o")]);
     Ok(run(&mut lld).map(|()| out.to_path_buf()))
+}
+
+/// A module of somebody else's, which has the Go module by `replace`.
+fn in_go(builder: &Builder, program: &Program, source: &Path) -> Result<Result<PathBuf, String>> {
+    let works = Command::new("go").arg("version").output();
+    if !works.is_ok_and(|works| works.status.success()) {
+        return Ok(Err("no go".to_owned()));
+    }
+    let name = program.variable.to_lowercase();
+    let directory = builder
+        .target_directory()?
+        .join(format!("vm-test-{name}-{}", builder.arch().name()));
+    std::fs::create_dir_all(&directory).context("cannot make a directory for Go's program")?;
+    let module = builder.root().join("bindings/go").canonicalize()?;
+    let text = format!(
+        "module example\n\ngo 1.21\n\nrequire truecount v0.0.0\n\nreplace truecount => {}\n",
+        module.display()
+    );
+    std::fs::write(directory.join("go.mod"), text)?;
+    std::fs::copy(source, directory.join("main.go"))?;
+    let out = directory.join(&name);
+    let mut go = Command::new("go");
+    go.args(["build", "-trimpath", "-ldflags=-s -w", "-o"]);
+    go.arg(&out).arg(".").current_dir(&directory);
+    go.envs([("GOFLAGS", "-mod=mod"), ("GOPROXY", "off")]);
+    go.envs([("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")]);
+    go.envs([("GOOS", "linux"), ("GOARCH", builder.arch().go())]);
+    Ok(run(&mut go).map(|()| out))
 }
 
 /// Runs a compiler; the error is what it said.

@@ -15,6 +15,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 import types
 
 from . import _truecount
@@ -109,7 +110,8 @@ def _without_collection():
 
 
 def counter(event="instructions:u"):
-    """A counter of the calling thread: ``with`` it, and ``count`` is what the block cost. Blocks may nest."""
+    """A counter of the calling thread: ``with`` it, and ``count`` is what the block cost. Blocks may nest; those of tasks
+    and generators, which may overlap, need a counter each (else NestingError)."""
     return _calibrate(Counter(event))
 
 
@@ -147,9 +149,28 @@ def measure(function, *args, event="instructions:u", runs=5, warmup=16, setup=No
     return _measure(function, args, kwargs, event, runs, warmup, setup)
 
 
+#: CO_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE, CO_ASYNC_GENERATOR of the module inspect.
+_RUNS_LATER = 0x20 | 0x80 | 0x100 | 0x200
+
+
+def _check_runs(function):
+    """A call of a generator or coroutine runs none of its code: its count would be nothing's."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    if getattr(code, "co_flags", 0) & _RUNS_LATER:
+        raise TypeError(
+            f"a call of {function.__name__} runs none of its code: count what runs it "
+            "(lambda: list(f()), lambda: asyncio.run(f()))"
+        )
+
+
 def _measure(function, args, kwargs, event, runs, warmup, setup=None):
     if runs < 1:
         raise ValueError("runs must be at least 1")
+    if warmup < 0:
+        raise ValueError("warmup must be at least 0")
+    _check_runs(function)
     c = counter(event)
     counts, result = [], None
     try:
@@ -175,8 +196,8 @@ def counted(event="instructions:u"):
 
     def decorate(function):
         import collections
-        import threading
 
+        _check_runs(function)
         own = threading.local()
         counts = collections.deque(maxlen=1000)
 
@@ -199,17 +220,40 @@ def counted(event="instructions:u"):
     return decorate
 
 
+class _Region:
+    __slots__ = ("overlapped",)
+
+    def __init__(self):
+        self.overlapped = False
+
+
 class _Regions:
     def __init__(self, path, events):
         self._recorder = _truecount.Recorder(os.fspath(path), ";".join(events))
+        self._own = threading.local()
 
     @contextlib.contextmanager
     def region(self, label):
-        """A region; regions nest."""
+        """A region; regions nest. Those of tasks and generators that overlap raise NestingError."""
+        own = self._own.__dict__.setdefault("open", [])
         self._recorder.begin(label)
+        mine = _Region()
+        own.append(mine)
         try:
             yield
         finally:
+            self._end(mine)
+
+    def _end(self, mine):
+        own = self._own.__dict__.get("open", [])
+        if not own or own[-1] is not mine:
+            mine.overlapped = True
+            raise NestingError("the regions overlap", "end the innermost region first, on its own thread")
+        own.pop()
+        self._recorder.end()
+        # What could not end before this one.
+        while own and own[-1].overlapped:
+            own.pop()
             self._recorder.end()
 
     __call__ = region
@@ -250,7 +294,7 @@ def run_virtual(arguments, environment=None, reproducible=False):
     given.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     given["TRUECOUNT_PYTHON_INSIDE"] = "1"
     with _interrupts_for_the_program():
-        return _truecount.run_virtual([os.fspath(a) for a in arguments], sorted(given.items()), reproducible)
+        return _truecount.run_virtual([os.fsdecode(a) for a in arguments], sorted(given.items()), reproducible)
 
 
 @contextlib.contextmanager

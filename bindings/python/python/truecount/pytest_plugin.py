@@ -1,5 +1,6 @@
 """The pytest plug-in: tests that count, limits, and pytest under the virtual PMU (``--truecount=virtual``)."""
 
+import contextlib
 import json
 import os
 import sys
@@ -314,12 +315,25 @@ def _not_whole(exitstatus):
 
 
 def _write(path, document):
+    """A file whole or not at all, so that a full disk costs no earlier baseline; a pipe or a device as it is."""
     if not path:
         return
+    text = json.dumps(document, indent=1) + "\n"
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=1)
-            file.write("\n")
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            return
+        target = os.path.realpath(path)
+        half = target + ".new"
+        try:
+            with open(half, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(half, target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(half)
+            raise
     except OSError as error:
         raise pytest.UsageError(f"cannot write the counts: {error}") from error
 

@@ -304,6 +304,7 @@ fn the_wheel_counts_in_a_fresh_environment() {
     assert_eq!(first, second);
 
     marks_are_kept(&environment, &tests);
+    files_are_whole_or_as_they_were(&environment, &tests);
     interrupts_end_the_tests(&environment, &tests);
 
     // Natively the same tests count by a PMU, or say why they are skipped.
@@ -346,6 +347,43 @@ fn marks_are_kept(environment: &Environment, tests: &Path) {
     ] {
         assert_eq!(results.matches(case).count(), 1, "{case}: {results}");
     }
+}
+
+/// Counts that cannot be written cost no earlier ones, and a program's name need not be UTF-8.
+fn files_are_whole_or_as_they_were(environment: &Environment, tests: &Path) {
+    use std::os::unix::ffi::OsStrExt as _;
+    let limits = tests.join("limits.py");
+    let change = format!("{}::test_change", limits.display());
+    let results = environment.scratch.path().join("results");
+    std::fs::write(results.join("kept.json"), "earlier").unwrap();
+    // Where the new file is made nothing can be written.
+    std::fs::create_dir(results.join("kept.json.new")).unwrap();
+    for (file, why) in [
+        ("/dev/full", "No space left on device"),
+        ("results/kept.json", "Is a directory"),
+    ] {
+        let file = format!("--truecount-json={file}");
+        let (status, said) = environment.pytest(&["--truecount=virtual", &change, &file], "0");
+        assert_eq!(status, Some(4), "{said}");
+        assert!(
+            said.contains("cannot write the counts: [Errno ")
+                && said.contains(why)
+                && !said.contains("Traceback"),
+            "{said}"
+        );
+    }
+    let kept = std::fs::read_to_string(results.join("kept.json")).unwrap();
+    assert_eq!(kept, "earlier");
+
+    let name = std::ffi::OsStr::from_bytes(b"n\xffme.py");
+    std::fs::write(environment.scratch.path().join(name), "print(7)\n").unwrap();
+    let output = Command::new(&environment.python)
+        .current_dir(environment.scratch.path())
+        .args(["-m", "truecount"])
+        .arg(name)
+        .output()
+        .unwrap();
+    assert_eq!(text(&output), "7\n");
 }
 
 /// Ctrl-C ends the tests, under the virtual PMU too, and a part of the counts is no baseline.

@@ -41,6 +41,29 @@ static void *elsewhere(void *of)
     return NULL;
 }
 
+static const truecount_group *group_made_elsewhere;
+
+/* Ends with a counter, a group that counts and a region open. */
+static void *leaves_all_open(void *of)
+{
+    const truecount_counter *c;
+    expect("open, and end the thread", truecount_open("wall-time", &c), TRUECOUNT_OK);
+    if (truecount_group_open("page-faults", &group_made_elsewhere) == TRUECOUNT_OK)
+        expect("start, and end the thread", truecount_group_start(group_made_elsewhere), TRUECOUNT_OK);
+    if (of)
+        expect("begin, and end the thread", truecount_region_begin(of, "left open"), TRUECOUNT_OK);
+    return NULL;
+}
+
+static void *stops_a_group(void *of)
+{
+    uint64_t counts[8];
+    expect("start of another thread's group", truecount_group_start(of), TRUECOUNT_THREAD);
+    expect("stop of another thread's group", truecount_group_stop(of, counts, 8), TRUECOUNT_THREAD);
+    expect("close of another thread's group", truecount_group_close(of), TRUECOUNT_THREAD);
+    return NULL;
+}
+
 static void *ends_a_region(void *of)
 {
     expect("end of another thread's region", truecount_region_end(of), TRUECOUNT_NESTING);
@@ -58,6 +81,8 @@ static void recorders(const char *event, const char *path)
     expect("a label that is not UTF-8", truecount_region_begin(r, "\xff"), TRUECOUNT_ARGUMENT);
     expect("no label", truecount_region_begin(r, NULL), TRUECOUNT_ARGUMENT);
     pthread_create(&thread, NULL, ends_a_region, (void *)r);
+    pthread_join(thread, NULL);
+    pthread_create(&thread, NULL, leaves_all_open, (void *)r);
     pthread_join(thread, NULL);
     fflush(stdout);
     if (fork() == 0) {
@@ -131,12 +156,31 @@ int main(int argc, char **argv)
     if (truecount_group_open("page-faults", &g) == TRUECOUNT_OK) {
         expect("stop before start", truecount_group_stop(g, counts, 8), TRUECOUNT_NESTING);
         expect("start", truecount_group_start(g), TRUECOUNT_OK);
+        pthread_create(&thread, NULL, stops_a_group, (void *)g);
+        pthread_join(thread, NULL);
+        fflush(stdout);
+        if (fork() == 0) {
+            failures = 0;
+            expect("stop after fork", truecount_group_stop(g, counts, 8), TRUECOUNT_FORKED);
+            expect("start after fork", truecount_group_start(g), TRUECOUNT_FORKED);
+            fflush(stdout);
+            _exit(failures != 0);
+        }
+        wait(&status);
+        expect("the group's child", status, 0);
         expect("too little room", truecount_group_stop(g, counts, 0), TRUECOUNT_ARGUMENT);
         expect("stop", truecount_group_stop(g, counts, 8), TRUECOUNT_OK);
         if (truecount_group_name(g, 1) || !truecount_group_name(g, 0))
             failures++;
         expect("close a group", truecount_group_close(g), TRUECOUNT_OK);
         expect("start of a closed group", truecount_group_start(g), TRUECOUNT_CLOSED);
+    }
+
+    for (i = 0; i < 20; i++) {
+        pthread_create(&thread, NULL, leaves_all_open, NULL);
+        pthread_join(thread, NULL);
+        if (group_made_elsewhere)
+            expect("stop of an ended thread's", truecount_group_stop(group_made_elsewhere, counts, 8), TRUECOUNT_CLOSED);
     }
 
     fflush(stdout);

@@ -43,10 +43,22 @@ int main(int argc, char **argv) {
         std::unique_ptr<truecount::counter> gone(new truecount::counter(event));
         auto region = gone->start();
         gone.reset();
+        // An exception in the middle of a region leaves the counter right.
+        try {
+            (*std::make_shared<truecount::counter>(event))([] { throw 1; });
+        } catch (int) {
+            std::cout << "thrown: " << (moved([] {}) < 1000) << '\n';
+        }
         std::cout << "destroyed: " << status([&] { region.count(); }) << '\n';
     } catch (const truecount::error &e) {
         std::cout << "no counter: " << e.what() << '\n';
         return 3;
+    }
+    try {
+        // C would take it for instructions:u.
+        truecount::counter c(std::string("instructions:u\0x", 16));
+    } catch (const std::invalid_argument &) {
+        std::cout << "NUL: 1\n";
     }
     try {
         truecount::counter c("no-such-event");

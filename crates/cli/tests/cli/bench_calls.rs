@@ -2,6 +2,7 @@
 
 use crate::call_edges::tree;
 use crate::support::{code, fails, run, stderr, stdout, virtual_pmu};
+use truecount_testing::quoted;
 
 #[test]
 fn the_paths_that_differ_are_named_exactly() {
@@ -13,7 +14,7 @@ fn the_paths_that_differ_are_named_exactly() {
     let (Some(first), Some(second)) = (tree(at, "three", 3), tree(at, "five", 5)) else {
         return;
     };
-    let (first, second) = (first.to_str().unwrap(), second.to_str().unwrap());
+    let (first, second) = (&*quoted(first), &*quoted(second));
     let saved = at.join("saved.json").display().to_string();
     let options = [
         "bench",

@@ -125,13 +125,46 @@ fn every_edge_has_its_other_events() {
     let output = front(at, &options, &[program.to_str().unwrap()]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = std::fs::read_to_string(at.join("out")).unwrap();
-    assert_eq!(line(&text, "events:"), "Ir Dr Dw Bc Bi");
+    let events = "Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw Bc Bcm Bi Bim";
+    assert_eq!(line(&text, "events:"), events);
     let start = text.split("fn=_start\n").nth(1).unwrap();
     let start = start.split("\n\n").next().unwrap();
-    for (callee, calls, costs) in [("f", 1, "30 7 6 4"), ("g", 2, "10 2 2"), ("leaf", 2, "6 2")] {
-        let edge = format!("cfn={callee}\ncalls={calls} 0\n0 {costs}\n");
-        assert!(format!("{start}\n").contains(&edge), "{edge}{text}");
+    let costs = |line: &str| -> Vec<u64> {
+        let words = line.split(' ').skip(1);
+        let mut costs: Vec<u64> = words.map(|word| word.parse().unwrap()).collect();
+        costs.resize(events.split(' ').count(), 0);
+        costs
+    };
+    for (callee, calls, expected) in [
+        ("f", 1, [30, 7, 6, 4]),
+        ("g", 2, [10, 2, 2, 0]),
+        ("leaf", 2, [6, 2, 0, 0]),
+    ] {
+        let edge = format!("cfn={callee}\ncalls={calls} 0\n");
+        let line = start.split(&edge).nth(1).unwrap().lines().next().unwrap();
+        let costs = costs(line);
+        assert_eq!(
+            [0, 1, 2, 9].map(|at| costs[at]),
+            expected,
+            "{callee}: {text}"
+        );
     }
+    // What `_start` cost itself and what it called is everything, in every column.
+    let lines = start.lines();
+    let mut sums = vec![0; events.split(' ').count()];
+    for costs in lines.filter(|line| line.starts_with("0 ")).map(costs) {
+        for (sum, cost) in sums.iter_mut().zip(costs) {
+            *sum += cost;
+        }
+    }
+    assert_eq!(
+        sums,
+        costs(&format!("0 {}", line(&text, "totals:"))),
+        "{text}"
+    );
+    // One line of code, two of the stack at most; the first of each comes from memory.
+    assert!((1..=2).contains(&sums[3]) && sums[3] == sums[6], "{text}");
+    assert!((1..=3).contains(&(sums[4] + sums[5])), "{text}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use truecount_testing::quoted;
 
 use serde_json::Value;
 
@@ -221,7 +222,7 @@ fn repeated_runs_tell_how_much_they_differ() {
     // Sleeps longer each time; the third fails.
     let script = format!(
         "n=$(cat {0} 2>/dev/null || echo 0); n=$((n+1)); echo $n >{0}; sleep 0.0$((n*2)); [ $n != 3 ]",
-        counter.display()
+        quoted(counter)
     );
     let head = [
         "stat",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use truecount_testing::quoted;
 
 use serde_json::{Value, json};
 
@@ -159,7 +160,7 @@ fn runs_that_change_their_inputs_are_not_closed_together() {
     let title = inputs[0]["title"].as_str().unwrap();
     assert!(title.ends_with("every run: files that it reads"), "{title}");
     // One that starts every run with the same number is.
-    let write = format!("echo 100 > {}", file.display());
+    let write = format!("echo 100 > {}", quoted(&file));
     let document = json(&[&head[..7], &["--prepare", &write, "--"], &command].concat());
     let command = &document["commands"][0];
     assert_eq!(command["outside"]["closed"], true, "{command}");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
+use truecount_testing::quoted;
 
 use serde_json::Value;
 
@@ -481,7 +482,7 @@ fn too_few_runs_become_as_many_as_can_tell() {
     // Nothing holds the content of files constant.
     let directory = tempfile::tempdir().unwrap();
     let script = r#"n=0; [ -s F ] && read n < F; n=$((n*7+3)); n=$((n%101)); echo $n > F; while [ $n -gt 0 ]; do n=$((n-1)); done"#;
-    let script = script.replace('F', directory.path().join("kept").to_str().unwrap());
+    let script = script.replace('F', &quoted(directory.path().join("kept")));
     let head = [
         &TWO_RUNS[..],
         &["--factors", "env", "--functions", "0", "--json", "--"],

@@ -186,18 +186,22 @@ fn a_failure_leaves_no_file_and_keeps_what_was_there() {
         if virtual_pmu && !crate::support::virtual_pmu() {
             continue;
         }
-        let Some(line) = (match &program {
-            Some(program) => Some(line.replace("PROGRAM", program.to_str().unwrap())),
-            None => (!line.contains("PROGRAM")).then(|| (*line).to_owned()),
-        }) else {
+        if program.is_none() && line.contains("PROGRAM") {
             continue;
-        };
-        let line = line.replace("FILE", name);
+        }
+        // Names may have spaces: they are put into words.
+        let words: Vec<String> = line
+            .split(' ')
+            .map(|word| {
+                let program = program.as_ref().map_or("", |p| p.to_str().unwrap());
+                word.replace("PROGRAM", program).replace("FILE", name)
+            })
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         for before in [None, Some("what was there before")] {
             if let Some(text) = before {
                 std::fs::write(&file, text).unwrap();
             }
-            let words: Vec<&str> = line.split(' ').collect();
             let output = truecount(&words).output().unwrap();
             let told = stderr(&output);
             // Where it cannot even begin (no PMU, no sampling) it says so with another status.

@@ -170,7 +170,7 @@ fn counting_is_switched_by_who_holds_the_pipe() {
     let (control, ack) = (control.display(), ack.display());
     let script = |between: &str| {
         format!(
-            "exec 8<>{control} 9<>{ack}; {faults}; {faults}; {}; {between}; {}; {faults}; {faults}",
+            "exec 8<>'{control}' 9<>'{ack}'; {faults}; {faults}; {}; {between}; {}; {faults}; {faults}",
             say("enable"),
             say("disable")
         )

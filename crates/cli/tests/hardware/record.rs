@@ -239,7 +239,36 @@ fn call_stacks_of_the_branch_unit_are_chains() {
     let Some((file, _)) = record_of("tree", "lbr", &options) else {
         return;
     };
-    let report = json(&["report", "--top", "1000"], &file);
+    leads_to_the_known_tree(&file);
+    let refused = truecount().arg("blocks").arg(&file).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        text(&refused.stderr).contains("filtered (call stack"),
+        "{}",
+        text(&refused.stderr)
+    );
+    std::fs::remove_file(&file).unwrap();
+    // The same, recorded by perf.
+    let recorded = Command::new("perf")
+        .args("record -q --call-graph lbr -e cycles:u -c 50021 -o".split(' '))
+        .arg(&file)
+        .arg("--")
+        .arg(std::env::current_exe().unwrap())
+        .args(["record_workload", "--nocapture", "--test-threads=1"])
+        .env(WORKLOAD, "tree")
+        .output();
+    match recorded {
+        Ok(output) if output.status.success() => leads_to_the_known_tree(&file),
+        Ok(output) => panic!("perf record: {}", text(&output.stderr)),
+        Err(error) => truecount_testing::skip!("perf", "perf record ({error})"),
+    }
+    let _ = std::fs::remove_file(file);
+}
+
+/// The shares and callers of `tree` in a recording, here and in perf's own report.
+#[cfg(target_arch = "x86_64")]
+fn leads_to_the_known_tree(file: &PathBuf) {
+    let report = json(&["report", "--top", "1000"], file);
     let samples = report["events"][0]["samples"].as_u64().unwrap() as f64;
     let rows = report["events"][0]["rows"].as_array().unwrap();
     let share = |name: &str, part: &str| {
@@ -263,27 +292,21 @@ fn call_stacks_of_the_branch_unit_are_chains() {
     match Command::new("perf")
         .args(["report", "--no-children", "-q"])
         .args(options)
-        .arg(&file)
+        .arg(file)
         .output()
     {
         Ok(perf) if perf.status.success() => {
             let said = text(&perf.stdout);
-            let line = said.lines().find(|line| line.contains("called_leaf"));
-            let line = line.unwrap_or_else(|| panic!("{said}"));
-            let percent = line.split('%').next().unwrap().trim().parse::<f64>();
-            assert!((percent.unwrap() - leaf).abs() < 0.1, "{line}, here {leaf}");
+            for (name, here) in [("called_leaf", leaf), ("called_other", other)] {
+                let line = said.lines().find(|line| line.contains(name));
+                let line = line.unwrap_or_else(|| panic!("{said}"));
+                let percent = line.split('%').next().unwrap().trim().parse::<f64>();
+                assert!((percent.unwrap() - here).abs() < 0.1, "{line}, here {here}");
+            }
         }
         Ok(perf) => panic!("perf report: {}", text(&perf.stderr)),
         Err(error) => truecount_testing::skip!("perf", "perf report ({error})"),
     }
-    let refused = truecount().arg("blocks").arg(&file).output().unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(
-        text(&refused.stderr).contains("filtered (call stack"),
-        "{}",
-        text(&refused.stderr)
-    );
-    std::fs::remove_file(file).unwrap();
 }
 
 #[test]

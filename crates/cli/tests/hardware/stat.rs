@@ -349,6 +349,25 @@ fn an_event_that_the_pmu_lacks_is_not_counted() {
     let _ = fs::remove_dir_all(&directory);
 }
 
+/// How precisely samples fall says nothing of a count: refused, and not counted as if it had not been asked for.
+#[test]
+fn a_precise_level_of_a_count_is_refused() {
+    if let Some(reason) = no_hardware() {
+        return skip(&reason);
+    }
+    let directory = directory("precise");
+    let (path, known) = program(&directory);
+    let document = stat("instructions:up,instructions:upp,instructions:u", &path);
+    for index in [0, 1] {
+        let counter = &document["counters"][index];
+        assert!(counter["value"].is_null(), "{counter}");
+        let why = counter["reason"].as_str().unwrap();
+        assert!(why.contains("where samples fall"), "{why}");
+    }
+    assert!(value(&document, 2).unwrap() >= known, "{document}");
+    let _ = fs::remove_dir_all(&directory);
+}
+
 /// Switches happen in the kernel: without it there are none to count.
 #[test]
 fn switches_in_user_mode_are_not_counted() {
@@ -402,24 +421,30 @@ fn a_paranoid_level_decides_what_is_counted() {
             Err(_) => Value::String(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
     };
-    let check = |what: &str, arguments: &[&str], allowed: bool| {
+    // Up to this level it is allowed; a hint names this one and no other.
+    let check = |what: &str, arguments: &[&str], needed: i32| {
+        let allowed = level <= needed;
         let counter = counter(arguments);
         println!("{what} at {level}: {counter}");
         let value = counter["value"].as_u64();
         assert_eq!(value.is_some(), allowed, "{what} at {level}: {counter}");
         if !allowed {
+            let said = counter.to_string();
+            let hint = format!("perf_event_paranoid={needed}");
+            // Where nothing is allowed at all, before it is known what is asked for.
+            let each = "perf_event_paranoid=2 (1 to count in the kernel, 0 for whole CPUs)";
             assert!(
-                counter.to_string().contains("paranoid"),
-                "{what}: {counter}"
+                said.contains(&hint) || said.contains(each),
+                "{what}: {said}"
             );
         }
         value
     };
-    let user = check("user mode", &["-e", "instructions:u"], level <= 2);
+    let user = check("user mode", &["-e", "instructions:u"], 2);
     assert!(user.is_none_or(|count| count >= known), "{user:?}");
-    check("the kernel alone", &["-e", "instructions:k"], level <= 1);
+    check("the kernel alone", &["-e", "instructions:k"], 1);
     // As perf: of user mode where only that may be counted, and so called.
-    let all = check("kernel, too", &["-e", "instructions"], level <= 2);
+    let all = check("kernel, too", &["-e", "instructions"], 2);
     assert!(all.is_none_or(|count| count >= known), "{all:?}");
     if level <= 2 {
         let name = counter(&["-e", "instructions"])["event"].clone();
@@ -430,6 +455,6 @@ fn a_paranoid_level_decides_what_is_counted() {
         };
         assert_eq!(name, expected, "at {level}");
     }
-    check("every CPU", &["-a", "-e", "instructions:u"], level <= 0);
+    check("every CPU", &["-a", "-e", "instructions:u"], 0);
     let _ = fs::remove_dir_all(&directory);
 }

@@ -180,6 +180,43 @@ fn instructions_and_branches_fall_into_the_right_functions() {
     assert!((ratio - 0.75).abs() < 0.05, "{ratio}");
 }
 
+/// Without `-p`, every CPU is looked at, idle ones too, whatever the PMU thinks of `exclude_idle`.
+#[test]
+fn the_whole_machine_is_looked_at() {
+    let busy = Busy::start();
+    let output = truecount()
+        .args([
+            "top",
+            "--once",
+            "--json",
+            "--seconds",
+            "1",
+            "--by",
+            "process",
+        ])
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    if output.status.code() == Some(125) && said.contains("paranoid") {
+        skip(said.trim());
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["events"][0]["samples"].as_u64().unwrap() > 10);
+    let name = document["events"][0]["name"].as_str().unwrap();
+    if super::no_hardware().is_none() {
+        assert!(name.starts_with("cycles"), "{document:#}");
+    }
+    // What is busy has most of them.
+    let rows = document["rows"].as_array().unwrap();
+    let pid = busy.0.id().to_string();
+    let own = |row: &&Value| row["of"].as_str() == Some(pid.as_str());
+    let row = rows.iter().find(own);
+    let row = row.unwrap_or_else(|| panic!("{document:#}"));
+    assert!(row["values"][0]["share"].as_f64().unwrap() > 0.1, "{row}");
+}
+
 #[test]
 fn cycles_are_the_default() {
     let Some(document) = once(&["--by", "thread"]) else {

@@ -1,4 +1,4 @@
-//! The same region in C, C++ and Rust, by the machine's PMU: a loop of known length counts the same in all.
+//! The same region in C, C++, Go and Rust, by the machine's PMU: a loop of known length counts the same in all.
 
 use std::process::Command;
 use truecount::{Counter, Fence, known_loop};
@@ -15,8 +15,8 @@ fn beyond(counter: &Counter<Fence>, length: u64) -> u64 {
 }
 
 #[test]
-fn c_and_cpp_count_the_region_that_rust_counts() {
-    if !super::pmu("c_and_cpp_count_the_region_that_rust_counts") {
+fn other_languages_count_the_region_that_rust_counts() {
+    if !super::pmu("other_languages_count_the_region_that_rust_counts") {
         return;
     }
     let counter = Counter::<Fence>::open("instructions:u").unwrap();
@@ -26,7 +26,11 @@ fn c_and_cpp_count_the_region_that_rust_counts() {
     }
     assert!(rust < 300, "{rust}");
     drop(counter);
-    for variable in ["TRUECOUNT_C_LOOP", "TRUECOUNT_CPP_LOOP"] {
+    for variable in [
+        "TRUECOUNT_C_LOOP",
+        "TRUECOUNT_CPP_LOOP",
+        "TRUECOUNT_GO_LOOP",
+    ] {
         let Some(program) = std::env::var_os(variable) else {
             truecount_testing::skip!("compilers", "no program by {variable}: this rig has none");
             continue;

@@ -32,6 +32,8 @@ pub enum CallKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallNode {
+    /// Where it is: what [`super::references::Marked::Node`] says.
+    pub address: u64,
     /// Index of the node above, which is lower than its own.
     pub parent: Option<u32>,
     /// What it is.
@@ -199,6 +201,7 @@ impl Reader {
             let own = self.calls.nodes.len() as u32;
             let parent = self.number(word(offset_of!(Node, parent)));
             self.calls.nodes.push(CallNode {
+                address: address(shared.offset(slot)) + u64::from(own - first) * self.stride,
                 parent: parent.filter(|&parent| parent < own),
                 kind,
                 function: word(offset_of!(Node, function)),

@@ -68,11 +68,16 @@ fn memfd(name: &std::ffi::CStr) -> Result<File, LaunchError> {
 /// The file behind the random devices: pseudo-random bytes, then zeros without end.
 fn random_file() -> Result<File, LaunchError> {
     let file = memfd(c"truecount-random")?;
-    let bytes: Vec<u8> = (0..RANDOM_BYTES / 8)
-        .flat_map(|n| mixed(n).to_ne_bytes())
-        .collect();
-    let written = file
-        .write_all_at(&bytes, 0)
+    // In pieces: memory for all of it at once would cost more than its numbers.
+    let mut piece = vec![0; 64 << 10];
+    let written = (0..RANDOM_BYTES)
+        .step_by(piece.len())
+        .try_for_each(|at| {
+            for (n, word) in (at / 8..).zip(piece.chunks_exact_mut(8)) {
+                word.copy_from_slice(&mixed(n).to_ne_bytes());
+            }
+            file.write_all_at(&piece, at)
+        })
         .and_then(|()| file.set_len(1 << 40));
     written.map_err(failed("making random bytes"))?;
     Ok(file)

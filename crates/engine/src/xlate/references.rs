@@ -66,6 +66,9 @@ pub const COUNTS: u64 = 1;
 pub const COLLECTS: u64 = 2;
 /// In a mark, from this bit on: how many marks of the process' profile were before (32 bits).
 pub const PART: u32 = 8;
+/// A mark with this bit says which node of the tree of calls the thread is in from there on, with `option::CALLS`: the
+/// node's address is in its bits below [`MARK`]'s.
+pub const NODE: u64 = 1 << 48;
 
 /// The program's FS base, among the registers.
 pub const FS: u8 = 16;

@@ -21,7 +21,7 @@ use truecount_fuzz_targets::{TARGETS, Target, named};
 const LONGEST: Duration = Duration::from_secs(5);
 /// All of the process, after all inputs so far.
 const MOST_KIB: u64 = 1 << 20;
-/// A turn ends after so many mutants, or …
+/// A turn ends after so many mutants at most (fewer where few are asked for: each target has its turn), or …
 const TURN: u64 = 4000;
 /// … so long, so that little is lost where the process is ended.
 const TURN_TIME: Duration = Duration::from_secs(1);
@@ -216,7 +216,8 @@ impl Work {
         let done: u64 = all.iter().map(|(sum, _)| sum.mutants).sum();
         // Turns of other threads count as whole: who ends a shorter one goes on itself.
         let busy = all.iter().filter(|(_, busy)| *busy).count() as u64;
-        let left = self.options.mutants.saturating_sub(done + busy * TURN);
+        let each = (self.options.mutants / (4 * all.len().max(1)) as u64).clamp(1, TURN);
+        let left = self.options.mutants.saturating_sub(done + busy * each);
         if left == 0 {
             return None;
         }
@@ -224,7 +225,7 @@ impl Work {
         let (index, (sum, busy)) =
             free.min_by(|(_, (a, _)), (_, (b, _))| a.share().total_cmp(&b.share()))?;
         *busy = true;
-        Some((index, self.options.first + sum.mutants, left.min(TURN)))
+        Some((index, self.options.first + sum.mutants, left.min(each)))
     }
 
     fn done(&self, index: usize, more: Sum) -> std::io::Result<()> {

@@ -37,7 +37,48 @@ pub struct Costs {
     pub indirect_wrong: u64,
 }
 
+/// What Cachegrind and Callgrind have beside instructions, by their names, in Callgrind's order.
+pub const SIMULATED: [&str; 12] = [
+    "Dr", "Dw", "I1mr", "D1mr", "D1mw", "ILmr", "DLmr", "DLmw", "Bc", "Bcm", "Bi", "Bim",
+];
+
+/// The values of [`SIMULATED`].
+pub type Simulated = [u64; SIMULATED.len()];
+
+/// Places in [`Simulated`].
+pub(super) mod place {
+    pub const READS: usize = 0;
+    pub const WRITES: usize = 1;
+    pub const READ_L1: usize = 3;
+    pub const FETCH_L1: usize = 2;
+    pub const WRITE_L1: usize = 4;
+    /// From a first level's place to the last level's.
+    pub const TO_LAST: usize = 3;
+    pub const CONDITIONAL: usize = 8;
+    pub const CONDITIONAL_WRONG: usize = 9;
+    pub const INDIRECT: usize = 10;
+    pub const INDIRECT_WRONG: usize = 11;
+}
+
 impl Costs {
+    /// As Callgrind has it.
+    pub fn simulated(&self) -> Simulated {
+        [
+            self.reads,
+            self.writes,
+            self.fetch_l1,
+            self.read_l1,
+            self.write_l1,
+            self.fetch_ll,
+            self.read_ll,
+            self.write_ll,
+            self.conditional,
+            self.conditional_wrong,
+            self.indirect,
+            self.indirect_wrong,
+        ]
+    }
+
     /// References of so many bytes.
     pub(super) fn made(&mut self, size: u32, kind: Kind, times: u64) {
         self.totals.made(size, kind, times);

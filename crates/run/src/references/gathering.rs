@@ -1,6 +1,7 @@
 //! What becomes of references while the program runs.
 
-use super::costs::Costs;
+use super::costs::{Costs, Simulated};
+use super::paths::Paths;
 use super::site::{Modelled, Site, share};
 use super::{Facts, Level, Memory, Missed, Model, Predicted, SharedBy, SharedLine, Size, Wanted};
 use std::collections::{BTreeMap, HashMap};
@@ -44,6 +45,8 @@ struct Of {
     /// Nothing of it is looked at.
     off: bool,
     modelled: Option<Modelled>,
+    /// Number of the node of the tree of calls that it is in.
+    node: Option<u32>,
 }
 
 /// Everything so far.
@@ -53,6 +56,7 @@ pub(super) struct Gathering {
     tables: Vec<Table>,
     threads: Vec<Of>,
     by_slot: HashMap<u32, usize>,
+    paths: Option<Paths>,
     /// Whose turn it is.
     now: usize,
     lost: u32,
@@ -64,6 +68,7 @@ pub(super) type See<'a> = dyn FnMut(Part, u64, &Costs, Option<Unknown>) + 'a;
 impl Gathering {
     pub(super) fn new(wanted: Wanted) -> Self {
         Self {
+            paths: wanted.paths.then(Paths::new),
             wanted,
             spaces: Vec::new(),
             tables: Vec::new(),
@@ -152,6 +157,15 @@ impl Gathering {
         }
     }
 
+    /// See [`super::Noted::paths`].
+    pub(super) fn paths(&mut self) -> Option<HashMap<u64, Simulated>> {
+        let paths = self.paths.as_mut()?;
+        for thread in &mut self.threads {
+            thread.leave_node(paths);
+        }
+        Some(paths.all())
+    }
+
     pub(super) fn is_modelled(&self) -> bool {
         self.wanted.model.is_some()
     }
@@ -209,6 +223,15 @@ impl Gathering {
     }
 }
 
+impl Of {
+    /// What was met since the thread is in its node goes there.
+    fn leave_node(&mut self, paths: &mut Paths) {
+        if let (Some(node), Some(modelled)) = (self.node, &mut self.modelled) {
+            paths.take(node, &mut modelled.met);
+        }
+    }
+}
+
 impl Sink for Gathering {
     fn turn(&mut self, thread: Thread) {
         let known = self.by_slot.get(&thread.slot).copied();
@@ -219,6 +242,7 @@ impl Sink for Gathering {
                 space: self.space(thread.memory),
                 off: false,
                 modelled: self.wanted.model.as_ref().map(Modelled::new),
+                node: None,
             };
             self.threads.push(of);
             self.by_slot.insert(thread.slot, self.threads.len() - 1);
@@ -227,10 +251,22 @@ impl Sink for Gathering {
     }
 
     fn marked(&mut self, thread: Thread, marked: Marked) {
-        let table = self.table(thread, marked.part, !marked.collects);
+        let part = match marked {
+            Marked::Part(part) => part,
+            Marked::Node(address) => {
+                if let (Some(paths), Some(now)) = (&mut self.paths, self.threads.get_mut(self.now))
+                {
+                    now.leave_node(paths);
+                    now.node = Some(paths.number(address));
+                }
+                return;
+            }
+            _ => return,
+        };
+        let table = self.table(thread, part.part, !part.collects);
         if let Some(now) = self.threads.get_mut(self.now) {
             now.table = table;
-            now.off = !marked.counts;
+            now.off = !part.counts;
         }
     }
 

@@ -4,14 +4,16 @@
 mod costs;
 mod events;
 mod gathering;
+mod paths;
 mod site;
 
 use serde::Serialize;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use truecount_engine::virt::references::{References, Sink};
 use truecount_memory::{Machine, Totals};
 
-pub use costs::Costs;
+pub use costs::{Costs, SIMULATED, Simulated};
 pub use events::MemoryEvent;
 use gathering::Gathering;
 pub use gathering::Part;
@@ -27,6 +29,8 @@ pub struct Wanted {
     pub model: Option<Machine>,
     /// Lines that several threads use are looked for.
     pub sharing: bool,
+    /// What is modelled is kept by path of functions, too, where the run keeps the tree of calls.
+    pub paths: bool,
 }
 
 /// Exact facts about a run's memory references.
@@ -242,6 +246,18 @@ pub struct Memory {
 impl Memory {
     /// What a reader of these numbers must know.
     pub fn note(&self) -> Option<String> {
+        let mut notes: Vec<String> = self.lack().into_iter().collect();
+        if let Some(model) = &self.model {
+            notes.push(format!(
+                "Misses and mispredictions are a model's, after {} rules (I1 {}, D1 {}, LL {}): not what this CPU did.",
+                model.rules, model.i1, model.d1, model.ll
+            ));
+        }
+        (!notes.is_empty()).then(|| notes.join(" "))
+    }
+
+    /// What is not in these numbers.
+    pub fn lack(&self) -> Option<String> {
         let missing: Vec<&str> = self.missing.iter().map(|one| one.what.as_str()).collect();
         let mut notes = Vec::new();
         if !missing.is_empty() {
@@ -254,12 +270,6 @@ impl Memory {
             notes.push(format!(
                 "Facts of memory lack {} part(s) of what threads noted, which nobody could read.",
                 self.lost
-            ));
-        }
-        if let Some(model) = &self.model {
-            notes.push(format!(
-                "Misses and mispredictions are a model's, after {} rules (I1 {}, D1 {}, LL {}): not what this CPU did.",
-                model.rules, model.i1, model.d1, model.ll
             ));
         }
         (!notes.is_empty()).then(|| notes.join(" "))
@@ -307,6 +317,12 @@ impl Noted {
     pub fn each(&self, see: &mut dyn FnMut(Part, u64, &Costs)) {
         self.gathered()
             .each(&mut |part, pc, costs, _| see(part, pc, costs));
+    }
+
+    /// What was modelled on each path of functions, by [`CallNode::address`](truecount_engine::virt::CallNode); none
+    /// where that was not wanted.
+    pub fn paths(&self) -> Option<HashMap<u64, Simulated>> {
+        self.gathered().paths()
     }
 
     /// There is a model.

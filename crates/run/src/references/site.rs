@@ -3,7 +3,7 @@
 //! Most of what is counted follows from how often a block was executed. What depends on an address is one step of a
 //! list: where a reference lies, whether its line was touched before, what a model makes of it.
 
-use super::costs::Costs;
+use super::costs::{Costs, Simulated, place};
 use std::collections::BTreeMap;
 use truecount_engine::virt::references::{Access, Branch, Code, Executed, Form, Unknown};
 use truecount_memory::{
@@ -18,6 +18,8 @@ pub(super) struct Modelled {
     line_bits: u32,
     /// The line that the last instruction ended in.
     fetched: u64,
+    /// What was met since somebody asked.
+    pub(super) met: Simulated,
 }
 
 impl Modelled {
@@ -27,6 +29,23 @@ impl Modelled {
             branches: Branches::new(),
             line_bits: machine.i1.line.trailing_zeros(),
             fetched: u64::MAX,
+            met: Simulated::default(),
+        }
+    }
+
+    /// A miss is met: `first` is the place of its first level.
+    #[inline]
+    fn meet(&mut self, first: usize, level: Level) {
+        if level != Level::First {
+            self.meets(first, 1);
+            self.meets(first + place::TO_LAST, u64::from(level == Level::Memory));
+        }
+    }
+
+    #[inline]
+    fn meets(&mut self, place: usize, times: u64) {
+        if let Some(met) = self.met.get_mut(place) {
+            *met += times;
         }
     }
 
@@ -77,6 +96,34 @@ struct Step {
     line: u64,
 }
 
+impl Step {
+    /// What is counted each time it is executed.
+    fn counted(&self) -> Option<usize> {
+        match self.what {
+            What::Data => Some(references(self.kind)),
+            What::Conditional => Some(place::CONDITIONAL),
+            What::Indirect => Some(place::INDIRECT),
+            What::General | What::Rest | What::Fetch => None,
+        }
+    }
+}
+
+/// Where references of a kind are counted.
+fn references(kind: Kind) -> usize {
+    match kind {
+        Kind::Store => place::WRITES,
+        Kind::Load | Kind::Modify => place::READS,
+    }
+}
+
+/// Where their misses of the first level are.
+fn misses(kind: Kind) -> usize {
+    match kind {
+        Kind::Store => place::WRITE_L1,
+        Kind::Load | Kind::Modify => place::READ_L1,
+    }
+}
+
 /// What a step met.
 #[derive(Clone, Copy, Default)]
 struct Found {
@@ -103,6 +150,8 @@ impl Found {
 pub(super) struct Site {
     steps: Box<[Step]>,
     found: Box<[Found]>,
+    /// What it always meets, where it is executed as a whole: places of [`Simulated`], and how often.
+    always: Box<[(usize, u64)]>,
     /// Executed as a whole.
     whole: u64,
     /// Left after so many instructions.
@@ -191,7 +240,12 @@ impl Site {
             ),
             unknown: instruction.unknown,
         });
+        let mut always: BTreeMap<usize, u64> = BTreeMap::new();
+        for place in steps.iter().filter_map(Step::counted) {
+            *always.entry(place).or_default() += 1;
+        }
         Self {
+            always: always.into_iter().collect(),
             found: vec![Found::default(); steps.len()].into_boxed_slice(),
             steps: steps.into_boxed_slice(),
             whole: 0,
@@ -250,6 +304,16 @@ impl Site {
         model: &mut Modelled,
     ) {
         let reached = executed.reached();
+        if executed.done == self.instructions.len() {
+            for &(place, times) in &self.always {
+                model.meets(place, times);
+            }
+        } else {
+            let done = |step: &&Step| usize::from(step.at) < executed.done;
+            for place in self.steps.iter().filter(done).filter_map(Step::counted) {
+                model.meets(place, 1);
+            }
+        }
         for at in 0..self.steps.len() {
             let (Some(step), Some(found)) = (self.steps.get_mut(at), self.found.get_mut(at)) else {
                 return;
@@ -262,6 +326,7 @@ impl Site {
                     let address = executed.at(&step.form);
                     let level = model.caches.meet_data(address, step.size);
                     found.met(level);
+                    model.meet(misses(step.kind), level);
                     if let Some(touched) = touched.as_deref_mut() {
                         touch(step, found, address, touched);
                         if level != Level::First {
@@ -272,6 +337,7 @@ impl Site {
                 What::Fetch => {
                     if let Some(level) = model.fetch(step.form.displacement, step.size) {
                         found.met(level);
+                        model.meet(place::FETCH_L1, level);
                     }
                 }
                 What::General => self.general(at, executed, touched.as_deref_mut(), Some(model)),
@@ -283,6 +349,7 @@ impl Site {
                         .branches
                         .conditional(pc.map_or(0, |known| known.pc), taken);
                     found.last += u64::from(wrong);
+                    model.meets(place::CONDITIONAL_WRONG, u64::from(wrong));
                 }
                 What::Indirect => {
                     found.first += 1;
@@ -292,6 +359,7 @@ impl Site {
                             .branches
                             .indirect(pc.map_or(0, |known| known.pc), next);
                         found.last += u64::from(wrong);
+                        model.meets(place::INDIRECT_WRONG, u64::from(wrong));
                     }
                 }
                 What::Rest => {}
@@ -328,8 +396,15 @@ impl Site {
             at += 1;
         });
         let Some(model) = model else { return };
+        let kinds: [Kind; 4] = std::array::from_fn(|number| {
+            let step = self.steps.get(first + number);
+            step.map_or(Kind::Load, |step| step.kind)
+        });
         // Elements of repeated instructions come by turns: one is read, then written.
         let runs = runs.get(..operands).unwrap_or(&[]);
+        for (&kind, &(_, _, times)) in kinds.iter().zip(runs) {
+            model.meets(references(kind), times);
+        }
         let longest = runs.iter().map(|run| run.2).max().unwrap_or(0);
         for time in 0..longest {
             for (number, &(address, size, times)) in runs.iter().enumerate() {
@@ -341,6 +416,8 @@ impl Site {
                 if let Some(found) = self.found.get_mut(first + number) {
                     found.met(level);
                 }
+                let kind = kinds.get(number).copied().unwrap_or(Kind::Load);
+                model.meet(misses(kind), level);
                 if level != Level::First
                     && let Some(touched) = touched.as_deref_mut()
                 {

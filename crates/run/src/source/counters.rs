@@ -60,7 +60,15 @@ pub fn hardware_available_on(kernel: &SharedKernel) -> Result<(), Reason> {
             Err(error) => first = first.or(Some(error)),
         }
     }
-    Err(first.map_or_else(|| Reason::new("no PMU"), |error| reason(&error)))
+    Err(first.map_or_else(|| Reason::new("no PMU"), |error| for_any_event(&error)))
+}
+
+/// Why an event of user mode, which needs least, cannot be counted: what else is asked for may need a lower level.
+fn for_any_event(error: &truecount_perf::Error) -> Reason {
+    const LEAST: &str = "kernel.perf_event_paranoid=2";
+    const EACH: &str = "kernel.perf_event_paranoid=2 (1 to count in the kernel, 0 for whole CPUs)";
+    let hint = error.hint().to_string().replacen(LEAST, EACH, 1);
+    Reason::new(error.reason()).hint(hint)
 }
 
 /// Whether this user may count the kernel's part of a program too (perf_event_paranoid, capabilities): by trying.

@@ -79,7 +79,7 @@ pub fn execute(
     })
 }
 
-/// As [`execute`], with a choice of what is counted; `calls`: with the tree of calls.
+/// As [`execute`], with a choice of what is counted; `calls`: with the tree of calls; `wanted`: with references.
 ///
 /// # Errors
 /// As [`execute`].
@@ -90,17 +90,32 @@ pub fn execute_regions(
     per_block: bool,
     regions: virt::Regions,
     calls: Option<virt::CallOptions>,
+    wanted: Option<Wanted>,
 ) -> Result<RunResult, Refusal> {
     if !known_format(program) {
         let failure = exec_failure(program, libc::ENOEXEC);
         return Err(Refusal::Engine(failure));
     }
-    engine::execute(signals, program, launch, |options| {
+    let noted = wanted.map(Noted::new);
+    let mut ran = engine::execute(signals, program, launch, |options| {
         options
             .per_block(per_block)
             .calls(calls)
             .regions(Some(regions))
-    })
+            .references(noted.as_ref().map(Noted::sink))
+    })?;
+    if let Some(noted) = noted {
+        finish(&mut ran, noted);
+    }
+    Ok(ran)
+}
+
+/// What was noted in a run.
+fn finish(ran: &mut RunResult, noted: Noted) {
+    let threads = &ran.executed.threads;
+    let of = |slot| threads.iter().find(|thread| thread.slot == slot);
+    ran.executed.memory = Some(noted.finish(|slot| of(slot).map_or(0, |thread| thread.tid)));
+    ran.executed.noted = Some(noted);
 }
 
 /// As [`execute`], with every block's executions and the tree of calls.
@@ -147,10 +162,7 @@ pub fn execute_noting(
     let mut ran = engine::execute(signals, program, launch, |options| {
         options.references(Some(noted.sink()))
     })?;
-    let threads = &ran.executed.threads;
-    let of = |slot| threads.iter().find(|thread| thread.slot == slot);
-    ran.executed.memory = Some(noted.finish(|slot| of(slot).map_or(0, |thread| thread.tid)));
-    ran.executed.noted = Some(noted);
+    finish(&mut ran, noted);
     Ok(ran)
 }
 

@@ -96,6 +96,7 @@ impl MemoryArgs {
             threads: false,
             model,
             sharing: self.sharing,
+            paths: false,
         }))
     }
 }

@@ -198,7 +198,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         (None, Some(region)) => {
             // The tree tells the share of the whole, and whether the region was reached.
             let (regions, calls) = (region.regions(), Some(options));
-            virtual_pmu::execute_regions(&signals, &program, &launch, true, regions, calls)?
+            virtual_pmu::execute_regions(&signals, &program, &launch, true, regions, calls, None)?
         }
         (None, None) if wants_calls => {
             virtual_pmu::execute_calls(&signals, &program, &launch, options)?

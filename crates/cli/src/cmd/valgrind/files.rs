@@ -8,25 +8,83 @@ use std::path::{Path, PathBuf};
 use truecount_engine::virt::{Blocks, Mark};
 use truecount_engine::xlate::facts::Event;
 use truecount_profile::export::{CallCost, CallgrindFile, CostedFunction, PlaceCost};
-use truecount_run::functions::{Addresses, Edge, FunctionCosts, Piece};
+use truecount_run::functions::{Addresses, Edge, FunctionCosts, LineCost, Piece};
+use truecount_run::references::SIMULATED;
 use truecount_run::result::RunResult;
 
 use super::options::{Options, Tool, expand};
 use crate::failure::Failure;
 
-/// The events that the options ask for, by Valgrind's names.
-pub(super) fn events(options: &Options) -> Vec<(&'static str, Event)> {
-    let mut events = vec![("Ir", Event::Instructions)];
-    if options.cache_sim {
-        events.extend([("Dr", Event::Loads), ("Dw", Event::Stores)]);
+/// Where an event's count comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    /// The virtual PMU: instructions.
+    Counted,
+    /// The simulation: the place in [`SIMULATED`].
+    Simulated(usize),
+}
+
+impl Column {
+    fn of(self, cost: &LineCost) -> u64 {
+        match self {
+            Self::Counted => count(cost.counts, Event::Instructions),
+            Self::Simulated(place) => cost.simulated.get(place).copied().unwrap_or(0),
+        }
     }
-    if options.branch_sim {
-        events.extend([
-            ("Bc", Event::ConditionalBranches),
-            ("Bi", Event::IndirectBranches),
-        ]);
+
+    fn of_edge(self, edge: &Edge) -> u64 {
+        match self {
+            Self::Counted => edge.inclusive,
+            Self::Simulated(place) => edge.events.get(place).copied().unwrap_or(0),
+        }
     }
-    events
+}
+
+/// The events that the options ask for, by Valgrind's names and in the tool's order.
+pub(super) fn events(options: &Options) -> Vec<(&'static str, Column)> {
+    let caches: &[&str] = match (options.cache_sim, options.tool) {
+        (false, _) => &[],
+        (true, Tool::Cachegrind) => &["I1mr", "ILmr", "Dr", "D1mr", "DLmr", "Dw", "D1mw", "DLmw"],
+        (true, _) => &["Dr", "Dw", "I1mr", "D1mr", "D1mw", "ILmr", "DLmr", "DLmw"],
+    };
+    let branches: &[&str] = match options.branch_sim {
+        false => &[],
+        true => &["Bc", "Bcm", "Bi", "Bim"],
+    };
+    let simulated = |name: &&str| {
+        let place = SIMULATED.iter().position(|known| known == name)?;
+        Some((*SIMULATED.get(place)?, Column::Simulated(place)))
+    };
+    let events = caches.iter().chain(branches).filter_map(simulated);
+    std::iter::once(("Ir", Column::Counted))
+        .chain(events)
+        .collect()
+}
+
+/// What the simulated caches are, as Valgrind says it.
+fn descriptions(options: &Options) -> Vec<String> {
+    if !options.cache_sim {
+        return Vec::new();
+    }
+    let caches = options.simulated_caches();
+    let gap = if options.tool == Tool::Cachegrind {
+        "         "
+    } else {
+        " "
+    };
+    let named = [("I1", caches.i1), ("D1", caches.d1), ("LL", caches.ll)];
+    named
+        .map(|(name, cache)| {
+            let ways = match cache.ways {
+                1 => "direct-mapped".to_owned(),
+                ways => format!("{ways}-way associative"),
+            };
+            format!(
+                "{name} cache:{gap}{} B, {} B, {ways}",
+                cache.size, cache.line
+            )
+        })
+        .into()
 }
 
 /// A process that has files of its own.
@@ -148,16 +206,14 @@ impl Process {
 
     /// The sum over all functions, by event.
     pub(super) fn totals(&self, options: &Options) -> Vec<u64> {
-        let sum = |event: Event| {
+        let sum = |column: Column| {
             let functions = self.parts.iter().flat_map(|part| &part.functions);
             let costs = functions.flat_map(|function| &function.costs);
-            costs.fold(0u64, |sum, cost| {
-                sum.wrapping_add(count(cost.counts, event))
-            })
+            costs.fold(0u64, |sum, cost| sum.wrapping_add(column.of(cost)))
         };
         events(options)
             .into_iter()
-            .map(|(_, event)| sum(event))
+            .map(|(_, column)| sum(column))
             .collect()
     }
 
@@ -219,12 +275,7 @@ impl Process {
 
     fn file(&self, options: &Options, part: &Part) -> CallgrindFile {
         let events = events(options);
-        let costs = |counts| {
-            events
-                .iter()
-                .map(|&(_, event)| count(counts, event))
-                .collect()
-        };
+        let costs = |cost: &LineCost| events.iter().map(|(_, column)| column.of(cost)).collect();
         let functions = part.functions.iter().map(|function| CostedFunction {
             object: function.object.clone(),
             file: function.file.clone(),
@@ -236,13 +287,13 @@ impl Process {
                     file: cost.file.clone(),
                     address: cost.address,
                     line: cost.line,
-                    costs: costs(cost.counts),
+                    costs: costs(cost),
                 })
                 .collect(),
             calls: function
                 .calls
                 .iter()
-                .map(|edge| call_cost(edge, events.len()))
+                .map(|edge| call_cost(edge, &events))
                 .collect(),
         });
         let mut functions: Vec<CostedFunction> = functions.collect();
@@ -255,10 +306,12 @@ impl Process {
             command: self.command.clone(),
             part: part.number,
             thread: part.thread,
-            descriptions: vec![format!(
-                "Trigger: {}",
-                part.trigger.as_deref().unwrap_or("Program termination")
-            )],
+            descriptions: {
+                let trigger = part.trigger.as_deref().unwrap_or("Program termination");
+                let mut all = descriptions(options);
+                all.push(format!("Trigger: {trigger}"));
+                all
+            },
             events: events
                 .iter()
                 .map(|&(name, _)| (name.to_owned(), None))
@@ -289,9 +342,8 @@ fn to_addresses(functions: &mut [CostedFunction]) {
 }
 
 /// Calls with their costs.
-fn call_cost(edge: &Edge, events: usize) -> CallCost {
-    let costs = [edge.inclusive].into_iter();
-    let costs = costs.chain(edge.events.iter().copied()).take(events);
+fn call_cost(edge: &Edge, events: &[(&str, Column)]) -> CallCost {
+    let costs = events.iter().map(|(_, column)| column.of_edge(edge));
     CallCost {
         callee: edge.callee,
         count: edge.calls,

@@ -28,8 +28,7 @@ pub(super) enum Fate {
 
 const NO_ERRORS: Fate = Fate::Accepted;
 const INSIDE: Fate = Fate::Accepted;
-pub(super) const NO_SIMULATOR: Fate =
-    Fate::Noted("caches are not simulated: only Ir, Dr, Dw and branches are counted");
+const NOT_SIMULATED: Fate = Fate::Noted("this is not simulated");
 const NO_GDB: &str = "there is no gdbserver here";
 
 /// Options of Valgrind's core that set nothing here, by name.
@@ -171,12 +170,11 @@ pub(super) const CORE: &[Row] = &[
 ];
 
 /// Options of the cache simulators.
-pub(super) const CACHES: &[Row] = &[
-    ("--I1", Value::Text, INSIDE),
-    ("--D1", Value::Text, INSIDE),
-    ("--LL", Value::Text, INSIDE),
-    ("--L2", Value::Text, INSIDE),
-];
+pub(super) const CACHES: &[Row] = &[(
+    "--L2",
+    Value::Text,
+    Fate::Noted("the last level is named --LL"),
+)];
 
 const NOT_YET: &str = "it is not served";
 
@@ -215,7 +213,7 @@ pub(super) const CALLGRIND: &[Row] = &[
         Value::Word(&["no", "yes", "msec", "usec", "nsec"]),
         Fate::Noted("the time of system calls is not measured"),
     ),
-    ("--simulate-wb", Value::Boolean, NO_SIMULATOR),
-    ("--simulate-hwpref", Value::Boolean, NO_SIMULATOR),
-    ("--cacheuse", Value::Boolean, NO_SIMULATOR),
+    ("--simulate-wb", Value::Boolean, NOT_SIMULATED),
+    ("--simulate-hwpref", Value::Boolean, NOT_SIMULATED),
+    ("--cacheuse", Value::Boolean, NOT_SIMULATED),
 ];

@@ -7,10 +7,9 @@ use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
-use truecount_model::number::grouped;
-
 use super::files::{self, Process};
 use super::options::{Options, Tool, expand};
+use super::summary;
 use crate::failure::Failure;
 
 /// Where the log goes.
@@ -133,15 +132,14 @@ fn text(options: &Options, process: &Process, notes: &[String]) -> String {
         line(&format!("Collected : {}", collected.join(" ")));
         line("");
     }
-    for (name, total) in events.iter().zip(&totals) {
-        let what = match *name {
-            "Ir" => "I   refs:",
-            "Dr" => "D   reads:",
-            "Dw" => "D   writes:",
-            "Bc" => "Conditional branches:",
-            _ => "Indirect branches:",
-        };
-        line(&format!("{what:<14} {:>12}", grouped(*total)));
+    let total = |name: &str| {
+        let place = events.iter().position(|event| *event == name);
+        place
+            .and_then(|place| totals.get(place).copied())
+            .unwrap_or(0)
+    };
+    for summary in summary::lines(options, &total) {
+        line(&summary);
     }
     text
 }

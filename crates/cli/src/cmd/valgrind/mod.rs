@@ -6,6 +6,7 @@ mod files;
 mod known;
 mod log;
 mod options;
+mod summary;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -14,6 +15,7 @@ use truecount_engine::virt::CallOptions;
 use truecount_run::determinism::Fixed;
 use truecount_run::factor::Factor;
 use truecount_run::functions::{Detail, Names, line_costs};
+use truecount_run::references::Memory;
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -46,8 +48,8 @@ OPTIONS THAT ARE SERVED
   --toggle-collect=FUNCTION          collect inside only; * and ? stand for text, for a character
   --dump-before=, --dump-after=, --zero-before=FUNCTION      parts of the profile
   --collect-atstart=no, --instr-atstart=no                   until a request of the program
-  --cache-sim=yes                    counts Dr and Dw; caches are not simulated
-  --branch-sim=yes                   counts Bc and Bi; prediction is not simulated
+  --cache-sim=yes, --branch-sim=yes  Cachegrind's caches and branch predictors, for each thread
+  --I1=, --D1=, --LL=BYTES,WAYS,LINE sizes of the caches (default: this CPU's)
   --machine=valgrind                 show the program the CPU that Valgrind 3.19 shows, or another
                                      of truecount run --machine (Valgrind has no such option)
   --version, --help
@@ -128,14 +130,12 @@ fn profile(options: &Options) -> CmdResult {
     let chosen = Chosen::new(options, &program)?;
     let regions = chosen.regions(options);
     let counts = options.tool != Tool::None;
-    let events: Vec<_> = files::events(options)
-        .into_iter()
-        .skip(1)
-        .map(|(_, event)| event)
-        .collect();
-    let calls = CallOptions::default().sites(true).events(&events);
+    let calls = CallOptions::default().sites(true);
     let calls = (options.tool == Tool::Callgrind).then_some(calls);
-    let ran = virtual_pmu::execute_regions(&signals, &program, &launch, counts, regions, calls)?;
+    let simulated = options.simulated();
+    let ran = virtual_pmu::execute_regions(
+        &signals, &program, &launch, counts, regions, calls, simulated,
+    )?;
     let detail = Detail {
         instructions: options.form.instructions && options.tool == Tool::Callgrind,
         lines: options.form.lines,
@@ -151,6 +151,7 @@ fn profile(options: &Options) -> CmdResult {
     }
     let mut notes = ran.virtual_notes();
     notes.extend(chosen.notes());
+    notes.extend(ran.executed.memory.as_ref().and_then(Memory::lack));
     truecount_run::calls::check(&ran).map_err(|cause| Failure::new(123, cause))?;
     if let Some(calls) = ran.executed.calls.as_ref().filter(|calls| calls.folded > 0) {
         notes.push(format!(

@@ -5,10 +5,12 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use truecount_engine::virt::Action;
+use truecount_memory::{Geometry, GeometryError, Machine as Caches};
 use truecount_profile::export::CallgrindForm;
 use truecount_run::determinism::Machine;
+use truecount_run::references::Wanted;
 
-use super::known::{CACHES, CALLGRIND, CORE, Fate, NO_SIMULATOR, Row, Value};
+use super::known::{CACHES, CALLGRIND, CORE, Fate, Row, Value};
 use crate::failure::Failure;
 
 /// What takes Valgrind's place.
@@ -61,6 +63,8 @@ pub(super) struct Options {
     pub(super) functions: Vec<(String, Action)>,
     pub(super) cache_sim: bool,
     pub(super) branch_sim: bool,
+    /// Sizes of caches: I1, D1, LL.
+    pub(super) caches: [Option<Geometry>; 3],
     /// The machine that the program is shown; Valgrind has no such option.
     pub(super) machine: Option<Machine>,
     /// Options that change nothing here, as they were given, each with the reason.
@@ -87,11 +91,35 @@ impl Options {
             functions: Vec::new(),
             cache_sim: tool == Tool::Cachegrind,
             branch_sim: false,
+            caches: [None; 3],
             machine: None,
             noted: Vec::new(),
             given: Vec::new(),
             command: Vec::new(),
         }
+    }
+
+    /// Sizes of I1, D1 and LL: this CPU's, where the options do not say others.
+    pub(super) fn simulated_caches(&self) -> Caches {
+        let [i1, d1, ll] = self.caches;
+        let base = Caches::this().unwrap_or(Caches::FIXED);
+        Caches {
+            i1: i1.unwrap_or(base.i1),
+            d1: d1.unwrap_or(base.d1),
+            ll: ll.unwrap_or(base.ll),
+        }
+    }
+
+    /// What is to be simulated, if anything.
+    pub(super) fn simulated(&self) -> Option<Wanted> {
+        let simulates = self.tool != Tool::None && (self.cache_sim || self.branch_sim);
+        simulates.then(|| Wanted {
+            // A process that shares its parent's memory (`vfork`) is one of its own.
+            threads: true,
+            model: Some(self.simulated_caches()),
+            paths: self.tool == Tool::Callgrind,
+            ..Wanted::default()
+        })
     }
 }
 
@@ -257,16 +285,20 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
         "--dump-after" if callgrind => options.functions.push((text()?, Action::DumpAfter)),
         "--cache-sim" | "--simulate-cache" if callgrind || cachegrind => {
             options.cache_sim = yes()?;
-            if options.cache_sim {
-                note(options, word, NO_SIMULATOR);
+        }
+        "--I1" | "--D1" | "--LL" if callgrind || cachegrind => {
+            let size: Geometry = text()?
+                .parse()
+                .map_err(|error: GeometryError| bad(word, &error.to_string()))?;
+            let [i1, d1, ll] = &mut options.caches;
+            match name {
+                "--I1" => *i1 = Some(size),
+                "--D1" => *d1 = Some(size),
+                _ => *ll = Some(size),
             }
         }
         "--branch-sim" if callgrind || cachegrind => {
             options.branch_sim = yes()?;
-            if options.branch_sim {
-                let why = "branches are counted (Bc, Bi), their prediction is not simulated";
-                note(options, word, Fate::Noted(why));
-            }
         }
         _ => return other(options, word, name, value),
     }
@@ -430,6 +462,10 @@ mod tests {
             compress_positions: false,
         };
         assert_eq!(options.form, form);
+        let caches = [&options.caches[..1], &options.caches[2..]].concat();
+        let sizes = caches.iter().flatten().map(Geometry::to_string);
+        assert_eq!(sizes.collect::<Vec<_>>(), ["32768,8,64", "8388608,16,64"]);
+        assert!(options.simulated().is_none());
     }
 
     #[test]
@@ -437,6 +473,8 @@ mod tests {
         for (words, said) in [
             (&["--tool=callgrind", "--foo", "ls"][..], "--foo"),
             (&["--tool=callgrind", "--cache-sim=x", "ls"], "yes or no"),
+            (&["--tool=callgrind", "--D1=9,9,9", "ls"], "--D1=9,9,9"),
+            (&["--tool=cachegrind", "--LL=much", "ls"], "no geometry"),
             (&["--tool=callgrind", "--xml=yes", "ls"], "--xml=yes"),
             (&["--tool=memcheck", "ls"], "memcheck needs Valgrind itself"),
             (&["ls"], "memcheck"),
@@ -489,7 +527,7 @@ mod tests {
             .iter()
             .map(|(word, _)| word.as_str())
             .collect();
-        assert_eq!(noted, ["--cache-sim=yes", "--collect-jumps=yes"]);
+        assert_eq!(noted, ["--collect-jumps=yes"]);
         assert_eq!(
             parsed(&["--tool=callgrind", "--version", "--foo"]),
             Ok(Asked::Version)

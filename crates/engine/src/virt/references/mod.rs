@@ -12,7 +12,7 @@ mod reader;
 pub use code::{Access, Branch, Code, Executed, Form, Instruction, Operand, Unknown};
 pub(super) use reader::Reader;
 
-use crate::xlate::references::{COLLECTS, COUNTS, MARK, PART};
+use crate::xlate::references::{COLLECTS, COUNTS, MARK, NODE, PART};
 use std::sync::{Arc, Mutex};
 
 /// Whose references they are.
@@ -25,10 +25,20 @@ pub struct Thread {
     pub memory: u32,
 }
 
-/// What a thread says between two blocks, with [`super::Options::regions`].
+/// What a thread says between two blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Marked {
+pub enum Marked {
+    /// With [`super::Options::regions`]: whether and where it is counted.
+    Part(Part),
+    /// With [`super::Options::calls`]: the node that it is in ([`super::CallNode::address`]).
+    Node(u64),
+}
+
+/// Which part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Part {
     /// It is counted at all.
     pub counts: bool,
     /// What it does from here on is a part of the profile.
@@ -40,11 +50,17 @@ pub struct Marked {
 impl Marked {
     /// From a word of the ring.
     fn of(word: u64) -> Option<Self> {
-        (word & MARK != 0).then_some(Self {
+        if word & MARK == 0 {
+            return None;
+        }
+        if word & NODE != 0 {
+            return Some(Self::Node(word & (MARK - 1)));
+        }
+        Some(Self::Part(Part {
             counts: word & COUNTS != 0,
             collects: word & COLLECTS != 0,
             part: (word >> PART) as u32,
-        })
+        }))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Names, base_name, jit_map, jit_name};
+use crate::references::Simulated;
 use truecount_engine::virt::{Counts, Mapping};
 
 /// What is kept apart in `line_costs`.
@@ -42,6 +43,8 @@ pub struct LineCost {
     pub line: u32,
     /// Every event.
     pub counts: Counts,
+    /// What a model made of it, where the run had one.
+    pub simulated: Simulated,
 }
 
 /// Which piece of a run.
@@ -64,7 +67,8 @@ pub struct Edge {
     pub calls: u64,
     /// Instructions of these calls; of a caller that calls itself, without what it executed in them anew.
     pub inclusive: u64,
-    /// The same for the events that the tree of calls was asked for, in their order.
+    /// The same for the events that the tree of calls was asked for, in their order; where paths were modelled, for
+    /// [`SIMULATED`](crate::references::SIMULATED) instead.
     pub events: Vec<u64>,
     /// Where the function is: address in its object's own terms (0 where instructions are not kept apart) …
     pub callee_address: u64,

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use truecount_engine::calls::EVENTS;
-use truecount_engine::virt::{CallKind, CallNode, Calls, Event, Executed, Mapping};
+use truecount_engine::virt::{CallKind, CallNode, Calls, Executed, Mapping};
 
 use super::Names;
 use super::costs::{Detail, Numbers, Piece, Place, own_address};
+use crate::references::{SIMULATED, Simulated};
 use crate::result::RunResult;
 
 /// An edge's place, in order.
@@ -24,8 +24,11 @@ pub(super) struct Key {
     pub(super) callee_at: (u32, u64),
 }
 
-/// Instructions, and what was counted beside them.
-pub(super) type Costs = [u64; 1 + EVENTS];
+/// Most costs that a path has.
+const LANES: usize = 1 + SIMULATED.len();
+
+/// Instructions, and what was counted beside them, or modelled.
+pub(super) type Costs = [u64; LANES];
 
 /// Calls and inclusive cost of every edge.
 pub(super) type Edges = BTreeMap<Key, (u64, Costs)>;
@@ -36,10 +39,29 @@ fn add(sums: &mut Costs, more: Costs, with: impl Fn(u64, u64) -> u64) {
     }
 }
 
-fn own(node: &CallNode) -> Costs {
-    let mut costs = [node.own; 1 + EVENTS];
-    costs[1..].copy_from_slice(&node.events);
-    costs
+/// What each path cost itself.
+pub(super) struct Own<'a> {
+    calls: &'a Calls,
+    /// What was modelled, by the nodes' addresses; if so, it is what paths cost beside instructions.
+    modelled: Option<HashMap<u64, Simulated>>,
+}
+
+impl<'a> Own<'a> {
+    pub(super) fn new(calls: &'a Calls, modelled: Option<HashMap<u64, Simulated>>) -> Self {
+        Self { calls, modelled }
+    }
+
+    fn of(&self, node: &CallNode) -> Costs {
+        let mut costs = [0; LANES];
+        let more = match &self.modelled {
+            Some(modelled) => modelled.get(&node.address).map_or(&[][..], |all| &all[..]),
+            None => &node.events[..],
+        };
+        for (cost, own) in costs.iter_mut().zip([&[node.own][..], more].concat()) {
+            *cost = own;
+        }
+        costs
+    }
 }
 
 /// What the tree's addresses are looked up in.
@@ -100,8 +122,8 @@ pub(super) struct Stub {
     /// Where it was called, of the caller's.
     pub(super) place: Place,
     pub(super) address: u64,
-    /// Instructions and other events, as many as the tree has.
-    pub(super) costs: Vec<(Event, u64)>,
+    /// Instructions and what else paths cost.
+    pub(super) costs: Costs,
 }
 
 /// Whether a name is that of a stub.
@@ -115,15 +137,14 @@ struct Finder<'a> {
     numbers: &'a mut Numbers,
     detail: Detail,
     code: &'a Code,
-    /// What the tree counts.
-    events: Vec<Event>,
+    own: &'a Own<'a>,
     stubs: Vec<Stub>,
 }
 
 /// The edges of every piece, and what is to be moved from stubs to their callers.
 pub(super) fn edges_of(
     ran: &RunResult,
-    calls: &Calls,
+    own: &Own<'_>,
     names: &mut Names,
     numbers: &mut Numbers,
     detail: Detail,
@@ -140,13 +161,14 @@ pub(super) fn edges_of(
         numbers,
         detail,
         code,
-        events: [&[Event::Instructions], &calls.events[..]].concat(),
+        own,
         stubs: Vec::new(),
     };
     let mut paths: Vec<Path> = Vec::new();
     // Which path each of the engine's nodes is; none: it is not collected.
-    let mut places: Vec<Option<usize>> = Vec::with_capacity(calls.nodes.len());
-    for node in &calls.nodes {
+    let nodes = &own.calls.nodes;
+    let mut places: Vec<Option<usize>> = Vec::with_capacity(nodes.len());
+    for node in nodes {
         let above = node.parent.and_then(|parent| places.get(parent as usize));
         let place = match (node.kind, above.copied()) {
             (CallKind::Off | CallKind::Other, _) | (_, Some(None)) => None,
@@ -198,7 +220,7 @@ impl Finder<'_> {
         let stub = function.filter(|&at| is_stub(self.numbers.name(at)));
         if let (Some(stub), Some(caller)) = (stub, above) {
             let path = paths.get_mut(caller)?;
-            add(&mut path.inclusive, own(node), u64::wrapping_add);
+            add(&mut path.inclusive, self.own.of(node), u64::wrapping_add);
             if let Some(function) = path.function {
                 // The same site as its caller's own: it was jumped to.
                 let site = if node.site == path.site { 0 } else { node.site };
@@ -213,7 +235,7 @@ impl Finder<'_> {
                         line,
                     },
                     address,
-                    costs: self.events.iter().copied().zip(own(node)).collect(),
+                    costs: self.own.of(node),
                 });
             }
             return Some(caller);
@@ -232,7 +254,7 @@ impl Finder<'_> {
             address: node.function,
             site: node.site,
             calls: node.calls,
-            inclusive: own(node),
+            inclusive: self.own.of(node),
         });
         Some(paths.len() - 1)
     }
@@ -345,7 +367,7 @@ fn summed(paths: &[Path], finder: &mut Finder<'_>) -> BTreeMap<Piece, Edges> {
         steps.extend(below.map(|&at| Step::Into(at)));
     }
     for sums in edges.values_mut() {
-        sums.retain(|_, &mut (calls, costs)| calls != 0 || costs != [0; 1 + EVENTS]);
+        sums.retain(|_, &mut (calls, costs)| calls != 0 || costs != [0; LANES]);
     }
     edges
 }

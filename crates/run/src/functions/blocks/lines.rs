@@ -6,12 +6,16 @@ use std::iter;
 
 use super::Names;
 use super::costs::{Detail, Edge, FunctionCosts, LineCost, Numbers, Piece, Place, own_address};
-use super::edges::{Code, Edges, Stub, edges_of};
+use super::edges::{Code, Edges, Own, Stub, edges_of};
+use crate::references::{Noted, Simulated};
 use crate::result::RunResult;
-use truecount_engine::virt::{Counts, Executed};
+use truecount_engine::virt::{Counts, Event, Executed};
 
 /// By place and address (0 where instructions are not kept apart).
-type Sums = BTreeMap<(Place, u64), Counts>;
+type Sums = BTreeMap<(Place, u64), (Counts, Simulated)>;
+
+/// Where each instruction of an image is: place, and address where instructions are kept apart.
+type Instructions = HashMap<(u32, u64), (Place, u64)>;
 
 /// What each function cost itself, line by line, in each piece of a run whose image is wanted; empty where blocks were
 /// not counted.
@@ -31,6 +35,12 @@ pub fn line_costs(
     let mut numbers = Numbers::default();
     let mut all: BTreeMap<Piece, Sums> = BTreeMap::new();
     let mut code = Code::default();
+    let modelled = ran
+        .executed
+        .noted
+        .as_ref()
+        .filter(|noted| noted.is_modelled());
+    let mut instructions = modelled.map(|_| Instructions::new());
     blocks.each(&mut |executed| {
         if !wanted(executed.image) {
             return;
@@ -42,8 +52,19 @@ pub fn line_costs(
         };
         let sums = all.entry(piece).or_default();
         let pid = pids.get(&executed.image).copied().unwrap_or(0);
-        add(&executed, pid, names, &mut numbers, detail, sums);
+        let mut see = |pc, place: &Place, address| {
+            if let Some(known) = &mut instructions {
+                known.insert((executed.image, pc), (place.clone(), address));
+            }
+        };
+        add(&executed, pid, names, &mut numbers, detail, sums, &mut see);
     });
+    if let (Some(noted), Some(known)) = (modelled, &instructions) {
+        let nowhere = (numbers.place(names, None, 0, 0), 0);
+        add_modelled(ran, noted, detail, wanted, &mut all, |key| {
+            known.get(&key).unwrap_or(&nowhere).clone()
+        });
+    }
     if ran.executed.calls.is_some() {
         blocks.each_translated(&mut |block| {
             if wanted(block.image) {
@@ -51,8 +72,13 @@ pub fn line_costs(
             }
         });
     }
+    let paths = modelled.and_then(Noted::paths);
+    let lanes = lanes_of(ran, paths.is_some());
     let (mut edges, stubs) = match &ran.executed.calls {
-        Some(calls) => edges_of(ran, calls, names, &mut numbers, detail, &code),
+        Some(calls) => {
+            let own = Own::new(calls, paths);
+            edges_of(ran, &own, names, &mut numbers, detail, &code)
+        }
         None => Default::default(),
     };
     // What binds a function at its first call is behind its stub.
@@ -65,7 +91,7 @@ pub fn line_costs(
         if let Some(sums) = all.get_mut(&stub.piece) {
             let object = numbers.functions.get(stub.stub);
             let rest = object.and_then(|function| rests.get(function.object.as_str()));
-            move_to_caller(sums, &stub, rest.copied());
+            move_to_caller(sums, &stub, rest.copied(), &lanes);
         }
     }
     for piece in edges.keys() {
@@ -81,13 +107,71 @@ pub fn line_costs(
 
 /// Moves what a stub executed to its caller, as much as is there, so that the sum stays; `rest`: what the table has for
 /// all of them.
-fn move_to_caller(sums: &mut Sums, stub: &Stub, rest: Option<usize>) {
-    for &(event, cost) in &stub.costs {
-        move_event(sums, stub, rest, (event as usize, cost));
+fn move_to_caller(sums: &mut Sums, stub: &Stub, rest: Option<usize>, lanes: &[Lane]) {
+    for (&lane, &cost) in lanes.iter().zip(&stub.costs) {
+        move_event(sums, stub, rest, (lane, cost));
     }
 }
 
-fn move_event(sums: &mut Sums, stub: &Stub, rest: Option<usize>, (event, cost): (usize, u64)) {
+/// Where a cost of a path is among those of a line.
+#[derive(Clone, Copy)]
+enum Lane {
+    Counted(usize),
+    Modelled(usize),
+}
+
+impl Lane {
+    fn of(self, sums: &mut (Counts, Simulated)) -> Option<&mut u64> {
+        match self {
+            Self::Counted(event) => sums.0.get_mut(event),
+            Self::Modelled(place) => sums.1.get_mut(place),
+        }
+    }
+}
+
+/// Which costs paths have, in order.
+fn lanes_of(ran: &RunResult, modelled: bool) -> Vec<Lane> {
+    let counted = |event: Event| Lane::Counted(event as usize);
+    let mut lanes = vec![counted(Event::Instructions)];
+    match &ran.executed.calls {
+        _ if modelled => lanes.extend((0..Simulated::default().len()).map(Lane::Modelled)),
+        Some(calls) => lanes.extend(calls.events.iter().copied().map(counted)),
+        None => {}
+    }
+    lanes
+}
+
+/// Adds what a model made of each instruction; `place`: where that is.
+fn add_modelled(
+    ran: &RunResult,
+    noted: &Noted,
+    detail: Detail,
+    wanted: &dyn Fn(u32) -> bool,
+    all: &mut BTreeMap<Piece, Sums>,
+    place: impl Fn((u32, u64)) -> (Place, u64),
+) {
+    let threads = ran.executed.threads.iter();
+    let images: HashMap<u32, u32> = threads.map(|one| (one.slot, one.image)).collect();
+    noted.each(&mut |part, pc, costs| {
+        let image = images.get(&part.slot).copied().unwrap_or(0);
+        let simulated = costs.simulated();
+        if !wanted(image) || simulated == Simulated::default() {
+            return;
+        }
+        let piece = Piece {
+            image,
+            thread: if detail.threads { part.slot } else { 0 },
+            part: part.part,
+        };
+        let sums = all.entry(piece).or_default();
+        let (_, into) = sums.entry(place((image, pc))).or_default();
+        for (sum, more) in into.iter_mut().zip(simulated) {
+            *sum = sum.wrapping_add(more);
+        }
+    });
+}
+
+fn move_event(sums: &mut Sums, stub: &Stub, rest: Option<usize>, (lane, cost): (Lane, u64)) {
     let mut left = cost;
     for function in iter::once(stub.stub).chain(rest) {
         let begin = Place {
@@ -99,8 +183,8 @@ fn move_event(sums: &mut Sums, stub: &Stub, rest: Option<usize>, (event, cost): 
             function: function + 1,
             ..begin
         };
-        for (_, counts) in sums.range_mut((begin, 0)..(end, 0)) {
-            if let Some(count) = counts.get_mut(event) {
+        for (_, costs) in sums.range_mut((begin, 0)..(end, 0)) {
+            if let Some(count) = lane.of(costs) {
                 let moved = left.min(*count);
                 *count -= moved;
                 left -= moved;
@@ -108,7 +192,7 @@ fn move_event(sums: &mut Sums, stub: &Stub, rest: Option<usize>, (event, cost): 
         }
     }
     let into = sums.entry((stub.place.clone(), stub.address)).or_default();
-    if let Some(count) = into.get_mut(event) {
+    if let Some(count) = lane.of(into) {
         *count = count.wrapping_add(cost - left);
     }
 }
@@ -121,6 +205,7 @@ fn add(
     numbers: &mut Numbers,
     detail: Detail,
     sums: &mut Sums,
+    see: &mut dyn FnMut(u64, &Place, u64),
 ) {
     let mut pc = executed.pc;
     for facts in executed.facts {
@@ -133,7 +218,9 @@ fn add(
             false => 0,
             true => own_address(executed.mapping, pc),
         };
-        facts.add(executed.times, sums.entry((place, address)).or_default());
+        see(pc, &place, address);
+        let (counts, _) = sums.entry((place, address)).or_default();
+        facts.add(executed.times, counts);
         pc = pc.wrapping_add(facts.len());
     }
 }
@@ -142,8 +229,8 @@ impl Numbers {
     /// The functions with their costs; what is 0 is left out.
     fn functions_of(&self, sums: Sums, edges: Edges) -> Vec<FunctionCosts> {
         let mut found: BTreeMap<usize, FunctionCosts> = BTreeMap::new();
-        for ((place, address), counts) in sums {
-            if counts.iter().all(|&count| count == 0) {
+        for ((place, address), (counts, simulated)) in sums {
+            if counts.iter().chain(&simulated).all(|&count| count == 0) {
                 continue;
             }
             let Some(known) = self.functions.get(place.function) else {
@@ -159,6 +246,7 @@ impl Numbers {
                 address,
                 line: place.line,
                 counts,
+                simulated,
             });
         }
         // Who only calls, or is only called, is there, too.
