@@ -53,6 +53,11 @@ fn main() {
         ])
         .args(["-C", "relocation-model=pic", "-C", "overflow-checks=off"])
         .args(["-C", "force-unwind-tables=no", "-C", "strip=debuginfo"]);
+    // Messages name files: the same bytes wherever the sources lie.
+    rustc.arg(format!(
+        "--remap-path-prefix={}=crates/engine",
+        root.display()
+    ));
     for argument in ["-nostdlib", "-nostartfiles", "-static", "-no-pie"] {
         rustc.args(["-C", &format!("link-arg={argument}")]);
     }

@@ -39,6 +39,9 @@ mod gungraun;
 #[path = "cli/history.rs"]
 mod history;
 #[cfg(feature = "history")]
+#[path = "cli/history_gone.rs"]
+mod history_gone;
+#[cfg(feature = "history")]
 #[path = "cli/history_places.rs"]
 mod history_places;
 #[path = "cli/home.rs"]

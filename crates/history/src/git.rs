@@ -134,6 +134,34 @@ impl Repository {
         })
     }
 
+    /// The text of a file as a commit has it; `None` where it has none, or the file lies elsewhere.
+    ///
+    /// # Errors
+    /// `git` cannot be asked.
+    pub fn file_at(&self, commit: &str, file: &Path) -> Result<Option<String>, Error> {
+        let (Ok(top), Ok(file)) = (self.directory.canonicalize(), file.canonicalize()) else {
+            return Ok(None);
+        };
+        let Ok(inside) = file.strip_prefix(top) else {
+            return Ok(None);
+        };
+        // A path is taken as it is, whatever is in its name.
+        let listed = self.git([
+            "--literal-pathspecs".as_ref(),
+            "ls-tree".as_ref(),
+            "--full-tree".as_ref(),
+            commit.as_ref(),
+            "--".as_ref(),
+            inside.as_os_str(),
+        ])?;
+        // Mode, kind, name, path.
+        let mut words = listed.split_ascii_whitespace().skip(1);
+        match (words.next(), words.next()) {
+            (Some("blob"), Some(name)) => self.git(["cat-file", "blob", name]).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// The branch that is checked out; `None` where it is a commit.
     #[must_use]
     pub fn branch(&self) -> Option<String> {

@@ -303,6 +303,14 @@ fn what_the_tools_really_wrote() {
     );
     near(median(&found, 0, "wall-time"), 28.967_311_946_902_655);
 
+    // Compared with a run before, whose counts stand beside.
+    let text = include_str!("real/gungraun-0.20.0.json");
+    let found = parse(text, Format::of(text).unwrap(), None).unwrap();
+    assert_eq!(found.benchmarks[0].name, "sums::sums::total::long");
+    near(median(&found, 0, "instructions"), 2395.0);
+    near(median(&found, 0, "estimated-cycles"), 2468.0);
+    near(median(&found, 0, "stores"), 2.0);
+
     let found = read(include_str!("real/go-1.26.8.txt"), Format::Go);
     let names: Vec<&str> = found.benchmarks.iter().map(|b| b.name.as_str()).collect();
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Ctrl-C while commits are built, measured and served, and in a suite: it ends soon, and what was measured is kept.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 
 use crate::history::Project;
@@ -228,4 +228,75 @@ fn ctrl_z_stops_what_is_built() {
     tell(libc::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(state(built), None);
+}
+
+/// A server that takes the connection and says nothing: every subcommand that asks the store ends by Ctrl-C.
+#[test]
+fn ctrl_c_does_not_wait_for_a_server_that_says_nothing() {
+    let Some(project) = Project::new() else {
+        return;
+    };
+    for subject in ["one", "two"] {
+        project.commit(subject);
+    }
+    let write = |name: &str, text: &str| std::fs::write(project.path().join(name), text).unwrap();
+    write("bench.json", &crate::history::one(1).to_string());
+    write(
+        "hyperfine.json",
+        r#"{"results": [{"command": "a", "times": [1.0, 1.1]}]}"#,
+    );
+    write("token", "0123456789abcdef0123\n");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let url = format!("postgres://user@{address}/base");
+    for line in [
+        "add bench.json",
+        "show",
+        "compare",
+        "changes",
+        "bless HEAD --reason why",
+        "backfill HEAD -- true",
+        "bisect HEAD~1 HEAD -- true",
+        "import hyperfine.json",
+        "export --format csv",
+        "page -o page.html",
+        "serve --port 0",
+        "serve --port 0 --token-file token",
+        "push --token-file token http://127.0.0.1:1",
+    ] {
+        let mut command = truecount(&["history"]);
+        command
+            .args(line.split(' '))
+            .current_dir(project.path())
+            .env("TRUECOUNT_STORE", &url)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        // SAFETY: one call that may be made there. Whoever started the tests may have it ignored.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let mut child = command.spawn().unwrap();
+        // Where it asks nobody the test would wait for ever: then it has ended by itself.
+        listener.set_nonblocking(true).unwrap();
+        let mut asked = None;
+        until("it asks the store, or ends", || {
+            asked = listener.accept().ok();
+            asked.is_some() || child.try_wait().unwrap().is_some()
+        });
+        // SAFETY: our own child, not waited for where it still asks.
+        unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) };
+        let mut error = String::new();
+        let mut pipe = child.stderr.take().unwrap();
+        pipe.read_to_string(&mut error).unwrap();
+        let status = child.wait().unwrap();
+        assert!(asked.is_some(), "{line}: {status}: {error}");
+        let ended = (status.signal(), status.code());
+        assert!(
+            matches!(ended, (Some(libc::SIGINT), _) | (_, Some(130))),
+            "{line}: {status}: {error}"
+        );
+    }
 }

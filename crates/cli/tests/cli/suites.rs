@@ -161,6 +161,27 @@ fn a_suite_is_measured_kept_and_gated_by_its_limits() {
         "{}",
         stderr(&output)
     );
+    // What only the baseline has is gone, and its gate undecided; what a filter leaves out is not asked for.
+    let short = [
+        "bench",
+        "--suite",
+        "--baseline",
+        "base.json",
+        "--filter",
+        "short",
+    ];
+    let output = here(&project, &short);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let (start, end) = (SUITE.find("[[").unwrap(), SUITE.rfind("[[").unwrap());
+    write(
+        &project,
+        "truecount.toml",
+        &[&SUITE[..start], &SUITE[end..]].concat(),
+    );
+    let output = here(&project, &short[..4]);
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let gone = "gate of work n=100000: undecided (gone: only the baseline has it";
+    assert!(stdout(&output).contains(gone), "{}", stdout(&output));
 }
 
 #[test]

@@ -53,3 +53,16 @@ pub(super) fn write_image(file: &File) -> io::Result<u64> {
     }
     Ok(text.next_multiple_of(4096))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::IMAGE;
+
+    /// The command holds the image: where the sources lay when it was built must not make it another one.
+    #[test]
+    fn the_image_names_no_directory_of_the_machine_that_built_it() {
+        let root = env!("CARGO_MANIFEST_DIR").as_bytes();
+        let found = IMAGE.windows(root.len()).any(|bytes| bytes == root);
+        assert!(!found, "the image has the path of its sources in it");
+    }
+}

@@ -2,56 +2,23 @@
 //! others by `truecount-stats`' comparisons, with a floor that the series' own history has shown. Gates are
 //! `truecount_stats::Gate`'s.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use truecount_run::compare::{Accept, provenance, wording, worse};
-use truecount_run::rounds::{Command, Metric};
-use truecount_stats::{GateExit, Incomparable, Options, Outcome, compare_unpaired, incomparable};
+use truecount_run::rounds::Metric;
+use truecount_stats::{GateExit, Incomparable, Options, compare_unpaired, incomparable};
 
 use super::is_exact;
-use super::judge::{gate, judge, word};
+use super::judge::{gate, judge};
+use super::lone::{Lone, lone, notes};
 use super::moved::{Explanation, explanation};
+use super::pair::Pending;
 pub use super::pair::{Asked, Comparison, Row};
-use super::pair::{Pending, limit};
+use super::sides::{Side, benchmarks, last, value};
 use crate::error::{Error, usage};
 use crate::identity;
 use crate::record::{Profile, Record, parameters};
 use crate::store::Key;
-
-/// A benchmark of one side, with the record that it is of.
-struct Side<'r> {
-    record: &'r Record,
-    benchmark: &'r Command,
-}
-
-type Place<'r> = (&'r str, &'r str, String);
-
-/// The benchmarks of a commit's records, in the order in which they were measured.
-fn benchmarks(records: &[Record]) -> BTreeMap<Place<'_>, Vec<Side<'_>>> {
-    let mut all: BTreeMap<Place<'_>, Vec<Side<'_>>> = BTreeMap::new();
-    for record in records {
-        for benchmark in &record.benchmarks {
-            let place = (
-                record.suite.as_str(),
-                benchmark.name.as_str(),
-                parameters(benchmark),
-            );
-            all.entry(place)
-                .or_default()
-                .push(Side { record, benchmark });
-        }
-    }
-    all
-}
-
-/// A metric as it was measured last; an exact count goes before others (a single run with a profile, say).
-fn last<'s, 'r>(sides: &'s [Side<'r>], name: &str) -> Option<(&'s Side<'r>, &'r Metric)> {
-    let all = sides.iter().filter_map(|side| {
-        let metric = side.benchmark.metrics.get(name)?;
-        (!metric.samples.is_empty()).then_some((side, metric))
-    });
-    all.max_by_key(|(side, metric)| is_exact(metric, &side.record.environment))
-}
 
 /// The profile of a benchmark's metric among the records of a commit, the last one.
 fn profile<'r>(
@@ -72,30 +39,14 @@ fn profile<'r>(
 pub fn compare(base: &[Record], other: &[Record], asked: &Asked<'_>) -> Result<Comparison, Error> {
     let (before, after) = (benchmarks(base), benchmarks(other));
     let mut pending = Vec::new();
-    let mut lone = Vec::new();
     for (place, side) in &after {
-        match before.get(place) {
-            Some(was) => pending.extend(metrics(was, side, asked)),
-            None => lone.push(alone(
-                place,
-                side,
-                "new",
-                "the base has no benchmark of this name",
-            )),
+        if let Some(was) = before.get(place) {
+            pending.extend(metrics(was, side, asked));
         }
     }
-    for (place, side) in before
-        .iter()
-        .filter(|(place, _)| !after.contains_key(*place))
-    {
-        lone.push(alone(
-            place,
-            side,
-            "gone",
-            "the new commit has no benchmark of this name",
-        ));
-    }
+    let lone = lone(&before, &after, &pending, asked);
     check(asked, &pending, &lone)?;
+    let mut notes = notes(&lone, &pending, asked);
     judge(&mut pending, asked);
     let mut outcomes = Vec::new();
     let mut rows = Vec::new();
@@ -114,24 +65,12 @@ pub fn compare(base: &[Record], other: &[Record], asked: &Asked<'_>) -> Result<C
         outcomes.extend(gate(&mut pair, asked));
         rows.push(pair.row);
     }
-    for mut row in lone {
-        let limit = limit(asked, &row.benchmark, &row.metric);
-        if limit.is_some() {
-            // What is new has nothing that it could be worse than; what is gone may hide something.
-            let gone = row.verdict == "gone";
-            let outcome = if gone {
-                Outcome::Undecided
-            } else {
-                Outcome::Pass
-            };
-            row.gate = Some(word(&outcome).to_owned());
-            outcomes.push(outcome);
-        }
-        rows.push(row);
+    for one in lone {
+        outcomes.extend(one.outcome);
+        rows.push(one.row);
     }
     let gated = !asked.gates.is_empty() || !asked.own_gates.is_empty();
     let mut exit = GateExit::of(&outcomes);
-    let mut notes = Vec::new();
     if gated && outcomes.is_empty() {
         exit = GateExit::Undecided;
         notes.push(
@@ -153,39 +92,6 @@ pub fn compare(base: &[Record], other: &[Record], asked: &Asked<'_>) -> Result<C
         notes,
         status: exit.code(),
     })
-}
-
-/// A benchmark that only one side has.
-fn alone(place: &Place<'_>, sides: &[Side<'_>], verdict: &str, why: &str) -> Row {
-    let mut metrics = sides.iter().flat_map(|side| side.benchmark.metrics.iter());
-    let first = metrics.next();
-    let median = first.and_then(|(_, metric)| value(metric));
-    let new = verdict == "new";
-    Row {
-        suite: place.0.to_owned(),
-        benchmark: place.1.to_owned(),
-        parameters: place.2.clone(),
-        metric: first.map(|(name, _)| name.to_owned()).unwrap_or_default(),
-        unit: first
-            .map(|(_, metric)| metric.unit.clone())
-            .unwrap_or_default(),
-        base: median.filter(|_| !new),
-        other: median.filter(|_| new),
-        ratio: None,
-        exact: false,
-        verdict: verdict.to_owned(),
-        regression: None,
-        explanation: format!("{verdict}: {why}"),
-        gate: None,
-        limit: None,
-        limit_counts: None,
-        moved: Vec::new(),
-        paths: Vec::new(),
-    }
-}
-
-fn value(metric: &Metric) -> Option<f64> {
-    Some(metric.summary()?.median.to_f64() * metric.scale)
 }
 
 /// The metrics that both commits have.
@@ -300,7 +206,7 @@ fn reasons(
 }
 
 /// Refuses gates that could never decide.
-fn check(asked: &Asked<'_>, pending: &[Pending], lone: &[Row]) -> Result<(), Error> {
+fn check(asked: &Asked<'_>, pending: &[Pending], lone: &[Lone]) -> Result<(), Error> {
     if pending.is_empty() {
         return Ok(());
     }
@@ -309,7 +215,7 @@ fn check(asked: &Asked<'_>, pending: &[Pending], lone: &[Row]) -> Result<(), Err
             .iter()
             .filter(|pair| gate.covers(&pair.row.metric))
             .peekable();
-        if covered.peek().is_none() && !lone.iter().any(|row| gate.covers(&row.metric)) {
+        if covered.peek().is_none() && !lone.iter().any(|one| gate.covers(&one.row.metric)) {
             let names: BTreeSet<&str> = pending
                 .iter()
                 .map(|pair| pair.row.metric.as_str())

@@ -3,8 +3,10 @@
 pub mod changes;
 pub mod compare;
 mod judge;
+mod lone;
 mod moved;
 mod pair;
+mod sides;
 
 pub use moved::{Explanation, Moved, MovedPath, explanation};
 

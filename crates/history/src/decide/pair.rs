@@ -19,7 +19,9 @@ pub struct Asked<'a> {
     pub gates: Vec<Limit>,
     /// The same for single benchmarks, by their names; it goes before those for all.
     pub own_gates: BTreeMap<String, Vec<Limit>>,
-    /// Facts that may differ: `machine`, `environment`, `all`, or a fact's name.
+    /// Limits that the base's own file gave its benchmarks: what is gone since had them.
+    pub base_gates: BTreeMap<String, Vec<Limit>>,
+    /// Facts that may differ: `machine`, `environment`, `all`, or a fact's name; `gone` lets a gated benchmark be gone.
     pub accept: BTreeSet<String>,
     /// Changes between the two that were accepted.
     pub blessings: Vec<Blessing>,
@@ -48,7 +50,7 @@ pub struct Row {
     pub ratio: Option<f64>,
     /// Both are exact counts.
     pub exact: bool,
-    /// `same`, `more`, `fewer`, `slower`, …, `undecided`, `described`, `incomparable`, `new`, `gone`.
+    /// `same`, `more`, `fewer`, `slower`, …, `undecided`, `described`, `incomparable`, `new`, `gone`, `not measured`.
     pub verdict: String,
     /// Whether what changed is worse; `None` where nothing changed, or neither direction is worse.
     pub regression: Option<bool>,

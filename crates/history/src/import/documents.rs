@@ -261,9 +261,14 @@ const EVENTS: [(&str, &str); 12] = [
 ];
 
 fn gungraun(value: &Value) -> Result<Command, Error> {
-    let parts = ["module_path", "function_name", "id"]
-        .into_iter()
-        .filter_map(|key| text(value, key));
+    // Newer versions' module path ends with the function.
+    let module = text(value, "module_path").unwrap_or_default();
+    let function = text(value, "function_name").filter(|function| {
+        let before = module.strip_suffix(function);
+        !before.is_some_and(|before| before.is_empty() || before.ends_with("::"))
+    });
+    let parts = [Some(module), function, text(value, "id")];
+    let parts = parts.into_iter().flatten();
     let name: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     if name.is_empty() {
         return Err(nameless());
@@ -293,10 +298,7 @@ fn total(value: &Value, found: &mut Map<String, Value>, depth: usize) {
     let members: Vec<&Value> = match value {
         Value::Object(members) => {
             for (event, _) in EVENTS {
-                if let Some(count) = members
-                    .get(event)
-                    .and_then(|event| newest(event.get("metrics")?))
-                {
+                if let Some(count) = members.get(event).and_then(newest) {
                     found.insert(event.to_owned(), count);
                 }
             }
@@ -319,14 +321,19 @@ fn total(value: &Value, found: &mut Map<String, Value>, depth: usize) {
     }
 }
 
-/// `{"Left": 1}`, `{"Both": [new, old]}`, each number perhaps as `{"Int": 1}`.
-fn newest(metrics: &Value) -> Option<Value> {
-    let number = match metrics.get("Left") {
-        Some(left) => left,
-        None => match metrics.get("Both")? {
-            Value::Array(both) => both.first()?,
-            both => both.get("new")?,
+/// An event's count of the newest run: `"metrics": {"Left": 1}` or `{"Both": [new, old]}`, each number perhaps as
+/// `{"Int": 1}`; later `"values": {"new": 1, "old": 1}`.
+fn newest(event: &Value) -> Option<Value> {
+    let number = match (event.get("values"), event.get("metrics")) {
+        (Some(values), _) => values.get("new")?,
+        (None, Some(metrics)) => match metrics.get("Left") {
+            Some(left) => left,
+            None => match metrics.get("Both")? {
+                Value::Array(both) => both.first()?,
+                both => both.get("new")?,
+            },
         },
+        (None, None) => return None,
     };
     let plain = number.as_u64().map(Value::from);
     plain.or_else(|| number.get("Int")?.as_u64().map(Value::from))

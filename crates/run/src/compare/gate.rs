@@ -11,7 +11,7 @@ use super::pairs::Pair;
 /// What one gate says about one comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateRow {
-    /// What the gate is about.
+    /// What the gate is about; empty where a command is gone, with all that it had.
     pub metric: String,
     /// The largest change that passes, as a share; `None` where it is given in counts and no share says it.
     pub limit: Option<f64>,
@@ -34,13 +34,21 @@ pub struct GateRow {
     pub inputs: Option<String>,
 }
 
-/// What the gates say together, and one row for each gate and comparison. `unmatched` are the commands that the
-/// baseline does not have.
+/// Names of commands that only one side has.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Lone<'a> {
+    /// The baseline does not have them.
+    pub(super) new: &'a [String],
+    /// Only the baseline has them, and should not.
+    pub(super) lost: &'a [String],
+}
+
+/// What the gates say together, and one row for each gate and comparison.
 pub(super) fn gate(
     limits: &[Limit],
     own: &BTreeMap<String, Vec<Limit>>,
     pairs: &[Pair],
-    unmatched: &[String],
+    lone: Lone<'_>,
 ) -> (GateExit, Vec<GateRow>) {
     let mut outcomes = Vec::new();
     let mut rows = Vec::new();
@@ -91,7 +99,8 @@ pub(super) fn gate(
             let outcome = judge(limit, pair);
             say(&pair.metric, who, outcome, &pair.explanation, Some(pair));
         }
-        for name in unmatched
+        for name in lone
+            .new
             .iter()
             .filter(|name| whose.is_none_or(|whose| whose == *name))
         {
@@ -117,6 +126,21 @@ pub(super) fn gate(
             });
             outcomes.push(Outcome::Undecided);
         }
+    }
+    for name in lone.lost {
+        rows.push(GateRow {
+            metric: String::new(),
+            limit: None,
+            counts: None,
+            base: Some("the baseline".to_owned()),
+            other: Some(name.clone()),
+            outcome: word(&Outcome::Undecided).to_owned(),
+            explanation: "gone: only the baseline has it; save a new one where that is meant"
+                .to_owned(),
+            open: None,
+            inputs: None,
+        });
+        outcomes.push(Outcome::Undecided);
     }
     (GateExit::of(&outcomes), rows)
 }

@@ -13,6 +13,7 @@ use crate::env_record::Environment;
 use crate::error::{Error, ErrorKind};
 use crate::rounds::{Command, Map, Metric};
 pub use gate::GateRow;
+use gate::Lone;
 pub use limit::{Limit, measured, worse};
 pub use pairs::{Accept, Pair, Saved, provenance, wording};
 use pairs::{Family, Sides};
@@ -45,6 +46,8 @@ pub struct Judge {
     accept: Accept,
     own_gates: BTreeMap<String, Vec<Limit>>,
     apart: bool,
+    /// All that the baseline may have was measured: what it has beyond that is lost, and its gate with it.
+    pub whole: bool,
     /// How often the rounds may have been looked at before they ended.
     pub looks: usize,
     /// How many commands will be judged together, where they are measured in several courses.
@@ -84,6 +87,7 @@ impl Judge {
             accept: asked.accept,
             own_gates: asked.own_gates,
             apart: asked.apart,
+            whole: false,
             looks: 1,
             all: 0,
         })
@@ -146,7 +150,7 @@ impl Judge {
     /// Whether everything that is judged of these commands is decided.
     pub fn decided(&self, commands: &[Command], environment: &Environment, rounds: usize) -> bool {
         let (pairs, _) = self.compare(commands, environment, rounds);
-        let (_, rows) = gate::gate(&self.gates, &self.own_gates, &pairs, &[]);
+        let (_, rows) = gate::gate(&self.gates, &self.own_gates, &pairs, Lone::default());
         let open = |pair: &Pair| {
             let verdict = pair.judged.as_ref().map(|judged| judged.verdict);
             matches!(
@@ -183,6 +187,17 @@ impl Judge {
         pairs::all(&sides, &self.family(), &self.floors)
     }
 
+    /// The commands that only the baseline has, where all of it should be measured and something is gated.
+    fn lost(&self, commands: &[Command]) -> Vec<String> {
+        let baseline = self.baseline.as_ref().filter(|_| self.whole);
+        let saved = baseline.iter().flat_map(|saved| &saved.commands);
+        let now = |name: &str| commands.iter().any(|command| command.name == name);
+        saved
+            .filter(|before| !self.family().gates_none() && !now(&before.name))
+            .map(|before| before.name.clone())
+            .collect()
+    }
+
     /// Compares everything and asks the gates.
     pub fn judge(
         &self,
@@ -191,7 +206,12 @@ impl Judge {
         rounds: usize,
     ) -> Judgement {
         let (pairs, unmatched) = self.compare(commands, environment, rounds);
-        let (exit, gates) = gate::gate(&self.gates, &self.own_gates, &pairs, &unmatched);
+        let lost = self.lost(commands);
+        let lone = Lone {
+            new: &unmatched,
+            lost: &lost,
+        };
+        let (exit, gates) = gate::gate(&self.gates, &self.own_gates, &pairs, lone);
         let differences = self.baseline.as_ref().map_or_else(Vec::new, |baseline| {
             environment.differences(&baseline.environment)
         });

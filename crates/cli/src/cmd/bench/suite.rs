@@ -82,7 +82,8 @@ pub(super) fn run(args: &Args) -> CmdResult {
     };
     document.suite.clone_from(&suite.suite);
     document.declared.clone_from(&suite.facts);
-    let judge = judge(&args, limits)?;
+    let mut judge = judge(&args, limits)?;
+    judge.whole = args.filter.is_empty() && stopped.is_none();
     conclude(&args, &judge, document, stopped)
 }
 

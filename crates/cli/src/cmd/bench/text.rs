@@ -76,6 +76,9 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
 
 /// What a gate says, in one line.
 pub(super) fn gate_line(gate: &GateRow) -> String {
+    if let (Some(other), true) = (&gate.other, gate.metric.is_empty()) {
+        return format!("gate of {other}: {} ({})", gate.outcome, gate.explanation);
+    }
     let who = match (&gate.other, &gate.base) {
         (Some(other), Some(base)) => format!(", {other} against {base}"),
         _ => String::new(),

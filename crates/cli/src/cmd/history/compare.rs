@@ -26,7 +26,8 @@ use crate::render::table::{Align, Cell, Table};
 const EXAMPLES: &str = "\
 EXIT STATUS
   compare exits with 0 when no gate failed (or none was given), with 3 when a metric of --fail-above
-  got worse by more than it may, with 4 when that is undecided or the two are not comparable.
+  got worse by more than it may, with 4 when that is undecided, when the two are not comparable, and
+  when a benchmark with a limit is gone or was not measured.
 
 EXAMPLES
   truecount history compare                              HEAD against its merge base with main
@@ -43,10 +44,10 @@ pub(super) struct Args {
     /// The base (default: the merge base of NEW and --branch; on that branch NEW's parent)
     #[arg(value_name = "BASE")]
     base: Option<String>,
-    /// What is judged
+    /// The commit that is judged
     #[arg(value_name = "NEW", default_value = "HEAD")]
     new: String,
-    /// The branch that the base is looked for on (default: origin's, main, or master)
+    /// The branch on which the base is looked for (default: origin's, main, or master)
     #[arg(long, value_name = "REV")]
     branch: Option<String>,
     /// Only this suite
@@ -60,7 +61,8 @@ pub(super) struct Args {
     /// --fail-above are for the others
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = ".", require_equals = true)]
     limits: Option<PathBuf>,
-    /// Compare although these facts differ: machine, environment, all, or names of facts (kernel, compiler, truecount)
+    /// Compare although these facts differ: machine, environment, all, or names of facts (kernel, compiler, truecount); gone
+    /// lets a benchmark with a limit be gone
     #[arg(long, value_name = "FACTS", value_delimiter = ',')]
     accept: Vec<String>,
     /// Show all rows, also those that did not change
@@ -73,7 +75,7 @@ pub(super) struct Args {
     /// the text
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = true, conflicts_with = "json")]
     markdown: Option<PathBuf>,
-    /// Where the comment's readers find more
+    /// A link for the comment, to where its readers find more
     #[arg(long, value_name = "URL", requires = "markdown")]
     link: Option<String>,
     /// Write JUnit XML to FILE: a test case for each metric of each benchmark
@@ -87,16 +89,17 @@ pub(super) fn run(args: &Args) -> CmdResult {
     let gates = limits(&args.fail_above)?;
     let repository = args.store.repository()?;
     let mut store = args.store.open(false)?;
-    let own_gates = own_limits(args)?;
+    let file = limits_file(args)?;
     let gated = !gates.is_empty() || args.limits.is_some();
-    let document =
-        document(args, (gates, own_gates), &repository, &mut store).map_err(|mut failure| {
+    let document = document(args, gates, file.as_deref(), &repository, &mut store).map_err(
+        |mut failure| {
             // With a gate it is an answer too: nothing says that it may pass.
             if gated && failure.code == 1 {
                 failure.code = 4;
             }
             failure
-        })?;
+        },
+    )?;
     if let Some(path) = &args.junit {
         ResultFile::open(path)?.write(junit::xml(&document).as_bytes())?;
     }
@@ -125,25 +128,51 @@ fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
     Ok(limits.collect::<Result<Vec<Limit>, _>>()?)
 }
 
-/// The limits of single benchmarks.
-fn own_limits(args: &Args) -> Result<BTreeMap<String, Vec<Limit>>, Failure> {
-    let path = match args.limits.as_deref() {
-        None => return Ok(BTreeMap::new()),
-        Some(path) if path.is_dir() => Suite::find(path)?,
-        Some(path) => path.to_owned(),
-    };
-    Ok(Suite::read(&path)?.all_limits()?)
+/// The file that has the limits of single benchmarks.
+fn limits_file(args: &Args) -> Result<Option<PathBuf>, Failure> {
+    Ok(match args.limits.as_deref() {
+        None => None,
+        Some(path) if path.is_dir() => Some(Suite::find(path)?),
+        Some(path) => Some(path.to_owned()),
+    })
 }
 
-/// Limits for all benchmarks, and for single ones.
-type Gates = (Vec<Limit>, BTreeMap<String, Vec<Limit>>);
+/// The limits that the file had at a commit, and what should be known of them. A file that is not in the repository, or was
+/// not there yet, had none.
+fn limits_at(
+    repository: &Repository,
+    commit: &str,
+    file: &Path,
+) -> Result<(BTreeMap<String, Vec<Limit>>, Option<String>), Failure> {
+    let Some(text) = repository.file_at(commit, file)? else {
+        return Ok((BTreeMap::new(), None));
+    };
+    Ok(
+        match Suite::parse(&text).and_then(|suite| suite.all_limits()) {
+            Ok(limits) => (limits, None),
+            Err(error) => {
+                let note = format!(
+                    "The limits at {} are not known: {}: {error}",
+                    short(commit),
+                    file.display()
+                );
+                (BTreeMap::new(), Some(note))
+            }
+        },
+    )
+}
 
 fn document(
     args: &Args,
-    (gates, own_gates): Gates,
+    gates: Vec<Limit>,
+    file: Option<&Path>,
     repository: &Repository,
     store: &mut Store,
 ) -> Result<Document, Failure> {
+    let own_gates = match file {
+        Some(file) => Suite::read(file)?.all_limits()?,
+        None => BTreeMap::new(),
+    };
     let new = repository.commit(&args.new)?;
     let wanted = match &args.base {
         Some(base) => repository.resolve(base)?,
@@ -183,14 +212,20 @@ fn document(
         let noises = read.get_or_init(|| noises(&mut store.borrow_mut(), &ancestors));
         noises.as_ref().ok()?.get(key).copied()
     };
+    let (base_gates, note) = match file {
+        Some(file) => limits_at(repository, hash, file)?,
+        None => Default::default(),
+    };
     let asked = Asked {
         gates,
         own_gates,
+        base_gates,
         accept: args.accept.iter().cloned().collect(),
         blessings,
         noise: Some(&look),
     };
-    let found = compare(&before, &after, &asked)?;
+    let mut found = compare(&before, &after, &asked)?;
+    found.notes.extend(note);
     if let Some(Err(failure)) = read.into_inner() {
         return Err(failure);
     }
@@ -311,7 +346,7 @@ fn text(out: &mut dyn Write, document: &Document, all: bool) -> std::io::Result<
         let style = match (row.regression, row.verdict.as_str()) {
             (Some(true), _) => BAD,
             (Some(false), _) => GOOD,
-            (None, "incomparable" | "undecided" | "gone") => WARN,
+            (None, "incomparable" | "undecided" | "gone" | "not measured") => WARN,
             (None, _) => DIM,
         };
         let gate = match row.gate.as_deref() {

@@ -46,7 +46,14 @@ pub(super) fn summary(found: &Comparison) -> String {
         worse,
         better
     )];
-    for (number, what) in [(open, "undecided"), (refused, "incomparable")] {
+    let gone = count(&|row| row.verdict == "gone");
+    let silent = count(&|row| row.verdict == "not measured");
+    for (number, what) in [
+        (open, "undecided"),
+        (refused, "incomparable"),
+        (gone, "gone"),
+        (silent, "not measured"),
+    ] {
         if number > 0 {
             parts.push(format!("{number} {what}"));
         }

@@ -20,7 +20,7 @@ EXAMPLES
 Which tool wrote a file is seen in it; --format says it where that is not so. Numbers of others are
 not exact counts: they are compared by statistics, and need as many runs.";
 
-/// Keep results of other tools as records of a commit
+/// Import results of other tools as records of a commit
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

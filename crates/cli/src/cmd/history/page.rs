@@ -50,7 +50,7 @@ pub(super) struct PageArgs {
     /// Only this suite
     #[arg(long, value_name = "NAME")]
     suite: Option<String>,
-    /// What stands before a commit's name in its address (default: made of the remote origin, of GitHub and GitLab)
+    /// Address of a commit's page without its name (default: from the remote origin, for GitHub and GitLab)
     #[arg(long, value_name = "URL")]
     commit_url: Option<String>,
 }

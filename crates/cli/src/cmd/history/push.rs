@@ -23,7 +23,7 @@ EXAMPLES
 It speaks HTTP without TLS: to a server elsewhere through a tunnel (ssh -L 8737:127.0.0.1:8737
 HOST), or by curl (truecount history export --format records gives one record a line).";
 
-/// Send the records of a commit to a history serve
+/// Send the records of a commit to a server (history serve)
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -36,7 +36,7 @@ const WORKERS: usize = 4;
 /// What is being answered when it is to end has so long.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Serve the page of the store over HTTP, and take records of those who have the token
+/// Serve the page of the store over HTTP, and accept records from clients that have the token
 #[derive(Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -49,7 +49,7 @@ pub(super) struct Args {
     /// Names by which it is asked, beside localhost and addresses
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// Take records of those who have the token that stands in FILE (at least 16 characters); without it nobody may write
+    /// Accept records from clients that send the token in FILE (at least 16 characters); without it nobody may write
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The largest record that is taken, in MiB
