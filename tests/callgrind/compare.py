@@ -281,4 +281,5 @@ def main():
     print(f"{len(said)} differences")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
-//! `cargo xtask speed [--rounds N] [--valgrind] [--calls] [FILTER…]`: what does the virtual PMU cost?
+//! `cargo xtask speed [--rounds N] [--valgrind] [--calls|--memory|--model] [FILTER…]`: what does the virtual PMU cost?
 //!
 //! A case is `tests/speed/NAME.sh`, run by bash natively, below `truecount run` (with `--calls`: that keeps the tree of
-//! calls), and, if asked for, below `valgrind --tool=none`, in turn, round after round. Printed: the CPU time (user + system,
+//! calls; with `--memory`, `--model`: that notes references, and models caches), and, if asked for, below `valgrind --tool=none`, in turn, round after round. Printed: the CPU time (user + system,
 //! children included) of each, and the median of the per-round ratios to native. `bound:` in a case
 //! is the ratio that the project promises; nothing here fails when it is missed, it is said. `mean: no`: the case is
 //! not a part of the geometric mean.
@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 enum How {
     Native,
     Engine,
-    /// With the tree of calls.
-    Calls,
+    /// With this option of `truecount run`.
+    With(&'static str),
     Valgrind,
 }
 
@@ -34,7 +34,9 @@ pub(crate) fn main(root: &Path, arguments: &[String]) -> Result<()> {
                     .parse()
                     .with_context(|| format!("--rounds {n}: not a number"))?;
             }
-            "--calls" => hows[1] = How::Calls,
+            "--calls" => hows[1] = How::With("--calls"),
+            "--memory" => hows[1] = How::With("--memory"),
+            "--model" => hows[1] = How::With("--model=cachegrind"),
             "--valgrind" => hows.push(How::Valgrind),
             other if other.starts_with('-') => bail!("unknown option {other}"),
             other => filters.push(other.to_owned()),
@@ -100,11 +102,11 @@ fn case(
     let bash = |how: How, script: &Path| {
         let mut command = match how {
             How::Native => Command::new("bash"),
-            How::Engine | How::Calls => {
+            How::Engine | How::With(_) => {
                 let mut c = Command::new(truecount);
                 c.args(["run", "--output", "/dev/null"]);
-                if matches!(how, How::Calls) {
-                    c.arg("--calls");
+                if let How::With(option) = how {
+                    c.arg(option);
                 }
                 c.args(["--", "bash"]);
                 c

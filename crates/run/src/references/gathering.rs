@@ -1,8 +1,10 @@
 //! What becomes of references while the program runs.
 
 use super::costs::{Costs, Simulated};
+use super::modelled::Modelled;
 use super::paths::Paths;
-use super::site::{Modelled, Site, share};
+use super::shared::share;
+use super::site::Site;
 use super::{Facts, Level, Memory, Missed, Model, Predicted, SharedBy, SharedLine, Size, Wanted};
 use std::collections::{BTreeMap, HashMap};
 use truecount_engine::virt::references::{Executed, Marked, Sink, Thread, Unknown};

@@ -4,7 +4,9 @@
 mod costs;
 mod events;
 mod gathering;
+mod modelled;
 mod paths;
+mod shared;
 mod site;
 
 use serde::Serialize;

@@ -3,67 +3,11 @@
 //! Most of what is counted follows from how often a block was executed. What depends on an address is one step of a
 //! list: where a reference lies, whether its line was touched before, what a model makes of it.
 
-use super::costs::{Costs, Simulated, place};
+use super::costs::{Costs, place};
+use super::modelled::{Modelled, misses, references};
 use std::collections::BTreeMap;
 use truecount_engine::virt::references::{Access, Branch, Code, Executed, Form, Unknown};
-use truecount_memory::{
-    Branches, Caches, Kind, LINE, Level, Machine, Placed, Reference, Sharing, Touched, aligned_bits,
-};
-
-/// What one thread meets in the model: its own caches and predictors.
-pub(super) struct Modelled {
-    caches: Caches,
-    branches: Branches,
-    /// Bits of an address inside a line of instructions.
-    line_bits: u32,
-    /// The line that the last instruction ended in.
-    fetched: u64,
-    /// What was met since somebody asked.
-    pub(super) met: Simulated,
-}
-
-impl Modelled {
-    pub(super) fn new(machine: &Machine) -> Self {
-        Self {
-            caches: Caches::new(machine),
-            branches: Branches::new(),
-            line_bits: machine.i1.line.trailing_zeros(),
-            fetched: u64::MAX,
-            met: Simulated::default(),
-        }
-    }
-
-    /// A miss is met: `first` is the place of its first level.
-    #[inline]
-    fn meet(&mut self, first: usize, level: Level) {
-        if level != Level::First {
-            self.meets(first, 1);
-            self.meets(first + place::TO_LAST, u64::from(level == Level::Memory));
-        }
-    }
-
-    #[inline]
-    fn meets(&mut self, place: usize, times: u64) {
-        if let Some(met) = self.met.get_mut(place) {
-            *met += times;
-        }
-    }
-
-    /// Whether an instruction came from elsewhere. (What is in the line that was fetched last is there, and stays in
-    /// its place.)
-    #[inline]
-    fn fetch(&mut self, pc: u64, length: u32) -> Option<Level> {
-        let (first, last) = (
-            pc >> self.line_bits,
-            pc.wrapping_add(u64::from(length.max(1)) - 1) >> self.line_bits,
-        );
-        if first == self.fetched && last == first {
-            return None;
-        }
-        self.fetched = last;
-        Some(self.caches.meet_fetch(pc, length))
-    }
-}
+use truecount_memory::{Kind, LINE, Level, Machine, Placed, Touched, aligned_bits};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
@@ -108,22 +52,6 @@ impl Step {
     }
 }
 
-/// Where references of a kind are counted.
-fn references(kind: Kind) -> usize {
-    match kind {
-        Kind::Store => place::WRITES,
-        Kind::Load | Kind::Modify => place::READS,
-    }
-}
-
-/// Where their misses of the first level are.
-fn misses(kind: Kind) -> usize {
-    match kind {
-        Kind::Store => place::WRITE_L1,
-        Kind::Load | Kind::Modify => place::READ_L1,
-    }
-}
-
 /// What a step met.
 #[derive(Clone, Copy, Default)]
 struct Found {
@@ -150,7 +78,7 @@ impl Found {
 pub(super) struct Site {
     steps: Box<[Step]>,
     found: Box<[Found]>,
-    /// What it always meets, where it is executed as a whole: places of [`Simulated`], and how often.
+    /// What it always meets, where it is executed as a whole: places of `Simulated`, and how often.
     always: Box<[(usize, u64)]>,
     /// Executed as a whole.
     whole: u64,
@@ -166,7 +94,7 @@ struct Known {
     unknown: Option<Unknown>,
 }
 
-fn kind_of(access: Access) -> Kind {
+pub(super) fn kind_of(access: Access) -> Kind {
     match access {
         Access::Load => Kind::Load,
         Access::Store => Kind::Store,
@@ -550,21 +478,5 @@ fn touch_two(step: &mut Step, found: &mut Found, address: u64, touched: &mut Tou
     touched.bytes(address, u64::from(step.size), step.kind);
     if step.stack {
         touched.is_stack(first);
-    }
-}
-
-/// Which threads use which lines.
-pub(super) fn share(executed: &Executed<'_>, thread: u32, sharing: &mut Sharing) {
-    for (at, _) in executed.instructions() {
-        executed.references(at, |operand, address, times| {
-            for time in 0..times {
-                let reference = Reference {
-                    address: address.wrapping_add(time.wrapping_mul(u64::from(operand.size))),
-                    size: operand.size,
-                    kind: kind_of(operand.access),
-                };
-                sharing.count(thread, reference);
-            }
-        });
     }
 }

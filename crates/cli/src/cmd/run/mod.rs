@@ -60,6 +60,10 @@ EVENTS (each with :u; all cost the same, and any number of them costs what one d
   loads, stores          instructions that read or write data memory, the stack included
   locked                 atomic read-modify-writes
   vector-instructions    those with an MMX, SSE, AVX or AVX-512 register
+  These note every reference, and take some times as long (see --memory, --model):
+  load-bytes, store-bytes, lines-touched, lines-written, pages-touched, line-splits, page-splits,
+  unaligned, taken-branches                          facts, exact
+  l1i-misses, l1d-misses, ll-misses, mispredicts     what a model says, no counts
 
 run exits with the status of the program, 128+N when signal N ended it, 123 when an internal check
 of the virtual PMU failed (the counts are void then), 126 or 127 when the program cannot be executed
