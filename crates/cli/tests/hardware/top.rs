@@ -182,7 +182,7 @@ fn instructions_and_branches_fall_into_the_right_functions() {
 
 /// Without `-p`, every CPU is looked at, idle ones too, whatever the PMU thinks of `exclude_idle`.
 #[test]
-#[cfg_attr(target_arch = "aarch64", ignore = "not tried in that rig yet")]
+#[cfg_attr(target_arch = "aarch64", ignore = "not tested in that rig")]
 fn the_whole_machine_is_looked_at() {
     let busy = Busy::start();
     let output = truecount()
