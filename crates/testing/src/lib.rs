@@ -1,7 +1,7 @@
 //! What the tests of all crates share: a skip is said, recorded, and a failure where the machine must have what is
 //! missing.
 //!
-//! A test that needs something a machine may lack calls [`skip`] (or the macro [`skip!`]) and returns.
+//! A test that needs something a machine may lack calls [`skip()`] (or the macro [`skip!`]) and returns.
 //! - The reason is printed as `skipped: …` (`cargo test -- --nocapture` shows it).
 //! - `TRUECOUNT_SKIPPED=FILE`: a line `need<TAB>test<TAB>reason` is added to FILE; `.ci/run` prints them at its end,
 //!   since libtest hides what passing tests print.
@@ -175,7 +175,7 @@ pub fn in_setting(name: &str) -> bool {
     here
 }
 
-/// [`skip`] with a formatted reason: `skip!("cc", "no compiler: {error}")`.
+/// [`skip()`] with a formatted reason: `skip!("cc", "no compiler: {error}")`.
 #[macro_export]
 macro_rules! skip {
     ($need:expr, $($reason:tt)+) => {

@@ -17,7 +17,7 @@
 //! | locked | one with a `lock` prefix, or `xchg` with memory (locked without one) |
 //! | vector-instructions | one that names an MMX, SSE, AVX or AVX-512 register |
 //!
-//! Memory and register facts come from the generated [`super::table`]. `core` only.
+//! Memory and register facts come from the generated `table`. `core` only.
 
 use super::insn::{Insn, Kind, prefix};
 
