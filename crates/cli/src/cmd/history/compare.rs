@@ -137,13 +137,16 @@ fn limits_file(args: &Args) -> Result<Option<PathBuf>, Failure> {
     })
 }
 
+/// Limits by benchmark.
+type LimitsOf = BTreeMap<String, Vec<Limit>>;
+
 /// The limits that the file had at a commit, and what should be known of them. A file that is not in the repository, or was
 /// not there yet, had none.
 fn limits_at(
     repository: &Repository,
     commit: &str,
     file: &Path,
-) -> Result<(BTreeMap<String, Vec<Limit>>, Option<String>), Failure> {
+) -> Result<(LimitsOf, Option<String>), Failure> {
     let Some(text) = repository.file_at(commit, file)? else {
         return Ok((BTreeMap::new(), None));
     };
