@@ -14,7 +14,7 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, ended, far,
-    machine, outside, perf, proc_maps, program_memory, references, report, requests, rseq,
+    machine, outside, perf, pids, proc_maps, program_memory, references, report, requests, rseq,
     schedule, selector, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
@@ -140,6 +140,7 @@ fn system_call(context: &mut Context) {
     let own = clock::answers(number, &arguments)
         || ended::answers(number, &arguments)
         || machine::answers(number, &arguments)
+        || pids::answers(context, number, &arguments)
         || nr::is_followed(number)
         || outside::follows(context, number, arguments);
     if plain && !for_event && !opens && !writes && !own {

@@ -4,7 +4,7 @@ use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
     cache_file, clock, code_writes, confine, ended, fault_signals, images, machine, memory_calls,
-    memory_limits, memory_locks, outside, perf, proc_maps, program_memory, rseq, schedule,
+    memory_limits, memory_locks, outside, perf, pids, proc_maps, program_memory, rseq, schedule,
     signal_calls, slots, sys, threads,
 };
 use core::sync::atomic::Ordering::*;
@@ -29,6 +29,7 @@ pub fn special(context: &mut Context, next: u64) {
         Answer::Event => perf::call(context.event, number, a),
         Answer::Counter => perf::open(context, a),
         _ if machine::answers(number, &a) => machine::call(number, a),
+        _ if pids::answers(context, number, &a) => pids::call(context, number, a),
         Answer::Clock if ended::answers(number, &a) => ended::call(context, number, a),
         Answer::Clock if clock::answers(number, &a) => clock::call(context, number, a),
         Answer::Sequences => {

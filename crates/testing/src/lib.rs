@@ -48,6 +48,7 @@ pub const NEEDS: &[(&str, &str)] = &[
     ("pyyaml", "Python's YAML library"),
     ("python", "python3"),
     ("tmux", "tmux, to drive the live screen"),
+    ("root", "root's rights"),
     ("setpriv", "setpriv, and root to give up rights with it"),
     ("bash", "bash"),
     ("git", "git"),

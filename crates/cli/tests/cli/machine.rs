@@ -44,8 +44,22 @@ fn what_reads_random_devices_counts_the_same_again() {
     if skipped() {
         return;
     }
-    let script = "n=$(od -An -N2 -tu2 /dev/urandom); i=$((n % 500)); while [ $i -gt 0 ]; do i=$((i-1)); done";
-    let command = ["sh", "-c", script];
+    // No shell: its start depends on how many digits its process ID has.
+    const SOURCE: &str = r#"
+#include <stdio.h>
+int main(void) {
+    unsigned short n = 0;
+    FILE *file = fopen("/dev/urandom", "r");
+    if (!file || fread(&n, sizeof n, 1, file) != 1) return 1;
+    for (volatile int i = n % 500; i > 0; i--) { }
+    return 0;
+}
+"#;
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = crate::support::compiled(directory.path(), SOURCE) else {
+        return;
+    };
+    let command = [program.to_str().unwrap()];
     let counts = |head: &[&str]| [(); 3].map(|()| counted(head, &command).0);
     let [a, b, c] = counts(&["--deterministic=all,random"]);
     assert!(a == b && b == c, "{a} {b} {c}");
@@ -53,6 +67,37 @@ fn what_reads_random_devices_counts_the_same_again() {
     assert!(a == b && b == c, "{a} {b} {c}");
     let [a, b, c] = counts(&["--deterministic"]);
     assert!(a != b || b != c, "the device itself is random: {a}");
+}
+
+/// Shells ask for the number of their parent, which is truecount: as any process it has any number.
+#[test]
+fn the_parents_number_is_held_constant_with_the_programs() {
+    if skipped() {
+        return;
+    }
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        truecount_testing::skip!("root", "only root chooses PIDs");
+        return;
+    }
+    let output = run(&[
+        "run",
+        "--reproducible",
+        "--",
+        "sh",
+        "-c",
+        "echo $$ $PPID; kill -0 $PPID && sh -c 'echo $PPID'",
+    ]);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let numbers: Vec<u32> = text
+        .split_whitespace()
+        .map(|number| number.parse().unwrap())
+        .collect();
+    let [own, parent, of_child] = numbers[..] else {
+        panic!("{text}{}", stderr(&output));
+    };
+    // A number beside its own, and a signal to it arrives; in the run parents are those that there are.
+    assert_eq!((parent, of_child), (own ^ 1, own), "{}", stderr(&output));
 }
 
 /// Containers and sessions have limits of their own, and programs that close all descriptors count them.

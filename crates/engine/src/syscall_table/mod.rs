@@ -161,6 +161,7 @@ fn asks_outside(number: u64) -> bool {
             | GETPID
             | GETTID
             | GETPPID
+            | KILL
             | GETPGRP
             | GETPGID
             | GETSID
