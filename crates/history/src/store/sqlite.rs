@@ -62,7 +62,9 @@ impl Sqlite {
                 .query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
                 .map_err(told)
         };
-        let (application, tables) = (pragma("application_id")?, pragma("schema_version")?);
+        // In this order: who makes a store at this moment commits both at once.
+        let tables = pragma("schema_version")?;
+        let application = pragma("application_id")?;
         if application != APPLICATION && (application != 0 || tables != 0) {
             let cause = format!("{} is a database of something else", self.path);
             return Err(
