@@ -1,7 +1,7 @@
 //! A store in a file, by SQLite.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
@@ -72,16 +72,27 @@ impl Sqlite {
             );
         }
         // Readers and one writer at once; what was committed survives a crash of the machine too.
-        self.connection
-            .execute_batch(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON",
-            )
-            .map_err(told)
+        let settings =
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON";
+        let begun = Instant::now();
+        loop {
+            // Of two who set the mode at once one is refused without waiting, by SQLite's rules for deadlocks.
+            match self.connection.execute_batch(settings) {
+                Err(error) if is_busy(&error) && begun.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                set => return set.map_err(told),
+            }
+        }
     }
 
     fn told(&self) -> impl Fn(rusqlite::Error) -> Error + use<'_> {
         |error| wrong(&self.path, &error)
     }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
 /// One line for what SQLite says.
