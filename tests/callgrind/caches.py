@@ -10,11 +10,9 @@ out: it finds another environment and another auxiliary vector, and Valgrind's l
 """
 import os
 import re
-import shutil
 import sys
-import tempfile
 
-from compare import PROGRAMS, made, run
+from compare import both
 
 COLUMNS = [("I refs", "Ir"), ("D refs", "Dr Dw"), ("I1 misses", "I1mr"), ("D1 misses", "D1mr D1mw"), ("LL misses", "ILmr DLmr DLmw"),
            ("branches", "Bc Bi"), ("mispredicts", "Bcm Bim")]
@@ -43,28 +41,16 @@ def sums(path):
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    truecount, chosen = os.path.realpath(sys.argv[1]), sys.argv[2:]
-    if not shutil.which("valgrind"):
-        sys.exit("skipped: no valgrind")
+    options = ["--cache-sim=yes", "--branch-sim=yes", *CACHES]
+    width = len(COLUMNS) + 3
     print("| program | " + " | ".join(name for name, _ in COLUMNS) + " | CPU s: Callgrind | truecount |")
-    print("|---" * (len(COLUMNS) + 3) + "|")
-    with tempfile.TemporaryDirectory() as directory:
-        made(directory)
-        for name, needs, command, data in PROGRAMS:
-            if chosen and name not in chosen:
-                continue
-            if not shutil.which(needs):
-                print(f"| {name} | skipped: no {needs} |")
-                continue
-            options = ["--tool=callgrind", "--cache-sim=yes", "--branch-sim=yes", *CACHES, "--compress-pos=no", "--compress-strings=no", "-q"]
-            there = run(["valgrind", *options, "--callgrind-out-file=theirs", "--", *command], directory, data)
-            here = run([truecount, "valgrind", "--machine=valgrind", *options, "--callgrind-out-file=ours", "--", *command], directory, data)
-            theirs, ours = (sums(os.path.join(directory, file)) for file in ("theirs", "ours"))
-            cells = []
-            for _, names in COLUMNS:
-                a, b = (sum(costs.get(name, 0) for name in names.split()) for costs in (theirs, ours))
-                cells.append(f"{a:,} {100 * (b - a) / max(a, 1):+.2f} %")
-            print(f"| {name} | " + " | ".join(cells) + f" | {there:.2f} | {here:.2f} |", flush=True)
+    print("|---" * width + "|")
+    for name, theirs, ours, there, here in both(os.path.realpath(sys.argv[1]), sys.argv[2:], options, width, sums):
+        cells = []
+        for _, names in COLUMNS:
+            a, b = (sum(costs.get(name, 0) for name in names.split()) for costs in (theirs, ours))
+            cells.append(f"{a:,} {100 * (b - a) / max(a, 1):+.2f} %")
+        print(f"| {name} | " + " | ".join(cells) + f" | {there:.2f} | {here:.2f} |", flush=True)
 
 
 main()

@@ -247,34 +247,41 @@ def made(directory):
             subprocess.run(command, cwd=directory, check=True)
 
 
-def main():
-    words = [word for word in sys.argv[1:] if word != "-v"]
-    if not words:
-        sys.exit(__doc__)
-    truecount, chosen = os.path.realpath(words[0]), words[1:]
+def both(truecount, chosen, options, columns, read):
+    """Of each program: its name, what `read` makes of Callgrind's file and of truecount's, and the CPU seconds of both. What is
+    not here gets a row of so many columns."""
     if not shutil.which("valgrind"):
         sys.exit("skipped: no valgrind")
-    code, said = Code(), []
-    print("| program | Ir: Callgrind | truecount | instructions of the same count | functions of the same own Ir | callees of the same count | CPU s: Callgrind | truecount |")
-    print("|---|---|---|---|---|---|---|---|")
+    options = ["--tool=callgrind", *options, "--compress-pos=no", "--compress-strings=no", "-q"]
     with tempfile.TemporaryDirectory() as directory:
         made(directory)
         for name, needs, command, data in PROGRAMS:
             if chosen and name not in chosen:
                 continue
             if not shutil.which(needs):
-                print(f"| {name} | skipped: no {needs} | | | | | | |")
+                print(f"| {name} | skipped: no {needs}" + " |" * (columns - 1))
                 continue
-            options = ["--tool=callgrind", "--dump-line=no", "--dump-instr=yes", "--compress-pos=no", "--compress-strings=no", "-q"]
             there = run(["valgrind", *options, "--callgrind-out-file=theirs", "--", *command], directory, data)
             here = run([truecount, "valgrind", "--machine=valgrind", *options, "--callgrind-out-file=ours", "--", *command], directory, data)
-            theirs, ours = (Profile(os.path.join(directory, file)) for file in ("theirs", "ours"))
-            aligned(theirs, ours)
-            instructions, functions, callees, differences = compared(theirs, ours, code)
-            strings = f" ({functions[2]} but for repeated strings)" if functions[2] else ""
-            print(f"| {name} | {theirs.total:,} | {ours.total:,} | {instructions[0]:,} of {instructions[1]:,} | {functions[0]} of {functions[1]}{strings} | "
-                  f"{callees[0]} of {callees[1]} | {there:.2f} | {here:.2f} |", flush=True)
-            said += [f"{name}: {line}" for line in differences]
+            theirs, ours = (read(os.path.join(directory, file)) for file in ("theirs", "ours"))
+            yield name, theirs, ours, there, here
+
+
+def main():
+    words = [word for word in sys.argv[1:] if word != "-v"]
+    if not words:
+        sys.exit(__doc__)
+    truecount, chosen = os.path.realpath(words[0]), words[1:]
+    code, said = Code(), []
+    print("| program | Ir: Callgrind | truecount | instructions of the same count | functions of the same own Ir | callees of the same count | CPU s: Callgrind | truecount |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, theirs, ours, there, here in both(truecount, chosen, ["--dump-line=no", "--dump-instr=yes"], 8, Profile):
+        aligned(theirs, ours)
+        instructions, functions, callees, differences = compared(theirs, ours, code)
+        strings = f" ({functions[2]} but for repeated strings)" if functions[2] else ""
+        print(f"| {name} | {theirs.total:,} | {ours.total:,} | {instructions[0]:,} of {instructions[1]:,} | {functions[0]} of {functions[1]}{strings} | "
+              f"{callees[0]} of {callees[1]} | {there:.2f} | {here:.2f} |", flush=True)
+        said += [f"{name}: {line}" for line in differences]
     print()
     limit = None if "-v" in sys.argv else 60
     print("\n".join(said[:limit]))

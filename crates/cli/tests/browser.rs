@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -51,7 +52,12 @@ fn chromium(directory: &Path, arguments: &[&str], page: &Path) -> Option<Output>
             .output();
         match started {
             Ok(output) => return Some(output),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            // Denied: PATH has a directory that this user cannot look into.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::PermissionDenied
+                ) => {}
             Err(error) => panic!("{name}: {error}"),
         }
     }

@@ -104,7 +104,7 @@ impl Core {
     /// Both counts of a difference at one point, by one system call.
     pub(crate) fn pair(&self) -> Result<(u64, u64), Error> {
         let first = self.parts.first();
-        match first.and_then(|part| part.read_words([0, 0, 0, 0, 0, 0, 0])) {
+        match first.and_then(Part::read_words::<7>) {
             Some([_, _, _, counter, _, subtracted, _]) => Ok((counter, subtracted)),
             // The slow way explains.
             None => Ok((self.member(0)?.0, self.member(1)?.0)),
@@ -122,13 +122,13 @@ impl Core {
             Reader::Syscall => self
                 .parts
                 .first()
-                .and_then(|part| part.read_words([0, 0, 0]))
+                .and_then(Part::read_words::<3>)
                 .map(|[value, ..]| value),
             // A group's reading: members, times, then value and id of each.
             Reader::GroupDifference => self
                 .parts
                 .first()
-                .and_then(|part| part.read_words([0, 0, 0, 0, 0, 0, 0]))
+                .and_then(Part::read_words::<7>)
                 .map(|[_, _, _, counter, _, subtracted, _]| counter.wrapping_sub(subtracted)),
         };
         match value {

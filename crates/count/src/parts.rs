@@ -78,7 +78,7 @@ impl Part {
 
     /// The count and its times by system call, of an event that is read alone; `None` where there is none.
     pub(crate) fn counted(&self) -> Option<(u64, Times)> {
-        let [value, enabled, running] = self.read_words([0, 0, 0])?;
+        let [value, enabled, running] = self.read_words::<3>()?;
         Some((value, Times { enabled, running }))
     }
 
@@ -170,7 +170,7 @@ impl Part {
                 Some((page.offset() as u64).wrapping_add(counted))
             })?
         };
-        from_page().or_else(|| self.read_words([0, 0, 0]).map(|[value, ..]| value))
+        from_page().or_else(|| self.read_words::<3>().map(|[value, ..]| value))
     }
 
     /// Whether the page serves: the event is readable now, or really off the PMU.
@@ -178,7 +178,7 @@ impl Part {
         if !self.allows_user_reads() {
             return false;
         }
-        let running = || self.read_words([0, 0, 0]).map(|[_, _, running]| running);
+        let running = || self.read_words::<3>().map(|[_, _, running]| running);
         for _ in 0..8 {
             let before = running();
             if self.index().is_some() {
@@ -194,11 +194,11 @@ impl Part {
     }
 
     /// Reads by system call; `None` on failure, or when a pinned event lost its counter. Does not allocate.
-    ///
-    /// `buffer` is what to read into, written out word by word: a debug build fills `[0; N]` by memset, and AVX-512's
-    /// executes two instructions more at the end of a page.
     #[inline]
-    pub(crate) fn read_words<const N: usize>(&self, mut buffer: [u64; N]) -> Option<[u64; N]> {
+    pub(crate) fn read_words<const N: usize>(&self) -> Option<[u64; N]> {
+        // A zero that the compiler knows is filled in by memset in debug builds, and AVX-512's executes two instructions
+        // more at the end of a page.
+        let mut buffer = [std::hint::black_box(0); N];
         let bytes = self
             .event
             .kernel()

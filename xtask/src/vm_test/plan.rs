@@ -222,6 +222,20 @@ pub struct Suite {
     pub programs: &'static [Program],
 }
 
+/// As whom, and in which rigs.
+const EVERY_WAY: [Privilege; 10] = [
+    Privilege::Root,
+    Privilege::Paranoid(0),
+    Privilege::Paranoid(1),
+    Privilege::Paranoid(2),
+    Privilege::Paranoid(3),
+    Privilege::In(&NO_OVERCOUNT),
+    Privilege::In(&FAULT_OVERCOUNT),
+    Privilege::In(&OTHER_PMU),
+    Privilege::In(&NO_USER_ACCESS),
+    Privilege::In(&NEWER_KERNEL),
+];
+
 /// All suites. A crate joins by a row here.
 pub const SUITES: &[Suite] = &[
     Suite {
@@ -240,17 +254,7 @@ pub const SUITES: &[Suite] = &[
         package: "truecount",
         directory: "crates/count",
         archs: &Arch::ALL,
-        runs: &[
-            Privilege::Root,
-            Privilege::Paranoid(1),
-            Privilege::Paranoid(2),
-            Privilege::Paranoid(3),
-            Privilege::In(&NO_OVERCOUNT),
-            Privilege::In(&FAULT_OVERCOUNT),
-            Privilege::In(&OTHER_PMU),
-            Privilege::In(&NO_USER_ACCESS),
-            Privilege::In(&NEWER_KERNEL),
-        ],
+        runs: &EVERY_WAY,
         binaries: &[],
         programs: &[
             Program {
@@ -271,18 +275,7 @@ pub const SUITES: &[Suite] = &[
         package: "truecount-cli",
         directory: "crates/cli",
         archs: &Arch::ALL,
-        runs: &[
-            Privilege::Root,
-            Privilege::Paranoid(0),
-            Privilege::Paranoid(1),
-            Privilege::Paranoid(2),
-            Privilege::Paranoid(3),
-            Privilege::In(&NO_OVERCOUNT),
-            Privilege::In(&FAULT_OVERCOUNT),
-            Privilege::In(&OTHER_PMU),
-            Privilege::In(&NO_USER_ACCESS),
-            Privilege::In(&NEWER_KERNEL),
-        ],
+        runs: &EVERY_WAY,
         binaries: &[Binary {
             package: "truecount-cli",
             name: "truecount",

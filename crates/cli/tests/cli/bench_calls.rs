@@ -1,7 +1,7 @@
 //! `truecount bench --calls`: which paths of calls make the difference, to the instruction.
 
 use crate::call_edges::tree;
-use crate::support::{code, fails, run, stderr, stdout, virtual_pmu};
+use crate::support::{code, fails, run, stderr, stdout, unwrapped, virtual_pmu};
 use truecount_testing::quoted;
 
 #[test]
@@ -28,7 +28,7 @@ fn the_paths_that_differ_are_named_exactly() {
     let options = [&options[..], &["--source", "virtual", "--save", &saved]].concat();
     let output = run(&[&options[..], &[first, second, first]].concat());
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let text = stdout(&output);
+    let text = unwrapped(&stdout(&output));
     assert!(
         text.contains(&format!("calls: {second} against {first}")),
         "{text}"

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{code, fails, run, stderr, stdout};
+use crate::support::{code, fails, run, stderr, stdout, unwrapped};
 
 /// A recorded result in a file.
 fn recorded(directory: &Path, name: &str, document: &Value) -> PathBuf {
@@ -157,7 +157,7 @@ fn a_gate_says_what_came_into_an_open_run() {
     let said = |base, new| {
         let (status, text) = gate(base, new, "instructions:u=1%", &[]);
         assert_eq!(status, 0, "{text}");
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = unwrapped(&text);
         text.contains("this count of prog may vary: getrandom 2 times")
     };
     assert!(!said(&closed, &closed));
@@ -180,7 +180,7 @@ fn a_gate_says_which_inputs_differ() {
     let said = |base: &Value, new: &Value, status| {
         let (found, text) = gate(base, new, "instructions:u=1%", &[]);
         assert_eq!(found, status, "{text}");
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = unwrapped(&text);
         let at = text.find("inputs differ: ");
         at.map(|at| text[at..].split([';', ')']).next().unwrap().to_owned())
     };

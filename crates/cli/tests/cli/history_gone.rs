@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::history::{Project, exact, one, result};
+use crate::support::unwrapped;
 
 /// The file with these benchmarks, each with its limits.
 fn suite(project: &Project, benchmarks: &[(&str, &str)]) {
@@ -19,8 +20,7 @@ const LIMIT: &str = "instructions = '1%'";
 
 /// What a command says, where a table's last column may go over several lines.
 fn told(project: &Project, status: i32, args: &[&str]) -> String {
-    let text = project.expect(status, args);
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    unwrapped(&project.expect(status, args))
 }
 
 fn counts(name: &str, value: u64) -> (&str, Value) {

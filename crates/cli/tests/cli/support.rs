@@ -98,6 +98,11 @@ pub(crate) fn whole_cpus() -> bool {
     counted
 }
 
+/// A text with its line breaks as spaces: where lines end depends on how long the paths in them are.
+pub(crate) fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Whether the virtual PMU works here; says that the test is skipped where not.
 pub(crate) fn virtual_pmu() -> bool {
     truecount_testing::counts(env!("CARGO_BIN_EXE_truecount"), "virtual")

@@ -116,6 +116,18 @@ fn added(place: &Place<'_>, name: &str, metric: Option<&Metric>, why: &str, gate
     Lone { row, outcome }
 }
 
+/// The names of all metrics, once each.
+fn names<'a>(sides: &'a [Side<'_>]) -> Vec<&'a str> {
+    let all = sides.iter().flat_map(|side| side.benchmark.metrics.iter());
+    let mut names = Vec::new();
+    for (name, _) in all {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// Metrics with a limit that the base has no count of.
 fn metrics_new(
     place: &Place<'_>,
@@ -123,19 +135,16 @@ fn metrics_new(
     after: &[Side<'_>],
     asked: &Asked<'_>,
 ) -> Vec<Lone> {
-    let mut found: Vec<Lone> = Vec::new();
-    let all = after.iter().flat_map(|side| side.benchmark.metrics.iter());
-    for (name, _) in all {
-        let seen = found.iter().any(|one| one.row.metric == name);
-        if seen || limit(asked, place.1, name).is_none() || last(before, name).is_some() {
-            continue;
-        }
-        if let Some((_, metric)) = last(after, name) {
-            let why = "the base did not measure this metric";
-            found.push(added(place, name, Some(metric), why, true));
-        }
-    }
-    found
+    const WHY: &str = "the base did not measure this metric";
+    let missing =
+        |name: &&str| limit(asked, place.1, name).is_some() && last(before, name).is_none();
+    let missing = names(after).into_iter().filter(missing);
+    missing
+        .filter_map(|name| {
+            let (_, metric) = last(after, name)?;
+            Some(added(place, name, Some(metric), WHY, true))
+        })
+        .collect()
 }
 
 /// A benchmark that the new commit has no more: a row for each metric with a limit, one where none has.
@@ -168,18 +177,11 @@ fn metrics_gone(
     after: &[Side<'_>],
     asked: &Asked<'_>,
 ) -> Vec<Lone> {
-    let mut found: Vec<Lone> = Vec::new();
-    let all = before.iter().flat_map(|side| side.benchmark.metrics.iter());
-    for (name, _) in all {
-        let Some(limit) = former(asked, place.1, name) else {
-            continue;
-        };
-        let Some((_, metric)) = last(before, name) else {
-            continue;
-        };
-        let seen = found.iter().any(|one| one.row.metric == name);
-        if seen || last(after, name).is_some() {
-            continue;
+    let lost = |name: &str| {
+        let limit = former(asked, place.1, name)?;
+        let (_, metric) = last(before, name)?;
+        if last(after, name).is_some() {
+            return None;
         }
         let mut now = after
             .iter()
@@ -187,9 +189,9 @@ fn metrics_gone(
         let reason = now.find_map(|metric| metric.reason.as_deref());
         let why = reason.unwrap_or("the new commit did not measure this metric");
         let row = row(place, name, Some(metric), GONE, why);
-        found.push(lose(row, Some(limit), asked));
-    }
-    found
+        Some(lose(row, Some(limit), asked))
+    };
+    names(before).into_iter().filter_map(lost).collect()
 }
 
 /// What the gate of a lost number says: undecided, unless somebody has said that it may be lost.
