@@ -24,7 +24,7 @@ EXIT STATUS
   127  the program was not found
   130  interrupted by Ctrl-C, after printing what was measured
 `stat` and `run` otherwise exit with the status of the program (128+N when signal N ended it). What
-has no end of its own (`system`, `stat` and `record` with -a or -p) ends with 0 by Ctrl-C.";
+has no end of its own (`system`, `stat` and `record` with -a or -p) ends with 0 on Ctrl-C.";
 
 /// A command ended as it should; the value is the exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

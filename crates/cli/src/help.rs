@@ -64,6 +64,7 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
             "baseline",
             "from",
             "ignore-environment",
+            "ignore-machine",
             "save",
             "fail-above",
             "floor",
@@ -72,7 +73,19 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
     (
         "bench",
         "Output",
-        &["json", "csv", "markdown", "html", "verbose", "time-unit"],
+        &[
+            "json",
+            "csv",
+            "markdown",
+            "html",
+            "export-json",
+            "export-csv",
+            "export-markdown",
+            "export-asciidoc",
+            "export-orgmode",
+            "sort",
+            "time-unit",
+        ],
     ),
     (
         "bench",
@@ -83,6 +96,8 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
             "deterministic",
             "aslr",
             "clean-env",
+            "keep-env",
+            "env",
         ],
     ),
     ("bench", "The virtual PMU", &["no-cache", "code-cache"]),
@@ -138,6 +153,26 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
     ("run", "Output", &["json", "output", "flamegraph"]),
     (
         "run",
+        "Calls",
+        &[
+            "calls",
+            "diff",
+            "saved",
+            "html",
+            "folded",
+            "pprof",
+            "callgrind",
+            "firefox",
+        ],
+    ),
+    ("run", "A part of the run", &["toggle", "from", "to"]),
+    (
+        "run",
+        "Memory",
+        &["memory", "model", "I1", "D1", "LL", "sharing"],
+    ),
+    (
+        "run",
         "Determinism",
         &["reproducible", "machine", "deterministic", "aslr"],
     ),
@@ -175,6 +210,9 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
+/// For options that the table forgot.
+const OTHER: &str = "Other options";
+
 /// The command line, with headings.
 pub(crate) fn command() -> Command {
     crate::Cli::command().mut_subcommands(|command| {
@@ -185,7 +223,7 @@ pub(crate) fn command() -> Command {
         command.mut_args(|arg| match arg.get_long() {
             None | Some("help") => arg,
             Some(long) => {
-                let heading = heading(&name, long).unwrap_or("Other options");
+                let heading = heading(&name, long).unwrap_or(OTHER);
                 arg.help_heading(heading)
             }
         })
@@ -211,6 +249,7 @@ mod tests {
                 .filter_map(clap::Arg::get_help_heading)
                 .collect();
             assert!(headings.len() >= 3, "{name}: {headings:?}");
+            assert!(!headings.contains(OTHER), "{name}: {headings:?}");
             let without: Vec<&str> = found
                 .get_arguments()
                 .filter(|arg| arg.get_help_heading().is_none())

@@ -27,7 +27,7 @@ const HELP: &str = "\
 WHAT THE NUMBERS MEAN
   Each counter runs on loops written in assembly, whose instructions, branches and page faults are
   known by construction. A measurement is the count between two reads around one loop, minus what
-  the same two reads count around a loop of nothing (the least of 200 tries).
+  the same two reads count around an empty loop (the minimum of 200 tries).
   deviation      a measurement minus the truth; the histogram says how many measurements deviate by
                  how much (under: too few, exact, over: too many)
   +k/irq         the whole number that one interrupt adds, where the interrupts were counted beside
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// With a thread on the same CPU, and one that changes the address space
     #[arg(long)]
     stress: bool,
-    /// Who counts: hardware, virtual (the engine), or the best there is
+    /// Who counts
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     source: Choice,
     /// The CPU to measure on [default: the last one allowed]

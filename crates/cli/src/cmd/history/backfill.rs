@@ -21,7 +21,7 @@ EXAMPLES
 
 Each commit is checked out in .truecount/work, built there and measured as it is now: the suite is
 today's. One that does not build, or cannot be measured, is skipped, and that is said. It exits with
-1 when commits were to be measured and none could be. By Ctrl-C what is measured already is kept.";
+1 when commits were to be measured and none could be. After Ctrl-C what was measured is kept.";
 
 /// Measure commits that have no record yet, each built in a work tree of its own
 #[derive(clap::Args)]

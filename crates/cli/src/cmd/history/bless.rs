@@ -10,8 +10,15 @@ use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 
+const EXAMPLES: &str = "\
+EXAMPLES
+  truecount history bless HEAD --reason 'checks its input now'
+  truecount history bless HEAD --benchmark parse --metric instructions --reason 'for #12'
+  truecount history bless HEAD --undo                        take it back";
+
 /// Accept a change: gates let it pass, and lists say why
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The commit that made the change
     #[arg(value_name = "REV")]

@@ -23,6 +23,11 @@ use crate::render::style::{BAD, DIM, GOOD, HEAD, paint};
 /// List every change of every series, with the commits that made it
 #[derive(clap::Args)]
 #[command(after_help = "\
+EXAMPLES
+  truecount history changes                              all changes on the way to HEAD
+  truecount history changes --regressions --benchmark parse
+  truecount history changes --branch main --json
+
 Exact counts change by any difference. Other series change where E-Divisive finds it (p below 0.001,
 and a change of the mean beyond the metric's floor).")]
 pub(super) struct Args {

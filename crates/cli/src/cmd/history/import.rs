@@ -17,8 +17,8 @@ EXAMPLES
   for f in target/criterion/*/new/sample.json; do
     truecount history import --name \"$(basename \"${f%/new/*}\")\" \"$f\"; done
 
-Which tool wrote a file is seen in it; --format says it where that is not so. Numbers of others are
-not exact counts: they are compared by statistics, and need as many runs.";
+Which tool wrote a file is detected from its content; --format says it where that fails. Numbers of
+other tools are not exact counts: they are compared by statistics, and need several runs.";
 
 /// Import results of other tools as records of a commit
 #[derive(clap::Args)]
@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// Results; - is stdin
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The tool that wrote them (default: seen in each file)
+    /// The tool that wrote them (default: detected in each file)
     #[arg(long, value_enum)]
     format: Option<Tool>,
     #[command(flatten)]

@@ -25,7 +25,7 @@ EXAMPLES
   truecount history page -o history.html
   truecount history page -o history.html --commit-url 'https://git.example.org/x/commit/'
 
-The page is one file without anything from elsewhere, light and dark, for phones too. In the chart:
+The page is one file that loads nothing else, light and dark, for phones too. In the chart:
 drag to zoom, + and - at the cursor, arrows move it, Enter opens its commit, Escape shows all.";
 
 /// Write a page with every series, its changes and their commits

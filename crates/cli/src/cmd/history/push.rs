@@ -20,8 +20,8 @@ EXAMPLES
   truecount history push --token-file token http://127.0.0.1:8737
   truecount history push --token-file token --commit v1.2 http://127.0.0.1:8737
 
-It speaks HTTP without TLS: to a server elsewhere through a tunnel (ssh -L 8737:127.0.0.1:8737
-HOST), or by curl (truecount history export --format records gives one record a line).";
+It speaks HTTP without TLS: send to a server elsewhere through a tunnel (ssh -L 8737:127.0.0.1:8737
+HOST), or by curl (truecount history export --format records prints one record a line).";
 
 /// Send the records of a commit to a server (history serve)
 #[derive(clap::Args)]

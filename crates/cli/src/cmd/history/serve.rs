@@ -46,13 +46,13 @@ pub(super) struct Args {
     /// The port to listen on (0: any free one)
     #[arg(long, value_name = "PORT", default_value_t = 8737)]
     port: u16,
-    /// Names by which it is asked, beside localhost and addresses
+    /// Host names that it answers to, beside localhost and addresses
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     /// Accept records from clients that send the token in FILE (at least 16 characters); without it nobody may write
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The largest record that is taken, in MiB
+    /// The largest record that is accepted, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=256))]
     max_size: u64,
     #[command(flatten)]

@@ -16,8 +16,15 @@ use crate::render::json;
 use crate::render::style::{DIM, HEAD, paint};
 use crate::render::table::{Align, Table};
 
+const EXAMPLES: &str = "\
+EXAMPLES
+  truecount history show                     which commits have records
+  truecount history show v1.2                the records of a commit
+  truecount history show HEAD --json         the same as JSON";
+
 /// Show which commits have records, or the records of one
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Show this commit's records
     #[arg(value_name = "REV")]

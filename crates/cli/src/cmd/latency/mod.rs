@@ -36,7 +36,7 @@ WHAT THE NUMBERS MEAN
   counter advances by more than a cycle at a time, modes and bars are spread over its step. Each
   stamp waits for what came before, so executions do not overlap as they do natively.
 
-EXIT CODES
+EXIT STATUS
   that of CMD; 1: not measured, or a result could not be written; 2: wrong arguments";
 
 /// How long each pass through chosen blocks takes: every execution timed, without a PMU (x86-64 Linux)

@@ -164,8 +164,8 @@ fn functions(h: &mut String, document: &Document) {
         return;
     }
     h.push_str(
-        "<section><h2>Functions in which runs differ</h2>\n<p class=\"dim\">Instructions of each function in the run \
-         with the least count and in that with the largest.</p>\n",
+        "<section><h2>Functions in which runs differ</h2>\n<p class=\"dim\">Instructions of each function in the min \
+         and in the max run.</p>\n",
     );
     for (name, spread) in differ {
         let lines: Vec<Line<'_>> = spread
@@ -193,7 +193,7 @@ fn paths(h: &mut String, document: &Document) {
     }
     h.push_str(
         "<section><h2>Paths of calls in which runs differ</h2>\n<p class=\"dim\">What was executed on each path itself in \
-         the run with the least count and in that with the largest.</p>\n",
+         the min and in the max run.</p>\n",
     );
     for (name, spread) in differ {
         let paths: Vec<String> = spread.paths.iter().map(|each| path(&each.path)).collect();
@@ -222,8 +222,7 @@ fn regions(h: &mut String, document: &Document) {
     let _ = writeln!(
         h,
         "<section><h2>Regions in which runs differ</h2>\n<p class=\"dim\">What the program's own profiles count of {} \
-         in each region itself, without regions inside it, in the min run and in that with the \
-         largest.</p>",
+         in each region itself, without regions inside it, in the min and in the max run.</p>",
         escape(counter)
     );
     for (name, spread) in differ {

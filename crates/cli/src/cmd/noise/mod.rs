@@ -96,7 +96,7 @@ it make keys.
 EXAMPLES
   truecount noise -- python3 -c 'print({str(i): i for i in range(1000)})'
   truecount noise -n 20 --factors aslr,env -- ./prog
-  truecount noise --calls -- ./prog                 by which calls runs come to differ
+  truecount noise --calls -- ./prog                 the paths of calls in which runs differ
   truecount noise --html noise.html -- ./prog       a page with every run drawn
   truecount noise --json -o noise.json -- ./prog
   truecount noise --profile prof -- rustc -Zself-profile=prof \\

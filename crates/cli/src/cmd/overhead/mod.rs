@@ -24,7 +24,7 @@ const HELP: &str = "\
 WHAT THE NUMBERS MEAN
   Each line is a cell: an event, how its period is set (frequency: the kernel keeps adjusting it;
   period: fixed), what a sample carries (none; fp: the call chain by frame pointers; dwarf:
-  registers and 8 KiB of stack; lbr: the branch stack), and how many samples a second were wished
+  registers and 8 KiB of stack; lbr: the branch stack), and how many samples a second were asked
   for. Cells are visited in shuffled rounds, each with an undisturbed visit.
   seen/s         samples really taken, per second of CPU time
   stolen         time that one sample took from the program, as the program sees it: it looks at the
@@ -35,14 +35,14 @@ WHAT THE NUMBERS MEAN
                  irq:irq_handler_* (Arm PMU), irq_vectors:local_timer_* (cpu-clock); needs root and
                  tracefs. Entering and leaving the kernel is not in it; the price of tracing is, but
                  for nmi_handler
-  share          seen/s times typically stolen: the part of the time that sampling takes
+  share          seen/s times the typical stolen time: the part of the time that sampling takes
   slowdown       CPU time of a fixed amount of work against the same work undisturbed, in the same
                  rounds (Hodges-Lehmann with the 95 % interval)
   throttled      times that the kernel stopped sampling because there were too many interrupts
   left out       gaps with two samples in them, or with the thread off the CPU
   A read         what one read of a counter costs, by kind and way, in ns and instructions
-With -- COMMAND the command is the workload: slowdown is its CPU time, stolen that difference a
-sample.
+With -- COMMAND the command is the workload: slowdown is that of its CPU time, stolen the difference
+per sample.
 --model adds an executable model of the interrupt of an x86 PMU, with and without counter freezing.
 What it prints is labelled a model; its inputs say whether they are measured or stated.
 

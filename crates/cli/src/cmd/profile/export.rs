@@ -19,7 +19,7 @@ EXAMPLES
   truecount profile export --to pprof runs/ -o pprofs/               a directory, file by file
   truecount profile export --to folded - < app.mm_profdata           stdin and stdout";
 
-/// Convert profiles for chrome://tracing, Perfetto, the Firefox profiler, flame graphs, pprof, or to JSON
+/// Convert profiles for chrome://tracing, Perfetto, the Firefox Profiler, flame graphs, pprof, or to JSON
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -46,7 +46,7 @@ enum To {
     Chrome,
     /// Perfetto trace
     Perfetto,
-    /// Processed profile of the Firefox profiler
+    /// Processed profile of the Firefox Profiler
     Firefox,
     /// Folded stacks (flamegraph.pl, inferno, speedscope)
     Folded,

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Take event names from a vendor's JSON files too (Intel perfmon, or Linux' pmu-events)
     #[arg(long, value_name = "DIR")]
     event_dir: Option<PathBuf>,
-    /// A sample every N events
+    /// A sample every N events [default: 2,000,003 cycles, with -b 1,000,003; 1 ms of cpu-clock; else as -F 1000]
     #[arg(short = 'c', long, value_name = "N", conflicts_with = "frequency", value_parser = clap::value_parser!(u64).range(1..))]
     period: Option<u64>,
     /// About HZ samples per second and CPU (the kernel adapts the period)

@@ -20,24 +20,23 @@ const SHOWN: usize = 10;
 #[derive(clap::Args)]
 pub(super) struct MemoryArgs {
     /// Bytes loaded and stored, lines and pages touched, references across lines and pages: exactly
-    #[arg(long, help_heading = "Memory")]
+    #[arg(long)]
     memory: bool,
-    /// What caches and branch predictors would make of it (a model, no count), with the geometry of this CPU, or of
+    /// What caches and branch predictors would make of it (a model, not a count), with the geometry of this CPU, or of
     /// MODEL: `this`, `cachegrind` (32 KiB, 32 KiB, 8 MiB); implies --memory
-    #[arg(long, value_name = "MODEL", num_args = 0..=1, default_missing_value = "this", require_equals = true,
-          help_heading = "Memory")]
+    #[arg(long, value_name = "MODEL", num_args = 0..=1, default_missing_value = "this", require_equals = true)]
     model: Option<String>,
     /// The model's instruction cache: bytes,ways,bytes of a line; implies --model
-    #[arg(long = "I1", value_name = "GEOMETRY", help_heading = "Memory")]
+    #[arg(long = "I1", value_name = "GEOMETRY")]
     i1: Option<Geometry>,
     /// Its data cache
-    #[arg(long = "D1", value_name = "GEOMETRY", help_heading = "Memory")]
+    #[arg(long = "D1", value_name = "GEOMETRY")]
     d1: Option<Geometry>,
     /// Its last level
-    #[arg(long = "LL", value_name = "GEOMETRY", help_heading = "Memory")]
+    #[arg(long = "LL", value_name = "GEOMETRY")]
     ll: Option<Geometry>,
     /// Lines that one thread writes and another uses, and whether they share data or only the line; implies --memory
-    #[arg(long, help_heading = "Memory")]
+    #[arg(long)]
     sharing: bool,
 }
 

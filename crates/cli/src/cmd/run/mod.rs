@@ -63,7 +63,7 @@ EVENTS (each with :u; all cost the same, and any number of them costs what one d
   These note every reference, and take some times as long (see --memory, --model):
   load-bytes, store-bytes, lines-touched, lines-written, pages-touched, line-splits, page-splits,
   unaligned, taken-branches                          facts, exact
-  l1i-misses, l1d-misses, ll-misses, mispredicts     what a model says, no counts
+  l1i-misses, l1d-misses, ll-misses, mispredicts     what a model says, not counts
 
 run exits with the status of the program, 128+N when signal N ended it, 123 when an internal check
 of the virtual PMU failed (the counts are void then), 126 or 127 when the program cannot be executed
@@ -73,11 +73,12 @@ Addresses are not randomised unless --aslr is given, so that runs repeat. Ctrl-C
 and prints what was counted; a second Ctrl-C kills it.
 
 LIMITS
-  It runs 64-bit programs on x86-64 Linux. Cycles, cache misses and mispredictions are no property
-  of instructions: not available, but as a model (--model), which is no count.
-  Inside the program perf_event_open works, rdpmc only with instructions:u alone. Programs that set
-  the GS segment or call vsyscall end with a report and status 123; 32-bit and set-user-id children
-  run uncounted, and the result says so. For a second opinion: truecount stat --source step (slow).";
+  It runs 64-bit programs on x86-64 Linux. Cycles, cache misses and mispredictions do not follow
+  from the instructions: not available, except as a model (--model), which is not a count.
+  Inside the program perf_event_open works, rdpmc only with instructions:u alone. Programs that call
+  vsyscall, or make far calls or jumps, end with a report and status 123; 32-bit and
+  set-user-id children run uncounted, and the result says so. For a second opinion: truecount stat
+  --source step (slow).";
 
 /// What the tree of calls counts.
 const INSTRUCTIONS: &str = "instructions:u";

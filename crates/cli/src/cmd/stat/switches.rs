@@ -8,7 +8,7 @@ use truecount_run::source::{Begin, Control};
 /// Options of `stat` that say when.
 #[derive(clap::Args)]
 pub(super) struct SwitchArgs {
-    /// Begin to count so many milliseconds after the start; -1: only when --control says so
+    /// Begin to count MS milliseconds after the start; -1: only when --control says so
     #[arg(short = 'D', long, value_name = "MS", allow_negative_numbers = true, value_parser = begin)]
     delay: Option<Begin>,
     /// Take commands from a descriptor or a named pipe while it counts: enable, disable (with the name of an event: only

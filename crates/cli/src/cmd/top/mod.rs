@@ -36,7 +36,7 @@ KEYS
   q quit   a last interval/since the start   space pause   n next event   / filter
   Enter look into a row (code, Tab callers)   b by symbol, process, …   z begin anew   ? help
 
-Ends with 0 by q and Ctrl-C; 128+N by signal N; 125 when nothing could be sampled. With --once,
+Ends with 0 on q and Ctrl-C; 128+N on signal N; 125 when nothing could be sampled. With --once,
 Ctrl-C prints what was sampled until then and ends with 130.";
 
 /// What rows are.
@@ -98,7 +98,7 @@ pub(crate) struct Args {
     /// What the rows are
     #[arg(long, value_enum, default_value_t = ByArg::Symbol)]
     by: ByArg,
-    /// A sample every N events
+    /// A sample every N events [default: 2,000,003 cycles, 1 ms of cpu-clock, else as -F 1000]
     #[arg(short = 'c', long, value_name = "N", conflicts_with = "frequency", value_parser = clap::value_parser!(u64).range(1..))]
     period: Option<u64>,
     /// About HZ samples per second and CPU (the kernel adapts the period)
