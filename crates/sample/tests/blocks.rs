@@ -245,3 +245,29 @@ fn calls_and_returns_are_no_loops() {
         );
     }
 }
+
+/// Indirect branches lead to blocks that take as long after a misprediction, or less: no cost is shown then, and none is
+/// below 0.
+#[test]
+fn a_misprediction_costs_nothing_or_more() {
+    let cost = |after_mispredicted: u16| {
+        let mut entries = Vec::new();
+        for turn in 0..200u64 {
+            // The flag of an entry is that of its own branch: what comes behind it took longer, or not.
+            let (flag, cycles) = match turn % 5 {
+                0 => ("M", 20),
+                1 => ("P", after_mispredicted),
+                _ => ("P", 20),
+            };
+            entries.push((0x1080, 0x1050, flag, cycles));
+        }
+        let text: String = entries.chunks(30).map(|some| line(some) + "\n").collect();
+        blocks::analyze_text(&text, None).unwrap().misprediction
+    };
+    let more = cost(45).unwrap();
+    assert!((more.cycles - 25.0).abs() < 0.5, "{more:?}");
+    for as_long_or_less in [20, 18] {
+        let none = cost(as_long_or_less);
+        assert!(none.is_none(), "{none:?}");
+    }
+}

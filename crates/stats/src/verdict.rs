@@ -362,6 +362,17 @@ mod tests {
             one("wall", c).verdict,
             Verdict::Undecided { more_rounds: None }
         );
+        // So near to it that the estimate itself cannot tell how near: hundreds of rounds would be a promise.
+        for ratio in [1.02 + 0.003, 1.02 - 0.003, 1.0 / 1.0203] {
+            let c = given(10, ratio, (ratio - 0.03, ratio + 0.03), 0.001);
+            let judged = one("wall", c);
+            assert_eq!(
+                judged.verdict,
+                Verdict::Undecided { more_rounds: None },
+                "{ratio}"
+            );
+            assert!(judged.to_string().contains("too near the floor of 2 %"));
+        }
         let c = given(10, f64::INFINITY, (1.0, f64::INFINITY), 0.01);
         assert_eq!(
             one("faults", c).verdict,

@@ -296,6 +296,22 @@ fn two_equal_runs_decide_nothing_and_six_do() {
     assert_eq!(status, 0, "{text}");
 }
 
+/// Events that take turns have a value in every third round only: the rounds that are advised give values enough.
+#[test]
+fn advice_counts_the_rounds_of_batches() {
+    let of = |centre: u64| {
+        let values: Vec<u64> = (0..4).map(|i| centre + i * 1000).collect();
+        result(
+            "ipc:u",
+            &metric("instructions per cycle", "hardware", &values),
+        )
+    };
+    let (status, text) = gate(&of(2_000_000), &of(1_000_000), "ipc=1%", &[]);
+    assert_eq!(status, 4, "{text}");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("4 of at least 5 runs each: -n 15"), "{text}");
+}
+
 #[test]
 fn what_can_be_known_before_measuring_is_checked_before() {
     // A command that would leave a mark if it ran.

@@ -394,4 +394,26 @@ mod tests {
         let (runs, note) = made(&[345; 9], &[]);
         assert!(runs == 1 && note.unwrap().starts_with("2 run(s) had"));
     }
+
+    /// A counter of which nothing is known may have errors of its own, and so has one that was seen to have them.
+    #[test]
+    fn only_a_counter_that_was_found_exact_is() {
+        let verdicts = |kind: &str| {
+            let text = format!(
+                r#"{{"schema": "{}", "counters": [{{"event": "instructions:u", "source": "hardware",
+                    "verdict": {{"kind": "{kind}", "text": ""}}, "measured": 1}}]}}"#,
+                truecount_run::exactness::SCHEMA
+            );
+            Verdicts::parse(&text).unwrap()
+        };
+        let counting = Counting::hardware("instructions:u").unwrap();
+        assert!(!counting.is_exact(&Verdicts::default()));
+        for (kind, exact) in [
+            ("exact", true),
+            ("per-turn", false),
+            ("per-interrupt", false),
+        ] {
+            assert_eq!(counting.is_exact(&verdicts(kind)), exact, "{kind}");
+        }
+    }
 }

@@ -251,4 +251,14 @@ mod tests {
         let touching = said(Some((2400.0, 2700.0)), Some((2490.0, 2510.0)));
         assert!(touching.contains("no difference"), "{touching}");
     }
+
+    /// Where the costs of registers are no more than bounds, what is saved is told as one.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn what_is_saved_is_a_bound_where_its_costs_are() {
+        let inputs = Inputs::stated();
+        let said = |bound| saving(&inputs, bound).unwrap();
+        assert!(said(true).starts_with("model: at most "), "{}", said(true));
+        assert!(!said(false).contains("at most"), "{}", said(false));
+    }
 }
