@@ -137,7 +137,8 @@ impl Launcher {
         } else if calls.is_some() {
             self.write(b"g")?;
         }
-        let waited = super::wait::until_exit(pid, signals, launch, ticker)?;
+        let began = &self.shared.page().started_ns;
+        let waited = super::wait::until_exit(pid, signals, launch, ticker, began)?;
         self.missing
             .extend(answers.map(Answers::finish).unwrap_or_default());
         if let Some(failure) = hook_failure {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::signals::Arrived;
@@ -24,13 +25,14 @@ impl<'t> Ticker<'t> {
         }
     }
 
-    /// When the next one is due, since the start.
-    fn next_at(&self) -> Duration {
-        self.every.saturating_mul(self.done.saturating_add(1))
+    /// How long it is until the next one, of a run that is so old.
+    fn due_in(&self, elapsed: Duration) -> Duration {
+        let next = self.every.saturating_mul(self.done.saturating_add(1));
+        next.saturating_sub(elapsed)
     }
 
     fn tick_if_due(&mut self, elapsed: Duration) {
-        if elapsed >= self.next_at() {
+        if self.due_in(elapsed).is_zero() {
             (self.tick)(elapsed);
             self.done = self.done.saturating_add(1);
         }
@@ -69,15 +71,21 @@ pub(super) fn nanoseconds(time: &libc::timespec) -> u64 {
         .wrapping_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Waits until `pid` has ended. A first stopping signal is passed on to the command, a second one
-/// kills it; the terminal's own reach it without that.
+/// Waits until `pid` has ended. `began` is when its program started (0: not yet): intervals are timed from there, as the
+/// whole run is. A first stopping signal is passed on to the command, a second one kills it; the terminal's own reach it
+/// without that.
 pub(super) fn until_exit(
     pid: i32,
     signals: &Signals,
     launch: &Launch<'_>,
     mut ticker: Option<Ticker<'_>>,
+    began: &AtomicU64,
 ) -> io::Result<Waited> {
     let start = Instant::now();
+    let ran = || match began.load(Ordering::Acquire) {
+        0 => Duration::ZERO,
+        began => Duration::from_nanos(now_ns().saturating_sub(began)),
+    };
     let target = if launch.own_group { -pid } else { pid };
     let mut timed_out = false;
     let mut killed = false;
@@ -85,14 +93,14 @@ pub(super) fn until_exit(
     let mut stop_at: Option<Duration> = None;
     loop {
         let elapsed = start.elapsed();
-        let tick_at = ticker.as_ref().map(Ticker::next_at);
+        let tick = ticker.as_ref().map(|ticker| ticker.due_in(ran()));
         let limit_at = launch
             .timeout
             .filter(|_| !killed)
             .map(|limit| if timed_out { limit + GRACE } else { limit });
         let kill_at = stop_at.filter(|_| !killed);
-        let next = [tick_at, limit_at, kill_at].into_iter().flatten().min();
-        match signals.arrival(next.map(|at| at.saturating_sub(elapsed)))? {
+        let [limit, kill] = [limit_at, kill_at].map(|at| at.map(|at| at.saturating_sub(elapsed)));
+        match signals.arrival([tick, limit, kill].into_iter().flatten().min())? {
             Some(Arrived {
                 signal: libc::SIGCHLD,
                 ..
@@ -117,10 +125,10 @@ pub(super) fn until_exit(
             }
             None => {}
         }
-        let elapsed = start.elapsed();
         if let Some(ticker) = &mut ticker {
-            ticker.tick_if_due(elapsed);
+            ticker.tick_if_due(ran());
         }
+        let elapsed = start.elapsed();
         if kill_at.is_some_and(|at| elapsed >= at) {
             killed = true;
             send(target, libc::SIGKILL);
@@ -192,10 +200,9 @@ pub fn wait_without_command(
     let start = Instant::now();
     loop {
         let elapsed = start.elapsed();
-        let tick_at = ticker.as_ref().map(Ticker::next_at);
-        let look_at = process.map(|_| elapsed + LOOK);
-        let next = tick_at.into_iter().chain(look_at).min();
-        match signals.wait(next.map(|at| at.saturating_sub(elapsed)))? {
+        let tick = ticker.as_ref().map(|ticker| ticker.due_in(elapsed));
+        let look = process.map(|_| LOOK);
+        match signals.wait(tick.into_iter().chain(look).min())? {
             Some(libc::SIGCHLD) | None => {}
             Some(signal) => return Ok(Some(signal)),
         }

@@ -183,6 +183,7 @@ impl Source for Native {
         }
         Ok(RunResult {
             wall_ns,
+            lasted_ns: all_ns,
             readings,
             parts,
             resources,

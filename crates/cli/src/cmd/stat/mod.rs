@@ -315,7 +315,7 @@ fn once(
     let measurement = source.run(session, run, Some(each))?;
     written?;
     // What is left since the last whole interval.
-    let end = Duration::from_nanos(measurement.wall_ns);
+    let end = Duration::from_nanos(measurement.lasted_ns);
     let taken = Taken {
         readings: measurement.readings.clone(),
         parts: measurement.parts.clone(),
