@@ -83,6 +83,9 @@ mod schemas;
 #[cfg(feature = "history")]
 #[path = "cli/serve.rs"]
 mod serve;
+#[cfg(feature = "history")]
+#[path = "cli/serve_clients.rs"]
+mod serve_clients;
 #[path = "cli/stat.rs"]
 mod stat;
 #[path = "cli/stopped.rs"]

@@ -10,13 +10,13 @@ use crate::history::{Project, exact, result};
 use crate::support::truecount;
 
 /// A server that ends with the test.
-struct Server {
-    child: Child,
-    authority: String,
+pub(crate) struct Server {
+    pub child: Child,
+    pub authority: String,
 }
 
 impl Server {
-    fn start(project: &Project, more: &[&str]) -> Self {
+    pub(crate) fn start(project: &Project, more: &[&str]) -> Self {
         let mut args = vec!["history", "serve", "--port", "0"];
         args.extend(more);
         let mut command = truecount(&args);
@@ -39,7 +39,7 @@ impl Server {
     }
 
     /// Status and body of the answer to this request line with these headers.
-    fn ask(&self, request: &str, headers: &str, body: &str) -> (u16, String) {
+    pub(crate) fn ask(&self, request: &str, headers: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.authority).unwrap();
         write!(
             stream,
@@ -58,7 +58,7 @@ impl Server {
         (status.parse().unwrap(), body.to_owned())
     }
 
-    fn get(&self, path: &str) -> (u16, String) {
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
         self.ask(
             &format!("GET {path}"),
             &format!("Host: {}\r\n", self.authority),
