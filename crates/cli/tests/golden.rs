@@ -344,6 +344,8 @@ fn recorded() {
         );
         return;
     }
+    // `top` looks at the whole machine, which may have nothing to do.
+    let _spinning = truecount_testing::Spinning::start();
     all(directory.path(), "recorded");
 }
 

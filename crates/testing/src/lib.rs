@@ -13,7 +13,7 @@
 use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 /// Names of what a machine may lack, and what each is.
 pub const NEEDS: &[(&str, &str)] = &[
@@ -219,6 +219,38 @@ pub fn counts(truecount: &str, need: &str) -> bool {
         run.status
     );
     true
+}
+
+/// A process that computes until this is dropped: on an idle machine a timer of CPU time takes no sample.
+#[derive(Debug)]
+pub struct Spinning(Child);
+
+impl Spinning {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// There is no shell.
+    #[must_use]
+    pub fn start() -> Self {
+        let mut shell = Command::new("sh");
+        match shell.args(["-c", "while :; do :; done"]).spawn() {
+            Ok(child) => Self(child),
+            Err(error) => panic!("sh: {error}"),
+        }
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Spinning {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A path as one word of a shell's command line, whatever spaces the directory of temporary files has.

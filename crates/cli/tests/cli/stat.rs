@@ -159,11 +159,8 @@ fn intervals_are_printed_while_it_runs() {
 
 #[test]
 fn a_running_process_and_the_machine() {
-    let mut sleeper = std::process::Command::new("sh")
-        .args(["-c", "while :; do :; done"])
-        .spawn()
-        .unwrap();
-    let pid = sleeper.id().to_string();
+    let spinning = truecount_testing::Spinning::start();
+    let pid = spinning.pid().to_string();
     let output = run(&[
         "stat",
         "--json",
@@ -175,8 +172,7 @@ fn a_running_process_and_the_machine() {
         "sleep",
         "0.2",
     ]);
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
+    drop(spinning);
     if code(&output) != 0 {
         truecount_testing::skip!("software", "{}", stderr(&output));
         return;

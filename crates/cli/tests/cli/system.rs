@@ -60,15 +60,11 @@ fn what_can_be_had_is_shown_and_the_rest_says_why() {
 
 #[test]
 fn a_busy_cpu_is_seen() {
-    let mut spin = std::process::Command::new("sh")
-        .args(["-c", "while :; do :; done"])
-        .spawn()
-        .unwrap();
+    let spinning = truecount_testing::Spinning::start();
     let document = json(&[
         "system", "-n", "1", "-I", "400", "--json", "--per", "socket",
     ]);
-    spin.kill().unwrap();
-    spin.wait().unwrap();
+    drop(spinning);
     let cpus = document["cpus"].as_f64().unwrap();
     let value = |name: &str| cell(&document, 0, name)["value"].as_f64().unwrap();
     // One CPU's worth, less what other programs and a slow machine take from it.
