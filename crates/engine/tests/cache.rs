@@ -293,13 +293,14 @@ fn a_damaged_file_is_ignored_and_replaced() {
     let name = files(&path).pop().expect("a file");
     let whole = std::fs::read(&name).expect("ours");
     let (size, junk) = (whole.len() as u64, [0xffu8; 600]);
+    let changed = [!whole[whole.len() / 2]];
     let cut = |file: &File, length| file.set_len(length).expect("ours");
     let spoil = |file: &File, bytes, at| file.write_all_at(bytes, at).expect("ours");
     let damage: [&dyn Fn(&File); 5] = [
         &|file| cut(file, 0),
         &|file| cut(file, 100),
         &|file| cut(file, size - 4096),
-        &|file| spoil(file, &junk[..1], size / 2),
+        &|file| spoil(file, &changed, size / 2),
         &|file| spoil(file, &junk, 8),
     ];
     for (number, damage) in damage.iter().enumerate() {

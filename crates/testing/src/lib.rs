@@ -14,6 +14,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Names of what a machine may lack, and what each is.
 pub const NEEDS: &[(&str, &str)] = &[
@@ -267,8 +268,11 @@ pub fn quoted(path: impl AsRef<Path>) -> String {
 /// Neither can be written.
 #[must_use]
 pub fn scratch(usual: &str) -> PathBuf {
+    /// Tests run at the same time: one that met another's probe would think that it may not write.
+    static PROBES: AtomicUsize = AtomicUsize::new(0);
     let usual = Path::new(usual);
-    let probe = usual.join(format!("probe-{}", std::process::id()));
+    let number = PROBES.fetch_add(1, Ordering::Relaxed);
+    let probe = usual.join(format!("probe-{}-{number}", std::process::id()));
     if std::fs::create_dir_all(usual).is_ok() && std::fs::create_dir(&probe).is_ok() {
         let _ = std::fs::remove_dir(&probe);
         return usual.to_path_buf();
