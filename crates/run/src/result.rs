@@ -123,7 +123,8 @@ pub struct RunResult {
     /// From just before `execve` (or from the start of counting) to the end, nanoseconds of `CLOCK_MONOTONIC`; the
     /// virtual PMU's own work is in it.
     pub wall_ns: u64,
-    /// The same with the time in which counting was switched off: the age at which intervals end.
+    /// The same with the time in which counting was switched off, by which intervals are timed; of native runs only, which
+    /// alone have intervals.
     pub lasted_ns: u64,
     /// What it used, where it ran natively to its end.
     pub usage: Option<Usage>,

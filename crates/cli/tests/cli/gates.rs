@@ -308,7 +308,7 @@ fn advice_counts_the_rounds_of_batches() {
     };
     let (status, text) = gate(&of(2_000_000), &of(1_000_000), "ipc=1%", &[]);
     assert_eq!(status, 4, "{text}");
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = unwrapped(&text);
     assert!(text.contains("4 of at least 5 runs each: -n 15"), "{text}");
 }
 
