@@ -91,8 +91,12 @@ impl Slot {
     /// A new slot, for something that the calling thread keeps at `place`.
     pub(crate) fn take(kind: Kind, place: u32) -> Result<&'static Self, Failed> {
         INSTALLED.call_once(|| {
+            // Miri knows no forks.
+            #[cfg(not(miri))]
             // SAFETY: the handler is a function without arguments that lives as long as the program.
-            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+            unsafe {
+                libc::pthread_atfork(None, None, Some(in_child))
+            };
         });
         let slot = fresh().ok_or_else(|| {
             Failed::new(

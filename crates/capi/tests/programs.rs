@@ -336,53 +336,6 @@ fn an_inline_read_for_arm_is_eight_instructions() {
     assert!(start < end && end - start + 1 + 2 <= 8, "{words:08x?}");
 }
 
-/// A test of Catch2's that compares counts.
-#[test]
-fn catch2_compares_counts() {
-    let Some(prefix) = Prefix::install() else {
-        return;
-    };
-    let program = match prefix.built("c++", "catch2.cpp", &["-O0", "-std=c++17"]) {
-        Ok(program) => program,
-        Err(said) if said.contains("catch2/catch.hpp") => {
-            truecount_testing::skip!("catch2", "{said}");
-            return;
-        }
-        Err(said) => panic!("{said}"),
-    };
-    let Some(output) = inside(&program, &[]) else {
-        return;
-    };
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
-    assert!(
-        said.contains("All tests passed (2 assertions in 1 test case)"),
-        "{said}"
-    );
-}
-
-/// google-benchmark opens an event on each PMU of the CPU that sysfs lists, and where it lists none, on none, without a
-/// word; libpfm looks up the PMU's type there.
-#[test]
-fn who_looks_for_pmus_in_sysfs_counts_by_the_virtual_one() {
-    let Some(prefix) = Prefix::install() else {
-        return;
-    };
-    let program = prefix.compile("cc", "pmus.c", &["-O1"]);
-    let Some(output) = inside(&program, &[]) else {
-        return;
-    };
-    let said = text(&output);
-    assert!(output.status.success(), "{said}");
-    let wanted = "there type 4, counted";
-    assert!(
-        ["no list: ", "cpu: "]
-            .iter()
-            .any(|how| said.contains(&format!("{how}{wanted}"))),
-        "{said}"
-    );
-}
-
 /// What the README and the pages show compiles and runs.
 #[test]
 fn the_pages_examples_work() {
@@ -420,40 +373,5 @@ fn the_pages_examples_work() {
             let count: u64 = count.parse().expect(&said);
             assert!(hello == "hello" && count > 100, "{name}: {said}");
         }
-    }
-}
-
-/// A user counter of google-benchmark's, which needs neither its libpfm nor a PMU.
-#[test]
-fn google_benchmark_shows_counts_beside_times() {
-    let Some(prefix) = Prefix::install() else {
-        return;
-    };
-    let flags = ["-O2", "-std=c++17", "-lbenchmark"];
-    let program = match prefix.built("c++", "gbench.cpp", &flags) {
-        Ok(program) => program,
-        Err(said) if said.contains("benchmark/benchmark.h") || said.contains("-lbenchmark") => {
-            truecount_testing::skip!("google-benchmark", "{said}");
-            return;
-        }
-        Err(said) => panic!("{said}"),
-    };
-    let arguments = ["--benchmark_min_time=0.01", "--benchmark_format=csv"];
-    let mut first = None;
-    for _ in 0..2 {
-        let Some(output) = inside(&program, &arguments) else {
-            return;
-        };
-        let said = text(&output);
-        assert!(output.status.success(), "{said}");
-        let counts: Vec<u64> = said
-            .lines()
-            .filter(|line| line.starts_with("\"loop/"))
-            .map(|line| line.rsplit(',').next().unwrap().parse::<f64>().unwrap() as u64)
-            .collect();
-        assert_eq!(counts.len(), 2, "{said}");
-        assert_eq!(counts[1] - counts[0], 2000, "{said}");
-        assert!((2000..2300).contains(&counts[0]), "{said}");
-        assert_eq!(*first.get_or_insert_with(|| counts.clone()), counts);
     }
 }

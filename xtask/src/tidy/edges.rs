@@ -32,12 +32,16 @@ struct Package {
     dependencies: BTreeSet<(String, bool)>,
 }
 
-/// Reads both and compares.
-pub fn check(root: &Path) -> Result<Vec<Finding>> {
+/// Reads the table and compares.
+pub fn check(root: &Path, metadata: &Value) -> Result<Vec<Finding>> {
     let document = root.join(DOCUMENT);
     let text = std::fs::read_to_string(&document)
         .with_context(|| format!("cannot read {}", document.display()))?;
-    let table = parse_table(&text);
+    Ok(compare(&parse_table(&text), &packages(metadata)))
+}
+
+/// What cargo says of the workspace's packages.
+pub fn metadata(root: &Path) -> Result<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .current_dir(root)
@@ -56,8 +60,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>> {
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    let metadata = serde_json::from_slice(&output.stdout).context("cargo metadata is not JSON")?;
-    Ok(compare(&table, &packages(&metadata)))
+    serde_json::from_slice(&output.stdout).context("cargo metadata is not JSON")
 }
 
 /// The library crates, by the same table: all but those that may use everything.

@@ -9,6 +9,7 @@ mod edges;
 mod files;
 mod known;
 mod libraries;
+mod packages;
 mod paths;
 mod runtime;
 mod sizes;
@@ -67,7 +68,9 @@ pub fn main(root: &Path) -> Result<()> {
     add("unsafe", checks::forbid_unsafe(&texts));
     add("circles", circles::check(&texts));
     add("commands", circles::commands(&texts));
-    add("edges", edges::check(root)?);
+    let metadata = edges::metadata(root)?;
+    add("edges", edges::check(root, &metadata)?);
+    add("packages", packages::check(&metadata));
     let (mut findings, spared) = known::without(all);
     findings.sort();
     for finding in &findings {

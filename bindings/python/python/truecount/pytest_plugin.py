@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import sys
 
 import pytest
@@ -54,14 +55,64 @@ def _joined(arguments):
     return joined
 
 
+def _started():
+    """What starts pytest, as it was started: `python -m pytest` looks for modules in the directory, too, and what lies
+    there is in its memory, and so in counts."""
+    own = sys.argv[0]
+    if os.path.basename(own) in ("pytest", "py.test") and os.path.isfile(own):
+        return [sys.executable, own]
+    return [sys.executable, "-m", "pytest"]
+
+
+def _own_cache(config):
+    """A cache that is empty at the start, for the run under the virtual PMU: pytest reads what the run before left there,
+    and lists the directory that its own is in. Not where options ask for what was left."""
+    asked = ("lf", "failedfirst", "newfirst", "stepwise", "cacheshow")
+    if not config.pluginmanager.hasplugin("cacheprovider") or any(config.getoption(option, False) for option in asked):
+        return []
+    # Pytest has not made its own yet: it makes it when it has one to ask.
+    directory = os.path.join(config.rootpath, os.path.expandvars(os.path.expanduser(config.getini("cache_dir"))))
+    own = os.path.join(directory, "d", "truecount")
+    try:
+        if not os.path.isdir(directory):
+            os.makedirs(directory)
+            with open(os.path.join(directory, ".gitignore"), "w", encoding="utf-8") as file:
+                file.write("*\n")
+        os.makedirs(own, exist_ok=True)
+        shutil.rmtree(own)
+    except OSError:
+        return []
+    return ["-o", f"cache_dir={own}"]
+
+
+@contextlib.contextmanager
+def _made_before(config):
+    """The files of the counts, empty: pytest lists the directory that they are in, and the first run, which makes them,
+    would count otherwise than later ones. They are removed where nothing was written."""
+    made = []
+    for option in _FILES[:2]:
+        path = config.getoption(option)
+        if path and path != config.getoption("--truecount-compare"):
+            with contextlib.suppress(OSError), open(path, "x"):
+                made.append(path)
+    try:
+        yield
+    finally:
+        for path in made:
+            with contextlib.suppress(OSError):
+                if os.path.getsize(path) == 0:
+                    os.unlink(path)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
     if config.getoption("--truecount") != "virtual" or os.environ.get(_INSIDE):
         return None
-    arguments = [sys.executable, "-m", "pytest", *_joined(map(os.fspath, config.invocation_params.args))]
+    arguments = [*_started(), *_own_cache(config), *_joined(map(os.fspath, config.invocation_params.args))]
     try:
         # pytest keeps the times that tests take: they are in memory, and move what comes after them.
-        status = _truecount_package.run_virtual(arguments, reproducible=True)
+        with _made_before(config):
+            status = _truecount_package.run_virtual(arguments, reproducible=True)
     except RuntimeError as error:
         raise pytest.UsageError(f"--truecount=virtual: {error}") from error
     return 128 - status if status < 0 else status

@@ -286,23 +286,9 @@ fn the_wheel_counts_in_a_fresh_environment() {
     assert_ne!(status, Some(0), "{said}");
     assert!(said.contains("is not a baseline"), "{said}");
 
-    // What is random natively is not under the virtual PMU: the sets of two runs have their texts in the same places.
-    // (The result has a directory of its own: Python lists the one that it runs in.)
-    let seeds = tests.join("seeds.py");
     std::fs::create_dir(at("results")).unwrap();
-    let asked = [
-        "--truecount=virtual",
-        seeds.to_str().unwrap(),
-        "--truecount-json",
-        "results/seeds.json",
-    ];
-    let [first, second] = [(), ()].map(|()| {
-        let (status, said) = pytest(&asked, "0");
-        assert_eq!(status, Some(0), "{said}");
-        std::fs::read_to_string(at("results/seeds.json")).unwrap()
-    });
-    assert_eq!(first, second);
-
+    runs_leave_nothing_for_the_next(&environment, &tests);
+    pytest_starts_as_it_was_started(&environment, &tests);
     marks_are_kept(&environment, &tests);
     files_are_whole_or_as_they_were(&environment, &tests);
     interrupts_end_the_tests(&environment, &tests);
@@ -313,6 +299,63 @@ fn the_wheel_counts_in_a_fresh_environment() {
         status == Some(1) || said.contains("pytest --truecount=virtual counts without a PMU"),
         "{said}"
     );
+}
+
+/// In a directory where nothing ever ran, with pytest's cache and the result in it: the first run counts as later ones do.
+/// What is random natively is not under the virtual PMU: the sets of two runs have their texts in the same places.
+fn runs_leave_nothing_for_the_next(environment: &Environment, tests: &Path) {
+    let clean = environment.scratch.path().join("clean");
+    std::fs::create_dir(&clean).unwrap();
+    std::fs::copy(tests.join("seeds.py"), clean.join("test_seeds.py")).unwrap();
+    let run = || {
+        let output = Command::new(&environment.python)
+            .current_dir(&clean)
+            .args(["-m", "pytest", "-q", "--truecount=virtual"])
+            .args(["--truecount-json", "seeds.json"])
+            .output()
+            .unwrap();
+        let said = text(&output);
+        assert!(output.status.success(), "{said}");
+        std::fs::read_to_string(clean.join("seeds.json")).unwrap()
+    };
+    let first = run();
+    for _ in 0..2 {
+        assert_eq!(run(), first);
+    }
+    // Who asks for what failed before gets it.
+    let output = Command::new(&environment.python)
+        .current_dir(&clean)
+        .args(["-m", "pytest", "-q", "--truecount=virtual", "--lf"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+/// `pytest` does not look for modules in the directory, `python -m pytest` does: under the virtual PMU, too.
+fn pytest_starts_as_it_was_started(environment: &Environment, tests: &Path) {
+    let script = environment.scratch.path().join("venv/bin/pytest");
+    for (started, places) in [
+        (&["-m", "pytest"][..], "1"),
+        (&[script.to_str().unwrap()], "0"),
+    ] {
+        for counter in ["virtual", "native"] {
+            let output = Command::new(&environment.python)
+                .current_dir(environment.scratch.path())
+                .args(started)
+                .args(["-q", "-p", "no:cacheprovider"])
+                .arg(format!("--truecount={counter}"))
+                .arg(tests.join("paths.py"))
+                .env("MORE", places)
+                .output()
+                .unwrap();
+            let said = text(&output);
+            // Natively it is skipped where there is no PMU.
+            assert!(
+                output.status.success() && (counter == "native" || said.contains("1 passed")),
+                "{started:?}: {said}"
+            );
+        }
+    }
 }
 
 /// Marks that ask for what does not exist are no green tests; those that can be counted are, each case for itself.

@@ -15,4 +15,11 @@ static void loop(benchmark::State &state) {
 }
 BENCHMARK(loop)->Arg(1000)->Arg(2000);
 
+// What --benchmark_perf_counters=INSTRUCTIONS counts, in a build with libpfm.
+static void plain(benchmark::State &state) {
+    for (auto _ : state)
+        truecount_known_loop(static_cast<std::uint64_t>(state.range(0)));
+}
+BENCHMARK(plain)->Arg(1000)->Arg(2000)->Iterations(1000);
+
 BENCHMARK_MAIN();
