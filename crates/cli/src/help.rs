@@ -169,7 +169,9 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
     (
         "run",
         "Memory",
-        &["memory", "model", "I1", "D1", "LL", "sharing"],
+        &[
+            "memory", "model", "I1", "D1", "LL", "L2", "TLB", "sharing", "locality",
+        ],
     ),
     (
         "run",

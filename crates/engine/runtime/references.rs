@@ -17,11 +17,14 @@ use crate::xlate::block;
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
 use crate::xlate::references::{APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, Words};
 use crate::{check, sys};
+use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// 0: not known, 1: off, 2: on, 3: on, and the FS base can be read.
 static ON: AtomicU32 = AtomicU32::new(0);
+/// Not 0: masks of AVX-512 have 64 bits.
+static WIDE_MASKS: AtomicU32 = AtomicU32::new(0);
 
 /// References are noted.
 pub fn on() -> bool {
@@ -45,6 +48,10 @@ pub fn init() {
     let on = options & option::REFERENCES != 0;
     let reads_fs = options & option::READS_FS != 0;
     ON.store(1 + u32::from(on) + u32::from(on && reads_fs), Relaxed);
+    // AVX512BW
+    if on && __cpuid(0).eax >= 7 {
+        WIDE_MASKS.store(__cpuid_count(7, 0).ebx >> 30 & 1, Relaxed);
+    }
 }
 
 /// In a forked child: it describes its blocks in a slot of its own.
@@ -80,6 +87,7 @@ pub fn next() -> Option<Noting> {
         position: offset_of!(Context, noted.position) as u32,
         vector: offset_of!(Context, noted.vector) as u32,
         reads_fs: ON.load(Relaxed) == 3,
+        wide_masks: WIDE_MASKS.load(Relaxed) != 0,
     })
 }
 
@@ -158,7 +166,7 @@ pub fn interrupted(context: &Context, block: &Block, done: u16, registers: &[u64
         let Ok(insn) = decode(&bytes) else { return };
         let words = Words::of(&insn, &bytes);
         if number == done {
-            let before = words.before().count() as u32;
+            let before = words.in_front() as u32;
             if insn.kind != Kind::Plain || words.after().next().is_none() {
                 return;
             }

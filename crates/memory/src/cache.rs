@@ -5,7 +5,7 @@
 //! miss if either misses; the last level sees what missed the first. An address chooses its set by the bits above
 //! those of the line.
 
-use crate::geometry::{Geometry, Machine};
+use crate::geometry::{Beside, Geometry, Machine};
 use crate::{Kind, Reference};
 
 /// One cache.
@@ -102,10 +102,32 @@ impl Misses {
 pub enum Level {
     /// In the first level.
     First,
+    /// In the second, where there is one in between.
+    Second,
     /// In the last level.
     Last,
-    /// In neither.
+    /// In none.
     Memory,
+}
+
+/// What was not in the second level, and which pages not in the table of translations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BesideMisses {
+    /// Instructions, by the second level.
+    pub l2_instructions: u64,
+    /// Data, by the second level.
+    pub l2_data: u64,
+    /// Data, by the translations.
+    pub tlb: u64,
+}
+
+impl BesideMisses {
+    /// Adds what came since `before`.
+    pub fn add_since(&mut self, before: &Self, now: &Self) {
+        self.l2_instructions += now.l2_instructions - before.l2_instructions;
+        self.l2_data += now.l2_data - before.l2_data;
+        self.tlb += now.tlb - before.tlb;
+    }
 }
 
 /// I1, D1 and LL, and what they counted.
@@ -113,7 +135,11 @@ pub enum Level {
 pub struct Caches {
     i1: Cache,
     d1: Cache,
+    l2: Option<Cache>,
     ll: Cache,
+    tlb: Option<Cache>,
+    /// What the second level and the translations had not.
+    pub beside: BesideMisses,
     /// Data references are at most a line of the smallest cache long.
     longest: u32,
     /// Instructions fetched.
@@ -125,14 +151,23 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Empty ones.
+    /// Empty ones, with nothing beside them.
     pub fn new(machine: &Machine) -> Self {
+        Self::with(machine, &Beside::default())
+    }
+
+    /// Empty ones.
+    pub fn with(machine: &Machine, beside: &Beside) -> Self {
         let lines = [machine.i1.line, machine.d1.line, machine.ll.line];
+        let lines = lines.into_iter().chain(beside.l2.map(|l2| l2.line));
         Self {
             i1: Cache::new(machine.i1),
             d1: Cache::new(machine.d1),
+            l2: beside.l2.map(Cache::new),
             ll: Cache::new(machine.ll),
-            longest: lines.into_iter().min().unwrap_or(16),
+            tlb: beside.tlb.map(Cache::new),
+            beside: BesideMisses::default(),
+            longest: lines.min().unwrap_or(16),
             instructions: Misses::default(),
             reads: Misses::default(),
             writes: Misses::default(),
@@ -161,14 +196,27 @@ impl Caches {
     /// As [`Caches::fetch`], for who counts by himself.
     #[inline]
     pub fn meet_fetch(&mut self, address: u64, length: u32) -> Level {
-        through(&mut self.i1, &mut self.ll, address, length)
+        if !self.i1.reference(address, length) {
+            return Level::First;
+        }
+        let level = behind(&mut self.l2, &mut self.ll, address, length);
+        self.beside.l2_instructions += u64::from(self.l2.is_some() && level != Level::Second);
+        level
     }
 
     /// As [`Caches::data`], for who counts by himself.
     #[inline]
     pub fn meet_data(&mut self, address: u64, size: u32) -> Level {
         let size = size.min(self.longest);
-        through(&mut self.d1, &mut self.ll, address, size)
+        if let Some(tlb) = &mut self.tlb {
+            self.beside.tlb += u64::from(tlb.reference(address, size));
+        }
+        if !self.d1.reference(address, size) {
+            return Level::First;
+        }
+        let level = behind(&mut self.l2, &mut self.ll, address, size);
+        self.beside.l2_data += u64::from(self.l2.is_some() && level != Level::Second);
+        level
     }
 
     /// Both sorts of data references.
@@ -177,10 +225,13 @@ impl Caches {
     }
 }
 
+/// Where what the first level has not is found.
 #[inline]
-fn through(first: &mut Cache, last: &mut Cache, address: u64, size: u32) -> Level {
-    if !first.reference(address, size) {
-        Level::First
+fn behind(second: &mut Option<Cache>, last: &mut Cache, address: u64, size: u32) -> Level {
+    if let Some(second) = second
+        && !second.reference(address, size)
+    {
+        Level::Second
     } else if last.reference(address, size) {
         Level::Memory
     } else {

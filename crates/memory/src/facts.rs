@@ -38,7 +38,11 @@ impl Totals {
     /// Counts `times` references of `size` bytes, wherever they were: what is known of an instruction before it is
     /// executed.
     pub fn made(&mut self, size: u32, kind: Kind, times: u64) {
-        let bytes = u64::from(size).wrapping_mul(times);
+        self.made_of(u64::from(size).wrapping_mul(times), kind, times);
+    }
+
+    /// The same of references that are not all of one size, with their bytes together.
+    pub fn made_of(&mut self, bytes: u64, kind: Kind, times: u64) {
         self.loads += if kind.loads() { times } else { 0 };
         self.stores += if kind.stores() { times } else { 0 };
         self.load_bytes += if kind.loads() { bytes } else { 0 };
@@ -143,6 +147,7 @@ const RECENT: usize = 1024;
 pub struct Touched {
     places: FxHashMap<u64, u32>,
     pages: Vec<Page>,
+    /// Empty, while nothing is being touched.
     recent: Box<[(u64, u32)]>,
 }
 
@@ -158,12 +163,25 @@ impl Touched {
         Self {
             places: FxHashMap::default(),
             pages: Vec::new(),
-            recent: vec![(u64::MAX, 0); RECENT].into_boxed_slice(),
+            recent: Box::default(),
         }
+    }
+
+    /// Nothing is going to be touched for a while: what makes it fast is given up.
+    pub fn pause(&mut self) {
+        self.recent = Box::default();
+    }
+
+    #[cold]
+    fn resume(&mut self) {
+        self.recent = vec![(u64::MAX, 0); RECENT].into_boxed_slice();
     }
 
     #[inline]
     fn page(&mut self, page: u64) -> Option<&mut Page> {
+        if self.recent.is_empty() {
+            self.resume();
+        }
         let recent = self.recent.get_mut(page as usize % RECENT)?;
         if recent.0 != page {
             let next = u32::try_from(self.pages.len()).ok()?;

@@ -112,6 +112,15 @@ pub struct Machine {
     pub ll: Geometry,
 }
 
+/// What a model can have beside the caches that Cachegrind has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// A second level behind both first ones; the last level sees what that has not.
+    pub l2: Option<Geometry>,
+    /// Translations of data pages: the bytes that they cover, ways, bytes of a page.
+    pub tlb: Option<Geometry>,
+}
+
 const fn geometry(size: u64, ways: u32, line: u32) -> Geometry {
     Geometry { size, ways, line }
 }

@@ -3,8 +3,8 @@
 //! Everything here is fed with what a program did, one reference or branch after the other, and knows nothing of who
 //! tells it. Two things that are never mixed:
 //!
-//! - [`Totals`], [`Placed`] and [`Touched`] are exact: bytes, references that crossed a line or a page, lines and pages
-//!   that were touched.
+//! - [`Totals`], [`Placed`], [`Touched`], [`Sharing`] and [`Locality`] are exact: bytes, references that crossed a line
+//!   or a page, lines and pages that were touched, by which threads, and how soon again.
 //! - [`Caches`] and [`Branches`] are *models*: what caches and branch predictors of a given geometry would have done
 //!   with these references in this order. They follow Cachegrind's rules (Valgrind's manual, "Cachegrind: a
 //!   high-precision tracing profiler", "Simulation details"), so that the same references give the same misses.
@@ -15,12 +15,14 @@ mod branches;
 mod cache;
 mod facts;
 mod geometry;
+mod locality;
 mod sharing;
 
 pub use branches::{Branches, Mispredicted};
-pub use cache::{Cache, Caches, Level, Misses};
+pub use cache::{BesideMisses, Cache, Caches, Level, Misses};
 pub use facts::{LineMisses, Placed, Totals, Touched, TouchedPage, aligned_bits};
-pub use geometry::{Geometry, GeometryError, Machine};
+pub use geometry::{Beside, Geometry, GeometryError, Machine};
+pub use locality::{CLASSES, Locality, Stride, Strides, WorkingSet, class_range};
 pub use sharing::{Shared, Sharing};
 
 /// Bytes of the lines that facts are counted in: those of every x86-64 CPU.

@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 use std::process::Command;
-use truecount_memory::{Branches, Caches, Kind, Machine, Reference};
+use truecount_memory::{Beside, Branches, Caches, Kind, Machine, Reference};
 
 /// A generator with a fixed beginning (Steele, Lea, Flood: SplitMix64).
 struct Numbers(u64);
@@ -67,8 +67,8 @@ fn trace(count: usize) -> Vec<Event> {
     events
 }
 
-fn count(machine: &Machine, events: &[Event]) -> String {
-    let mut caches = Caches::new(machine);
+fn count(machine: &Machine, beside: &Beside, events: &[Event]) -> String {
+    let mut caches = Caches::with(machine, beside);
     let mut branches = Branches::new();
     let mut modified = truecount_memory::Misses::default();
     for &(address, value, what) in events {
@@ -126,6 +126,14 @@ fn count(machine: &Machine, events: &[Event]) -> String {
             branches.indirect.wrong,
             0,
         ),
+        match *beside == Beside::default() {
+            true => String::new(),
+            false => {
+                let misses = caches.beside;
+                let [instructions, data] = [misses.l2_instructions, misses.l2_data];
+                format!("{instructions} {data} {}\n", misses.tlb)
+            }
+        },
     ]
     .concat()
 }
@@ -149,19 +157,37 @@ fn misses_and_predictions_equal_an_independent_simulators() {
         }
     }
     out.into_inner().unwrap();
+    let small = Machine {
+        i1: "1024,1,32".parse().unwrap(),
+        d1: "3072,3,64".parse().unwrap(),
+        ll: "65536,4,128".parse().unwrap(),
+    };
+    let beside = Beside {
+        l2: Some("262144,4,64".parse().unwrap()),
+        // 64 pages.
+        tlb: Some("262144,4,4096".parse().unwrap()),
+    };
+    let tlb = Beside { l2: None, ..beside };
+    let l2 = Beside {
+        l2: Some("16384,2,32".parse().unwrap()),
+        tlb: None,
+    };
     let machines = [
-        Machine::FIXED,
-        Machine {
-            i1: "1024,1,32".parse().unwrap(),
-            d1: "3072,3,64".parse().unwrap(),
-            ll: "65536,4,128".parse().unwrap(),
-        },
+        (Machine::FIXED, Beside::default()),
+        (small, Beside::default()),
+        (Machine::FIXED, beside),
+        (small, l2),
+        (small, tlb),
     ];
-    for machine in machines {
+    for (machine, beside) in machines {
         let run = Command::new("python3")
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/simulator.py"))
             .arg(&file)
             .args([machine.i1, machine.d1, machine.ll].map(|geometry| geometry.to_string()))
+            .args(
+                [beside.l2, beside.tlb]
+                    .map(|one| one.map_or_else(String::new, |one| one.to_string())),
+            )
             .output()
             .unwrap();
         assert!(
@@ -171,6 +197,10 @@ fn misses_and_predictions_equal_an_independent_simulators() {
         );
         let expected = String::from_utf8(run.stdout).unwrap();
         assert!(expected.contains("fetch "), "{expected}");
-        assert_eq!(count(&machine, &events), expected, "{machine:?}");
+        assert_eq!(
+            count(&machine, &beside, &events),
+            expected,
+            "{machine:?} {beside:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-"""An independent simulator of two levels of caches and of branch predictors.
+"""An independent simulator of two or three levels of caches, of translations of pages and of branch predictors.
 
 Reads a trace of records from the file named by the first argument and prints what was counted. Written from the
 description in Valgrind's manual ("Simulation details", "Branch prediction"), with ordered dictionaries as sets: the
@@ -35,7 +35,9 @@ class Cache:
 
 def main():
     i1, d1, ll = (Cache(text) for text in sys.argv[2:5])
-    longest = min(cache.line for cache in (i1, d1, ll))
+    l2, tlb = (Cache(text) if text else None for text in sys.argv[5:7])
+    longest = min(cache.line for cache in (i1, d1, l2, ll) if cache)
+    beside = {"l2-instructions": 0, "l2-data": 0, "tlb": 0}
     names = ["fetch", "load", "store", "modify", "conditional", "indirect"]
     counts = {name: [0, 0, 0] for name in names}
     history, counters, targets = 0, {}, {}
@@ -47,8 +49,14 @@ def main():
         if what < 4:
             first = i1 if what == 0 else d1
             size = value if what == 0 else min(value, longest)
+            if what != 0 and tlb and tlb.misses(address, size):
+                beside["tlb"] += 1
             if first.misses(address, size):
                 count[1] += 1
+                if l2 and l2.misses(address, size):
+                    beside["l2-instructions" if what == 0 else "l2-data"] += 1
+                elif l2:
+                    continue
                 if ll.misses(address, size):
                     count[2] += 1
         elif what == 4:
@@ -65,6 +73,8 @@ def main():
             targets[place] = value
     for name in names:
         print(name, *counts[name])
+    if l2 or tlb:
+        print(*beside.values())
 
 
 main()

@@ -51,7 +51,7 @@ pub struct Environment {
     pub nmi_watchdog: Option<i64>,
     /// The PMU that counted, by its name in sysfs; `None` without one.
     pub pmu: Option<String>,
-    /// The reference machine that programs were shown, with the version of its table: `x86-64-v3/1`.
+    /// The reference machine that programs were shown, with the version of its table: `x86-64-v3/2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// Factors held constant by `--deterministic`.

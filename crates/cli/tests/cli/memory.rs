@@ -1,4 +1,4 @@
-//! `truecount run --memory`, `--model`, `--sharing`.
+//! `truecount run --memory`, `--model`, `--sharing`, `--locality`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::support::{code, fails, json, run, schema, stderr, virtual_pmu};
 
 /// A static program from C; `None` without a compiler that makes one.
-fn built(directory: &Path, source: &str, arguments: &[&str]) -> Option<PathBuf> {
+pub(crate) fn built(directory: &Path, source: &str, arguments: &[&str]) -> Option<PathBuf> {
     let (file, program) = (directory.join("program.c"), directory.join("program"));
     std::fs::write(&file, source).unwrap();
     let status = Command::new("cc")

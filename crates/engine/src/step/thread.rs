@@ -1,6 +1,6 @@
 //! What each thread has retired: the rules of counting, and the ledger.
 
-use super::decode::{Kind, classify};
+use super::decode::{Kind, classify, may_stay};
 use super::sys::{self, Register};
 use super::{Exit, ProcessTotals, ThreadTotals};
 use std::collections::HashMap;
@@ -122,8 +122,8 @@ impl<'a> Threads<'a> {
         known.is_none()
     }
 
-    /// A plain step: the instruction at the old program counter retired, unless it is a repeated
-    /// string instruction on its way.
+    /// A plain step: the instruction at the old program counter retired, unless that is where the thread still is and
+    /// the instruction cannot lead to itself: a repeated string instruction or a gather on its way.
     pub(super) fn stepped(&mut self, tid: i32, next: u64) {
         let Some(thread) = self.live.get(&tid) else {
             return;
@@ -138,6 +138,12 @@ impl<'a> Threads<'a> {
                     thread.repeating = next;
                 }
                 return;
+            }
+            Kind::Plain | Kind::PushFlags | Kind::LoadStack(_) if old == next => {
+                let (bytes, length) = sys::code(tid, old);
+                if !may_stay(bytes.get(..length).unwrap_or(&[])) {
+                    return;
+                }
             }
             Kind::PushFlags => hide_trap_flag(tid),
             // Its trap came after the instruction behind it, unless that one is still repeating.

@@ -12,7 +12,6 @@ use crate::layout::{
 };
 use crate::machine::{self, Machine};
 use crate::regions::{HOOKS, Hook, MAX_HOOKS};
-use crate::shown::{RANDOM_BYTES, mixed};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -65,21 +64,12 @@ fn memfd(name: &std::ffi::CStr) -> Result<File, LaunchError> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// The file behind the random devices: pseudo-random bytes, then zeros without end.
+/// The file behind the random devices: zeros without end, and in front pseudo-random bytes, which the runtime makes when
+/// the first of them is opened (`runtime/machine.rs`): few programs do.
 fn random_file() -> Result<File, LaunchError> {
     let file = memfd(c"truecount-random")?;
-    // In pieces: memory for all of it at once would cost more than its numbers.
-    let mut piece = vec![0; 64 << 10];
-    let written = (0..RANDOM_BYTES)
-        .step_by(piece.len())
-        .try_for_each(|at| {
-            for (n, word) in (at / 8..).zip(piece.chunks_exact_mut(8)) {
-                word.copy_from_slice(&mixed(n).to_ne_bytes());
-            }
-            file.write_all_at(&piece, at)
-        })
-        .and_then(|()| file.set_len(1 << 40));
-    written.map_err(failed("making random bytes"))?;
+    file.set_len(1 << 40)
+        .map_err(failed("making random bytes"))?;
     Ok(file)
 }
 
@@ -123,7 +113,7 @@ impl Shared {
         // Hooks are in the code.
         let regions = options.regions.as_ref();
         let hooks = regions.is_some_and(|regions| regions.functions.is_some());
-        let kept = plain && !options.in_turn && options.references.is_none() && !hooks;
+        let kept = plain && options.references.is_none() && !hooks;
         let cache = options.cache.clone().filter(|_| kept);
         let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
@@ -312,6 +302,25 @@ impl Shared {
     /// Maps bytes of a slot's region.
     pub(super) fn map_bytes(&self, slot: u32, offset: u64, len: usize) -> io::Result<MappedBytes> {
         MappedBytes::new(&self.totals, self.offset(slot) + offset, len)
+    }
+
+    /// Gives the memory of a part of a region back: nobody looks at it any more.
+    pub(super) fn release(&self, slot: u32, offset: u64, len: usize) {
+        let (Ok(at), Ok(len)) = (
+            libc::off_t::try_from(self.offset(slot) + offset),
+            libc::off_t::try_from(len),
+        ) else {
+            return;
+        };
+        // SAFETY: our own file; where its system cannot do that, the memory stays.
+        unsafe {
+            libc::fallocate(
+                self.totals.as_raw_fd(),
+                libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+                at,
+                len,
+            );
+        }
     }
 
     /// Reads bytes of the totals file.

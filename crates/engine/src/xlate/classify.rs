@@ -98,8 +98,13 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
         }
     } else if insn.modrm < 0xc0 {
         // Encodings that the table's generator cannot form: vector indexes
-        // (gather, scatter), complex FP16 (registers must differ).
+        // (gather, scatter), rows of tiles, complex FP16 (registers must differ).
         match (insn.space, insn.opcode) {
+            (5, 0x4b) => {
+                // tilestored has F3
+                let stores = bytes[usize::from(insn.opcode_at) - 1] & 3 == 2;
+                insn.properties = if stores { 0x2000 } else { 0x1000 };
+            }
             (5 | 8, 0x90..=0x93) | (11, 0x56 | 0x57 | 0xd6 | 0xd7) => insn.properties = 0x5000,
             (8, 0xa0..=0xa3) => insn.properties = 0x6000,
             _ => {}

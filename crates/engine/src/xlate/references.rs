@@ -77,11 +77,47 @@ pub const GS: u8 = 17;
 
 const RAX: u8 = 0;
 const RCX: u8 = 1;
+const RDX: u8 = 2;
 const RBX: u8 = 3;
 const RSP: u8 = 4;
 const RBP: u8 = 5;
 const RSI: u8 = 6;
 const RDI: u8 = 7;
+
+/// Behind an instruction that saved or restored the extended state: the first word of the header in its memory …
+pub const HEADER: u8 = 18;
+/// … and the second.
+pub const HEADER_2: u8 = 19;
+/// Where that header is in the memory of the state.
+pub const HEADER_AT: u32 = 512;
+
+/// A register of more than a word, or one that chooses elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wide {
+    /// Which instructions store it.
+    pub sort: Sort,
+    /// Its number.
+    pub register: u8,
+    /// Words.
+    pub words: u8,
+}
+
+/// What stores a [`Wide`] register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// MMX.
+    Mmx,
+    /// SSE.
+    Sse,
+    /// AVX.
+    Avx,
+    /// AVX-512.
+    Avx512,
+    /// A mask of AVX-512's.
+    Mask,
+    /// The configuration of AMX's tiles.
+    Tiles,
+}
 
 /// Registers whose values are noted for an instruction, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +125,8 @@ pub struct Words {
     registers: [u8; 10],
     before: u8,
     after: u8,
+    /// Noted in front of it, behind the others.
+    wide: [Option<Wide>; 2],
 }
 
 impl Words {
@@ -98,9 +136,10 @@ impl Words {
         if !insn.is_load() && !insn.is_store() {
             return words;
         }
-        if insn.has_memory_operand() && !has_vector_index(insn) {
+        if insn.has_memory_operand() {
             let operand = Operand::of(insn, code);
             let index = operand.index.map(|(index, _)| index);
+            let index = index.filter(|_| !has_vector_index(insn));
             for register in [operand.base, index].into_iter().flatten() {
                 words.note(register);
             }
@@ -109,12 +148,18 @@ impl Words {
             if insn.space == 1 && matches!(insn.opcode, 0xa3 | 0xab | 0xb3 | 0xbb) {
                 words.note(insn.reg());
             }
+            words.chosen(insn, code);
         }
         match (insn.space, insn.opcode) {
-            (0, 0x50..=0x5f | 0x68 | 0x6a | 0x8f | 0x9c | 0x9d | 0xc2 | 0xc3 | 0xc8 | 0xe8)
+            (0, 0x50..=0x5f | 0x68 | 0x6a | 0x8f | 0x9c | 0x9d | 0xc2 | 0xc3 | 0xe8)
             | (1, 0xa0 | 0xa1 | 0xa8 | 0xa9) => words.note(RSP),
             (0, 0xff) if matches!(insn.modrm >> 3 & 7, 2 | 6) => words.note(RSP),
             (0, 0xc9) => words.note(RBP),
+            // enter: with levels it reads through RBP
+            (0, 0xc8) => {
+                words.note(RSP);
+                words.note(RBP);
+            }
             (0, 0xa0..=0xa3) => words.segment(insn),
             (0, 0xd7) => {
                 words.note(RBX);
@@ -122,6 +167,17 @@ impl Words {
                 words.segment(insn);
             }
             (0, 0xa4..=0xa7 | 0xaa..=0xaf) => words.string(insn),
+            // maskmovq, maskmovdqu
+            (1 | 4, 0xf7) => {
+                words.note(RDI);
+                words.segment(insn);
+                let (sort, long) = match insn.space {
+                    4 => (Sort::Avx, 2),
+                    _ if insn.has(prefix::OPSIZE) => (Sort::Sse, 2),
+                    _ => (Sort::Mmx, 1),
+                };
+                words.note_wide(sort, (insn.modrm & 7) | (insn.rex & 1) << 3, long);
+            }
             _ => {}
         }
         if insn.kind == Kind::CallInd {
@@ -137,6 +193,63 @@ impl Words {
         {
             *place = register;
             self.before += 1;
+        }
+    }
+
+    fn note_wide(&mut self, sort: Sort, register: u8, words: u8) {
+        if let Some(place) = self.wide.iter_mut().find(|place| place.is_none()) {
+            *place = Some(Wide {
+                sort,
+                register,
+                words,
+            });
+        }
+    }
+
+    /// What chooses among an operand's elements, or where they are.
+    fn chosen(&mut self, insn: &Insn, code: &[u8]) {
+        let byte = |at: usize| code.get(at).copied().unwrap_or(0);
+        // The last byte of VEX and EVEX.
+        let last = byte(usize::from(insn.opcode_at).wrapping_sub(1));
+        let sib = byte(usize::from(insn.modrm_at) + 1);
+        let index = (sib >> 3 & 7) | (insn.rex & 2) << 2;
+        match (insn.space, insn.opcode) {
+            (7..=11, _) => {
+                if has_vector_index(insn) {
+                    let index = index | (!last & 8) << 1;
+                    self.note_wide(Sort::Avx512, index, (2 << (last >> 5 & 3)).min(8));
+                }
+                if last & 7 != 0 {
+                    self.note_wide(Sort::Mask, last & 7, 1);
+                }
+            }
+            (5, 0x90..=0x93) => {
+                let words = 2 << (last >> 2 & 1);
+                self.note_wide(Sort::Avx, index, words);
+                self.note_wide(Sort::Avx, insn.vvvv, words);
+            }
+            // vmaskmovps, vmaskmovpd, vpmaskmovd, vpmaskmovq
+            (5, 0x2c..=0x2f | 0x8c | 0x8e) => {
+                self.note_wide(Sort::Avx, insn.vvvv, 2 << (last >> 2 & 1));
+            }
+            // tileloadd, tileloaddt1, tilestored
+            (5, 0x4b) => self.note_wide(Sort::Tiles, 0, 8),
+            (1, 0xae | 0xc7) if moves_state(insn) => {
+                self.note(RAX);
+                self.note(RDX);
+                for register in [HEADER, HEADER_2] {
+                    self.note_behind(register);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note_behind(&mut self, register: u8) {
+        let at = usize::from(self.before + self.after);
+        if let Some(place) = self.registers.get_mut(at) {
+            *place = register;
+            self.after += 1;
         }
     }
 
@@ -165,11 +278,7 @@ impl Words {
             self.note(RCX);
             // How often it was repeated, and in which direction.
             for register in [RCX, if target { RDI } else { RSI }] {
-                let at = usize::from(self.before + self.after);
-                if let Some(place) = self.registers.get_mut(at) {
-                    *place = register;
-                    self.after += 1;
-                }
+                self.note_behind(register);
             }
         }
     }
@@ -182,7 +291,24 @@ impl Words {
             .take(usize::from(self.before))
     }
 
-    /// Noted behind it: of a repeated string instruction RCX, and RDI or RSI.
+    /// Noted in front of it, too, behind those: how many words are before each, and which it is.
+    pub fn wide(&self) -> impl Iterator<Item = (usize, Wide)> + '_ {
+        let mut at = usize::from(self.before);
+        self.wide.iter().flatten().map(move |&wide| {
+            let place = at;
+            at += usize::from(wide.words);
+            (place, wide)
+        })
+    }
+
+    /// How many are noted in front of it.
+    pub fn in_front(&self) -> usize {
+        let wide = self.wide.iter().flatten();
+        usize::from(self.before) + wide.map(|wide| usize::from(wide.words)).sum::<usize>()
+    }
+
+    /// Noted behind it: of a repeated string instruction RCX, and RDI or RSI; of one that saves or restores the
+    /// extended state [`HEADER`] and [`HEADER_2`].
     pub fn after(&self) -> impl Iterator<Item = u8> + '_ {
         let skip = usize::from(self.before);
         self.registers
@@ -194,7 +320,7 @@ impl Words {
 
     /// Words in all.
     pub fn len(&self) -> usize {
-        usize::from(self.before + self.after)
+        self.in_front() + usize::from(self.after)
     }
 
     /// None.
@@ -203,7 +329,20 @@ impl Words {
     }
 }
 
-/// Gathers and scatters: the index is a vector, or a row's address (AMX: Intel SDM volume 1, chapter 18).
+/// Saves or restores the extended state, and what it saved or restored is known behind it: `xsave`, `xsavec`, `xrstor`.
+/// (What `xsaveopt` leaves out nobody can tell.)
+pub(super) fn moves_state(insn: &Insn) -> bool {
+    let which = insn.modrm >> 3 & 7;
+    let plain = !insn.has(prefix::OPSIZE | prefix::REP | prefix::REPNE | prefix::FS | prefix::GS);
+    let moves = match insn.opcode {
+        0xae => matches!(which, 4 | 5),
+        0xc7 => which == 4,
+        _ => false,
+    };
+    insn.space == 1 && insn.has_memory_operand() && plain && moves
+}
+
+/// Gathers and scatters: the index is a vector.
 pub(super) fn has_vector_index(insn: &Insn) -> bool {
     match insn.space {
         5 | 8 => matches!(insn.opcode, 0x90..=0x93 | 0xa0..=0xa3 | 0xc6 | 0xc7),
@@ -224,6 +363,8 @@ pub struct Noting {
     pub vector: u32,
     /// The CPU and the kernel let programs read their FS base.
     pub reads_fs: bool,
+    /// Masks have 64 bits (AVX512BW), not 16.
+    pub wide_masks: bool,
 }
 
 #[cfg(test)]
@@ -254,10 +395,62 @@ mod tests {
             (&[0xf3, 0xac], &[RSI, RCX], &[RCX, RSI]),    // rep lodsb
             (&[0x0f, 0xa3, 0x0b], &[RBX, RCX], &[]),      // bt [rbx], ecx
             (&[0x90], &[], &[]),
+            (&[0x66, 0x0f, 0xf7, 0xc1], &[RDI], &[]), // maskmovdqu xmm0, xmm1
+            (&[0x0f, 0xae, 0x26], &[RSI, RAX, RDX], &[HEADER, HEADER_2]), // xsave [rsi]
+            (&[0x0f, 0xc7, 0x20], &[RAX, RDX], &[HEADER, HEADER_2]), // xsavec [rax]
+            (&[0x0f, 0xae, 0x36], &[RSI], &[]),       // xsaveopt [rsi]
+            (&[0x64, 0x0f, 0xae, 0x26], &[RSI, FS], &[]), // xsave fs:[rsi]
         ];
         for (code, before, after) in rows {
             let expected = (before.to_vec(), after.to_vec());
             assert_eq!(words(code), expected, "{code:02x?}");
+        }
+    }
+
+    #[test]
+    fn registers_that_choose() {
+        let wide = |sort, register, words| Wide {
+            sort,
+            register,
+            words,
+        };
+        type Row<'a> = (&'a [u8], &'a [(usize, Wide)]);
+        let rows: &[Row<'_>] = &[
+            // vpgatherdd ymm2, [rbx+ymm9*4], ymm0
+            (
+                &[0xc4, 0xa2, 0x7d, 0x90, 0x14, 0x8b],
+                &[(1, wide(Sort::Avx, 9, 4)), (5, wide(Sort::Avx, 0, 4))],
+            ),
+            // vpscatterdd [rbx+zmm20*4]{k3}, zmm1
+            (
+                &[0x62, 0xf2, 0x7d, 0x43, 0xa0, 0x0c, 0xa3],
+                &[(1, wide(Sort::Avx512, 20, 8)), (9, wide(Sort::Mask, 3, 1))],
+            ),
+            // vmaskmovps [rbx], ymm3, ymm1
+            (
+                &[0xc4, 0xe2, 0x65, 0x2e, 0x0b],
+                &[(1, wide(Sort::Avx, 3, 4))],
+            ),
+            // vmovdqu8 zmm1{k7}, [rbx]; without a mask
+            (
+                &[0x62, 0xf1, 0x7f, 0x4f, 0x6f, 0x0b],
+                &[(1, wide(Sort::Mask, 7, 1))],
+            ),
+            (&[0x62, 0xf1, 0x7f, 0x48, 0x6f, 0x0b], &[]),
+            (&[0x66, 0x0f, 0xf7, 0xc1], &[(1, wide(Sort::Sse, 1, 2))]),
+            (&[0x0f, 0xf7, 0xc1], &[(1, wide(Sort::Mmx, 1, 1))]),
+            // tileloadd tmm1, [rax+rbx]
+            (
+                &[0xc4, 0xe2, 0x7b, 0x4b, 0x0c, 0x18],
+                &[(2, wide(Sort::Tiles, 0, 8))],
+            ),
+        ];
+        for (code, expected) in rows {
+            let words = Words::of(&decode(code).unwrap(), code);
+            let found: Vec<(usize, Wide)> = words.wide().collect();
+            assert_eq!(found, *expected, "{code:02x?}");
+            let long: usize = found.iter().map(|(_, wide)| usize::from(wide.words)).sum();
+            assert_eq!(words.len(), words.before().count() + long);
         }
     }
 }

@@ -58,8 +58,41 @@ fn bit_offset(instruction: &Instruction, registers: &libc::user_regs_struct, siz
     (number.div_euclid(8 * size as i64) * size as i64) as u64
 }
 
+/// A mask register of AVX-512's, as the kernel shows it.
+fn mask(pid: libc::pid_t, register: Register) -> u64 {
+    const OPMASKS: u32 = 5;
+    const NT_X86_XSTATE: usize = 0x202;
+    let mut area = vec![0u8; 16384];
+    let mut part = libc::iovec {
+        iov_base: area.as_mut_ptr().cast(),
+        iov_len: area.len(),
+    };
+    // SAFETY: the kernel fills what is ours, no more than it is long.
+    let got = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, pid, NT_X86_XSTATE, &raw mut part) };
+    assert_eq!(got, 0);
+    let found = std::arch::x86_64::__cpuid_count(0xd, OPMASKS);
+    let at = found.ebx as usize + 8 * (register as usize - Register::K0 as usize);
+    u64::from_le_bytes(area[at..at + 8].try_into().unwrap())
+}
+
+/// Which elements of an operand a mask chooses, of the instructions that programs here have.
+fn chosen(instruction: &Instruction, memory: &iced_x86::UsedMemory, pid: libc::pid_t) -> Vec<u64> {
+    let name = format!("{:?}", instruction.mnemonic());
+    let by_element = ["Vmovdqu", "Vpcmp", "Vptest", "Vpmin", "Vpsub"];
+    assert!(
+        by_element.iter().any(|known| name.starts_with(known)),
+        "{name}"
+    );
+    let element = memory.memory_size().element_size() as u64;
+    let elements = memory.memory_size().size() as u64 / element;
+    let mask = mask(pid, instruction.op_mask());
+    let set = (0..elements).filter(|at| mask >> at & 1 != 0);
+    set.map(|at| at * element).collect()
+}
+
 /// What the instruction that comes next references.
 fn references(
+    pid: libc::pid_t,
     instruction: &Instruction,
     factory: &mut InstructionInfoFactory,
     registers: &libc::user_regs_struct,
@@ -99,14 +132,20 @@ fn references(
         if matches!(memory.segment(), Register::FS | Register::GS) {
             address = address.wrapping_add(of(memory.segment()));
         }
+        if instruction.has_op_mask() {
+            let element = memory.memory_size().element_size() as u32;
+            for away in chosen(instruction, memory, pid) {
+                to.push((instruction.ip(), address + away, element, kind));
+            }
+            continue;
+        }
         to.push((instruction.ip(), address, size as u32, kind));
     }
     to[first..].sort_unstable();
 }
 
-/// Steps through a program with one thread: its references, and how many instructions with a mask it executed, whose
-/// references are left out; `None` (and a printed reason) where that is not permitted.
-pub fn trace(mut command: Command) -> Option<(Vec<Reference>, u64)> {
+/// Steps through a program with one thread: its references; `None` (and a printed reason) where that is not permitted.
+pub fn trace(mut command: Command) -> Option<Vec<Reference>> {
     // SAFETY: a system call without memory arguments.
     unsafe {
         command.pre_exec(|| {
@@ -125,7 +164,7 @@ pub fn trace(mut command: Command) -> Option<(Vec<Reference>, u64)> {
         Err(error) => panic!("{error}"),
     };
     let pid = child.id() as libc::pid_t;
-    let (mut all, mut masked) = (Vec::new(), 0);
+    let mut all = Vec::new();
     let mut repeated: Option<(u64, usize)> = None;
     let mut factory = InstructionInfoFactory::new();
     loop {
@@ -133,7 +172,7 @@ pub fn trace(mut command: Command) -> Option<(Vec<Reference>, u64)> {
         // SAFETY: our own child and our own word.
         assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
         if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-            return Some((all, masked));
+            return Some(all);
         }
         assert_eq!(libc::WSTOPSIG(status), libc::SIGTRAP);
         // SAFETY: a structure of integers; the kernel fills it.
@@ -154,12 +193,7 @@ pub fn trace(mut command: Command) -> Option<(Vec<Reference>, u64)> {
             Some((pc, start)) if pc == registers.rip => start,
             _ => all.len(),
         };
-        let info = factory.info(&instruction);
-        if instruction.has_op_mask() && !info.used_memory().is_empty() {
-            masked += 1;
-        } else {
-            references(&instruction, &mut factory, &registers, &mut all);
-        }
+        references(pid, &instruction, &mut factory, &registers, &mut all);
         all[start..].sort_unstable();
         let again = instruction.has_rep_prefix() || instruction.has_repne_prefix();
         repeated = again.then_some((registers.rip, start));

@@ -54,6 +54,27 @@ fn repeated_string_instructions_count_once() {
     assert_eq!(count(&a, 0), 4 * 8 + 3);
 }
 
+/// A gather that meets a page fault between two elements traps there: it is one instruction all the same.
+#[test]
+fn a_gather_over_pages_that_are_not_there_yet_counts_once() {
+    if !std::arch::is_x86_feature_detected!("avx2") {
+        truecount_testing::skip!("cpu-features", "this CPU has no vpgatherdd");
+        return;
+    }
+    let mut a = Asm::new();
+    a.raw(&[0xc5, 0xe9, 0x76, 0xd2]); // vpcmpeqd xmm2, xmm2, xmm2
+    a.mov(EAX, 0).raw(&[0xc5, 0xf9, 0x6e, 0xc8]); // vmovd xmm1, eax
+    for lane in 1..4 {
+        // vpinsrd xmm1, xmm1, eax, lane
+        a.mov(EAX, 0x1000 * u32::from(lane))
+            .raw(&[0xc4, 0xe3, 0x71, 0x22, 0xc8, lane]);
+    }
+    a.mov(EBX, DATA)
+        .raw(&[0xc4, 0xe2, 0x69, 0x90, 0x04, 0x0b]) // vpgatherdd xmm0, [rbx + xmm1], xmm2
+        .exit(0);
+    assert_eq!(count(&a, 0), 1 + 8 + 2 + 3);
+}
+
 #[test]
 fn repe_cmpsb_that_ends_early() {
     // One byte differs in the middle; ecx shows that it stopped there: 10 − 5 = 5.

@@ -79,9 +79,9 @@ impl Costs {
         ]
     }
 
-    /// References of so many bytes.
-    pub(super) fn made(&mut self, size: u32, kind: Kind, times: u64) {
-        self.totals.made(size, kind, times);
+    /// References of so many bytes together.
+    pub(super) fn made(&mut self, bytes: u64, kind: Kind, times: u64) {
+        self.totals.made_of(bytes, kind, times);
         match kind {
             Kind::Store => self.writes += times,
             Kind::Load | Kind::Modify => self.reads += times,

@@ -1,14 +1,18 @@
 //! What becomes of references while the program runs.
 
 use super::costs::{Costs, Simulated};
+use super::locality::{Order, together};
 use super::modelled::Modelled;
 use super::paths::Paths;
 use super::shared::share;
 use super::site::Site;
-use super::{Facts, Level, Memory, Missed, Model, Predicted, SharedBy, SharedLine, Size, Wanted};
+use super::{
+    Facts, Level, Memory, Missed, Model, Predicted, SecondLevel, SharedBy, SharedLine, Size,
+    Translations, Wanted,
+};
 use std::collections::{BTreeMap, HashMap};
-use truecount_engine::virt::references::{Executed, Marked, Sink, Thread, Unknown};
-use truecount_memory::{Sharing, Touched};
+use truecount_engine::virt::references::{Executed, Marked, Run, Sink, Thread, Unknown};
+use truecount_memory::{Beside, BesideMisses, Kind, Sharing, Touched};
 
 /// Shared lines that are told.
 const SHARED: usize = 100;
@@ -28,8 +32,36 @@ struct Table {
     memory: u32,
     /// What is done here is no part of the profile.
     dropped: bool,
-    /// By the block's number.
-    sites: Vec<Option<Box<Site>>>,
+    sites: Sites,
+    /// What the model has beside Cachegrind's caches missed here.
+    beside: BesideMisses,
+}
+
+/// Blocks by their numbers. (A process that was forked has blocks of its own, with numbers above those of all others.)
+#[derive(Default)]
+struct Sites(Vec<Option<Box<Together>>>);
+
+type Together = [Option<Box<Site>>; TOGETHER];
+
+/// Numbers that have room together.
+const TOGETHER: usize = 64;
+
+impl Sites {
+    #[inline]
+    fn place(&mut self, number: usize) -> Option<&mut Option<Box<Site>>> {
+        let at = number / TOGETHER;
+        if at >= self.0.len() {
+            self.0.resize_with(at + 1, || None);
+        }
+        let together = self.0.get_mut(at)?;
+        let together = together.get_or_insert_with(|| Box::new([const { None }; TOGETHER]));
+        together.get_mut(number % TOGETHER)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Site> {
+        let together = self.0.iter().flatten();
+        together.flat_map(|together| together.iter().flatten().map(Box::as_ref))
+    }
 }
 
 /// What is known of one memory.
@@ -47,6 +79,7 @@ struct Of {
     /// Nothing of it is looked at.
     off: bool,
     modelled: Option<Modelled>,
+    order: Option<Order>,
     /// Number of the node of the tree of calls that it is in.
     node: Option<u32>,
 }
@@ -62,6 +95,8 @@ pub(super) struct Gathering {
     /// Whose turn it is.
     now: usize,
     lost: u32,
+    /// Room for what one instruction references.
+    runs: Vec<(usize, Kind, Run)>,
 }
 
 /// What takes the costs of an executed instruction: which part, its address, its costs, what is not known of it.
@@ -78,6 +113,7 @@ impl Gathering {
             by_slot: HashMap::new(),
             now: 0,
             lost: 0,
+            runs: Vec::new(),
         }
     }
 
@@ -107,7 +143,8 @@ impl Gathering {
                 },
                 memory: thread.memory,
                 dropped,
-                sites: Vec::new(),
+                sites: Sites::default(),
+                beside: BesideMisses::default(),
             });
             self.tables.len() - 1
         })
@@ -116,7 +153,7 @@ impl Gathering {
     /// What every executed instruction cost: which part, its address, its costs, what is not known of it.
     pub(super) fn each(&self, see: &mut See<'_>) {
         for table in self.tables.iter().filter(|table| !table.dropped) {
-            for site in table.sites.iter().flatten() {
+            for site in table.sites.iter() {
                 site.each(&mut |pc, costs, unknown| see(table.part, pc, costs, unknown));
             }
         }
@@ -132,7 +169,7 @@ impl Gathering {
             }
         });
         let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
-        for site in self.tables.iter().flat_map(|table| &table.sites).flatten() {
+        for site in self.tables.iter().flat_map(|table| table.sites.iter()) {
             site.sizes(&mut sizes);
         }
         let mut facts = Facts::of(&costs);
@@ -154,6 +191,10 @@ impl Gathering {
             lost: self.lost,
             model: self.model(&costs),
             sharing: self.wanted.sharing.then(|| self.shared(tids)),
+            locality: self.wanted.locality.then(|| {
+                let threads = self.threads.iter();
+                together(threads.filter_map(|of| Some((tids(of.thread.slot), of.order.as_ref()?))))
+            }),
             functions: Vec::new(),
             lines: Vec::new(),
         }
@@ -183,12 +224,25 @@ impl Gathering {
             branches,
             mispredicted,
         };
+        let mut beside = BesideMisses::default();
+        for table in self.tables.iter().filter(|table| !table.dropped) {
+            beside.add_since(&BesideMisses::default(), &table.beside);
+        }
         Some(Model {
             source: "model",
             rules: "Cachegrind's",
             i1: machine.i1.to_string(),
             d1: machine.d1.to_string(),
             ll: machine.ll.to_string(),
+            l2: self.wanted.beside.l2.map(|l2| SecondLevel {
+                geometry: l2.to_string(),
+                instruction_misses: beside.l2_instructions,
+                data_misses: beside.l2_data,
+            }),
+            tlb: self.wanted.beside.tlb.map(|tlb| Translations {
+                geometry: tlb.to_string(),
+                data_misses: beside.tlb,
+            }),
             instructions: level(costs.instructions, costs.fetch_l1, costs.fetch_ll),
             reads: level(costs.reads, costs.read_l1, costs.read_ll),
             writes: level(costs.writes, costs.write_l1, costs.write_ll),
@@ -236,14 +290,22 @@ impl Of {
 
 impl Sink for Gathering {
     fn turn(&mut self, thread: Thread) {
+        if let Some(now) = self.threads.get(self.now)
+            && now.thread.memory != thread.memory
+            && let Some(space) = self.spaces.get_mut(now.space)
+        {
+            space.touched.pause();
+        }
         let known = self.by_slot.get(&thread.slot).copied();
+        let model = self.wanted.model;
         self.now = known.unwrap_or_else(|| {
             let of = Of {
                 thread,
                 table: self.table(thread, 0, false),
                 space: self.space(thread.memory),
                 off: false,
-                modelled: self.wanted.model.as_ref().map(Modelled::new),
+                modelled: model.map(|model| Modelled::new(&model, &self.wanted.beside)),
+                order: self.wanted.locality.then(Order::default),
                 node: None,
             };
             self.threads.push(of);
@@ -285,19 +347,26 @@ impl Sink for Gathering {
         ) else {
             return;
         };
-        let number = executed.code.number as usize;
-        if number >= table.sites.len() {
-            table.sites.resize_with(number + 1, || None);
-        }
-        let Some(site) = table.sites.get_mut(number) else {
+        let Some(site) = table.sites.place(executed.code.number as usize) else {
             return;
         };
         let model = self.wanted.model.as_ref();
         let site = site.get_or_insert_with(|| Box::new(Site::new(executed.code, model)));
         let touched = self.wanted.facts.then_some(&mut space.touched);
+        let misses = |now: &Of| now.modelled.as_ref().map(|modelled| modelled.caches.beside);
+        let before = misses(now);
         site.execute(executed, touched, now.modelled.as_mut());
+        if self.wanted.beside != Beside::default()
+            && let (Some(before), Some(after)) = (before, misses(now))
+        {
+            table.beside.add_since(&before, &after);
+        }
         if self.wanted.sharing {
-            share(executed, now.thread.slot, &mut space.sharing);
+            let slot = now.thread.slot;
+            share(executed, slot, &mut space.sharing, &mut self.runs);
+        }
+        if let Some(order) = &mut now.order {
+            order.execute(executed, &mut self.runs);
         }
     }
 

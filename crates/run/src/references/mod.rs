@@ -4,6 +4,7 @@
 mod costs;
 mod events;
 mod gathering;
+mod locality;
 mod modelled;
 mod paths;
 mod shared;
@@ -13,12 +14,13 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use truecount_engine::virt::references::{References, Sink};
-use truecount_memory::{Machine, Totals};
+use truecount_memory::{Beside, Machine, Totals};
 
 pub use costs::{Costs, SIMULATED, Simulated};
 pub use events::MemoryEvent;
 use gathering::Gathering;
 pub use gathering::Part;
+pub use locality::{Locality, Reuse, StrideCounts, ThreadWorkingSet};
 
 /// What is wanted.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +31,12 @@ pub struct Wanted {
     pub threads: bool,
     /// Caches and branch predictors of this machine are modelled.
     pub model: Option<Machine>,
+    /// With the model: a second level, translations of pages.
+    pub beside: Beside,
     /// Lines that several threads use are looked for.
     pub sharing: bool,
+    /// The order of references is looked at: distances of reuse, strides, the working set over time.
+    pub locality: bool,
     /// What is modelled is kept by path of functions, too, where the run keeps the tree of calls.
     pub paths: bool,
 }
@@ -106,6 +112,12 @@ pub struct Model {
     pub d1: String,
     /// Last level.
     pub ll: String,
+    /// The second level, where there is one in between, and what it had not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l2: Option<SecondLevel>,
+    /// The translations of data pages, where there are some, and which pages they had not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tlb: Option<Translations>,
     /// Instructions.
     pub instructions: Level,
     /// Data read (modified included).
@@ -119,6 +131,26 @@ pub struct Model {
     /// The formula of gungraun, iai and CodSpeed: references (instructions, data) that the first level has, 5 for each
     /// that the last has, 35 for each that it has not.
     pub estimated_cycles: u64,
+}
+
+/// A second level in a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SecondLevel {
+    /// Bytes, ways, bytes of a line.
+    pub geometry: String,
+    /// Instructions that it had not.
+    pub instruction_misses: u64,
+    /// Data that it had not.
+    pub data_misses: u64,
+}
+
+/// Translations of pages in a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Translations {
+    /// Bytes that they cover, ways, bytes of a page.
+    pub geometry: String,
+    /// References to data whose pages they had not.
+    pub data_misses: u64,
 }
 
 /// A line that several threads use and one writes.
@@ -237,6 +269,9 @@ pub struct Memory {
     /// Lines that threads share, those with the most references first, where they were wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Vec<SharedLine>>,
+    /// How near references are to each other, where that was wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locality: Option<Locality>,
     /// By function, those with the most misses, or bytes, first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionMemory>,

@@ -1,7 +1,7 @@
 //! A thread in the model: its caches and predictors, and what it met since somebody asked.
 
 use super::costs::{Simulated, place};
-use truecount_memory::{Branches, Caches, Kind, Level, Machine};
+use truecount_memory::{Beside, Branches, Caches, Kind, Level, Machine};
 
 /// What one thread meets in the model: its own caches and predictors.
 pub(super) struct Modelled {
@@ -16,9 +16,9 @@ pub(super) struct Modelled {
 }
 
 impl Modelled {
-    pub(super) fn new(machine: &Machine) -> Self {
+    pub(super) fn new(machine: &Machine, beside: &Beside) -> Self {
         Self {
-            caches: Caches::new(machine),
+            caches: Caches::with(machine, beside),
             branches: Branches::new(),
             line_bits: machine.i1.line.trailing_zeros(),
             fetched: u64::MAX,

@@ -1,21 +1,19 @@
 //! Which threads use which lines.
 
-use super::site::kind_of;
-use truecount_engine::virt::references::Executed;
-use truecount_memory::{Reference, Sharing};
+use super::locality::in_order;
+use truecount_engine::virt::references::{Executed, Run};
+use truecount_memory::{Kind, Sharing};
 
 /// Which threads use which lines.
-pub(super) fn share(executed: &Executed<'_>, thread: u32, sharing: &mut Sharing) {
+pub(super) fn share(
+    executed: &Executed<'_>,
+    thread: u32,
+    sharing: &mut Sharing,
+    runs: &mut Vec<(usize, Kind, Run)>,
+) {
     for (at, _) in executed.instructions() {
-        executed.references(at, |operand, address, times| {
-            for time in 0..times {
-                let reference = Reference {
-                    address: address.wrapping_add(time.wrapping_mul(u64::from(operand.size))),
-                    size: operand.size,
-                    kind: kind_of(operand.access),
-                };
-                sharing.count(thread, reference);
-            }
+        in_order(executed, at, runs, |_, reference| {
+            sharing.count(thread, reference);
         });
     }
 }

@@ -6,7 +6,7 @@
 use super::costs::{Costs, place};
 use super::modelled::{Modelled, misses, references};
 use std::collections::BTreeMap;
-use truecount_engine::virt::references::{Access, Branch, Code, Executed, Form, Unknown};
+use truecount_engine::virt::references::{Access, Branch, Code, Executed, Form, Run, Unknown};
 use truecount_memory::{Kind, LINE, Level, Machine, Placed, Touched, aligned_bits};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,8 +55,10 @@ impl Step {
 /// What a step met.
 #[derive(Clone, Copy, Default)]
 struct Found {
-    /// References, where a block's executions do not say how many.
+    /// References, where a block's executions do not say how many …
     times: u64,
+    /// … and their bytes.
+    bytes: u64,
     placed: Placed,
     /// First-level misses; branches: taken.
     first: u64,
@@ -85,6 +87,10 @@ pub(super) struct Site {
     /// Left after so many instructions.
     left: Box<[u64]>,
     instructions: Box<[Known]>,
+    /// Room for what one instruction references.
+    runs: Vec<(usize, Kind, Run)>,
+    /// Bytes of a reference, and how many there were: of those whose addresses have no form.
+    sizes: Vec<(u32, u64)>,
 }
 
 /// What is known of an instruction.
@@ -143,10 +149,7 @@ impl Site {
                     (Some(form), _) if simple => {
                         step(What::Data, kind, operand.size, operand.stack, form);
                     }
-                    (_, 0) => {
-                        let form = constant(operands.len() as u64);
-                        step(What::General, kind, operand.size, false, form);
-                    }
+                    (_, 0) => step(What::General, kind, operand.size, false, Form::default()),
                     _ => step(What::Rest, kind, operand.size, false, Form::default()),
                 }
             }
@@ -179,6 +182,8 @@ impl Site {
             whole: 0,
             left: Box::default(),
             instructions: instructions.collect(),
+            runs: Vec::new(),
+            sizes: Vec::new(),
         }
     }
 
@@ -306,53 +311,64 @@ impl Site {
         let Some(step) = self.steps.get(first) else {
             return;
         };
-        let (instruction, operands) = (usize::from(step.at), step.form.displacement as usize);
-        let mut runs = [(0u64, 0u32, 0u64); 4];
-        let mut at = first;
-        executed.references(instruction, |operand, address, times| {
-            if let Some(found) = self.found.get_mut(at) {
-                found.times += times;
-                found.placed.count(address, operand.size, times);
+        let instruction = usize::from(step.at);
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.clear();
+        let sizes = &mut self.sizes;
+        let modelled = model.is_some();
+        let mut by_turns = false;
+        executed.references(instruction, |number, operand, run| {
+            let kind = kind_of(operand.access);
+            if let Some(found) = self.found.get_mut(first + number) {
+                found.times += run.times;
+                found.bytes += u64::from(run.size).wrapping_mul(run.times);
+                found.placed.count(run.address, run.size, run.times);
+            }
+            match sizes.iter_mut().find(|(size, _)| *size == run.size) {
+                Some((_, times)) => *times += run.times,
+                None => sizes.push((run.size, run.times)),
             }
             if let Some(touched) = touched.as_deref_mut() {
-                let bytes = u64::from(operand.size).wrapping_mul(times);
-                touched.bytes(address, bytes, kind_of(operand.access));
+                let bytes = u64::from(run.size).wrapping_mul(run.times);
+                touched.bytes(run.address, bytes, kind);
             }
-            if let Some(run) = runs.get_mut(at - first) {
-                *run = (address, operand.size, times);
+            by_turns |= operand.is_repeated();
+            if modelled {
+                runs.push((first + number, kind, run));
             }
-            at += 1;
         });
-        let Some(model) = model else { return };
-        let kinds: [Kind; 4] = std::array::from_fn(|number| {
-            let step = self.steps.get(first + number);
-            step.map_or(Kind::Load, |step| step.kind)
-        });
-        // Elements of repeated instructions come by turns: one is read, then written.
-        let runs = runs.get(..operands).unwrap_or(&[]);
-        for (&kind, &(_, _, times)) in kinds.iter().zip(runs) {
-            model.meets(references(kind), times);
-        }
-        let longest = runs.iter().map(|run| run.2).max().unwrap_or(0);
-        for time in 0..longest {
-            for (number, &(address, size, times)) in runs.iter().enumerate() {
-                if time >= times {
-                    continue;
-                }
-                let address = address.wrapping_add(time.wrapping_mul(u64::from(size)));
-                let level = model.caches.meet_data(address, size);
-                if let Some(found) = self.found.get_mut(first + number) {
-                    found.met(level);
-                }
-                let kind = kinds.get(number).copied().unwrap_or(Kind::Load);
-                model.meet(misses(kind), level);
-                if level != Level::First
-                    && let Some(touched) = touched.as_deref_mut()
-                {
-                    touched.missed(address / LINE, level == Level::Memory);
+        if let Some(model) = model {
+            for &(_, kind, run) in &runs {
+                model.meets(references(kind), run.times);
+            }
+            // Elements of repeated instructions come by turns: one is read, then written.
+            let longest = runs.iter().map(|(.., run)| run.times).max().unwrap_or(0);
+            let turns = if by_turns { longest } else { 1 };
+            for turn in 0..turns {
+                for (place, kind, run) in &runs {
+                    let times = if by_turns {
+                        turn..(turn + 1).min(run.times)
+                    } else {
+                        0..run.times
+                    };
+                    for time in times {
+                        let away = time.wrapping_mul(u64::from(run.size));
+                        let address = run.address.wrapping_add(away);
+                        let level = model.caches.meet_data(address, run.size);
+                        if let Some(found) = self.found.get_mut(*place) {
+                            found.met(level);
+                        }
+                        model.meet(misses(*kind), level);
+                        if level != Level::First
+                            && let Some(touched) = touched.as_deref_mut()
+                        {
+                            touched.missed(address / LINE, level == Level::Memory);
+                        }
+                    }
                 }
             }
         }
+        self.runs = runs;
     }
 
     /// How often each instruction was executed.
@@ -370,15 +386,14 @@ impl Site {
     /// How many references had each size; 65 stands for all that are longer than 64 bytes.
     pub(super) fn sizes(&self, sizes: &mut BTreeMap<u32, u64>) {
         let executions = self.executions();
-        for (step, found) in self.steps.iter().zip(&self.found) {
-            let times = match step.what {
-                What::Data => executions.get(usize::from(step.at)).copied().unwrap_or(0),
-                What::General | What::Rest => found.times,
-                What::Fetch | What::Conditional | What::Indirect => 0,
-            };
-            if times != 0 {
-                *sizes.entry(step.size.min(65)).or_default() += times;
-            }
+        let simple = self.steps.iter().filter(|step| step.what == What::Data);
+        let simple = simple.map(|step| {
+            let times = executions.get(usize::from(step.at));
+            (step.size, times.copied().unwrap_or(0))
+        });
+        let all = simple.chain(self.sizes.iter().copied());
+        for (size, times) in all.filter(|(_, times)| *times != 0) {
+            *sizes.entry(size.min(65)).or_default() += times;
         }
     }
 
@@ -408,9 +423,9 @@ impl Site {
 
 /// Adds what a step came to, whose instruction was executed so often.
 fn add(costs: &mut Costs, step: &Step, found: &Found, times: u64) {
-    let times = match step.what {
-        What::Data => times,
-        What::General | What::Rest => found.times,
+    let (times, bytes) = match step.what {
+        What::Data => (times, u64::from(step.size).wrapping_mul(times)),
+        What::General | What::Rest => (found.times, found.bytes),
         What::Fetch => {
             costs.fetch_l1 += found.first;
             costs.fetch_ll += found.last;
@@ -428,7 +443,7 @@ fn add(costs: &mut Costs, step: &Step, found: &Found, times: u64) {
             return;
         }
     };
-    costs.made(step.size, step.kind, times);
+    costs.made(bytes, step.kind, times);
     found.placed.add_to(&mut costs.totals);
     match step.kind {
         Kind::Store => {

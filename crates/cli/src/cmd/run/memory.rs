@@ -1,12 +1,12 @@
-//! `run --memory`, `--model`, `--sharing`: what a program references, exactly, and what a model makes of it.
+//! `run --memory`, `--model`, `--sharing`, `--locality`: what a program references, exactly, and what a model makes of it.
 
 use std::io::{self, Write};
 
-use truecount_memory::{Geometry, Machine};
+use truecount_memory::{Beside, Geometry, Machine};
 use truecount_model::Reading;
 use truecount_model::number::grouped;
 use truecount_run::functions::{AskedMemory, Names, base_name, memory_of};
-use truecount_run::references::{CodeMemory, Memory, Model, SharedLine, Wanted};
+use truecount_run::references::{CodeMemory, Locality, Memory, Model, SharedLine, Wanted};
 use truecount_run::result::RunResult;
 
 use crate::failure::Failure;
@@ -35,9 +35,19 @@ pub(super) struct MemoryArgs {
     /// Its last level
     #[arg(long = "LL", value_name = "GEOMETRY")]
     ll: Option<Geometry>,
+    /// A second level between, which Cachegrind's has not
+    #[arg(long = "L2", value_name = "GEOMETRY")]
+    l2: Option<Geometry>,
+    /// Translations of data pages: bytes that they cover,ways,bytes of a page (64 pages: 262144,4,4096)
+    #[arg(long = "TLB", value_name = "GEOMETRY")]
+    tlb: Option<Geometry>,
     /// Lines that one thread writes and another uses, and whether they share data or only the line; implies --memory
     #[arg(long)]
     sharing: bool,
+    /// After how many other lines a line is used again, strides, and lines and pages over time (exact, slower); implies
+    /// --memory
+    #[arg(long)]
+    locality: bool,
 }
 
 impl MemoryArgs {
@@ -54,15 +64,21 @@ impl MemoryArgs {
 
     /// All that is known is told, not only the events that were asked for.
     pub(super) fn shown(&self) -> bool {
-        let sizes = [self.i1, self.d1, self.ll];
-        self.memory || self.sharing || self.model.is_some() || sizes.iter().any(Option::is_some)
+        let sizes = [self.i1, self.d1, self.ll, self.l2, self.tlb];
+        let asked = self.memory || self.sharing || self.locality || self.model.is_some();
+        asked || sizes.iter().any(Option::is_some)
     }
 
     /// What is to be noted, if anything.
     pub(super) fn wanted(&self, events: &AskedMemory) -> Result<Option<Wanted>, Failure> {
         let sizes = [self.i1, self.d1, self.ll];
+        let beside = Beside {
+            l2: self.l2,
+            tlb: self.tlb,
+        };
         let modelled = self.model.is_some()
             || sizes.iter().any(Option::is_some)
+            || beside != Beside::default()
             || events.iter().any(|(_, event)| event.is_model());
         if !self.shown() && events.is_empty() {
             return Ok(None);
@@ -94,7 +110,9 @@ impl MemoryArgs {
             facts: true,
             threads: false,
             model,
+            beside,
             sharing: self.sharing,
+            locality: self.locality,
             paths: false,
         }))
     }
@@ -183,6 +201,9 @@ pub(super) fn write(out: &mut dyn Write, memory: &Memory, precision: &str) -> io
     if let Some(lines) = &memory.sharing {
         write_sharing(out, lines)?;
     }
+    if let Some(locality) = &memory.locality {
+        write_locality(out, locality)?;
+    }
     Ok(())
 }
 
@@ -258,7 +279,19 @@ fn write_model(out: &mut dyn Write, model: &Model) -> io::Result<()> {
     row(i.l1_misses, "l1i-misses", share(i.l1_misses, i.references));
     row(i.ll_misses, "lli-misses", share(i.ll_misses, i.references));
     row(d1, "l1d-misses", share(d1, data));
+    if let Some(l2) = &model.l2 {
+        let (instructions, l2d) = (l2.instruction_misses, l2.data_misses);
+        row(
+            instructions,
+            "l2i-misses",
+            share(instructions, i.references),
+        );
+        row(l2d, "l2d-misses", share(l2d, data));
+    }
     row(ll, "lld-misses", share(ll, data));
+    if let Some(tlb) = &model.tlb {
+        row(tlb.data_misses, "dtlb-misses", share(tlb.data_misses, data));
+    }
     let branches = [
         (model.conditional, "conditional-mispredicts"),
         (model.indirect, "indirect-mispredicts"),
@@ -273,10 +306,17 @@ fn write_model(out: &mut dyn Write, model: &Model) -> io::Result<()> {
         "gungraun's and CodSpeed's formula".to_owned(),
     );
     table.write(out)?;
+    let mut sizes = format!("I1 {}, D1 {}, LL {}", model.i1, model.d1, model.ll);
+    if let Some(l2) = &model.l2 {
+        sizes += &format!(", and L2 {}", l2.geometry);
+    }
+    if let Some(tlb) = &model.tlb {
+        sizes += &format!(", and TLB {}", tlb.geometry);
+    }
     writeln!(
         out,
-        "a model after {} rules (I1 {}, D1 {}, LL {}), one set of caches a thread: not what this CPU did",
-        model.rules, model.i1, model.d1, model.ll
+        "a model after {} rules ({sizes}), one set of caches a thread: not what this CPU did",
+        model.rules
     )?;
     writeln!(out)
 }
@@ -320,6 +360,103 @@ fn write_sharing(out: &mut dyn Write, lines: &[SharedLine]) -> io::Result<()> {
         writeln!(out, "… and {more} more lines: --json has them")?;
     }
     writeln!(out)
+}
+
+/// The order of references: distances of reuse, strides, working sets.
+fn write_locality(out: &mut dyn Write, locality: &Locality) -> io::Result<()> {
+    let mut table = Table::new([
+        ("touches", Align::Right),
+        ("of lines used last", Align::Left),
+        ("up to here", Align::Right),
+        ("a cache of", Align::Right),
+    ]);
+    let mut sum = 0;
+    for reuse in &locality.reuse {
+        sum += reuse.touches;
+        let what = match (reuse.from, reuse.to) {
+            (0, _) => "at once".to_owned(),
+            (1, 1) => "1 other line ago".to_owned(),
+            (from, to) => format!("{} to {} lines ago", grouped(from), grouped(to)),
+        };
+        table.row(vec![
+            grouped(reuse.touches).into(),
+            Cell::styled(HEAD, what),
+            share(sum, locality.touches).into(),
+            bytes((reuse.to + 1) * truecount_memory::LINE).into(),
+        ]);
+    }
+    table.row(vec![
+        grouped(locality.first_touches).into(),
+        Cell::styled(HEAD, "never before".to_owned()),
+        share(sum + locality.first_touches, locality.touches).into(),
+        "".into(),
+    ]);
+    table.write(out)?;
+    writeln!(
+        out,
+        "exact, for each thread alone: a cache of that size, least recently used line replaced, any line anywhere, has so many"
+    )?;
+    writeln!(out)?;
+    let strides = &locality.strides;
+    let mut table = Table::new([("references", Align::Right), ("stride", Align::Left)]);
+    for (count, what) in [
+        (
+            strides.same,
+            "0: where the instruction's operand was before",
+        ),
+        (strides.next, "next to it, on or back"),
+        (strides.constant, "as far as the time before"),
+        (strides.changing, "another"),
+        (strides.first, "the operand's first"),
+    ] {
+        table.row(vec![
+            grouped(count).into(),
+            Cell::styled(HEAD, what.to_owned()),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out)?;
+    let heads = [
+        ("thread", Align::Right),
+        ("whole windows of", Align::Right),
+        ("lines: min", Align::Right),
+        ("median", Align::Right),
+        ("max", Align::Right),
+        ("pages: min", Align::Right),
+        ("median", Align::Right),
+        ("max", Align::Right),
+    ];
+    let mut table = Table::new(heads);
+    for set in locality.working_sets.iter().take(SHOWN) {
+        let mut cells: Vec<Cell> = vec![
+            set.tid.to_string().into(),
+            format!("{} touches", grouped(set.window_touches)).into(),
+        ];
+        for counts in [&set.lines, &set.pages] {
+            // The last window is a short one.
+            let whole = counts.len().saturating_sub(1).max(1);
+            let mut sorted: Vec<u32> = counts.iter().copied().take(whole).collect();
+            sorted.sort_unstable();
+            let middle = sorted.len() / 2;
+            for count in [sorted.first(), sorted.get(middle), sorted.last()] {
+                let count = count.copied().unwrap_or(0);
+                cells.push(grouped(u64::from(count)).into());
+            }
+        }
+        table.row(cells);
+    }
+    table.write(out)?;
+    writeln!(out)
+}
+
+/// A power of two of bytes.
+fn bytes(count: u64) -> String {
+    match count {
+        0..1024 => format!("{count} B"),
+        1024..0x10_0000 => format!("{} KiB", count >> 10),
+        0x10_0000..0x4000_0000 => format!("{} MiB", count >> 20),
+        _ => format!("{} GiB", count >> 30),
+    }
 }
 
 /// Which bytes of a line: `0-7, 16-23`.

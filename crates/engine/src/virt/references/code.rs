@@ -2,8 +2,10 @@
 //! are made of.
 //!
 //! Which words were noted is [`Words`]', what the operands are is iced-x86's: an operand whose registers were not
-//! noted, or whose size its encoding does not tell, is [`Unknown`], and named.
+//! noted, or whose size neither its encoding nor a noted word tells, is [`Unknown`], and named.
 
+use super::access::{Access, Unknown};
+use super::choice::{Choice, Noted};
 use crate::xlate::decode::decode;
 use crate::xlate::facts::{Event, Facts};
 use crate::xlate::references::{FS, GS, INTERRUPTED, Words};
@@ -11,46 +13,6 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
     Register,
 };
-
-/// What an operand's memory is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
-    /// Read.
-    Load,
-    /// Written.
-    Store,
-    /// Read, and written.
-    Modify,
-}
-
-/// Why an operand's references are not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Unknown {
-    /// The addresses are in a vector: gathers, scatters.
-    VectorAddresses,
-    /// A mask chooses what is referenced: AVX, AVX-512, `maskmovdqu`.
-    Masked,
-    /// The size depends on the machine's state: `xsave`, `xrstor`, tiles.
-    StateSize,
-    /// A thread's own data, where the kernel does not let programs read their FS base.
-    ThreadLocal,
-    /// Something else: `enter` with levels, instructions that are not known.
-    Other,
-}
-
-impl Unknown {
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::VectorAddresses => "gathers and scatters",
-            Self::Masked => "masked loads and stores",
-            Self::StateSize => "saving and restoring the extended state",
-            Self::ThreadLocal => "operands in FS (this kernel does not let programs read the base)",
-            Self::Other => "other instructions",
-        }
-    }
-}
 
 /// How a block goes on behind an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +53,8 @@ pub struct Operand {
     bit: Option<u8>,
     /// Words of a repeated instruction: count before and after, an address before and after.
     repeat: Option<[u8; 4]>,
+    /// What of it is referenced; `None`: all.
+    choice: Option<Choice>,
 }
 
 /// One instruction.
@@ -126,6 +90,14 @@ pub struct Code {
     first_words: Vec<u8>,
 }
 
+/// What of the machine decides what is referenced.
+pub(super) struct Machine {
+    /// Programs can read their FS base.
+    pub(super) reads_fs: bool,
+    /// Components of the extended state that there are.
+    pub(super) components: u64,
+}
+
 /// General registers by iced-x86's name.
 fn number_of(register: Register) -> Option<u8> {
     let full = register.full_register();
@@ -142,7 +114,7 @@ impl Code {
         bytes: &[u8],
         instructions: usize,
         words: usize,
-        reads_fs: bool,
+        machine: &Machine,
     ) -> Option<Self> {
         let mut code = Self {
             number,
@@ -172,14 +144,16 @@ impl Code {
                 unknown = (!noted.is_empty()).then_some(Unknown::Other);
             } else {
                 let operands = Operands {
-                    noted: &noted,
-                    first: word,
-                    reads_fs,
+                    noted: Noted {
+                        words: &noted,
+                        first: word,
+                        enabled: machine.components,
+                    },
+                    reads_fs: machine.reads_fs,
                 };
                 for memory in factory.info(&decoded).used_memory() {
                     match operands.of(&decoded, memory) {
-                        Ok(Some(operand)) => code.operands.push(operand),
-                        Ok(None) => {}
+                        Ok(found) => code.operands.extend(found),
                         Err(why) => unknown = Some(why),
                     }
                 }
@@ -222,9 +196,15 @@ pub struct Form {
 }
 
 impl Operand {
+    /// It is repeated: what several operands of the instruction reference comes by turns.
+    pub fn is_repeated(&self) -> bool {
+        self.repeat.is_some()
+    }
+
     /// The form of its address, where it has that: else see [`Executed::references`].
     pub fn form(&self) -> Option<Form> {
-        if self.narrow || self.byte_index || self.bit.is_some() || self.repeat.is_some() {
+        let plain = self.bit.is_none() && self.repeat.is_none() && self.choice.is_none();
+        if self.narrow || self.byte_index || !plain {
             return None;
         }
         let (base, index) = match (self.base, self.index, self.segment) {
@@ -252,38 +232,40 @@ impl Code {
 
 /// The operands of one instruction.
 struct Operands<'a> {
-    noted: &'a Words,
-    /// Its first word.
-    first: usize,
+    noted: Noted<'a>,
     reads_fs: bool,
 }
 
 impl Operands<'_> {
-    fn word(&self, register: u8) -> Option<u8> {
-        let at = self.noted.before().position(|other| other == register)?;
-        u8::try_from(self.first + at).ok()
-    }
-
     fn of(
         &self,
         decoded: &iced_x86::Instruction,
         memory: &iced_x86::UsedMemory,
-    ) -> Result<Option<Operand>, Unknown> {
-        let repeated = self.noted.after().next().is_some();
-        let access = match memory.access() {
-            OpAccess::Read => Access::Load,
-            OpAccess::Write => Access::Store,
-            OpAccess::ReadWrite | OpAccess::ReadCondWrite => Access::Modify,
-            OpAccess::CondRead if repeated || !is_masked(decoded) => Access::Load,
-            OpAccess::CondWrite if repeated => Access::Store,
-            OpAccess::CondRead | OpAccess::CondWrite => return Err(Unknown::Masked),
-            OpAccess::None | OpAccess::NoMemAccess => return Ok(None),
-        };
-        if memory.base().is_vector_register() || memory.index().is_vector_register() {
-            return Err(Unknown::VectorAddresses);
+    ) -> Result<Vec<Operand>, Unknown> {
+        if let Some(parts) = self.noted.state(decoded) {
+            let part = |(choice, size, reads, writes)| {
+                let access = match (reads, writes) {
+                    (true, true) => Access::Modify,
+                    (false, true) => Access::Store,
+                    _ => Access::Load,
+                };
+                self.operand(decoded, memory, access, size, Some(choice))
+            };
+            return parts.into_iter().map(part).collect();
         }
-        if is_masked(decoded) {
-            return Err(Unknown::Masked);
+        let repeated = self.noted.words.after().next().is_some();
+        let chosen = self.noted.choice(decoded, memory)?;
+        let access = match memory.access() {
+            OpAccess::Read | OpAccess::CondRead => Access::Load,
+            OpAccess::Write => Access::Store,
+            OpAccess::CondWrite if repeated || chosen.is_some() => Access::Store,
+            OpAccess::CondWrite => return Err(Unknown::Masked),
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => Access::Modify,
+            OpAccess::None | OpAccess::NoMemAccess => return Ok(Vec::new()),
+        };
+        if let Some((choice, size)) = chosen {
+            let operand = self.operand(decoded, memory, access, size, Some(choice))?;
+            return Ok(vec![operand]);
         }
         let size = match memory.memory_size().size() {
             0 => decoded.memory_size().size(),
@@ -295,29 +277,40 @@ impl Operands<'_> {
                 _ => Unknown::StateSize,
             });
         };
+        Ok(vec![self.operand(decoded, memory, access, size, None)?])
+    }
+
+    fn operand(
+        &self,
+        decoded: &iced_x86::Instruction,
+        memory: &iced_x86::UsedMemory,
+        access: Access,
+        size: u32,
+        choice: Option<Choice>,
+    ) -> Result<Operand, Unknown> {
+        let word = |register| self.noted.word(register);
         let base = match memory.base() {
             Register::None | Register::RIP | Register::EIP => None,
-            register => Some(
-                number_of(register)
-                    .and_then(|register| self.word(register))
-                    .ok_or(Unknown::Other)?,
-            ),
+            register => Some(number_of(register).and_then(word).ok_or(Unknown::Other)?),
         };
         let index = match memory.index() {
             Register::None => None,
+            // Its elements are the choice's.
+            register if register.is_vector_register() => None,
             register => {
-                let word = number_of(register).and_then(|register| self.word(register));
                 let factor = u8::try_from(memory.scale()).map_err(|_| Unknown::Other)?;
+                let word = number_of(register).and_then(word);
                 Some((word.ok_or(Unknown::Other)?, factor))
             }
         };
         let segment = match memory.segment() {
             Register::FS if !self.reads_fs => return Err(Unknown::ThreadLocal),
-            Register::FS => Some(self.word(FS).ok_or(Unknown::Other)?),
-            Register::GS => Some(self.word(GS).ok_or(Unknown::Other)?),
+            Register::FS => Some(word(FS).ok_or(Unknown::Other)?),
+            Register::GS => Some(word(GS).ok_or(Unknown::Other)?),
             _ => None,
         };
-        Ok(Some(Operand {
+        let repeated = self.noted.words.after().next().is_some() && choice.is_none();
+        Ok(Operand {
             access,
             size,
             stack: memory.base().full_register() == Register::RSP,
@@ -333,7 +326,8 @@ impl Operands<'_> {
             } else {
                 None
             },
-        }))
+            choice,
+        })
     }
 
     /// The word with a bit's number, of `bt` and its kin with a register.
@@ -345,31 +339,18 @@ impl Operands<'_> {
         if !tests || decoded.op1_kind() != OpKind::Register {
             return Ok(None);
         }
-        let register = number_of(decoded.op1_register()).and_then(|register| self.word(register));
+        let number = number_of(decoded.op1_register());
+        let register = number.and_then(|register| self.noted.word(register));
         register.map(Some).ok_or(Unknown::Other)
     }
 
     fn repeat(&self) -> Option<[u8; 4]> {
-        let mut after = self.noted.after();
+        let mut after = self.noted.words.after();
         let (count, moved) = (after.next()?, after.next()?);
-        let behind = u8::try_from(self.first + self.noted.before().count()).ok()?;
-        Some([self.word(count)?, behind, self.word(moved)?, behind + 1])
+        let behind = u8::try_from(self.noted.first + self.noted.words.in_front()).ok()?;
+        let word = |register| self.noted.word(register);
+        Some([word(count)?, behind, word(moved)?, behind + 1])
     }
-}
-
-/// Whether a mask decides what is referenced.
-fn is_masked(decoded: &iced_x86::Instruction) -> bool {
-    decoded.has_op_mask()
-        || matches!(
-            decoded.mnemonic(),
-            Mnemonic::Vmaskmovps
-                | Mnemonic::Vmaskmovpd
-                | Mnemonic::Vpmaskmovd
-                | Mnemonic::Vpmaskmovq
-                | Mnemonic::Maskmovq
-                | Mnemonic::Maskmovdqu
-                | Mnemonic::Vmaskmovdqu
-        )
 }
 
 /// A block that a thread executed, from its beginning on.
@@ -383,6 +364,17 @@ pub struct Executed<'a> {
     pub(super) words: &'a [u64],
     /// Address of the block that came next in this thread; `None`: not known.
     pub next: Option<u64>,
+}
+
+/// References behind each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// Lowest address.
+    pub address: u64,
+    /// Bytes of one.
+    pub size: u32,
+    /// How many.
+    pub times: u64,
 }
 
 impl Executed<'_> {
@@ -405,16 +397,29 @@ impl Executed<'_> {
         self.words.get(usize::from(at)).copied().unwrap_or(0)
     }
 
-    /// Calls `f` for every reference of instruction `at`, in order: operand, lowest address, how many references of
-    /// the operand's size lie behind each other from there on (0 or more for repeated string instructions, else 1).
-    pub fn references(&self, at: usize, mut f: impl FnMut(&Operand, u64, u64)) {
-        let Some(instruction) = self.code.instructions.get(at) else {
-            return;
-        };
-        let operands = self.code.operands.get(instruction.operands.clone());
-        for operand in operands.unwrap_or(&[]) {
-            let (address, times) = self.address(operand);
-            f(operand, address, times);
+    /// Calls `f` for what instruction `at` references, in order: the operand's number, the operand, lowest address, bytes
+    /// of a reference, how many lie behind each other from there on (not 1: repeated string instructions, masks, state).
+    pub fn references(&self, at: usize, mut f: impl FnMut(usize, &Operand, Run)) {
+        for (number, operand) in self.code.operands(at).iter().enumerate() {
+            let mut run = |away, size, many: Option<u64>| {
+                let (address, times) = self.address(operand, away);
+                let times = many.unwrap_or(times);
+                f(
+                    number,
+                    operand,
+                    Run {
+                        address,
+                        size,
+                        times,
+                    },
+                );
+            };
+            match &operand.choice {
+                None => run(0, operand.size, None),
+                Some(choice) => choice.each(self.words, operand.size, |away, size, times| {
+                    run(away, size, Some(times));
+                }),
+            }
         }
     }
 
@@ -424,8 +429,9 @@ impl Executed<'_> {
         with_part.enumerate()
     }
 
-    fn address(&self, operand: &Operand) -> (u64, u64) {
-        let mut address = operand.displacement;
+    /// Of an operand's part that is so far `away`.
+    fn address(&self, operand: &Operand, away: u64) -> (u64, u64) {
+        let mut address = operand.displacement.wrapping_add(away);
         if let Some(base) = operand.base {
             address = address.wrapping_add(self.word(base));
         }

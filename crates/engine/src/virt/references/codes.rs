@@ -1,6 +1,7 @@
 //! The blocks that heads of the rings name, each looked at once.
 
-use super::code::Code;
+use super::code::{Code, Machine};
+use super::state;
 use crate::layout::option;
 use crate::virt::bytes::field;
 use crate::virt::shared::Shared;
@@ -76,7 +77,15 @@ impl<'a> Codes<'a> {
         }
         let mut bytes = vec![0u8; usize::from(length)];
         self.shared.read_at(offset + 16, &mut bytes).ok()?;
-        let reads_fs = self.shared.header().options & option::READS_FS != 0;
-        Code::new(number, pc, &bytes, instructions, words, reads_fs)
+        let header = self.shared.header();
+        let shown = match header.options & option::MACHINE {
+            0 => u64::MAX,
+            _ => u64::from(header.shown.components),
+        };
+        let machine = Machine {
+            reads_fs: header.options & option::READS_FS != 0,
+            components: state::enabled() & shown,
+        };
+        Code::new(number, pc, &bytes, instructions, words, &machine)
     }
 }

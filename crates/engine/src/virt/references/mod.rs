@@ -5,11 +5,15 @@
 //! its end. It gives each executed block, with what it noted, to the run's [`Sink`]: in order for each thread, a part of
 //! a ring at a time, so that threads alternate by tens of thousands of words.
 
+mod access;
+mod choice;
 mod code;
 mod codes;
 mod reader;
+mod state;
 
-pub use code::{Access, Branch, Code, Executed, Form, Instruction, Operand, Unknown};
+pub use access::{Access, Unknown};
+pub use code::{Branch, Code, Executed, Form, Instruction, Operand, Run};
 pub(super) use reader::Reader;
 
 use crate::xlate::references::{COLLECTS, COUNTS, MARK, NODE, PART};

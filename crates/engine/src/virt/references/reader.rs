@@ -8,12 +8,15 @@ use crate::virt::context::MappedBytes;
 use crate::virt::futex;
 use crate::virt::shared::Shared;
 use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK, RING as RING_WORDS};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread;
+
+/// Bytes of a ring.
+const RING_BYTES: usize = RING_WORDS as usize * 8;
 
 /// Reads rings until the run's end.
 pub(in crate::virt) struct Reader {
@@ -70,6 +73,8 @@ struct Rings<'a> {
     shared: &'a Shared,
     sink: &'a References,
     rings: HashMap<u32, Ring>,
+    /// Slots whose threads have ended, and whose rings were read to their ends.
+    done: HashSet<u32>,
     codes: Codes<'a>,
     buffer: Vec<u64>,
     lost: u32,
@@ -80,6 +85,7 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         shared,
         sink,
         rings: HashMap::new(),
+        done: HashSet::new(),
         codes: Codes::new(shared),
         buffer: Vec::new(),
         lost: 0,
@@ -107,6 +113,9 @@ impl Rings<'_> {
     fn look(&mut self, ending: bool) {
         let next = self.shared.header().next_slot.load(Ordering::Acquire);
         for slot in 1..next.min(crate::layout::MAX_SLOTS) {
+            if self.done.contains(&slot) {
+                continue;
+            }
             if self.open(slot).is_err() {
                 self.lost += u32::from(ending);
                 continue;
@@ -114,8 +123,15 @@ impl Rings<'_> {
             let Some(mut ring) = self.rings.remove(&slot) else {
                 continue;
             };
-            self.read(slot, &mut ring, ending);
-            if !ending {
+            let state = ring.context.atomic(offset_of!(Context, state));
+            // A thread that says so notes nothing any more. (What it noted, it noted before.)
+            let ended = state.is_some_and(|word| word.load(Ordering::Acquire) == state::ENDED);
+            self.read(slot, &mut ring, ending || ended);
+            if ended {
+                drop(ring);
+                self.shared.release(slot, RING, RING_BYTES);
+                self.done.insert(slot);
+            } else if !ending {
                 self.rings.insert(slot, ring);
             }
         }
@@ -133,7 +149,7 @@ impl Rings<'_> {
         {
             return Ok(());
         }
-        let ring = self.shared.map_bytes(slot, RING, RING_WORDS as usize * 8)?;
+        let ring = self.shared.map_bytes(slot, RING, RING_BYTES)?;
         let ring = Ring {
             context,
             ring,

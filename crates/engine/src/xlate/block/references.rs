@@ -1,8 +1,9 @@
 //! Code that notes what memory the program references: see [`crate::xlate::references`]. Flags and registers stay.
 
 use super::{Builder, Item, record};
+use crate::xlate::decode::prefix;
 use crate::xlate::emit::{RCX, RDX};
-use crate::xlate::references::{FS, MAX_WORDS, Noting, Words};
+use crate::xlate::references::{FS, GS, HEADER, HEADER_AT, MAX_WORDS, Noting, Sort, Wide, Words};
 
 impl Builder<'_, '_> {
     /// Whether another instruction's words have room in the block; then they are counted.
@@ -81,7 +82,8 @@ impl Builder<'_, '_> {
         self.noted = 1;
     }
 
-    /// In front of an instruction, or behind a repeated one: the registers of its addresses.
+    /// In front of an instruction, or behind one that is repeated or moves the extended state: the registers of its
+    /// addresses.
     pub(super) fn note(&mut self, item: &Item, behind: bool) {
         let Some(noting) = self.config.noting else {
             return;
@@ -100,46 +102,114 @@ impl Builder<'_, '_> {
             true => words.after().for_each(&mut take),
         }
         let registers = registers.get(..count).unwrap_or(&[]);
-        if registers.is_empty() {
+        let long = if behind { count } else { words.in_front() };
+        if long == 0 {
             return;
         }
         let offsets = self.config.offsets;
         let here = self.hot.here();
-        // RCX, RDX, RBX, RSI, RDI, RBP: no instruction names all.
-        let pointer = [1u8, 2, 3, 6, 7, 5]
+        // RCX, RDX, RBX, RSI, RDI, RBP: no instruction names more than four.
+        let mut free = [1u8, 2, 3, 6, 7, 5]
             .into_iter()
-            .find(|register| !registers.contains(register))
-            .unwrap_or(RCX);
+            .filter(|register| words.before().all(|other| other != *register));
+        let pointer = free.next().unwrap_or(RCX);
+        // The others than general registers need one to come through.
+        let helper = free.next().unwrap_or(RDX);
         self.hot.store_gs(offsets.spill_2, pointer);
         self.hot.load_gs32(noting.position, pointer);
         let first = self.noted;
-        self.noted += registers.len();
+        self.noted += long;
         for (at, &register) in registers.iter().enumerate() {
             if register < FS {
                 self.store_word(&noting, pointer, first + at, register);
             }
         }
-        // The others need a register to come through.
-        let helper = if pointer == RCX { RDX } else { RCX };
         for (at, &register) in registers.iter().enumerate() {
             if register < FS {
                 continue;
             }
             self.hot.store_gs(offsets.spill, helper);
-            if register != FS {
-                self.hot.load_gs(self.config.program_gs, helper);
-            } else if noting.reads_fs {
-                self.hot.put(&[0xf3, 0x48, 0x0f, 0xae, 0xc0 | helper]); // rdfsbase
-            } else {
-                self.hot.mov_imm(helper, 0);
+            match register {
+                FS if noting.reads_fs => {
+                    self.hot.put(&[0xf3, 0x48, 0x0f, 0xae, 0xc0 | helper]); // rdfsbase
+                }
+                FS => self.hot.mov_imm(helper, 0),
+                GS => self.hot.load_gs(self.config.program_gs, helper),
+                header => self.load_header(item, helper, header),
             }
             self.store_word(&noting, pointer, first + at, helper);
             self.hot.load_gs(offsets.spill, helper);
+        }
+        if !behind {
+            for (at, wide) in words.wide() {
+                self.store_wide(&noting, pointer, first + at, wide);
+            }
         }
         self.hot.load_gs(offsets.spill_2, pointer);
         if !behind {
             self.record(here, 0);
         }
+    }
+
+    /// A word of the header of the state that the instruction saved or restored: it is there, or that had faulted.
+    fn load_header(&mut self, item: &Item, to: u8, word: u8) {
+        let insn = &item.insn;
+        if insn.is_rip_relative() {
+            self.hot.mov_imm(to, item.operand());
+        } else {
+            if insn.has(prefix::ADDRSIZE) {
+                self.hot.put(&[0x67]);
+            }
+            // lea to, [the operand]
+            self.hot
+                .put(&[0x48 | insn.rex & 3, 0x8d, insn.modrm & 0xc7 | to << 3]);
+            let rest = item.code().get(usize::from(insn.modrm_at) + 1..);
+            self.hot.put(rest.unwrap_or(&[]));
+        }
+        // mov to, [to+where it is]
+        let at = HEADER_AT + 8 * u32::from(word - HEADER);
+        self.hot.put(&[0x48, 0x8b, 0x80 | to << 3 | to]);
+        self.hot.put(&at.to_le_bytes());
+    }
+
+    /// As `store_word`, for all words of a register.
+    fn store_wide(&mut self, noting: &Noting, pointer: u8, word: usize, wide: Wide) {
+        let Wide {
+            sort,
+            register,
+            words,
+        } = wide;
+        let (low, high) = (register & 7, register >> 3 & 1);
+        self.hot.put(&[0x65]);
+        match sort {
+            Sort::Mmx => self.hot.put(&[0x0f, 0x7f]),
+            // movdqu
+            Sort::Sse => self.hot.put(&[0xf3, 0x40 | high << 2, 0x0f, 0x7f]),
+            // vmovdqu
+            Sort::Avx => {
+                let long = u8::from(words > 2);
+                self.hot
+                    .put(&[0xc5, (high ^ 1) << 7 | 0x7a | long << 2, 0x7f]);
+            }
+            // vmovdqu64
+            Sort::Avx512 => {
+                let upper = register >> 4 & 1;
+                self.hot.put(&[
+                    0x62,
+                    (high ^ 1) << 7 | 0x61 | (upper ^ 1) << 4,
+                    0xfe,
+                    (words >> 2) << 5 | 8,
+                    0x7f,
+                ]);
+            }
+            Sort::Mask if noting.wide_masks => self.hot.put(&[0xc4, 0xe1, 0xf8, 0x91]),
+            Sort::Mask => self.hot.put(&[0xc5, 0xf8, 0x91]),
+            // sttilecfg
+            Sort::Tiles => self.hot.put(&[0xc4, 0xe2, 0x79, 0x49]),
+        }
+        self.hot.put(&[0x04 | low << 3, 0xc5 | pointer << 3]);
+        let back = (self.words - word) as u32 * 8;
+        self.hot.put(&noting.ring.wrapping_sub(back).to_le_bytes());
     }
 
     /// `mov gs:[pointer*8+where the block's word is], register`; the position is behind the block already.

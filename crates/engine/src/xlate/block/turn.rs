@@ -27,7 +27,8 @@ impl Builder<'_, '_> {
         let here = self.hot.here();
         self.hot.add_gs(offsets.fuel, -1);
         let stub = self.cold.here();
-        if at > 0 {
+        // Also in front of the first instruction: the block may have taken over what an exit to it corrects.
+        if self.config.counter.is_none() || at > 0 {
             let added = self.early(at, false);
             count_keeping(self.cold, &offsets, added, 0);
         }

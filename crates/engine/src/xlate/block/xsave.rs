@@ -53,6 +53,7 @@ impl Builder<'_, '_> {
         ]);
         self.hot.load_gs(offsets.spill_2, RAX);
         self.hot.load_gs(offsets.spill, SCRATCH);
+        self.note(item, true);
         self.record(start, mark | record::FAR | insn.len);
     }
 }
