@@ -62,6 +62,10 @@ mod latency;
 mod machine;
 #[path = "cli/memory.rs"]
 mod memory;
+#[path = "cli/memory_ends.rs"]
+mod memory_ends;
+#[path = "cli/memory_order.rs"]
+mod memory_order;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/noise_paths.rs"]

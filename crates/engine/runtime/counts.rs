@@ -363,7 +363,7 @@ pub fn sum_events(number: u32) -> Counts {
 const MAPS: usize = 16_384;
 
 /// Notes the executable mappings that are new since the last look (the lock is
-/// held). Source: proc(5), `/proc/self/maps`.
+/// held). Source: proc(5), `/proc/thread-self/maps`.
 pub fn note_mappings() {
     if per_block() {
         read_mappings();
@@ -373,7 +373,7 @@ pub fn note_mappings() {
 /// (Apart: its buffers are pages of the stack.)
 #[inline(never)]
 fn read_mappings() {
-    let path = b"/proc/self/maps\0";
+    let path = b"/proc/thread-self/maps\0";
     // SAFETY: open with our own path.
     let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
     if fd < 0 {

@@ -322,7 +322,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;
     perf::started(context);
-    outside::start(args.sp);
+    outside::start(args.sp, args.cache_fd);
     proc_maps::start();
     schedule::started(context);
     clock::init();

@@ -6,6 +6,7 @@
 //! `..`; what a relative path or a link leads to is the kernel's.
 
 use crate::layout::option;
+use crate::own_memory;
 use crate::program_memory;
 use crate::shown::{self, Shown, kind};
 use crate::syscall_table as nr;
@@ -209,16 +210,66 @@ fn getrandom([at, length, flags, ..]: [u64; 6]) -> i64 {
     length as i64
 }
 
+/// Opens the launcher's file.
+fn open_random(flags: u64) -> i64 {
+    let path = slots::header().random_path.as_ptr() as u64;
+    // SAFETY: opens a file.
+    unsafe { sys::call(nr::OPEN, [path, flags, 0, 0, 0, 0]) }
+}
+
+/// Makes the random bytes, which takes longer than the start of a short program; false where that is not possible. Who
+/// comes meanwhile makes the same ones.
+#[cold]
+fn make_random() -> bool {
+    const PIECE: u64 = 256 << 10;
+    const O_RDWR: u64 = 2;
+    let fd = open_random(O_RDWR | O_CLOEXEC);
+    if fd < 0 {
+        return false;
+    }
+    // Written by a mapping: the program's limit of the size of files holds for `write`.
+    let mut place = own_memory::addresses(PIECE);
+    let mut from = 0;
+    while from < shown::RANDOM_BYTES {
+        // PROT_READ|WRITE; MAP_SHARED|FIXED_NOREPLACE|POPULATE
+        let wanted = [place, PIECE, 3, 0x1 | 0x10_0000 | 0x8000, fd as u64, from];
+        // SAFETY: a fresh mapping at an address nobody has, or an error.
+        let got = unsafe { sys::call(nr::MMAP, wanted) };
+        if got == -sys::EEXIST {
+            place = own_memory::addresses(PIECE);
+            continue;
+        }
+        if got != place as i64 {
+            break;
+        }
+        for n in 0..PIECE / 8 {
+            let number = shown::mixed(from / 8 + n);
+            // SAFETY: in the mapping just made.
+            unsafe { (place as *mut u64).add(n as usize).write(number) };
+        }
+        own_memory::give_back(place, PIECE);
+        from += PIECE;
+    }
+    // SAFETY: ours.
+    unsafe { sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]) };
+    let made = from >= shown::RANDOM_BYTES;
+    if made {
+        slots::header().random_made.store(1, Release);
+    }
+    made
+}
+
 /// The launcher's file of random bytes, every time from another place on.
 fn random_device(number: u64, a: [u64; 6]) -> i64 {
     let header = slots::header();
     let flags = flags(number, &a) & O_CLOEXEC;
+    let made = header.random_made.load(Acquire) != 0 || make_random();
     // SAFETY: open of our path; lseek of what it gives; else what the program asked for.
     unsafe {
-        let fd = sys::call(
-            nr::OPEN,
-            [header.random_path.as_ptr() as u64, flags, 0, 0, 0, 0],
-        );
+        let fd = match made {
+            true => open_random(flags),
+            false => -sys::ENOMEM,
+        };
         if fd < 0 {
             header.random_missed.fetch_add(1, Relaxed);
             return sys::call(number, a);

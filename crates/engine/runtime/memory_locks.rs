@@ -99,9 +99,9 @@ fn may_lock_all() -> bool {
     result == 0 && data[0] & 1 << 14 != 0
 }
 
-/// Calls `with` with each mapping of the program's (`/proc/self/maps`; none without /proc).
+/// Calls `with` with each mapping of the program's (`/proc/thread-self/maps`; none without /proc).
 fn each_mapping(mut with: impl FnMut(u64, u64)) {
-    let path = b"/proc/self/maps\0";
+    let path = b"/proc/thread-self/maps\0";
     // SAFETY: open, read and close with our own buffers.
     let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
     if fd < 0 {

@@ -2,7 +2,8 @@
 //! large pages. Linux searches downwards from a base below the stack for the first gap that is large enough
 //! (`arch_get_unmapped_area_topdown`); since 6.7 it gives memory of 2 MiB and more an address that is a multiple of that, and
 //! so do some file systems with files of that size (`thp_get_unmapped_area`). A hint that is taken makes it search as before;
-//! where a file system decides, the place is found with anonymous memory first.
+//! where a file system decides, the place is found with anonymous memory first. Some files let nobody say a place (the
+//! rings of io_uring, since 6.5): those have the kernel's.
 
 use crate::machine;
 use crate::sys;
@@ -13,7 +14,6 @@ const OTHERS: u64 = 0x10 | 0x40 | 0x100 | 0x4_0000 | 0x10_0000;
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const LARGE: u64 = 2 << 20;
-const ENOMEM: i64 = 12;
 const MREMAP_MAYMOVE: u64 = 1;
 const MREMAP_FIXED: u64 = 2;
 
@@ -35,22 +35,28 @@ pub unsafe fn call(number: u64, mut a: [u64; 6]) -> i64 {
     }
     match number {
         nr::MMAP if a[3] & OTHERS == 0 => {
+            let asked = a;
             if a[0] == 0 {
                 a[0] = taken();
             }
-            if a[3] & MAP_ANONYMOUS != 0 || a[1] < LARGE {
-                return call(nr::MMAP, a);
+            let result = if a[3] & MAP_ANONYMOUS != 0 || a[1] < LARGE {
+                call(nr::MMAP, a)
+            } else {
+                let place = free(a[0], a[1]);
+                if place < 0 {
+                    return place;
+                }
+                (a[0], a[3]) = (place as u64, a[3] | MAP_FIXED);
+                given_back_if_failed(call(nr::MMAP, a), a[0], a[1])
+            };
+            if result == -sys::EINVAL && asked[0] == 0 {
+                return call(nr::MMAP, asked);
             }
-            let place = free(a[0], a[1]);
-            if place < 0 {
-                return place;
-            }
-            (a[0], a[3]) = (place as u64, a[3] | MAP_FIXED);
-            given_back_if_failed(call(nr::MMAP, a), a[0], a[1])
+            result
         }
         nr::MREMAP if a[3] == MREMAP_MAYMOVE && a[1] != 0 && a[2] > a[1] => {
             let grown = call(nr::MREMAP, [a[0], a[1], a[2], 0, 0, 0]);
-            if grown != -ENOMEM {
+            if grown != -sys::ENOMEM {
                 return grown;
             }
             let place = free(taken(), a[2]);

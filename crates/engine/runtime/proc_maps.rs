@@ -8,13 +8,18 @@
 //! The kernel writes the list when it is read, so the copy is made anew by a read from
 //! its start: a program may map its buffer after the `open`. While a copy is open, every
 //! call comes to the runtime, as with watched pages (`pages::watched`).
+//!
+//! Where a machine is shown, `/proc/self/statm` follows from that list, as it is at the `open`: what is resident, the
+//! kernel's own numbers say, depends on other programs, and on the virtual PMU.
 
 use crate::machine;
 use crate::own_memory::is_engines;
 use crate::pages::watched;
 use crate::program_memory;
+use crate::report;
 use crate::sys;
 use crate::syscall_table as nr;
+use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// The last copy given: descriptor (plus one), device, inode.
@@ -48,8 +53,8 @@ const O_CLOEXEC: u64 = 0o2_000_000;
 /// go to the kernel from translated code, where signals can interrupt them.
 pub fn concerns(number: u64, a: [u64; 6]) -> bool {
     match number {
-        nr::OPEN => a[1] & O_ACCMODE == 0 && is_ours(a[0]),
-        nr::OPENAT => a[2] & O_ACCMODE == 0 && is_ours(a[1]),
+        nr::OPEN => a[1] & O_ACCMODE == 0 && list(a[0]).is_some(),
+        nr::OPENAT => a[2] & O_ACCMODE == 0 && list(a[1]).is_some(),
         nr::FSTAT | nr::NEWFSTATAT => given()[0] == a[0].wrapping_add(1),
         _ => true,
     }
@@ -57,11 +62,18 @@ pub fn concerns(number: u64, a: [u64; 6]) -> bool {
 
 /// open and openat, after the kernel has opened `fd`.
 pub fn opened(number: u64, a: [u64; 6], fd: i64) {
-    let flags = if number == nr::OPEN { a[1] } else { a[2] };
+    let (path, flags) = if number == nr::OPEN {
+        (a[0], a[1])
+    } else {
+        (a[1], a[2])
+    };
     if fd < 0 || !concerns(number, a) {
         return;
     }
     let fd = fd as u64;
+    if list(path) == Some(List::Sizes) {
+        return sizes(fd, flags);
+    }
     forget();
     // SAFETY: memfd_create(name, MFD_CLOEXEC).
     let copy = unsafe { sys::call(nr::MEMFD_CREATE, [c"maps".as_ptr() as u64, 1, 0, 0, 0, 0]) };
@@ -84,6 +96,41 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
             }
         }
         sys::call(nr::CLOSE, [copy, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// In place of the kernel's `statm`: pages of all mappings, which are taken for resident, of those that are shared or of a
+/// file, of code, none of libraries, of what can be written, none dirty (proc_pid_statm(5)).
+fn sizes(fd: u64, flags: u64) {
+    let path = c"/proc/thread-self/maps".as_ptr() as u64;
+    // SAFETY: opens of our own; dup3 in place of the program's descriptor; closes of what was opened.
+    unsafe {
+        let list = sys::call(nr::OPEN, [path, O_CLOEXEC, 0, 0, 0, 0]);
+        let copy = sys::call(nr::MEMFD_CREATE, [c"statm".as_ptr() as u64, 1, 0, 0, 0, 0]);
+        if list >= 0 && copy >= 0 {
+            let [mut all, mut shared, mut code, mut data] = [0u64; 4];
+            each_line(list as u64, |line| {
+                let (start, end) = ends_of(line);
+                // The page of vsyscalls is not the process's.
+                if is_engine(line) || start >> 63 != 0 {
+                    return;
+                }
+                let pages = (end - start) >> 12;
+                let permissions = line.split(|&byte| byte == b' ').nth(1).unwrap_or(&[]);
+                all += pages;
+                shared += pages * u64::from(line.contains(&b'/'));
+                code += pages * u64::from(permissions.contains(&b'x'));
+                data += pages * u64::from(permissions.contains(&b'w'));
+            });
+            let mut text = report::Text::new();
+            let _ = writeln!(text, "{all} {all} {shared} {code} 0 {data} 0");
+            sys::write(copy as u64, text.bytes());
+            sys::call(nr::LSEEK, [copy as u64, 0, 0, 0, 0, 0]);
+            sys::call(nr::DUP3, [copy as u64, fd, flags & O_CLOEXEC, 0, 0, 0]);
+        }
+        for fd in [list, copy].into_iter().filter(|&fd| fd >= 0) {
+            sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
+        }
     }
 }
 
@@ -159,13 +206,20 @@ pub fn asked(number: u64, a: [u64; 6], result: i64) {
     }
 }
 
-/// The path names this process's list of mappings.
-fn is_ours(path: u64) -> bool {
-    let mut name = *b"/proc/self/maps\0\0\0\0\0\0\0\0";
-    if program_memory::read::<[u8; 16]>(path).is_some_and(|found| found == name[..16]) {
-        return true;
+/// What is answered here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum List {
+    /// `maps`.
+    Mappings,
+    /// `statm`.
+    Sizes,
+}
+
+/// Which file of this process a path names.
+fn list(path: u64) -> Option<List> {
+    if program_memory::read::<[u8; 6]>(path)? != *b"/proc/" {
+        return None;
     }
-    // /proc/PID/maps
     let mut digits = [0u8; 10];
     let (mut pid, mut len) = (sys::getpid(), 0);
     while pid != 0 && len < digits.len() {
@@ -173,20 +227,39 @@ fn is_ours(path: u64) -> bool {
         pid /= 10;
         len += 1;
     }
-    for (to, from) in name.iter_mut().skip(6).zip(digits.iter().take(len).rev()) {
-        *to = *from;
+    digits[..len].reverse();
+    let rest = path + 6;
+    let rest = [&b"self"[..], &digits[..len]]
+        .into_iter()
+        .find_map(|name| is_at(rest, name).then_some(rest + name.len() as u64))?;
+    if is_at(rest, b"/maps\0") {
+        Some(List::Mappings)
+    } else if machine::on() && is_at(rest, b"/statm\0") {
+        Some(List::Sizes)
+    } else {
+        None
     }
-    for (to, from) in name.iter_mut().skip(6 + len).zip(b"/maps\0") {
-        *to = *from;
-    }
-    name.iter()
-        .take(6 + len + 6)
-        .enumerate()
-        .all(|(at, byte)| program_memory::read::<u8>(path.wrapping_add(at as u64)) == Some(*byte))
+}
+
+fn is_at(address: u64, text: &[u8]) -> bool {
+    text.iter()
+        .zip(address..)
+        .all(|(byte, at)| program_memory::read::<u8>(at) == Some(*byte))
 }
 
 /// Copies the lines that are not the engine's.
 fn filter(from: u64, to: u64) {
+    each_line(from, |text| {
+        if machine::on() && !is_engine(text) {
+            same_everywhere(to, text);
+        } else if !is_engine(text) {
+            sys::write(to, text);
+        }
+    });
+}
+
+/// Every line of a list.
+fn each_line(from: u64, mut line_is: impl FnMut(&[u8])) {
     let mut input = [0u8; 4096];
     // A line is at most an address range and a path of 4,096 bytes, some of them escaped.
     let mut line = [0u8; 20 << 10];
@@ -203,12 +276,7 @@ fn filter(from: u64, to: u64) {
                 len += 1;
             }
             if byte == b'\n' {
-                let text = line.get(..len).unwrap_or(&[]);
-                if machine::on() && !is_engine(text) {
-                    same_everywhere(to, text);
-                } else if !is_engine(text) {
-                    sys::write(to, text);
-                }
+                line_is(line.get(..len).unwrap_or(&[]));
                 len = 0;
             }
         }

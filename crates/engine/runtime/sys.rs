@@ -7,6 +7,9 @@ use core::arch::asm;
 pub const EPERM: i64 = 1;
 pub const EFAULT: i64 = 14;
 pub const ENOSYS: i64 = 38;
+pub const ENOMEM: i64 = 12;
+pub const EEXIST: i64 = 17;
+pub const EINVAL: i64 = 22;
 
 /// One system call.
 ///

@@ -186,6 +186,8 @@ pub struct Header {
     pub random_uses: AtomicU64,
     /// Random devices that were the kernel's because that file could not be opened.
     pub random_missed: AtomicU32,
+    /// The bytes behind the random devices have been made.
+    pub random_made: AtomicU32,
     /// With [`option::REQUESTS`]: see [`crate::regions::front`].
     pub front: u32,
     /// With [`option::CALLS`]: what the run's trees are like.

@@ -77,6 +77,32 @@ fn compile(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
     built(&format!("{name}.c"), source, &arguments)
 }
 
+/// `/proc/self` is the first thread, and nothing where others outlive it: what they came to anew ran uncounted.
+#[test]
+fn threads_that_outlive_the_first_one_are_counted() {
+    let source = "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n\
+        static void *outlives(void *first) { pthread_join(*(pthread_t *)first, 0);\n\
+        for (volatile long i = 0; i < 100000; i++) ; return first == 0 ? 0 : (puts(\"gone\"), exit(3), first); }\n\
+        int main(void) { static pthread_t own; own = pthread_self(); pthread_t other;\n\
+        pthread_create(&other, 0, outlives, &own); pthread_exit(0); }\n";
+    let Some(program) = compile("outlives", source, &["-pthread"]) else {
+        return;
+    };
+    let words = [program.to_str().expect("a name")];
+    let (cache, _) = directory("outlives");
+    let Some(without) = run(&words, None, true) else {
+        return;
+    };
+    assert!(without.instructions > 300_000, "{without:?}");
+    for _ in 0..3 {
+        let with = run(&words, Some(&cache), true).expect("as before");
+        assert_eq!(
+            (with.code, with.instructions),
+            (without.code, without.instructions)
+        );
+    }
+}
+
 /// Most of what a start takes is page faults (some microseconds each in a virtual machine): natively some fifty. Under
 /// the virtual PMU it was 290 more, half of them copies of pages of the tables of indirect branches.
 #[test]

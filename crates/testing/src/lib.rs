@@ -31,6 +31,8 @@ pub const NEEDS: &[(&str, &str)] = &[
     ("clang", "clang"),
     ("catch2", "Catch2's header"),
     ("google-benchmark", "google-benchmark's library and headers"),
+    ("libpfm", "a google-benchmark that was built with libpfm"),
+    ("nanobench", "nanobench's header"),
     ("sanitizers", "the sanitizers of the C compiler"),
     ("pkg-config", "pkg-config"),
     ("go", "go"),

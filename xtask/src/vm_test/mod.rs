@@ -48,6 +48,13 @@ fn parse(arguments: &[String]) -> Result<Options> {
                 let name = rest
                     .next()
                     .with_context(|| format!("--package takes a name\n{USAGE}"))?;
+                if !SUITES.iter().any(|suite| suite.package == name) {
+                    let all: Vec<_> = SUITES.iter().map(|suite| suite.package).collect();
+                    bail!(
+                        "{name} has no tests for the rigs: {} have\n{USAGE}",
+                        all.join(", ")
+                    );
+                }
                 options.package = Some(name.clone());
             }
             "--release" => options.release = true,
@@ -239,7 +246,14 @@ mod tests {
         assert!(options.release && options.verbose);
         assert_eq!(options.filter.as_deref(), Some("groups"));
         assert_eq!(options.package.as_deref(), Some("truecount"));
-        for bad in ["--only", "--only riscv", "--nope", "a b", "--package"] {
+        for bad in [
+            "--only",
+            "--only riscv",
+            "--nope",
+            "a b",
+            "--package",
+            "-p truecount-capi",
+        ] {
             let error = parse(&words(bad)).unwrap_err().to_string();
             assert!(error.contains("usage:"), "{bad}: {error}");
         }

@@ -56,6 +56,37 @@ fn settle(path: &Path) {
 }
 
 #[test]
+fn translations_of_earlier_runs_are_no_input() {
+    if !virtual_pmu() {
+        return;
+    }
+    for held in [HELD, "--deterministic=all,time,threads,random"] {
+        let directory = tempfile::tempdir().unwrap();
+        let [first, second] = [(); 2].map(|()| {
+            let output = truecount(&["run", "--json", held, "--", "true"])
+                .env("XDG_CACHE_HOME", directory.path())
+                .env_remove("TRUECOUNT_NO_CACHE")
+                .output()
+                .unwrap();
+            serde_json::from_slice::<Value>(&output.stdout).unwrap()
+        });
+        assert_eq!(first["cached_blocks"], 0);
+        if second["cached_blocks"] == 0 {
+            truecount_testing::skip!(
+                "aslr",
+                "the kernel does not switch address randomisation off here"
+            );
+            return;
+        }
+        assert_eq!(
+            first["outside"]["identity"], second["outside"]["identity"],
+            "{held}"
+        );
+        assert_eq!(first["counters"], second["counters"], "{held}");
+    }
+}
+
+#[test]
 fn a_run_says_of_which_inputs_its_count_is() {
     let source = include_str!("../../../../tests/programs/inputs.c");
     if !virtual_pmu() {

@@ -1,6 +1,6 @@
 //! `--machine`, `--deterministic=random` and `--reproducible`.
 
-use crate::support::{fails, json, run, stderr, virtual_pmu};
+use crate::support::{compiled, fails, json, run, stderr, stdout, truecount, virtual_pmu};
 
 /// Whether this machine can show `x86-64-v2` at least (and there is a virtual PMU).
 fn skipped() -> bool {
@@ -34,8 +34,8 @@ fn the_machine_stands_in_the_document_and_decides_the_path() {
     assert_eq!(none, None);
     assert_eq!(counted(&["--machine", "host"], &command), (host, None));
     let [v1, v3] = ["x86-64-v1", "x86-64-v3"].map(|name| counted(&["--machine", name], &command));
-    assert_eq!(v1.1.as_deref(), Some("x86-64-v1/1"));
-    assert_eq!(v3.1.as_deref(), Some("x86-64-v3/1"));
+    assert_eq!(v1.1.as_deref(), Some("x86-64-v1/2"));
+    assert_eq!(v3.1.as_deref(), Some("x86-64-v3/2"));
     assert_ne!(v1.0, v3.0, "other code is chosen");
 }
 
@@ -135,6 +135,81 @@ fn the_limit_of_open_files_is_not_inherited() {
     assert_eq!(told("300", &[]).0, "300");
 }
 
+/// What is resident of a process depends on truecount and on other programs: programs that ask (rustc does) are told what
+/// is mapped, and their runs are closed.
+#[test]
+fn the_size_of_memory_is_that_of_the_mappings() {
+    if skipped() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("document");
+    let json = format!("--json={}", file.display());
+    let told = |flags: &[&str]| {
+        // The shell reads it itself: the file is its own.
+        let shell = "read -r all resident shared code rest < /proc/self/statm; echo $all $resident $shared $code $rest; read -r same < /proc/$$/statm; echo $same";
+        let output = truecount(&[&["run", &json], flags, &["--", "sh", "-c", shell]].concat())
+            .output()
+            .unwrap();
+        let text = stdout(&output);
+        let document: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let lines: Vec<Vec<u64>> = text
+            .lines()
+            .map(|line| {
+                line.split(' ')
+                    .map(|number| number.parse().unwrap())
+                    .collect()
+            })
+            .collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        if !flags.is_empty() {
+            assert_eq!(lines[0], lines[1]);
+        }
+        (lines[0].clone(), document["outside"]["closed"].clone())
+    };
+    let (first, closed) = told(&["--reproducible"]);
+    let [all, resident, shared, code, 0, data, 0] = first[..] else {
+        panic!("{first:?}")
+    };
+    // A shell and its C library: some 2 to 40 MB.
+    assert!((500..10_000).contains(&all) && all == resident, "{first:?}");
+    assert!(
+        shared > code && code > 100 && data > 20 && shared < all,
+        "{first:?}"
+    );
+    assert_eq!(closed, true);
+    assert_eq!(told(&["--reproducible", "--no-cache"]).0, first);
+    let (own, closed) = told(&[]);
+    assert!(own[1] < own[0], "{own:?}");
+    assert_eq!(closed, false);
+}
+
+/// The rings of io_uring let nobody say where they are mapped (Linux 6.5), and a machine places all mappings.
+#[test]
+fn files_that_choose_their_own_place_are_mapped() {
+    if skipped() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let source = include_str!("../../../../tests/programs/io_uring.c");
+    let Some(program) = compiled(directory.path(), source) else {
+        return;
+    };
+    let natively = std::process::Command::new(&program).output().unwrap();
+    let program = program.to_str().unwrap();
+    let output = run(&[
+        "run",
+        "--reproducible",
+        "--output",
+        "/dev/null",
+        "--",
+        program,
+    ]);
+    assert_eq!(output.status.code(), natively.status.code());
+    assert_eq!(stdout(&output), stdout(&natively));
+}
+
 /// With a machine that is shown, every run of noise has it; named as a factor, it is varied, and found.
 #[test]
 fn noise_shows_the_machine_and_varies_it_where_it_is_named() {
@@ -142,22 +217,14 @@ fn noise_shows_the_machine_and_varies_it_where_it_is_named() {
         return;
     }
     let noise = |head: &[&str]| {
-        let all = [
-            "noise",
-            "--json",
-            "--source",
-            "virtual",
-            "-n",
-            "2",
-            "--functions",
-            "0",
-        ];
+        let all = ["noise", "--json", "--source", "virtual", "--functions", "0"];
         let command = ["--", "sort", "/etc/passwd"];
         json(&[&all[..], head, &command].concat())
     };
-    let document = noise(&["--machine", "x86-64-v2", "--factors", "env"]);
-    assert_eq!(document["environment"]["reference"], "x86-64-v2/1");
-    let document = noise(&["--factors", "machine"]);
+    let document = noise(&["-n", "2", "--machine", "x86-64-v2", "--factors", "env"]);
+    assert_eq!(document["environment"]["reference"], "x86-64-v2/2");
+    // Drawn from some six machines: two of the same would show nothing.
+    let document = noise(&["-n", "9", "--factors", "machine"]);
     let factors = document["factors"].as_array().expect("factors");
     assert_eq!(factors.len(), 1, "{document:#}");
     assert_eq!(factors[0]["factor"], "machine");
@@ -214,7 +281,7 @@ fn bench_counts_on_the_machine_and_times_natively() {
     }
     let head = ["bench", "-n", "2", "--json", "--reproducible", "--", "true"];
     let document = json(&head);
-    assert_eq!(document["environment"]["reference"], "x86-64-v3/1");
+    assert_eq!(document["environment"]["reference"], "x86-64-v3/2");
     let metrics = &document["commands"][0]["metrics"];
     assert_eq!(metrics["instructions:u"]["source"], "virtual");
     assert_eq!(metrics["instructions:u"]["distinct"], 1);
@@ -275,7 +342,7 @@ fn counts_of_different_machines_are_not_compared() {
         let (status, text) = gate(other);
         assert_ne!(status, Some(0), "{other}: {text}");
         assert!(
-            text.contains("incomparable") && text.contains("x86-64-v3/1"),
+            text.contains("incomparable") && text.contains("x86-64-v3/2"),
             "{other}: {text}"
         );
     }

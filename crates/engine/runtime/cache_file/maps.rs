@@ -1,5 +1,5 @@
 //! Which files are mapped where: the mappings a process starts with from
-//! `/proc/self/maps` (proc(5)), and a file's identity from `stat` (its layout:
+//! `/proc/thread-self/maps` (proc(5)), and a file's identity from `stat` (its layout:
 //! arch/x86/include/uapi/asm/stat.h).
 
 use crate::pages::{EXEC, READ, WRITE};
@@ -40,7 +40,7 @@ fn identity_at(path: &[u8]) -> Option<Identity> {
 /// Calls `found(start, end, offset, identity)` for each executable, not
 /// writable mapping of a file. (Not for the vDSO: that its code is translated says that it is executed, see `outside`.)
 pub(super) fn initial(mut found: impl FnMut(u64, u64, u64, Identity)) {
-    let path = b"/proc/self/maps\0";
+    let path = b"/proc/thread-self/maps\0";
     // SAFETY: open, read and close with our own buffers.
     let fd = unsafe { sys::call(nr::OPEN, [path.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
     if fd < 0 {

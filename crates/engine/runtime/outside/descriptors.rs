@@ -15,11 +15,12 @@ const LOOKED_AT: u64 = 1024;
 /// Bit of [`crate::layout::Header::descriptors`].
 const INHERITED: u32 = 2;
 
-/// Descriptors that are open already and can be read, but regular files and devices that say nothing.
-pub(super) fn note_inherited(inputs: &Inputs) {
+/// Descriptors that are open already and can be read, but regular files and devices that say nothing; and `ours`, which
+/// has the translations of earlier runs.
+pub(super) fn note_inherited(inputs: &Inputs, ours: u64) {
     const F_GETFL: u64 = 3;
     const WRITES_ONLY: i64 = 1;
-    for fd in 0..LOOKED_AT {
+    for fd in (0..LOOKED_AT).filter(|&fd| fd != ours) {
         // SAFETY: no memory.
         let flags = unsafe { sys::call(nr::FCNTL, [fd, F_GETFL, 0, 0, 0, 0]) };
         if flags < 0 || flags & 3 == WRITES_ONLY {

@@ -75,7 +75,7 @@ pub(super) fn opened(context: &Context, fd: u64, flags: u64) {
 /// The path of a descriptor; its length.
 fn path_of(fd: u64, path: &mut [u8]) -> usize {
     let mut link = report::Text::new();
-    let _ = write!(link, "/proc/self/fd/{fd}\0");
+    let _ = write!(link, "/proc/thread-self/fd/{fd}\0");
     let to = [path.as_mut_ptr() as u64, path.len() as u64];
     // SAFETY: readlink of our path into the slice.
     let length = unsafe {
@@ -168,10 +168,14 @@ fn stays(fd: u64) -> bool {
         value.wrapping_mul(10).wrapping_add(u32::from(digit - b'0'))
     });
     let is_own = digits > 0 && number == sys::getpid();
-    is_own
-        && rest
-            .strip_prefix(b"/")
-            .is_some_and(|name| OF_A_PROCESS.contains(&name))
+    // The directory itself says nothing; what is listed of it is noted as names.
+    let is_kept = |rest: &[u8]| {
+        rest.is_empty()
+            || rest
+                .strip_prefix(b"/")
+                .is_some_and(|name| OF_A_PROCESS.contains(&name))
+    };
+    is_own && is_kept(rest)
 }
 
 /// Where in what `stat` and its kin write are type, size, and the times of the last writing and of the last change.

@@ -65,8 +65,8 @@ fn has_ended() -> bool {
     inputs().unseen.load(Acquire) != 0
 }
 
-/// A new image begins. `stack`: its initial stack pointer.
-pub fn start(stack: u64) {
+/// A new image begins. `stack`: its initial stack pointer; `ours`: a descriptor that is the runtime's.
+pub fn start(stack: u64, ours: u64) {
     const AT_BASE: u64 = 7;
     const AT_SYSINFO_EHDR: u64 = 33;
     let word = |at: u64| program_memory::read::<u64>(at).ok_or(());
@@ -91,7 +91,7 @@ pub fn start(stack: u64) {
         .compare_exchange(0, own, AcqRel, Relaxed)
         .is_ok()
     {
-        note_inherited(inputs);
+        note_inherited(inputs, ours);
     }
     if !has_ended() {
         identity::program(word, stack, LOADER.load(Relaxed));

@@ -120,7 +120,7 @@ fn follows_a_call(address: u64) -> bool {
 
 /// Calls `each` with start, end, offset and name of every executable mapping of a file.
 fn mappings(mut each: impl FnMut(u64, u64, u64, &[u8])) {
-    crate::lines::of(c"/proc/self/maps", |line| {
+    crate::lines::of(c"/proc/thread-self/maps", |line| {
         let mut fields = line.split(|&byte| byte == b' ');
         let mut ends = fields.next()?.split(|&byte| byte == b'-').map(hex);
         let (start, end) = (ends.next()?, ends.next()?);

@@ -1,4 +1,4 @@
-//! The list of mappings: `/proc/self/maps` (proc(5)) at the start, and kept from the calls that change
+//! The list of mappings: `/proc/thread-self/maps` (proc(5)) at the start, and kept from the calls that change
 //! mappings since, so that a program with thousands of them, or one that has no /proc any more, costs nothing
 //! more. What only the kernel knows (which file is mapped, as /proc tells it) is read again where it is asked for.
 
@@ -280,7 +280,7 @@ impl Maps {
             let personality = unsafe { sys::call(nr::PERSONALITY, [0xffff_ffff, 0, 0, 0, 0, 0]) };
             self.implied = personality & 0x40_0000 != 0;
         }
-        let path = b"/proc/self/maps\0";
+        let path = b"/proc/thread-self/maps\0";
         let fd = match self.closed {
             true => -1,
             // SAFETY: open, with our own path.
@@ -291,7 +291,7 @@ impl Maps {
         // Not at the start: later what is known from the calls has to do.
         crate::check!(
             fd >= 0 || self.list.len() != 0,
-            "/proc/self/maps cannot be opened (errno {})",
+            "/proc/thread-self/maps cannot be opened (errno {})",
             -fd
         );
         if fd < 0 {

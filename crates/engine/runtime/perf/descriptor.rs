@@ -99,7 +99,7 @@ pub fn create(close_on_exec: bool) -> Result<u64, i64> {
 /// The same event once more, writable, for a writable mapping. Closed by the caller.
 pub fn reopen_writable(fd: u64, event: u32) -> Result<u64, i64> {
     let mut path = Text::new();
-    let _ = write!(path, "/proc/self/fd/{fd}\0");
+    let _ = write!(path, "/proc/thread-self/fd/{fd}\0");
     let result = open_path(&path, O_RDWR | O_CLOEXEC);
     if result < 0 {
         return Err(-result);

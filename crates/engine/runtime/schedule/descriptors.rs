@@ -100,7 +100,7 @@ fn is_connected_inside(fd: u64) -> bool {
 fn event_from_outside(fd: u64, deep: bool) -> bool {
     use core::fmt::Write;
     let mut path = crate::report::Text::new();
-    let _ = write!(path, "/proc/self/fdinfo/{fd}\0");
+    let _ = write!(path, "/proc/thread-self/fdinfo/{fd}\0");
     let Ok(path) = core::ffi::CStr::from_bytes_with_nul(path.bytes()) else {
         return true;
     };
@@ -127,7 +127,7 @@ fn event_from_outside(fd: u64, deep: bool) -> bool {
 pub fn number_in(fd: u64, name: &[u8]) -> Option<u64> {
     use core::fmt::Write;
     let mut path = crate::report::Text::new();
-    let _ = write!(path, "/proc/self/fdinfo/{fd}\0");
+    let _ = write!(path, "/proc/thread-self/fdinfo/{fd}\0");
     let path = core::ffi::CStr::from_bytes_with_nul(path.bytes()).ok()?;
     let mut found = None;
     lines::of(path, |line| {

@@ -154,6 +154,11 @@ pub fn leaves(context: &mut Context, number: u64) {
     if !whole {
         let space = u64::from(counts::space());
         if context.clear_tid != 0 {
+            // As the kernel will (set_tid_address(2)): nobody can wait for the end of a first thread that others outlive,
+            // and who joins it looks here.
+            if context.tid == context.pid {
+                program_memory::write(context.clear_tid, &0u32);
+            }
             state.wake([space, context.clear_tid], u32::MAX, 1);
         }
         robust(|at| {

@@ -24,7 +24,7 @@ fn key(at: u64, private: bool) -> Key {
 /// Device, inode and offset of shared memory.
 fn shared(at: u64) -> Option<Key> {
     let mut found = None;
-    crate::lines::of(c"/proc/self/maps", |line| {
+    crate::lines::of(c"/proc/thread-self/maps", |line| {
         // START-END rwxs OFFSET MAJOR:MINOR INODE PATH
         let mut words = line
             .split(|&byte| byte == b' ')

@@ -276,8 +276,9 @@ fn relieve(context: &mut Context) {
     };
     patiently(|| match whole {
         true => is_process_over(pid),
-        // The first thread stays as long as there are others.
-        false => pid == tid || is_over(pid, tid),
+        // The first thread stays, dead, as long as there are others (where nobody can tell, that has to do).
+        false if pid == tid => matches!(kernel_state(pid, tid), 0 | b'Z' | b'X'),
+        false => is_over(pid, tid),
     });
     let whole = whole || is_process_over(pid);
     if whole {

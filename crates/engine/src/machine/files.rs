@@ -44,6 +44,10 @@ pub(super) fn files(machine: &Machine) -> Vec<(String, String)> {
         "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
         "2097152\n".to_owned(),
     );
+    add(
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "tsc\n".to_owned(),
+    );
     add("/proc/cpuinfo", cpuinfo(machine));
     add("/proc/meminfo", meminfo());
     add("/proc/stat", stat(machine));

@@ -107,9 +107,17 @@ pub(super) fn host() -> impl Fn(&Feature) -> bool {
     }
     // SAFETY: OSXSAVE says that the instruction is there.
     let enabled = if saves { unsafe { components() } } else { 3 };
+    // Hypervisors answer `cpuid`, in some 20 to 70 µs: each leaf is asked for once.
+    let known = std::cell::RefCell::new(std::collections::HashMap::new());
+    let ask = move |leaf, subleaf| {
+        let mut known = known.borrow_mut();
+        *known
+            .entry((leaf, subleaf))
+            .or_insert_with(|| __cpuid_count(leaf, subleaf))
+    };
     move |feature| {
-        let most = __cpuid(feature.leaf & 0x8000_0000).eax;
-        let found = __cpuid_count(feature.leaf, feature.subleaf);
+        let most = ask(feature.leaf & 0x8000_0000, 0).eax;
+        let found = ask(feature.leaf, feature.subleaf);
         let word = match feature.register {
             Ebx => found.ebx,
             Ecx => found.ecx,

@@ -88,7 +88,7 @@ pub struct Options {
     /// kept up.
     pub own_clock: bool,
     /// One thread of the whole run executes at a time, and goes on by rules that depend on nothing but the program
-    /// (`schedule`). Implies `own_clock`, which is one for the run then; translations are not kept.
+    /// (`schedule`). Implies `own_clock`, which is one for the run then.
     /// [`Totals::outside`] says what decided otherwise.
     pub in_turn: bool,
     /// For tests: how far that clock may be behind the real one, nanoseconds (0: 30 s).

@@ -398,15 +398,18 @@ impl Builder<'_, '_> {
             let mut mark = 0;
             match point {
                 Some(place) if place.at != at => {}
-                // What was taken over is just what the block takes away.
-                Some(_) if total.is_nothing() => counted = true,
                 Some(Place { through: None, .. }) => {
+                    // Whatever was taken over: where turns end must not depend on who came here first.
                     self.fuel(at, &item);
-                    let here = self.hot.here();
-                    total.plainly(self.hot, &offsets);
-                    self.record(here, record::COUNTS);
+                    // What was taken over may be just what the block takes away.
+                    if !total.is_nothing() {
+                        let here = self.hot.here();
+                        total.plainly(self.hot, &offsets);
+                        self.record(here, record::COUNTS);
+                    }
                     counted = true;
                 }
+                Some(_) if total.is_nothing() => counted = true,
                 Some(Place {
                     through: Some(reg), ..
                 }) => {

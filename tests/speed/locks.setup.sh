@@ -1,0 +1,1 @@
+gcc -O2 -pthread -o contend "$PROGRAMS/contend.c"

@@ -1,0 +1,4 @@
+# needs: gcc
+# mean: no
+# bound: -
+exec ./contend pipes
