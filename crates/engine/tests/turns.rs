@@ -189,6 +189,27 @@ fn threads_that_spin() {
     assert!(text.is_none_or(|text| text == "80000 done\n"));
 }
 
+/// Loops in which flags are dead nowhere, or that jump indirectly, or that are one instruction.
+#[test]
+fn threads_that_spin_with_live_flags() {
+    let Some(program) = program("turn_flags.c", include_str!("turns/flags.c")) else {
+        return;
+    };
+    let start = Instant::now();
+    let Some(text) = always_the_same(&program, &[]) else {
+        return;
+    };
+    assert_eq!(
+        text,
+        "carry 1 overflow 1 zero 0\nindirectly\nstands still\n"
+    );
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
 /// Limits of waits end by the run's clock, which jumps when all wait: an hour's sleep takes no time.
 #[test]
 fn time_passes_when_all_wait() {

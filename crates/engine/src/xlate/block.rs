@@ -394,6 +394,9 @@ impl Builder<'_, '_> {
         let mut counted = false;
         for at in 0..self.count {
             let Some(item) = self.item(at) else { return };
+            if at == 0 && point.is_none_or(|place| place.through.is_some()) {
+                self.fuel_keeping_flags(&item);
+            }
             let here = self.hot.here();
             let mut mark = 0;
             match point {

@@ -123,6 +123,14 @@ impl<'a> Buffer<'a> {
         self.put(&[0x65, 0x8b, 0x04 | (reg & 7) << 3, 0x25]);
         self.put32(offset);
     }
+    /// The arithmetic flags into AH and AL (`lahf`, `seto al`).
+    pub fn flags_to_rax(&mut self) {
+        self.put(&[0x9f, 0x0f, 0x90, 0xc0]);
+    }
+    /// Back (`add al, 127`, which overflows if there was an overflow, `sahf`).
+    pub fn flags_from_rax(&mut self) {
+        self.put(&[0x04, 0x7f, 0x9e]);
+    }
     /// `mov to, from` (64 bits), for the low eight registers.
     pub fn move_register(&mut self, to: u8, from: u8) {
         self.put(&[0x48, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);

@@ -94,7 +94,7 @@ pub fn stamp(hot: &mut Buffer<'_>, stamp: Stamp) {
         hot.put(&RDTSC);
         hot.store_gs(TIME_SPILL + 16, RCX);
         hot.put(&[0x89, 0xc1]); // mov ecx, eax
-        hot.put(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+        hot.flags_to_rax();
         absolute(hot, &[0x89, 0x04], FLAGS); // mov gs:[FLAGS], eax
         absolute(hot, &[0x83, 0x3c], armed); // cmp dword gs:[armed], ARMED
         hot.put(&[time_state::ARMED as u8]);
@@ -118,7 +118,7 @@ pub fn stamp(hot: &mut Buffer<'_>, stamp: Stamp) {
         }
         hot.land(skip);
         absolute(hot, &[0x8b, 0x04], FLAGS); // mov eax, gs:[FLAGS]
-        hot.put(&[0x04, 0x7f, 0x9e]); // add al, 127; sahf
+        hot.flags_from_rax();
         hot.load_gs(TIME_SPILL + 16, RCX);
     }
     if role != Role::End {
