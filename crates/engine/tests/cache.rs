@@ -77,12 +77,15 @@ fn compile(name: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> {
     built(&format!("{name}.c"), source, &arguments)
 }
 
-/// `/proc/self` is the first thread, and nothing where others outlive it: what they came to anew ran uncounted.
+/// `/proc/self` is the first thread, and nothing where others outlive it: what they came to anew (a million
+/// instructions of `qsort` here) ran uncounted. Whether the thread waits in `pthread_join` makes a hundred or two.
 #[test]
 fn threads_that_outlive_the_first_one_are_counted() {
     let source = "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n\
+        static int words[10000];\n\
+        static int order(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }\n\
         static void *outlives(void *first) { pthread_join(*(pthread_t *)first, 0);\n\
-        for (volatile long i = 0; i < 100000; i++) ; return first == 0 ? 0 : (puts(\"gone\"), exit(3), first); }\n\
+        qsort(words, 10000, sizeof *words, order); return first == 0 ? 0 : (puts(\"gone\"), exit(3), first); }\n\
         int main(void) { static pthread_t own; own = pthread_self(); pthread_t other;\n\
         pthread_create(&other, 0, outlives, &own); pthread_exit(0); }\n";
     let Some(program) = compile("outlives", source, &["-pthread"]) else {
@@ -93,13 +96,12 @@ fn threads_that_outlive_the_first_one_are_counted() {
     let Some(without) = run(&words, None, true) else {
         return;
     };
-    assert!(without.instructions > 300_000, "{without:?}");
+    assert!(without.instructions > 1_000_000, "{without:?}");
     for _ in 0..3 {
         let with = run(&words, Some(&cache), true).expect("as before");
-        assert_eq!(
-            (with.code, with.instructions),
-            (without.code, without.instructions)
-        );
+        assert_eq!(with.code, without.code);
+        let difference = with.instructions.abs_diff(without.instructions);
+        assert!(difference < 2000, "{with:?} instead of {without:?}");
     }
 }
 
