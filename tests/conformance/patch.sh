@@ -1,2 +1,3 @@
 # needs: gcc
+# when: ci
 ./patch

@@ -189,11 +189,8 @@ impl Pages {
         }
         // What is not known was not asked since the last change of mappings, or
         // never: the list may be old for it.
-        if self.dirty {
-            self.dirty = false;
-            self.maps.read();
-        }
-        let Some(vma) = self.maps.find(number << 12) else {
+        self.look_now();
+        let Some(vma) = self.mapping(number << 12) else {
             return 0;
         };
         if vma.prot & EXEC != 0 {
@@ -320,8 +317,8 @@ impl Pages {
                 return Fault::Program;
             }
             // Another thread was faster, or what we know is wrong: look.
-            self.dirty &= !self.maps.read();
-            let writable = self.maps.find(address).is_some_and(|v| v.prot & WRITE != 0);
+            self.dirty &= !self.read_maps();
+            let writable = self.mapping(address).is_some_and(|v| v.prot & WRITE != 0);
             return if writable {
                 Fault::Again
             } else {

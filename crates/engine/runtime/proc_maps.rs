@@ -229,7 +229,7 @@ fn list(path: u64) -> Option<List> {
     }
     digits[..len].reverse();
     let rest = path + 6;
-    let rest = [&b"self"[..], &digits[..len]]
+    let rest = [&b"self"[..], b"thread-self", &digits[..len]]
         .into_iter()
         .find_map(|name| is_at(rest, name).then_some(rest + name.len() as u64))?;
     if is_at(rest, b"/maps\0") {

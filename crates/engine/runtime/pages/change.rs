@@ -225,7 +225,7 @@ impl Pages {
             page.known = false;
         }
         self.last = (0, 0);
-        self.dirty = !self.maps.read();
+        self.dirty = !self.read_maps();
         self.readable(address)
     }
 
@@ -245,10 +245,7 @@ impl Pages {
 
     /// Executable mappings of a file.
     fn of_file(&mut self, inode: u64) -> impl Iterator<Item = super::maps::Vma> {
-        if self.dirty {
-            self.dirty = false;
-            self.maps.read();
-        }
+        self.look_now();
         let list = self.maps.list().iter().copied();
         list.filter(move |v| v.file != 0 && v.prot & EXEC != 0 && v.inode() == inode)
     }

@@ -34,12 +34,38 @@ impl Pages {
         self.dirty = true;
     }
 
-    /// Reads the list of mappings while that is possible.
+    /// Reads the list of mappings, with the permissions that the program gave watched pages; false where it cannot be
+    /// read.
+    pub(super) fn read_maps(&mut self) -> bool {
+        let read = self.maps.read();
+        if read {
+            self.each(0, 1 << 47, |pages, number| {
+                let watched = pages.existing(number).filter(|page| page.watched);
+                let start = number << 12;
+                if let Some(prot) = watched.map(|page| page.prot)
+                    && pages.maps.find(start).is_some_and(|v| v.prot != prot)
+                {
+                    pages.maps.protect(start, start + 0x1000, prot);
+                }
+            });
+        }
+        read
+    }
+
+    /// Reads the list of mappings, if it may have changed, while that is possible.
     pub fn look_now(&mut self) {
         if self.dirty {
             self.dirty = false;
-            self.maps.read();
+            self.read_maps();
         }
+    }
+
+    /// The mapping that an address is in.
+    pub(super) fn mapping(&mut self, address: u64) -> Option<Vma> {
+        if self.maps.may_have_grown(address) {
+            self.read_maps();
+        }
+        self.maps.find(address)
     }
 
     /// From now on /proc is not asked: a filter may end who opens it.

@@ -133,17 +133,15 @@ impl Maps {
         self.list().partition_point(|v| v.end <= address)
     }
 
-    pub(super) fn find(&mut self, address: u64) -> Option<Vma> {
-        let next = self.list().get(self.first(address)).copied()?;
-        if next.start <= address {
-            return Some(next);
-        }
-        // A stack grows without a call.
-        if next.grows && next.start - address < 64 << 20 && self.read() {
-            let again = self.list().get(self.first(address)).copied()?;
-            return (again.start <= address).then_some(again);
-        }
-        None
+    pub(super) fn find(&self, address: u64) -> Option<Vma> {
+        let next = self.list().get(self.first(address)).copied();
+        next.filter(|v| v.start <= address)
+    }
+
+    /// Whether an address in no mapping may be in one now: a stack grows without a call.
+    pub(super) fn may_have_grown(&self, address: u64) -> bool {
+        let next = self.list().get(self.first(address));
+        next.is_some_and(|v| v.grows && v.start > address && v.start - address < 64 << 20)
     }
 
     /// Mappings that lie in a range, or reach into it.
@@ -272,7 +270,7 @@ impl Maps {
         self.closed = true;
     }
 
-    /// Reads the list again; false where that is not possible.
+    /// Reads the list again; false where that is not possible. It is the kernel's: watched pages cannot be written there.
     pub(super) fn read(&mut self) -> bool {
         if self.list.capacity() == 0 {
             self.list.init(MAX_VMAS);

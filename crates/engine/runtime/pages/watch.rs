@@ -47,14 +47,11 @@ impl Pages {
 
     /// Watches the writable mappings of a shared page.
     fn guard(&mut self, number: u64) {
-        if self.dirty {
-            self.dirty = false;
-            self.maps.read();
-        }
+        self.look_now();
         if let Some(page) = self.existing(number) {
             page.guarded = true;
         }
-        let Some(own) = self.maps.find(number << 12) else {
+        let Some(own) = self.mapping(number << 12) else {
             return;
         };
         let place = own.offset + ((number << 12) - own.start);
@@ -68,7 +65,6 @@ impl Pages {
                 continue;
             }
             let page = self.entry(alias);
-            // The list says what is so now: a watched page looks unwritable.
             let writable = vma.prot & WRITE != 0;
             if page.alias_of == 0 {
                 page.alias_of = number;

@@ -107,6 +107,17 @@ int main(void) {
             by_pwrite(at, value + 1000);
             NEED(CALL(at) == value + 1000);
         }
+        // More mappings come and go while those that there are are watched.
+        for (int value = 1; value < 200; value++) {
+            returns(data, value);
+            NEED(CALL(at) == value);
+            if (value % 3) continue;
+            unsigned char *again = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+            NEED(again != MAP_FAILED);
+            returns(again, value + 1000);
+            NEED(CALL(at) == value + 1000);
+            munmap(again, 4096);
+        }
         munmap(data, 4096);
         rounds(at, by_pwrite);
         munmap(at, 4096);
