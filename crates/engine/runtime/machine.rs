@@ -6,6 +6,7 @@
 //! `..`; what a relative path or a link leads to is the kernel's.
 
 use crate::layout::option;
+use crate::made_files;
 use crate::own_memory;
 use crate::program_memory;
 use crate::shown::{self, Shown, kind};
@@ -96,7 +97,9 @@ pub fn call(number: u64, a: [u64; 6]) -> i64 {
             }
         }
         _ => match path_of(number, &a) {
-            Some((kind::FILE, content)) => file(content, flags(number, &a)),
+            Some((kind::FILE, content)) => {
+                made_files::with(content, flags(number, &a) & O_CLOEXEC != 0)
+            }
             Some((kind::RANDOM, _)) => random_device(number, a),
             Some(_) => -ENOENT,
             None => -sys::ENOSYS,
@@ -161,21 +164,6 @@ fn path_at(at: u64, path: &mut [u8; 128]) -> Option<usize> {
         length += 8;
     }
     None
-}
-
-/// A new file in memory with this content.
-fn file(content: &[u8], flags: u64) -> i64 {
-    let cloexec = u64::from(flags & O_CLOEXEC != 0);
-    let name = c"machine".as_ptr() as u64;
-    // SAFETY: memfd_create(name, flags); write and lseek of what it gives.
-    unsafe {
-        let fd = sys::call(nr::MEMFD_CREATE, [name, cloexec, 0, 0, 0, 0]);
-        if fd >= 0 {
-            sys::write(fd as u64, content);
-            sys::call(nr::LSEEK, [fd as u64, 0, 0, 0, 0, 0]);
-        }
-        fd
-    }
 }
 
 /// getrandom(2): every call of the run has bytes of its own, the same in every run.

@@ -91,6 +91,7 @@ mod lines;
 mod locate;
 mod lock;
 mod machine;
+mod made_files;
 mod memory_calls;
 mod memory_limits;
 mod memory_locks;

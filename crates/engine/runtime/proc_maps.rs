@@ -13,6 +13,7 @@
 //! kernel's own numbers say, depends on other programs, and on the virtual PMU.
 
 use crate::machine;
+use crate::made_files;
 use crate::own_memory::is_engines;
 use crate::pages::watched;
 use crate::program_memory;
@@ -48,6 +49,8 @@ fn given() -> [u64; 3] {
 
 const O_ACCMODE: u64 = 3;
 const O_CLOEXEC: u64 = 0o2_000_000;
+/// Lists are shorter: as many lines as there may be mappings by default (`vm.max_map_count`), 512 bytes each.
+const LONGEST: u64 = 32 << 20;
 
 /// Whether a call that is plain otherwise is about the list of mappings: others
 /// go to the kernel from translated code, where signals can interrupt them.
@@ -75,6 +78,9 @@ pub fn opened(number: u64, a: [u64; 6], fd: i64) {
         return sizes(fd, flags);
     }
     forget();
+    if made_files::limit() < LONGEST {
+        return; // the kernel's own, with the virtual PMU's mappings
+    }
     // SAFETY: memfd_create(name, MFD_CLOEXEC).
     let copy = unsafe { sys::call(nr::MEMFD_CREATE, [c"maps".as_ptr() as u64, 1, 0, 0, 0, 0]) };
     if copy < 0 {
@@ -106,8 +112,7 @@ fn sizes(fd: u64, flags: u64) {
     // SAFETY: opens of our own; dup3 in place of the program's descriptor; closes of what was opened.
     unsafe {
         let list = sys::call(nr::OPEN, [path, O_CLOEXEC, 0, 0, 0, 0]);
-        let copy = sys::call(nr::MEMFD_CREATE, [c"statm".as_ptr() as u64, 1, 0, 0, 0, 0]);
-        if list >= 0 && copy >= 0 {
+        if list >= 0 {
             let [mut all, mut shared, mut code, mut data] = [0u64; 4];
             each_line(list as u64, |line| {
                 let (start, end) = ends_of(line);
@@ -124,12 +129,12 @@ fn sizes(fd: u64, flags: u64) {
             });
             let mut text = report::Text::new();
             let _ = writeln!(text, "{all} {all} {shared} {code} 0 {data} 0");
-            sys::write(copy as u64, text.bytes());
-            sys::call(nr::LSEEK, [copy as u64, 0, 0, 0, 0, 0]);
-            sys::call(nr::DUP3, [copy as u64, fd, flags & O_CLOEXEC, 0, 0, 0]);
-        }
-        for fd in [list, copy].into_iter().filter(|&fd| fd >= 0) {
-            sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
+            sys::call(nr::CLOSE, [list as u64, 0, 0, 0, 0, 0]);
+            let copy = made_files::with(text.bytes(), true);
+            if copy >= 0 {
+                sys::call(nr::DUP3, [copy as u64, fd, flags & O_CLOEXEC, 0, 0, 0]);
+                sys::call(nr::CLOSE, [copy as u64, 0, 0, 0, 0, 0]);
+            }
         }
     }
 }
@@ -161,6 +166,9 @@ pub fn before(number: u64, a: [u64; 6]) {
 
 /// Replaces the content of the copy, its position kept at the start.
 fn renew(copy: u64, device: u64, inode: u64) {
+    if made_files::limit() < LONGEST {
+        return; // what was mapped at the `open`
+    }
     let mut stat = [0u64; 18];
     // SAFETY: fstat into struct stat's 144 bytes; then the list, opened for reading.
     let list = unsafe {
@@ -172,7 +180,14 @@ fn renew(copy: u64, device: u64, inode: u64) {
         }
         sys::call(
             nr::OPEN,
-            [c"/proc/self/maps".as_ptr() as u64, O_CLOEXEC, 0, 0, 0, 0],
+            [
+                c"/proc/thread-self/maps".as_ptr() as u64,
+                O_CLOEXEC,
+                0,
+                0,
+                0,
+                0,
+            ],
         )
     };
     if list < 0 {

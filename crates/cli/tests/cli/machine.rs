@@ -210,6 +210,22 @@ fn files_that_choose_their_own_place_are_mapped() {
     assert_eq!(stdout(&output), stdout(&natively));
 }
 
+/// The program's limit of the size of files is not one for what stands in for the kernel's: SIGXFSZ ended who read it.
+#[test]
+fn files_of_the_machine_are_read_whatever_the_limit_of_files() {
+    if skipped() {
+        return;
+    }
+    let script = "ulimit -f 0; cat /proc/cpuinfo | grep -c processor; cat /proc/self/statm | wc -w; \
+        cat /proc/self/maps | grep -c stack";
+    let output = run(&["run", "--reproducible", "--", "bash", "-c", script]);
+    assert_eq!(
+        stdout(&output).lines().take(3).collect::<Vec<_>>(),
+        ["1", "7", "1"],
+        "{output:?}"
+    );
+}
+
 /// With a machine that is shown, every run of noise has it; named as a factor, it is varied, and found.
 #[test]
 fn noise_shows_the_machine_and_varies_it_where_it_is_named() {
