@@ -447,8 +447,12 @@ pub struct Context {
     pub epoch: AtomicU64,
     /// Backward branches until the token moves on, with [`option::SCHEDULE`].
     pub fuel: i64,
+    /// What it was when the turn began.
+    pub quantum: i64,
     /// The thread's number in the schedule; 0: none.
     pub turn: u32,
+    /// Turns that it has had.
+    pub turns: u32,
     /// Entry for a thread whose fuel is used up.
     pub vector_turn: u64,
     /// Where a zero is to be written when the thread ends (`CLONE_CHILD_CLEARTID`); 0: nowhere.

@@ -210,6 +210,19 @@ fn threads_that_spin_with_live_flags() {
     );
 }
 
+/// Calls that are errors, or have nothing to do, do not wait for what would never come.
+#[test]
+fn errors_do_not_wait() {
+    let Some(program) = program("turn_errors.c", include_str!("turns/errors.c")) else {
+        return;
+    };
+    let natively = std::process::Command::new(&program)
+        .output()
+        .expect("a run");
+    let text = always_the_same(&program, &[]);
+    assert!(text.is_none_or(|text| text.as_bytes() == natively.stdout));
+}
+
 /// Limits of waits end by the run's clock, which jumps when all wait: an hour's sleep takes no time.
 #[test]
 fn time_passes_when_all_wait() {

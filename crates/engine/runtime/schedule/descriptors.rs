@@ -142,12 +142,29 @@ pub fn number_in(fd: u64, name: &[u8]) -> Option<u64> {
     found
 }
 
-/// Calls on it never wait (`O_NONBLOCK`).
-pub fn never_waits(fd: u64) -> bool {
+/// Calls on it that do `what` ([`IN`] or [`OUT`]) never wait: `O_NONBLOCK`, or it is an error (no descriptor, not open for
+/// that), which `poll` does not tell.
+pub fn never_waits(fd: u64, what: u64) -> bool {
     const F_GETFL: u64 = 3;
+    const PATH: i64 = 0o10_000_000;
     // SAFETY: no memory.
     let flags = unsafe { sys::call(nr::FCNTL, [fd, F_GETFL, 0, 0, 0, 0]) };
-    flags < 0 || flags & NONBLOCK != 0
+    let refused = match flags & 3 {
+        0 => OUT,
+        1 => IN,
+        _ => 0,
+    };
+    flags < 0 || flags & (NONBLOCK | PATH) != 0 || refused == what
+}
+
+/// A socket that takes connections (`listen(2)`): who reads or writes it gets an error, and only it can be accepted from.
+pub fn listens(fd: u64) -> bool {
+    const SO_ACCEPTCONN: u64 = 30;
+    let (mut value, mut size) = (0u32, 4u32);
+    let to = [&raw mut value as u64, &raw mut size as u64];
+    // SAFETY: getsockopt(SOL_SOCKET, SO_ACCEPTCONN) into locals.
+    let result = unsafe { sys::call(nr::GETSOCKOPT, [fd, 1, SO_ACCEPTCONN, to[0], to[1], 0]) };
+    result == 0 && value != 0
 }
 
 /// Sets or clears `O_NONBLOCK`.

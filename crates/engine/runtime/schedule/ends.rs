@@ -1,11 +1,10 @@
 //! Threads and processes begin, end, and become other programs.
 
-use super::{descriptors, on, run, token};
+use super::{descriptors, on, refuel, run, token};
 use crate::layout::Context;
 use crate::schedule_state::timers::kind;
 use crate::schedule_state::{cause, now, why, word};
 use crate::syscall_table as nr;
-use crate::xlate::block::FUEL;
 use crate::{check, counts, program_memory, slots, sys};
 
 const CLONE_VFORK: u64 = 0x4000;
@@ -28,7 +27,7 @@ pub fn started(context: &mut Context) {
         return check!(false, "more threads than can be scheduled");
     };
     context.turn = number;
-    context.fuel = FUEL;
+    refuel(context);
     let thread = state.edit(number);
     (thread.pid, thread.tid, thread.exec) = (pid, sys::gettid(), 0);
     thread.slot = slots::slot_of(context);
@@ -73,7 +72,7 @@ pub fn announces(
         return 0;
     };
     child.turn = number;
-    child.fuel = FUEL;
+    refuel(child);
     state.edit(number).ppid = match flags & (CLONE_THREAD | CLONE_PARENT) {
         0 => context.pid,
         _ => state.thread(context.turn).ppid,

@@ -40,6 +40,7 @@ pub use signals::{born, came};
 
 use crate::layout::Context;
 use crate::schedule_state::why;
+use crate::shown::mixed;
 use crate::syscall_table::{self as nr, Class};
 use crate::turns::{Run, state};
 use crate::xlate::block::FUEL;
@@ -71,25 +72,35 @@ fn charge(context: &mut Context) -> u64 {
 }
 
 /// The time of a whole turn, where it takes long to count what was executed.
-fn charge_turn(context: &mut Context) {
+fn charge_turn(context: &mut Context, quantum: u64) {
     if !counts::per_block() {
         charge(context);
     } else if let Some(clock) = turns::clock() {
         // As much at least: an instruction a branch.
-        let turn = FUEL.unsigned_abs();
-        context.clock_seen += turn;
-        clock.fetch_add(turn, Relaxed);
+        context.clock_seen += quantum;
+        clock.fetch_add(quantum, Relaxed);
     }
+}
+
+/// A turn begins. Turns differ in length, by half of [`FUEL`] both ways, as the thread's number and that of its turn have
+/// it: of one length, a loop would be left at the same instruction for ever where its branches divide that length, and a
+/// thread that waits to see another one elsewhere would never see it.
+pub fn refuel(context: &mut Context) {
+    context.turns = context.turns.wrapping_add(1);
+    let drawn = mixed(u64::from(context.turn) << 32 | u64::from(context.turns));
+    context.quantum = FUEL / 2 + (drawn % FUEL.unsigned_abs()).cast_signed();
+    context.fuel = context.quantum;
 }
 
 /// The thread has executed for so long that others have their turn.
 pub fn turn(context: &mut Context) {
-    context.fuel = FUEL;
+    let quantum = context.quantum.unsigned_abs();
+    refuel(context);
     if !on() {
         return;
     }
     token::own(context);
-    charge_turn(context);
+    charge_turn(context, quantum);
     let mut state = run::lock();
     state.ready(context.turn, why::TURN);
     token::give_up(context, state);

@@ -3,12 +3,11 @@
 
 use super::run::{Guard, bell, lock, tell, word_of};
 use super::signals::{deliverable, shut};
-use super::{charge, signals, state, timers};
+use super::{charge, refuel, signals, state, timers};
 use crate::entry;
 use crate::layout::Context;
 use crate::schedule_state::{Move, NEVER, cause, now, why, word};
 use crate::syscall_table as nr;
-use crate::xlate::block::FUEL;
 use crate::{check, clock, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -109,7 +108,7 @@ pub fn park(context: &mut Context) {
             notice(context);
         }
     }
-    context.fuel = FUEL;
+    refuel(context);
     timers::write(context);
 }
 

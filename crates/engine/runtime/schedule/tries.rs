@@ -1,6 +1,6 @@
 //! Calls that are tried without waiting, and again when others have done something.
 
-use super::descriptors::{IN, OUT, from_outside, is_ready, never_waits};
+use super::descriptors::{IN, OUT, SOCKET, from_outside, is_ready, kind, listens, never_waits};
 use super::{Step, charge, interrupted, run, token};
 use crate::layout::Context;
 use crate::schedule_state::{NEVER, cause, why};
@@ -70,16 +70,29 @@ pub fn wait_for(
 
 /// Made as ever once there is something to read.
 pub fn readable(context: &mut Context, fd: u64) -> Step {
-    ready(context, fd, IN)
+    ready(context, fd, IN, false)
+}
+
+/// The same, of sockets only.
+pub fn received(context: &mut Context, fd: u64) -> Step {
+    if kind(fd) != SOCKET {
+        return Step::Native;
+    }
+    readable(context, fd)
+}
+
+/// Made as ever once somebody connects.
+pub fn accepted(context: &mut Context, fd: u64) -> Step {
+    ready(context, fd, IN, true)
 }
 
 /// Made as ever once there is room.
 pub fn writable(context: &mut Context, fd: u64) -> Step {
-    ready(context, fd, OUT)
+    ready(context, fd, OUT, false)
 }
 
-fn ready(context: &mut Context, fd: u64, events: u64) -> Step {
-    if is_ready(fd, events) || never_waits(fd) {
+fn ready(context: &mut Context, fd: u64, events: u64, accepts: bool) -> Step {
+    if is_ready(fd, events) || never_waits(fd, events) || listens(fd) != accepts {
         return Step::Native;
     }
     let outside = || from_outside(fd, true);

@@ -2,7 +2,7 @@
 //! have done something.
 
 use super::descriptors::{FIFO, OUT, is_ready, never_waits, set_waits};
-use super::tries::{DONTWAIT, Tried, readable, wait_for, writable};
+use super::tries::{DONTWAIT, Tried, accepted, readable, received, wait_for, writable};
 use super::{EAGAIN, Step, interrupted, run, token, writes};
 use crate::layout::Context;
 use crate::program_memory;
@@ -52,12 +52,13 @@ pub fn by_the_kernel(context: &mut Context, number: u64, a: [u64; 6], restarts: 
 /// The calls of this file.
 pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
     match number {
+        nr::READ if a[2] == 0 => Step::Native,
         nr::READ | nr::READV | nr::PREADV2 => readable(context, a[0]),
         nr::RECVFROM | nr::RECVMSG if a[flags_at(number)] & DONTWAIT == 0 => {
-            readable(context, a[0])
+            received(context, a[0])
         }
         nr::RECVMMSG if a[3] & DONTWAIT == 0 => by_the_kernel(context, number, a, true),
-        nr::ACCEPT | nr::ACCEPT4 => readable(context, a[0]),
+        nr::ACCEPT | nr::ACCEPT4 => accepted(context, a[0]),
         nr::WRITE => writes::write(context, a),
         nr::WRITEV | nr::PWRITEV2 => writes::vector(context, a),
         nr::SENDFILE => writes::file(context, a),
@@ -91,7 +92,7 @@ fn flags_at(number: u64) -> usize {
 fn connect(context: &mut Context, a: [u64; 6]) -> Step {
     const EINPROGRESS: i64 = 115;
     const SO_ERROR: u64 = 4;
-    if never_waits(a[0]) {
+    if never_waits(a[0], OUT) {
         return Step::Native;
     }
     let mut under_way = false;

@@ -18,12 +18,15 @@ const ENTRIES: u64 = 1024;
 
 /// A longer write: as much as there is room for each time.
 pub fn write(context: &mut Context, a: [u64; 6]) -> Step {
+    if a[2] == 0 {
+        return Step::Native;
+    }
     if a[2] <= ATOMIC {
         return writable(context, a[0]);
     }
     match kind(a[0]) {
         REGULAR => Step::Native,
-        _ if never_waits(a[0]) => Step::Native,
+        _ if never_waits(a[0], OUT) => Step::Native,
         FIFO => in_parts(context, a, |a, done| {
             if !is_ready(a[0], OUT) {
                 return -EAGAIN;
@@ -43,7 +46,7 @@ pub fn write(context: &mut Context, a: [u64; 6]) -> Step {
 
 /// sendto.
 pub fn send(context: &mut Context, a: [u64; 6]) -> Step {
-    if never_waits(a[0]) {
+    if never_waits(a[0], OUT) {
         return Step::Native;
     }
     in_parts(context, a, |a, done| {
@@ -155,7 +158,7 @@ fn socket_piece(fd: u64, [address, length]: [u64; 2]) -> i64 {
 pub fn vector(context: &mut Context, a: [u64; 6]) -> Step {
     let [fd, at, count, ..] = a;
     let (all, kind) = (bytes_of(at, count), kind(fd));
-    if all.is_none_or(|all| all == 0) || kind == REGULAR || never_waits(fd) {
+    if all.is_none_or(|all| all == 0) || kind == REGULAR || never_waits(fd, OUT) {
         return Step::Native;
     }
     match kind {
@@ -182,7 +185,7 @@ pub fn message(context: &mut Context, a: [u64; 6]) -> Step {
     let Some([_, _, at, count, ..]) = program_memory::read::<[u64; 7]>(a[1]) else {
         return Step::Native;
     };
-    if bytes_of(at, count).is_none_or(|all| all == 0) || never_waits(a[0]) {
+    if bytes_of(at, count).is_none_or(|all| all == 0) || never_waits(a[0], OUT) {
         return writable(context, a[0]);
     }
     // What is sent beside the bytes goes with the first.
@@ -197,7 +200,7 @@ pub fn message(context: &mut Context, a: [u64; 6]) -> Step {
 /// sendfile.
 pub fn file(context: &mut Context, a: [u64; 6]) -> Step {
     let [to, from, offset, all, ..] = a;
-    if kind(to) == REGULAR || all == 0 || never_waits(to) {
+    if kind(to) == REGULAR || all == 0 || never_waits(to, OUT) {
         return Step::Native;
     }
     let mut done = 0;

@@ -63,7 +63,8 @@ int main(void) {
     uint64_t turns = 0;
     for (int i = 0; i < 5; i++)
         if (fork() == 0) {
-            for (volatile int turn = 0; turn < 100000 * (i + 1); turn++) {}
+            // Apart by several turns: signals of two that end in one would be one.
+            for (volatile int turn = 0; turn < 1000000 * (i + 1); turn++) {}
             _exit(i);
         }
     while (count < 2) turns++;

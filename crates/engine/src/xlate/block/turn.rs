@@ -10,7 +10,7 @@ use super::{Builder, Item};
 use crate::xlate::decode::{Kind, flag};
 use crate::xlate::emit::RAX;
 
-/// What a thread may execute at a time, in backward branches.
+/// What a thread may execute at a time on average, in backward branches.
 pub const FUEL: i64 = 100_000;
 /// `pause` instructions that are as much.
 const PAUSES: i64 = 64;
