@@ -28,6 +28,7 @@ extern "C" fn rt_child(context: *mut Context) {
         cache_file::forked(slot);
         memory_locks::forget();
         filtered::forked();
+        schedule::memory_begins();
     }
     prepare(context, slot);
     if context.start[0] != 0 {

@@ -210,6 +210,16 @@ fn threads_that_spin_with_live_flags() {
     );
 }
 
+/// Futexes of processes that have them at the same addresses are not the same.
+#[test]
+fn processes_wait_for_their_own_threads() {
+    let Some(program) = program("turn_processes.c", include_str!("turns/processes.c")) else {
+        return;
+    };
+    let text = always_the_same(&program, &[]);
+    assert!(text.is_none_or(|text| text == "1000 1000 1000 1000\n"));
+}
+
 /// Calls that are errors, or have nothing to do, do not wait for what would never come.
 #[test]
 fn errors_do_not_wait() {

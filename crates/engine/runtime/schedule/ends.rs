@@ -1,6 +1,6 @@
 //! Threads and processes begin, end, and become other programs.
 
-use super::{descriptors, on, refuel, run, token};
+use super::{descriptors, futex, on, refuel, run, token};
 use crate::layout::Context;
 use crate::schedule_state::timers::kind;
 use crate::schedule_state::{cause, now, why, word};
@@ -18,6 +18,7 @@ pub fn started(context: &mut Context) {
     if !on() {
         return;
     }
+    futex::memory_begins();
     let pid = sys::getpid();
     let mut state = run::lock();
     let known = state.find(|thread| thread.pid == pid && thread.exec != 0);
@@ -151,7 +152,7 @@ pub fn leaves(context: &mut Context, number: u64) {
     };
     let whole = number == nr::EXIT_GROUP || !others(&state);
     if !whole {
-        let space = u64::from(counts::space());
+        let space = futex::memory();
         if context.clear_tid != 0 {
             // As the kernel will (set_tid_address(2)): nobody can wait for the end of a first thread that others outlive,
             // and who joins it looks here.

@@ -5,19 +5,34 @@ use crate::clock;
 use crate::layout::Context;
 use crate::program_memory;
 use crate::schedule_state::{Key, NEVER, why};
+use crate::sys;
 use crate::syscall_table as nr;
-use crate::{counts, sys};
+use core::sync::atomic::{AtomicU32, Ordering::*};
 
 const EINVAL: i64 = 22;
 const ETIMEDOUT: i64 = 110;
 const PRIVATE: u64 = 128;
 const REALTIME: u64 = 256;
 
+/// The process that this memory began with: those that share it (`vfork`, CLONE_VM) have its. Programs that begin at the
+/// same addresses, as all do on a reference machine, have futexes of the same address, which are not the same.
+static MEMORY: AtomicU32 = AtomicU32::new(0);
+
+/// A program begins here, or a copy of the parent's memory.
+pub fn memory_begins() {
+    MEMORY.store(sys::getpid(), Relaxed);
+}
+
+/// The first word of the keys of this memory's futexes.
+pub fn memory() -> u64 {
+    MEMORY.load(Relaxed).into()
+}
+
 /// By what a futex is known: shared memory by its file, other by the memory it is in.
 fn key(at: u64, private: bool) -> Key {
     match (!private).then(|| shared(at)).flatten() {
         Some(key) => key,
-        None => [u64::from(counts::space()), at],
+        None => [memory(), at],
     }
 }
 
