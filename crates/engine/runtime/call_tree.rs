@@ -20,7 +20,7 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use events::{add as add_events, of as events};
 pub use events::{correct, offsets};
-use nodes::Index;
+use nodes::{Index, Room};
 pub use realms::follow;
 
 static CACHE: AtomicU64 = AtomicU64::new(0);
@@ -116,14 +116,18 @@ fn called(node: u64) {
     unsafe { (*(node as *mut Node)).calls += 1 };
 }
 
-/// The node below `parent`; paths beyond the bound are one.
+/// The node below `parent`; paths beyond the bound are one below it.
 fn child(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32) -> u64 {
     // SAFETY: a node.
     if unsafe { (*(parent as *const Node)).kind } == node_kind::OTHER {
         return parent;
     }
     let mut index = INDEX.lock();
-    if let Some(found) = index.child(parent, function, site, kind, true) {
+    let root = context.calls.root;
+    if kind == node_kind::OTHER {
+        return index.other(parent, root);
+    }
+    if let Some(found) = index.child(parent, function, site, kind, Room::Paths) {
         if kind == node_kind::CALL {
             let cache = context.calls.cache as *mut u64;
             // SAFETY: a place of the table, which all threads write words to.
@@ -135,10 +139,7 @@ fn child(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32
         }
         return found;
     }
-    // One for each root.
-    let root = context.calls.root;
-    let other = index.child(root, 0, 0, node_kind::OTHER, false);
-    other.unwrap_or(root)
+    index.other(parent, root)
 }
 
 /// A thread that begins at `pc`.
@@ -175,7 +176,7 @@ fn root(context: &mut Context) {
         kind: node_kind::THREAD,
         ..Node::default()
     };
-    let root = INDEX.lock().make(root, false).unwrap_or(0);
+    let root = INDEX.lock().make(root, Room::Always).unwrap_or(0);
     // SAFETY: just made.
     unsafe {
         (*(root as *mut Node)).own = context.count.load(Relaxed).wrapping_neg();
