@@ -3,11 +3,12 @@
 //!
 //! Calls, returns and jumps come here where the routines of `call_routines` do not know the path yet, or where the
 //! stack is not as a call or a return leaves it. Who is on the stack is decided by the stack pointer: frames below it
-//! are gone, whatever took them away (`longjmp`, an exception, a thread's own switch of stacks).
+//! are gone, whatever took them away (`longjmp`, an exception), or kept for when their stack goes on (`stacks`).
 
 mod events;
 mod nodes;
 mod realms;
+mod stacks;
 
 use crate::call_routines::{Routines, place, vectors};
 use crate::calls::{CALL_CACHE, FIRST, FRAMES, Frame, Node, kind as node_kind};
@@ -270,21 +271,44 @@ pub fn note(context: &mut Context) {
     let (sp, target) = (context.regs[4], context.target);
     match context.exit_kind {
         kind::CALL => call(context, sp, target),
-        kind::RETURN => {
+        kind => {
+            let before = top(context);
             unwind(context, |frame| frame < sp);
-            if top(context).sp == sp {
+            if top(context).sp != sp {
+                elsewhere(context, before, target);
+            } else if kind == kind::RETURN {
                 let node = top(context).node;
                 pop(context);
                 go_to(context, node);
             }
             arrive(context, target);
         }
-        _ => {
-            unwind(context, |frame| frame < sp);
-            arrive(context, target);
-        }
     }
     context.resume = context.calls.resume;
+}
+
+/// A return or a jump without the stack pointer of a call: on another stack, perhaps. `before`: the innermost frame until
+/// then.
+fn elsewhere(context: &mut Context, before: Frame, target: u64) {
+    /// A function may have pushed as much before it jumps to another one.
+    const NEAR: u64 = 256;
+    let sp = context.regs[4];
+    if stacks::goes_on(context, sp, target) {
+        return;
+    }
+    let found = functions::find(target);
+    if !found.begins || found.stub {
+        return;
+    }
+    if before.sp < sp {
+        // Nothing that unwinds a stack goes to a function's beginning: below who began it.
+        let site = site(before.back);
+        let next = child(context, before.node, target, site, node_kind::CALL);
+        called(next);
+        go_to(context, next);
+    } else if top(context).sp.wrapping_sub(sp) > NEAR {
+        stacks::border(context);
+    }
 }
 
 /// The return address is on the stack.
@@ -321,6 +345,7 @@ fn push(context: &mut Context, frame: Frame) {
 fn unwind(context: &mut Context, gone: impl Fn(u64) -> bool) {
     let sp = context.regs[4];
     let mut node = context.calls.node;
+    let mut end = context.calls.top;
     while top(context).sp != u64::MAX {
         let frame = top(context);
         if frame.back == 0 {
@@ -332,12 +357,16 @@ fn unwind(context: &mut Context, gone: impl Fn(u64) -> bool) {
             node = below(context).node;
             pop(context);
             pop(context);
+            end = context.calls.top;
         } else if gone(frame.sp) {
             node = frame.node;
             pop(context);
         } else {
             break;
         }
+    }
+    if context.calls.top != end {
+        stacks::left(context, end);
     }
     if node != context.calls.node {
         go_to(context, node);

@@ -1,5 +1,6 @@
 //! The nodes of a process: found by caller, function and site, or made.
 
+use super::stacks::Stacks;
 use crate::calls::{FIRST, Node, kind as node_kind};
 use crate::layout::state as slot_state;
 use crate::slots::{self, slot};
@@ -30,6 +31,8 @@ pub struct Index {
     used: usize,
     /// The slot whose nodes are given out.
     slot: u32,
+    /// What threads left behind.
+    pub stacks: Stacks,
 }
 
 fn mixed(parent: u64, function: u64, site: u64) -> u64 {
@@ -45,6 +48,7 @@ impl Index {
             bits: 0,
             used: 0,
             slot: 0,
+            stacks: Stacks::new(),
         }
     }
 
