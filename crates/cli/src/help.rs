@@ -156,6 +156,7 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
         "Calls",
         &[
             "calls",
+            "percent-limit",
             "diff",
             "saved",
             "html",

@@ -311,6 +311,16 @@ pub(crate) fn parse_online_cpus(text: &str) -> Result<Vec<usize>, String> {
     }
 }
 
+/// A number from 0 to 100.
+pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=100.0).contains(&percent) {
+        Ok(percent)
+    } else {
+        Err("a percentage is from 0 to 100".to_owned())
+    }
+}
+
 /// Parses a time such as `10`, `1.5s`, `250ms`, `2m`; a bare number is seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();

@@ -3,11 +3,12 @@
 //!
 //! Calls, returns and jumps come here where the routines of `call_routines` do not know the path yet, or where the
 //! stack is not as a call or a return leaves it. Who is on the stack is decided by the stack pointer: frames below it
-//! are gone, whatever took them away (`longjmp`, an exception, a thread's own switch of stacks).
+//! are gone, whatever took them away (`longjmp`, an exception), or kept for when their stack goes on (`stacks`).
 
 mod events;
 mod nodes;
 mod realms;
+mod stacks;
 
 use crate::call_routines::{Routines, place, vectors};
 use crate::calls::{CALL_CACHE, FIRST, FRAMES, Frame, Node, kind as node_kind};
@@ -20,7 +21,7 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use events::{add as add_events, of as events};
 pub use events::{correct, offsets};
-use nodes::Index;
+use nodes::{Index, Room};
 pub use realms::follow;
 
 static CACHE: AtomicU64 = AtomicU64::new(0);
@@ -116,14 +117,18 @@ fn called(node: u64) {
     unsafe { (*(node as *mut Node)).calls += 1 };
 }
 
-/// The node below `parent`; paths beyond the bound are one.
+/// The node below `parent`; paths beyond the bound are one below it.
 fn child(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32) -> u64 {
     // SAFETY: a node.
     if unsafe { (*(parent as *const Node)).kind } == node_kind::OTHER {
         return parent;
     }
     let mut index = INDEX.lock();
-    if let Some(found) = index.child(parent, function, site, kind, true) {
+    let root = context.calls.root;
+    if kind == node_kind::OTHER {
+        return index.other(parent, root);
+    }
+    if let Some(found) = index.child(parent, function, site, kind, Room::Paths) {
         if kind == node_kind::CALL {
             let cache = context.calls.cache as *mut u64;
             // SAFETY: a place of the table, which all threads write words to.
@@ -135,10 +140,7 @@ fn child(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32
         }
         return found;
     }
-    // One for each root.
-    let root = context.calls.root;
-    let other = index.child(root, 0, 0, node_kind::OTHER, false);
-    other.unwrap_or(root)
+    index.other(parent, root)
 }
 
 /// A thread that begins at `pc`.
@@ -175,7 +177,7 @@ fn root(context: &mut Context) {
         kind: node_kind::THREAD,
         ..Node::default()
     };
-    let root = INDEX.lock().make(root, false).unwrap_or(0);
+    let root = INDEX.lock().make(root, Room::Always).unwrap_or(0);
     // SAFETY: just made.
     unsafe {
         (*(root as *mut Node)).own = context.count.load(Relaxed).wrapping_neg();
@@ -269,21 +271,44 @@ pub fn note(context: &mut Context) {
     let (sp, target) = (context.regs[4], context.target);
     match context.exit_kind {
         kind::CALL => call(context, sp, target),
-        kind::RETURN => {
+        kind => {
+            let before = top(context);
             unwind(context, |frame| frame < sp);
-            if top(context).sp == sp {
+            if top(context).sp != sp {
+                elsewhere(context, before, target);
+            } else if kind == kind::RETURN {
                 let node = top(context).node;
                 pop(context);
                 go_to(context, node);
             }
             arrive(context, target);
         }
-        _ => {
-            unwind(context, |frame| frame < sp);
-            arrive(context, target);
-        }
     }
     context.resume = context.calls.resume;
+}
+
+/// A return or a jump without the stack pointer of a call: on another stack, perhaps. `before`: the innermost frame until
+/// then.
+fn elsewhere(context: &mut Context, before: Frame, target: u64) {
+    /// A function may have pushed as much before it jumps to another one.
+    const NEAR: u64 = 256;
+    let sp = context.regs[4];
+    if stacks::goes_on(context, sp, target) {
+        return;
+    }
+    let found = functions::find(target);
+    if !found.begins || found.stub {
+        return;
+    }
+    if before.sp < sp {
+        // Nothing that unwinds a stack goes to a function's beginning: below who began it.
+        let site = site(before.back);
+        let next = child(context, before.node, target, site, node_kind::CALL);
+        called(next);
+        go_to(context, next);
+    } else if top(context).sp.wrapping_sub(sp) > NEAR {
+        stacks::border(context);
+    }
 }
 
 /// The return address is on the stack.
@@ -320,6 +345,7 @@ fn push(context: &mut Context, frame: Frame) {
 fn unwind(context: &mut Context, gone: impl Fn(u64) -> bool) {
     let sp = context.regs[4];
     let mut node = context.calls.node;
+    let mut end = context.calls.top;
     while top(context).sp != u64::MAX {
         let frame = top(context);
         if frame.back == 0 {
@@ -331,12 +357,16 @@ fn unwind(context: &mut Context, gone: impl Fn(u64) -> bool) {
             node = below(context).node;
             pop(context);
             pop(context);
+            end = context.calls.top;
         } else if gone(frame.sp) {
             node = frame.node;
             pop(context);
         } else {
             break;
         }
+    }
+    if context.calls.top != end {
+        stacks::left(context, end);
     }
     if node != context.calls.node {
         go_to(context, node);

@@ -37,7 +37,7 @@ pub mod kind {
     pub const CALL: u32 = 2;
     /// A signal handler.
     pub const SIGNAL: u32 = 3;
-    /// Paths beyond the bound.
+    /// Paths beyond the bound, below a node.
     pub const OTHER: u32 = 4;
     /// Above what is not collected.
     pub const OFF: u32 = 5;
@@ -76,15 +76,24 @@ pub const EVENTS: usize = 4;
 /// Fields of the header that are about the tree.
 #[repr(C)]
 pub struct Tree {
-    /// Nodes there can be …
+    /// Nodes there can be, [`Tree::most_others`] included …
     pub limit: u32,
-    /// … and those made or refused so far.
+    /// … and those made so far: paths …
     pub nodes: core::sync::atomic::AtomicU32,
+    /// … and places for what is below them.
+    pub others: core::sync::atomic::AtomicU32,
+    /// How often there was no room for a path.
+    pub folded: core::sync::atomic::AtomicU64,
     /// What is counted beside instructions, as numbers of events; 0: nothing.
     pub events: [u8; EVENTS],
 }
 
 impl Tree {
+    /// Of all nodes, those kept for [`kind::OTHER`]: what is folded is then below who called it.
+    pub fn most_others(&self) -> u32 {
+        self.limit / 8
+    }
+
     /// Nodes have events beside instructions.
     pub fn is_wide(&self) -> bool {
         self.events != [0; EVENTS]

@@ -151,10 +151,18 @@ fn paths_of_a_program_without_a_library() {
 
 /// A program with the C library in it; its paths that have one of these functions in them, from that on.
 fn library(what: &str, functions: &[&str]) -> Option<BTreeMap<String, (u64, u64)>> {
-    let name = format!("calls_library_{what}.c");
     let source = include_str!("calls/library.c");
+    with_library(&format!("calls_library_{what}.c"), source, what, functions)
+}
+
+fn with_library(
+    name: &str,
+    source: &str,
+    what: &str,
+    functions: &[&str],
+) -> Option<BTreeMap<String, (u64, u64)>> {
     let program = built(
-        &name,
+        name,
         source,
         &[
             "-O1",
@@ -378,4 +386,114 @@ fn call_sites() {
     found.sort_unstable();
     assert_eq!(found.iter().map(|(_, calls)| calls).sum::<u64>(), 5);
     assert_eq!(found.iter().filter(|(site, _)| *site == 0).count(), 0);
+}
+
+/// Stacks that go on in turns: each has its own path, whoever goes on with it, wherever it lies.
+#[test]
+fn several_stacks() {
+    let source = include_str!("calls/stacks.S");
+    for (name, flags) in [("below", &[][..]), ("above", &["-DX_ABOVE"])] {
+        let flags = [&["-nostdlib", "-static", "-no-pie"], flags].concat();
+        let Some(program) = built(&format!("calls_stacks_{name}.S"), source, &flags) else {
+            return;
+        };
+        let Some(outcome) = run(&program, &[], CallOptions::default()) else {
+            return;
+        };
+        let mut expected = vec![("T1;_start".to_owned(), 1, 10)];
+        for (path, calls, own) in [
+            ("switch", 2, 6),
+            ("again", 1, 4),
+            ("again;switch", 1, 3),
+            ("x", 1, 8),
+            ("x;switch", 2, 6),
+            ("x;leaf", 1, 2),
+            ("x;x_deep", 1, 14),
+            ("x;x_deep;leaf", 4, 8),
+            ("x;x_deep;switch", 3, 9),
+            ("x;x_deep;y", 1, 1),
+            ("x;x_deep;y;y_deep", 1, 8),
+            ("x;x_deep;y;y_deep;leaf", 2, 4),
+            ("x;x_deep;y;y_deep;switch", 2, 6),
+        ] {
+            expected.push((format!("T1;_start;{path}"), calls, own));
+        }
+        let expected: Vec<(&str, u64, u64)> = expected
+            .iter()
+            .map(|(path, calls, own)| (path.as_str(), *calls, *own))
+            .collect();
+        check(&paths(&program, tree(&outcome)), &expected);
+    }
+}
+
+/// `swapcontext`: what a context executes belongs to where it was begun, whoever goes on with it, another thread, too.
+#[test]
+fn contexts() {
+    let functions = ["begins", "other", "deeper", "leave", "goes_on", "in_thread"];
+    let source = include_str!("calls/stacks.c");
+    for what in ["main", "thread"] {
+        let name = format!("calls_contexts_{what}.c");
+        let Some(found) = with_library(&name, source, what, &functions) else {
+            return;
+        };
+        let mut expected = vec![
+            ("main;begins", 1),
+            ("main;begins;other", 1),
+            ("main;begins;other;deeper", 1),
+            ("main;begins;other;deeper;leave", 2),
+            ("main;begins;other;deeper;unit", 3),
+            ("main;begins;other;unit", 2),
+            ("main;goes_on", if what == "main" { 2 } else { 1 }),
+        ];
+        if what == "thread" {
+            expected.extend([
+                ("start_thread;in_thread", 1),
+                ("start_thread;in_thread;goes_on", 1),
+                ("start_thread;in_thread;unit", 1),
+            ]);
+        }
+        assert_eq!(called(&found), expected, "{what}");
+    }
+}
+
+/// A goroutine's calls belong to it, whichever thread goes on with it.
+#[test]
+fn goroutines() {
+    let directory = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR"));
+    let (source, program) = (
+        directory.join("goroutines.go"),
+        directory.join("goroutines"),
+    );
+    std::fs::write(&source, include_str!("calls/goroutines.go")).expect("it is writable");
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(&program).arg(&source);
+    if !go.status().is_ok_and(|status| status.success()) {
+        truecount_testing::skip!("go", "no working Go compiler");
+        return;
+    }
+    let Some(outcome) = run(&program, &[], CallOptions::default()) else {
+        return;
+    };
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for (path, (calls, _)) in paths(&program, tree(&outcome)) {
+        if let Some(at) = path.find(";main.main") {
+            *found.entry(path[at + 1..].to_owned()).or_default() += calls;
+        }
+    }
+    found.retain(|path, _| {
+        path.rsplit(';')
+            .next()
+            .is_some_and(|last| last.starts_with("main."))
+    });
+    let other = "main.main.gowrap1;main.other";
+    let expected = [
+        ("main.main".to_owned(), 1),
+        ("main.main.gowrap1".to_owned(), 100),
+        (other.to_owned(), 100),
+        (format!("{other};main.deeper"), 100),
+        (format!("{other};main.deeper;main.unit"), 300),
+        (format!("{other};main.unit"), 200),
+        ("main.main;main.sum".to_owned(), 100),
+    ];
+    assert_eq!(found, BTreeMap::from(expected));
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 mod check;
 pub mod diff;
+mod folded;
 
 pub use check::check;
 pub use truecount_engine::virt::CallOptions;
@@ -28,7 +29,7 @@ pub enum Kind {
     Function,
     /// A handler that the kernel called.
     Signal,
-    /// Paths for which there was no room.
+    /// Paths below `parent` for which there was no room: `calls` are all calls in them.
     Other,
 }
 

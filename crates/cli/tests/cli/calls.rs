@@ -111,3 +111,48 @@ fn every_export_has_the_whole() {
     assert!(firefox["meta"].is_object());
     assert!(std::fs::metadata(path("pprof")).unwrap().len() > 100);
 }
+
+/// What the text leaves out is told, and is what it does not show of the total.
+#[test]
+fn small_paths_are_folded_in_the_text() {
+    if !virtual_pmu() {
+        return;
+    }
+    let text = |limit: &[&str]| {
+        let output = run(&[&["run", "--no-cache"], limit, &["--", "true"]].concat());
+        stderr(&output)
+    };
+    let shown = |text: &str| -> [u64; 3] {
+        let line = text.lines().find(|line| line.contains(" paths shown; "));
+        let line = line.unwrap_or_else(|| panic!("{text}"));
+        let words: Vec<u64> = line
+            .split_whitespace()
+            .filter_map(|word| word.replace(',', "").parse().ok())
+            .collect();
+        [words[0], words[1], words[2]]
+    };
+    let some = text(&["--percent-limit", "20"]);
+    let [lines, paths, hidden] = shown(&some);
+    assert!(0 < lines && lines < paths && hidden > 0, "{some}");
+    // Own costs of what is shown, and what is hidden, are all.
+    let rows = some.lines().filter(|line| line.contains(" % "));
+    let tree: Vec<Vec<u64>> = rows
+        .take(lines as usize)
+        .map(|row| {
+            row.split_whitespace()
+                .filter_map(|word| word.replace(',', "").parse().ok())
+                .collect()
+        })
+        .collect();
+    let own: u64 = tree.iter().map(|row| row[1]).sum();
+    assert_eq!(own + hidden, tree[0][0], "{some}");
+    let [default, ..] = shown(&text(&["--calls"]));
+    assert!(default > lines);
+    // All of them: nothing is left to tell, and no other bound.
+    assert!(!text(&["--percent-limit", "0"]).contains(" paths shown; "));
+    crate::support::fails(
+        &["run", "--percent-limit", "101", "--", "true"],
+        2,
+        &["from 0 to 100"],
+    );
+}

@@ -1,10 +1,28 @@
 //! The nodes of a process: found by caller, function and site, or made.
 
+use super::stacks::Stacks;
 use crate::calls::{FIRST, Node, kind as node_kind};
 use crate::layout::state as slot_state;
 use crate::slots::{self, slot};
 use crate::{functions, own_memory};
 use core::sync::atomic::Ordering::*;
+
+/// What bounds a node.
+#[derive(Clone, Copy)]
+pub enum Room {
+    /// Paths, as many as there may be.
+    Paths,
+    /// Those for what is folded.
+    Others,
+    /// Nothing: there are few.
+    Always,
+}
+
+/// Where no call returns to: tells these from functions.
+const SITE_OTHER: u64 = 3;
+
+/// How far up another one's place for what is folded is looked for.
+const LEVELS: u32 = 64;
 
 /// All nodes of the process by parent, function and site: an open hash table of their addresses.
 pub struct Index {
@@ -13,6 +31,8 @@ pub struct Index {
     used: usize,
     /// The slot whose nodes are given out.
     slot: u32,
+    /// What threads left behind.
+    pub stacks: Stacks,
 }
 
 fn mixed(parent: u64, function: u64, site: u64) -> u64 {
@@ -28,6 +48,7 @@ impl Index {
             bits: 0,
             used: 0,
             slot: 0,
+            stacks: Stacks::new(),
         }
     }
 
@@ -79,10 +100,19 @@ impl Index {
     }
 
     /// Memory for a node. `None`: there are as many as there may be.
-    pub fn make(&mut self, node: Node, bounded: bool) -> Option<u64> {
+    pub fn make(&mut self, node: Node, room: Room) -> Option<u64> {
         let header = slots::header();
-        if bounded && header.tree.nodes.fetch_add(1, Relaxed) >= header.tree.limit {
-            return None;
+        let tree = &header.tree;
+        let (made, most) = match room {
+            Room::Paths => (Some(&tree.nodes), tree.limit - tree.most_others()),
+            Room::Others => (Some(&tree.others), tree.most_others()),
+            Room::Always => (None, 0),
+        };
+        if let Some(made) = made {
+            // Looked at first: refused ones without number must not wrap around.
+            if made.load(Relaxed) >= most || made.fetch_add(1, Relaxed) >= most {
+                return None;
+            }
         }
         let most = header.tree.nodes_of_slot();
         let mut used = match self.slot {
@@ -108,7 +138,7 @@ impl Index {
         function: u64,
         site: u64,
         kind: u32,
-        bounded: bool,
+        room: Room,
     ) -> Option<u64> {
         let (known, free) = self.find(parent, function, site);
         if known != 0 {
@@ -131,7 +161,7 @@ impl Index {
             kind,
             ..Node::default()
         };
-        let made = self.make(node, bounded)?;
+        let made = self.make(node, room)?;
         // SAFETY: a place of the table.
         unsafe { *free = made };
         self.used += 1;
@@ -139,6 +169,29 @@ impl Index {
             self.grow(self.bits + 1);
         }
         Some(made)
+    }
+
+    /// The node for paths below `parent` that have none: its own, that of one above it, or of the root.
+    pub fn other(&mut self, parent: u64, root: u64) -> u64 {
+        slots::header().tree.folded.fetch_add(1, Relaxed);
+        let kind = node_kind::OTHER;
+        if let Some(own) = self.child(parent, 0, SITE_OTHER, kind, Room::Others) {
+            return own;
+        }
+        let mut at = parent;
+        for _ in 0..LEVELS {
+            if at == root || at == 0 {
+                break;
+            }
+            // SAFETY: a node.
+            at = unsafe { (*(at as *const Node)).parent };
+            let (known, _) = self.find(at, 0, SITE_OTHER);
+            if known != 0 {
+                return known;
+            }
+        }
+        let last = self.child(root, 0, SITE_OTHER, kind, Room::Always);
+        last.unwrap_or(root)
     }
 }
 

@@ -4,6 +4,7 @@
 //! A call that is on the stack counts in the first part that it is collected in. Without collecting, a node's `calls`
 //! say whether what is on the stack has been counted since (a path is on a stack once): they are of no other use.
 
+use super::nodes::Room;
 use super::{INDEX, copied, go_to, on};
 use crate::calls::{Frame, Node, kind as node_kind};
 use crate::collect;
@@ -39,11 +40,13 @@ fn change(context: &mut Context, wanted: u64) {
         FIRST_PART => Some(thread),
         OFF => {
             let kind = node_kind::OFF;
-            INDEX.lock().child(thread, 0, SITE_OFF, kind, false)
+            INDEX.lock().child(thread, 0, SITE_OFF, kind, Room::Always)
         }
         part => {
             let (part, kind) = (part - FIRST_PART, node_kind::PART);
-            INDEX.lock().child(thread, part, SITE_PART, kind, false)
+            INDEX
+                .lock()
+                .child(thread, part, SITE_PART, kind, Room::Always)
         }
     };
     let Some(root) = root else {

@@ -19,7 +19,7 @@ pub enum CallKind {
     Function,
     /// A signal handler that the kernel called.
     Signal,
-    /// Paths beyond the bound on nodes, all in one.
+    /// Paths beyond the bound on nodes, all of those below a node in one: [`CallNode::calls`] are all calls in them.
     Other,
     /// Above what was not collected.
     Off,
@@ -244,8 +244,7 @@ impl Reader {
         let events = tree.events.iter().filter(|&&number| number != 0);
         let events = events.filter_map(|&number| Event::ALL.get(usize::from(number)));
         self.calls.events = events.copied().collect();
-        let asked = tree.nodes.load(std::sync::atomic::Ordering::Acquire);
-        self.calls.folded = u64::from(asked.saturating_sub(tree.limit));
+        self.calls.folded = tree.folded.load(std::sync::atomic::Ordering::Acquire);
         self.calls
     }
 }

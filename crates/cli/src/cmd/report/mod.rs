@@ -19,7 +19,7 @@ use truecount_sample::symbols::SearchPath;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, ResultFile};
-use crate::program_args::parse_cpus;
+use crate::program_args::{parse_cpus, parse_percent};
 use crate::recording::{Given, given};
 use rows::{Rows, SortKey};
 use select::{Selection, Span};
@@ -178,15 +178,6 @@ fn cpus(text: &str) -> Result<Cpus, String> {
         .into_iter()
         .filter_map(|cpu| u32::try_from(cpu).ok());
     Ok(Cpus(numbers.collect()))
-}
-
-fn parse_percent(text: &str) -> Result<f64, String> {
-    let percent: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.0..=100.0).contains(&percent) {
-        Ok(percent)
-    } else {
-        Err("a percentage is from 0 to 100".to_owned())
-    }
 }
 
 impl Args {

@@ -13,15 +13,19 @@ use truecount_run::functions::{AskedEvent, FunctionCosts, base_name};
 
 use crate::failure::Failure;
 use crate::output::Picture;
+use crate::program_args::parse_percent;
 use crate::render::style::{HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table, fitted};
 
-/// Paths below this share of the total are folded in the text.
-const MIN_SHARE: f64 = 0.01;
-/// Lines of the tree in the text.
-const MAX_LINES: usize = 60;
-/// Levels of the tree in the text.
-const MAX_DEPTH: usize = 48;
+/// What of the tree stands in the text.
+#[derive(Clone, Copy)]
+pub(super) struct Shown {
+    /// Paths below this share of the total are folded.
+    percent: f64,
+    lines: usize,
+    levels: usize,
+}
+
 /// Functions in the text's table.
 const MAX_FUNCTIONS: usize = 20;
 
@@ -32,13 +36,16 @@ pub(super) struct Calls {
     pub(super) tree: CallTree,
     /// Sums of the functions, largest inclusive cost first.
     pub(super) sums: Vec<FunctionCost>,
+    #[serde(skip)]
+    shown: Shown,
 }
 
 impl Calls {
-    pub(super) fn new(tree: CallTree) -> Self {
+    pub(super) fn new(tree: CallTree, shown: Shown) -> Self {
         Self {
             sums: tree.by_function(),
             tree,
+            shown,
         }
     }
 }
@@ -69,14 +76,15 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
     let mut open: Vec<(usize, usize)> = Vec::new();
     let roots = children.last().into_iter().flatten();
     open.extend(roots.rev().map(|&at| (at, 0)));
-    let (mut lines, mut hidden) = (0, 0usize);
+    let limits = calls.shown;
+    let (mut lines, mut hidden) = (0, 0u64);
     while let Some((at, depth)) = open.pop() {
         let Some(node) = tree.nodes.get(at) else {
             continue;
         };
-        if share(node.inclusive, tree.total) < MIN_SHARE || lines >= MAX_LINES || depth >= MAX_DEPTH
-        {
-            hidden += 1;
+        let is_small = 100.0 * share(node.inclusive, tree.total) < limits.percent;
+        if is_small || lines >= limits.lines || depth >= limits.levels {
+            hidden = hidden.wrapping_add(node.inclusive);
             continue;
         }
         lines += 1;
@@ -92,7 +100,7 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
         ];
         cells.extend(event_cells(&node.events));
         cells.push(match node.kind {
-            Kind::Thread | Kind::Other => "".into(),
+            Kind::Thread => "".into(),
             _ => grouped(node.calls).into(),
         });
         cells.push(Cell::styled(HEAD, path));
@@ -101,12 +109,16 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
         open.extend(below.rev().map(|&at| (at, depth + 1)));
     }
     table.write(out)?;
-    if hidden > 0 {
+    if lines < tree.nodes.len() {
         writeln!(
             out,
-            "{} of {} paths shown: the others and what is below them are small or deep; --json, --flamegraph have all",
-            lines,
-            tree.nodes.len()
+            "{} of {} paths shown; the others executed {} instructions ({:.2} %): less than {} % each with all below, or \
+             deep; --percent-limit shows more, --json and --flamegraph have all",
+            grouped(lines as u64),
+            grouped(tree.nodes.len() as u64),
+            grouped(hidden),
+            100.0 * share(hidden, tree.total),
+            limits.percent
         )?;
     }
     writeln!(out)?;
@@ -129,19 +141,8 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
     }
     table.write(out)?;
     writeln!(out)?;
-    if tree.folded > 0 {
-        let line = format!(
-            "{} times a path was met for which there was no room any more: what it cost is in [other]",
-            grouped(tree.folded)
-        );
-        writeln!(out, "{}", paint(WARN, &line))?;
-    }
-    if tree.too_deep > 0 {
-        let line = format!(
-            "{} calls were deeper than what is kept of a stack: what they cost is their callers'",
-            grouped(tree.too_deep)
-        );
-        writeln!(out, "{}", paint(WARN, &line))?;
+    for sentence in tree.folded_sentences() {
+        writeln!(out, "{}", paint(WARN, &sentence))?;
     }
     Ok(())
 }
@@ -242,6 +243,10 @@ pub(crate) struct CallArgs {
     /// that a function is called from
     #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "functions", require_equals = true, hide_possible_values = true)]
     pub(super) calls: Option<How>,
+    /// Paths with fewer percent of the instructions, inclusively, are left out of the text's tree (without it: fewer than 1, and
+    /// all beyond 60 lines); implies --calls
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub(super) percent_limit: Option<f64>,
     /// Compare with a saved result (of run --calls --json): what every path gained and lost; the flame graph is red where it
     /// grew, blue where it shrank; implies --calls
     #[arg(long, value_name = "OLD")]
@@ -285,6 +290,7 @@ impl CallArgs {
     /// Whether a tree is wanted.
     pub(super) fn wanted(&self) -> bool {
         self.calls.is_some()
+            || self.percent_limit.is_some()
             || [
                 &self.diff,
                 &self.html,
@@ -295,6 +301,22 @@ impl CallArgs {
             ]
             .iter()
             .any(|file| file.is_some())
+    }
+
+    /// What the text shows.
+    pub(super) fn shown(&self) -> Shown {
+        match self.percent_limit {
+            Some(percent) => Shown {
+                percent,
+                lines: usize::MAX,
+                levels: STACK_DEPTH,
+            },
+            None => Shown {
+                percent: 1.0,
+                lines: 60,
+                levels: 48,
+            },
+        }
     }
 
     /// What is kept of each path: instructions, and the other events that were asked for.

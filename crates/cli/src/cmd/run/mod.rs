@@ -219,7 +219,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let tree = tree_of(&ran, &mut Names::default(), apart)
         .map_err(|cause| Failure::new(123, cause))?
         .filter(|_| wants_calls)
-        .map(calls::Calls::new);
+        .map(|tree| calls::Calls::new(tree, args.calls.shown()));
     let region = region.map(|region| region.of(&ran)).transpose()?;
     let functions = functions.then(|| functions_of(&ran, &wishes, &mut Names::default()));
     let functions = functions.flatten();

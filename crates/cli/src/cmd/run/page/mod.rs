@@ -87,17 +87,8 @@ pub(super) fn page(tree: &CallTree, command: &str, costs: Vec<FunctionCosts>) ->
         (functions.as_str(), "functions", ""),
     ]));
     let mut note = |text: String| html.push_str(&format!("<p class=\"warn\">{text}</p>\n"));
-    if tree.folded > 0 {
-        note(format!(
-            "{} times a path was met for which there was no room any more: what it cost is in [other].",
-            grouped(tree.folded)
-        ));
-    }
-    if tree.too_deep > 0 {
-        note(format!(
-            "{} calls were deeper than what is kept of a stack: what they cost is their callers'.",
-            grouped(tree.too_deep)
-        ));
+    for sentence in tree.folded_sentences() {
+        note(format!("{}.", escape(&sentence)));
     }
     if left_out > 0 {
         note(format!(
