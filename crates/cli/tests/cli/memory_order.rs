@@ -1,4 +1,4 @@
-//! `run --memory --locality`, and the model's second level and translations, by hand.
+//! `run --memory --locality`, and what the model has beside Cachegrind's caches, by hand.
 
 use crate::memory::built;
 use crate::support::{json, run, schema, stderr, virtual_pmu};
@@ -130,8 +130,111 @@ __attribute__((naked, noreturn)) void _start(void) {
         assert_eq!(model["l2"]["data_misses"], l2_misses, "{l2}");
         assert_eq!(model["reads"]["ll_misses"], 100);
         let text = stderr(&run(&["run", "--model=cachegrind", tlb, l2, "--", program]));
-        for part in ["l2d-misses", "dtlb-misses", "and L2", "and TLB"] {
+        for part in ["l2d-misses", "dtlb-misses", ", L2 ", ", TLB "] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+}
+
+/// The sizes of a CPU by name, a walk that prefetchers follow, a pattern that TAGE learns.
+#[test]
+fn a_named_cpu_its_prefetcher_and_its_predictor_by_hand() {
+    // 64 KiB read in order; then 2,000 branches that leave a loop after 20 times, which counters behind seven outcomes do
+    // not learn.
+    const WALK: &str = r#"
+__attribute__((aligned(4096))) char room[65536];
+__attribute__((naked, noreturn)) void _start(void) {
+    __asm__ volatile(
+        "lea room(%rip), %rbx\n"
+        "mov $8192, %ecx\n"
+        "1: mov (%rbx), %eax\n"
+        "add $8, %rbx\n"
+        "dec %ecx\n"
+        "jnz 1b\n"
+        "mov $100, %edx\n"
+        "2: mov $20, %ecx\n"
+        "3: dec %ecx\n"
+        "jnz 3b\n"
+        "dec %edx\n"
+        "jnz 2b\n"
+        "mov $60, %eax\n"
+        "xor %edi, %edi\n"
+        "syscall\n");
+}
+"#;
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), WALK, &["-O1", "-nostdlib", "-static"]) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let model = |options: &[&str]| {
+        let words = [&["run", "--json"], options, &["--", program]].concat();
+        let document = json(&words);
+        let validator = jsonschema::validator_for(&schema("run.json")).unwrap();
+        assert!(validator.is_valid(&document), "{document}");
+        document["memory"]["model"].clone()
+    };
+    let zen4 = model(&["--model=zen4"]);
+    assert_eq!(zen4["cpu"], "zen4");
+    assert_eq!(zen4["d1"], "32768,8,64");
+    assert_eq!(zen4["l2"]["geometry"], "1048576,8,64");
+    assert_eq!(zen4["reads"]["l1_misses"], 1024);
+    assert_eq!(zen4["l2"]["data_misses"], 1024);
+    assert_eq!(zen4["tlb"]["data_misses"], 16);
+    assert_eq!(zen4["itlb"]["instruction_misses"], 1);
+    assert_eq!(zen4["predictor"], "cachegrind");
+    assert!(zen4.get("prefetch").is_none());
+    let wrong = |model: &serde_json::Value| model["conditional"]["mispredicted"].as_u64().unwrap();
+    // The end of each round of 20.
+    assert!((100..=130).contains(&wrong(&zen4)), "{zen4}");
+    // The next line is there at the first byte of the one before; a page's first line is nobody's next one.
+    let next = model(&["--model=zen4", "--prefetch=next-line", "--predictor=tage"]);
+    assert_eq!(next["reads"]["l1_misses"], 16);
+    assert_eq!(next["prefetch"]["lines"], 1024 - 16);
+    assert_eq!(next["prefetch"]["from_memory"], 1024 - 16);
+    assert!(wrong(&next) < 50, "{next}");
+    // The stride is known at the third reference, in the first line.
+    let stride = model(&["--model=zen4", "--prefetch=stride", "--L2=none"]);
+    assert_eq!(stride["reads"]["l1_misses"], 16);
+    assert_eq!(stride["prefetch"]["lines"], 1024 - 16);
+    assert!(stride.get("l2").is_none());
+    let options = ["--model=zen4", "--prefetch=stride", "--predictor=tage"];
+    let text = stderr(&run(&[&["run"], &options[..], &["--", program]].concat()));
+    for part in [
+        "zen4: I1 32768,8,64",
+        "ITLB 262144,64,4096",
+        "prefetcher stride",
+        "predictor tage",
+        "prefetched-lines",
+        "1,008 from memory",
+        "itlb-misses",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // By name, and in a model of this CPU, whose second level the kernel tells where there is one.
+    let words = ["run", "--json", "--model=zen4", "-e"];
+    let events = "l2-misses,dtlb-misses,itlb-misses";
+    let document = json(&[&words[..], &[events, "--", program]].concat());
+    let counters = document["counters"].as_array().unwrap();
+    let told: Vec<_> = counters.iter().map(|one| one["value"].as_u64()).collect();
+    let code = zen4["l2"]["instruction_misses"].as_u64().unwrap();
+    assert_eq!(told, [Some(1024 + code), Some(16), Some(1)]);
+    for one in counters {
+        let said = ["source", "precision"].map(|name| one[name].as_str().unwrap());
+        assert_eq!(said, ["model", "modelled"]);
+    }
+    let levels = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").into_iter();
+    let levels = levels.flatten().flatten();
+    let level = |entry: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(entry.path().join("level")).ok()?;
+        text.trim().parse::<u32>().ok()
+    };
+    let most = levels.filter_map(level).max();
+    if most.is_some() {
+        let this = model(&["--model"]);
+        assert_eq!(this.get("l2").is_some(), most > Some(2), "{this}");
     }
 }

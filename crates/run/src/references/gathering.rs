@@ -7,12 +7,12 @@ use super::paths::Paths;
 use super::shared::share;
 use super::site::Site;
 use super::{
-    Facts, Level, Memory, Missed, Model, Predicted, SecondLevel, SharedBy, SharedLine, Size,
-    Translations, Wanted,
+    Facts, InstructionTranslations, Level, Memory, Missed, Model, Predicted, Prefetched,
+    SecondLevel, SharedBy, SharedLine, Size, Translations, Wanted,
 };
 use std::collections::{BTreeMap, HashMap};
 use truecount_engine::virt::references::{Executed, Marked, Run, Sink, Thread, Unknown};
-use truecount_memory::{Beside, BesideMisses, Kind, Sharing, Touched};
+use truecount_memory::{Beside, BesideMisses, Kind, Prefetch, Sharing, Touched};
 
 /// Shared lines that are told.
 const SHARED: usize = 100;
@@ -230,6 +230,7 @@ impl Gathering {
         }
         Some(Model {
             source: "model",
+            cpu: self.wanted.cpu,
             rules: "Cachegrind's",
             i1: machine.i1.to_string(),
             d1: machine.d1.to_string(),
@@ -243,6 +244,19 @@ impl Gathering {
                 geometry: tlb.to_string(),
                 data_misses: beside.tlb,
             }),
+            itlb: self.wanted.beside.itlb.map(|itlb| InstructionTranslations {
+                geometry: itlb.to_string(),
+                instruction_misses: beside.itlb,
+            }),
+            prefetch: match self.wanted.beside.prefetch {
+                Prefetch::None => None,
+                prefetch => Some(Prefetched {
+                    prefetcher: prefetch.to_string(),
+                    lines: beside.prefetched,
+                    from_memory: beside.prefetched_memory,
+                }),
+            },
+            predictor: self.wanted.beside.predictor.to_string(),
             instructions: level(costs.instructions, costs.fetch_l1, costs.fetch_ll),
             reads: level(costs.reads, costs.read_l1, costs.read_ll),
             writes: level(costs.writes, costs.write_l1, costs.write_ll),

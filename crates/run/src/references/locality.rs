@@ -1,6 +1,6 @@
 //! In which order a thread references its memory.
 
-use super::site::kind_of;
+use super::step::kind_of;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use truecount_engine::virt::references::{Executed, Run};

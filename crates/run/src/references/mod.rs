@@ -9,12 +9,13 @@ mod modelled;
 mod paths;
 mod shared;
 mod site;
+mod step;
 
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use truecount_engine::virt::references::{References, Sink};
-use truecount_memory::{Beside, Machine, Totals};
+use truecount_memory::{Beside, Machine, Predictor, Totals};
 
 pub use costs::{Costs, SIMULATED, Simulated};
 pub use events::MemoryEvent;
@@ -31,7 +32,9 @@ pub struct Wanted {
     pub threads: bool,
     /// Caches and branch predictors of this machine are modelled.
     pub model: Option<Machine>,
-    /// With the model: a second level, translations of pages.
+    /// The name of the CPU that it has the sizes of.
+    pub cpu: Option<&'static str>,
+    /// With the model: a second level, translations of pages, a prefetcher, another predictor.
     pub beside: Beside,
     /// Lines that several threads use are looked for.
     pub sharing: bool,
@@ -104,6 +107,9 @@ pub struct Predicted {
 pub struct Model {
     /// Always `model`.
     pub source: &'static str,
+    /// The CPU whose sizes these are, where it was named: `zen4`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<&'static str>,
     /// Whose rules it follows.
     pub rules: &'static str,
     /// Instruction cache: bytes, ways, bytes of a line.
@@ -118,6 +124,14 @@ pub struct Model {
     /// The translations of data pages, where there are some, and which pages they had not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tlb: Option<Translations>,
+    /// The translations of pages of instructions, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub itlb: Option<InstructionTranslations>,
+    /// What a prefetcher brought, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<Prefetched>,
+    /// What predicts conditional branches.
+    pub predictor: String,
     /// Instructions.
     pub instructions: Level,
     /// Data read (modified included).
@@ -151,6 +165,26 @@ pub struct Translations {
     pub geometry: String,
     /// References to data whose pages they had not.
     pub data_misses: u64,
+}
+
+/// Translations of pages of instructions in a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InstructionTranslations {
+    /// Bytes that they cover, ways, bytes of a page.
+    pub geometry: String,
+    /// Instructions whose pages they had not.
+    pub instruction_misses: u64,
+}
+
+/// What a model's prefetcher did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Prefetched {
+    /// Which one.
+    pub prefetcher: String,
+    /// Lines that it brought into the first level of data: none of them is a miss.
+    pub lines: u64,
+    /// Those of them that no level had.
+    pub from_memory: u64,
 }
 
 /// A line that several threads use and one writes.
@@ -286,8 +320,9 @@ impl Memory {
         let mut notes: Vec<String> = self.lack().into_iter().collect();
         if let Some(model) = &self.model {
             notes.push(format!(
-                "Misses and mispredictions are a model's, after {} rules (I1 {}, D1 {}, LL {}): not what this CPU did.",
-                model.rules, model.i1, model.d1, model.ll
+                "Misses and mispredictions are a model's, after {} rules ({}): not what this CPU did.",
+                model.rules,
+                model.sizes()
             ));
         }
         (!notes.is_empty()).then(|| notes.join(" "))
@@ -310,6 +345,34 @@ impl Memory {
             ));
         }
         (!notes.is_empty()).then(|| notes.join(" "))
+    }
+}
+
+impl Model {
+    /// Its parameters, in a line.
+    pub fn sizes(&self) -> String {
+        let mut sizes = match self.cpu {
+            Some(cpu) => format!("{cpu}: "),
+            None => String::new(),
+        };
+        sizes += &format!("I1 {}, D1 {}, LL {}", self.i1, self.d1, self.ll);
+        for (name, geometry) in [
+            ("L2", self.l2.as_ref().map(|l2| &l2.geometry)),
+            ("TLB", self.tlb.as_ref().map(|tlb| &tlb.geometry)),
+            ("ITLB", self.itlb.as_ref().map(|itlb| &itlb.geometry)),
+            (
+                "prefetcher",
+                self.prefetch.as_ref().map(|one| &one.prefetcher),
+            ),
+        ] {
+            if let Some(geometry) = geometry {
+                sizes += &format!(", {name} {geometry}");
+            }
+        }
+        if self.predictor != Predictor::Cachegrind.to_string() {
+            sizes += &format!(", predictor {}", self.predictor);
+        }
+        sizes
     }
 }
 
