@@ -64,6 +64,12 @@ fn the_order_of_references_by_hand() {
         "changing": 1 + 9 * 2,
     });
     assert_eq!(locality["strides"], strides);
+    let functions = locality["functions"].as_array().unwrap();
+    assert_eq!(functions.len(), 1, "{functions:?}");
+    assert_eq!(functions[0]["function"], "_start");
+    for name in ["touches", "first_touches", "reuse", "strides"] {
+        assert_eq!(functions[0][name], locality[name], "{name}");
+    }
     let set = &locality["working_sets"][0];
     assert_eq!(set["lines"], serde_json::json!([108]));
     assert_eq!(set["pages"], serde_json::json!([3]));
@@ -74,6 +80,86 @@ fn the_order_of_references_by_hand() {
         "never before",
         "whole windows of",
     ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// Each function's part of the order: who goes through columns comes back to a line after 512 others, who goes through
+/// rows at once; a function that two threads execute is one.
+#[test]
+fn the_order_by_function() {
+    const MATRIX: &str = r"
+#include <pthread.h>
+static volatile int numbers[513][512] __attribute__((aligned(64)));
+__attribute__((noinline)) int rows(void) {
+    int sum = 0;
+    for (int at = 0; at < 513; at++)
+        for (int other = 0; other < 512; other++) sum += numbers[at][other];
+    return sum;
+}
+__attribute__((noinline)) int columns(void) {
+    int sum = 0;
+    for (int at = 0; at < 512; at++)
+        for (int other = 0; other < 513; other++) sum += numbers[other][at];
+    return sum;
+}
+static void *both(void *none) { rows(); columns(); return none; }
+int main(void) {
+    pthread_t other;
+    pthread_create(&other, 0, both, 0);
+    both(0);
+    pthread_join(other, 0);
+    return 0;
+}
+";
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["-O1", "-static", "-pthread"];
+    let Some(program) = built(directory.path(), MATRIX, &arguments) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let document = json(&["run", "--json", "--locality", "--", program]);
+    let validator = jsonschema::validator_for(&schema("run.json")).unwrap();
+    assert!(validator.is_valid(&document), "{document}");
+    let locality = &document["memory"]["locality"];
+    let functions = locality["functions"].as_array().unwrap();
+    let number = |of: &serde_json::Value| of.as_u64().unwrap();
+    for name in ["touches", "first_touches"] {
+        let sum: u64 = functions.iter().map(|one| number(&one[name])).sum();
+        assert_eq!(sum, number(&locality[name]), "{name}");
+    }
+    for name in ["first", "same", "next", "constant", "changing"] {
+        let sum: u64 = functions
+            .iter()
+            .map(|one| number(&one["strides"][name]))
+            .sum();
+        assert_eq!(sum, number(&locality["strides"][name]), "{name}");
+    }
+    assert_eq!(functions[0]["function"], "columns", "{}", functions[0]);
+    let of = |name: &str| functions.iter().find(|one| one["function"] == name);
+    let (rows, columns) = (of("rows").unwrap(), of("columns").unwrap());
+    let far = |one: &serde_json::Value| -> u64 {
+        let reuse = one["reuse"].as_array().unwrap().iter();
+        let far = reuse.filter(|reuse| number(&reuse["from"]) >= 512);
+        far.map(|reuse| number(&reuse["touches"])).sum()
+    };
+    // (The return address and the stack are a few touches more.)
+    let near = |value: u64, expected: u64| value.abs_diff(expected) < 40;
+    let references = 2 * 513 * 512;
+    for one in [rows, columns] {
+        assert!(near(number(&one["touches"]), references), "{one}");
+    }
+    assert!(near(far(columns), references), "{columns}");
+    assert!(near(far(rows), 0), "{rows}");
+    assert!(near(number(&rows["strides"]["next"]), references), "{rows}");
+    // Down a column: all but the first step of each.
+    let constant = number(&columns["strides"]["constant"]);
+    assert!(near(constant, 2 * 512 * 511), "{columns}");
+    let text = stderr(&run(&["run", "--locality", "--", program]));
+    for part in ["beyond 32 KiB", "columns", "as before"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -1,7 +1,7 @@
 //! What becomes of references while the program runs.
 
 use super::costs::{Costs, Simulated};
-use super::locality::{Order, together};
+use super::locality::{Counted, Order, together};
 use super::modelled::Modelled;
 use super::paths::Paths;
 use super::shared::share;
@@ -159,6 +159,22 @@ impl Gathering {
         }
     }
 
+    /// See [`super::Noted::each_order`].
+    pub(super) fn each_order(&self, see: &mut dyn FnMut(u32, u64, &Counted)) {
+        for of in &self.threads {
+            if let Some(order) = &of.order {
+                order.each(&mut |pc, counted| see(of.thread.slot, pc, counted));
+            }
+        }
+    }
+
+    /// See [`super::Noted::each_touched`].
+    pub(super) fn each_touched(&self, see: &mut dyn FnMut(u32, &Touched)) {
+        for space in &self.spaces {
+            see(space.memory, &space.touched);
+        }
+    }
+
     pub(super) fn memory(&self, tids: &dyn Fn(u32) -> u32) -> Memory {
         let mut costs = Costs::default();
         let mut unknown: BTreeMap<Unknown, u64> = BTreeMap::new();
@@ -196,6 +212,7 @@ impl Gathering {
                 together(threads.filter_map(|of| Some((tids(of.thread.slot), of.order.as_ref()?))))
             }),
             functions: Vec::new(),
+            data: Vec::new(),
             lines: Vec::new(),
         }
     }
@@ -270,8 +287,13 @@ impl Gathering {
         let mut lines: Vec<SharedLine> = self
             .spaces
             .iter()
-            .flat_map(|space| space.sharing.shared())
-            .map(|line| SharedLine {
+            .flat_map(|space| {
+                let shared = space.sharing.shared().into_iter();
+                shared.map(|line| (space.memory, line))
+            })
+            .map(|(memory, line)| SharedLine {
+                memory,
+                data: None,
                 address: line.line,
                 false_sharing: line.is_false(),
                 references: line.references(),

@@ -2,6 +2,7 @@
 //! predictors where one is wanted.
 
 mod costs;
+mod data;
 mod events;
 mod gathering;
 mod locality;
@@ -15,13 +16,15 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use truecount_engine::virt::references::{References, Sink};
-use truecount_memory::{Beside, Machine, Predictor, Totals};
+use truecount_memory::{Beside, Machine, Predictor, Totals, Touched};
 
 pub use costs::{Costs, SIMULATED, Simulated};
+pub use data::{DataMemory, DataModel, DataPlace};
 pub use events::MemoryEvent;
 use gathering::Gathering;
 pub use gathering::Part;
-pub use locality::{Locality, Reuse, StrideCounts, ThreadWorkingSet};
+pub(crate) use locality::Counted;
+pub use locality::{FunctionLocality, Locality, OfCode, Reuse, StrideCounts, ThreadWorkingSet};
 
 /// What is wanted.
 #[derive(Clone, Debug, Default)]
@@ -190,6 +193,12 @@ pub struct Prefetched {
 /// A line that several threads use and one writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SharedLine {
+    /// Slot of the first thread of its memory.
+    #[serde(skip)]
+    pub(crate) memory: u32,
+    /// Whose data it is, where that was looked for.
+    #[serde(flatten)]
+    pub data: Option<DataPlace>,
     /// Address of its first byte.
     pub address: u64,
     /// The line is shared, the data is not (but for one reference in a hundred).
@@ -309,6 +318,9 @@ pub struct Memory {
     /// By function, those with the most misses, or bytes, first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionMemory>,
+    /// By whose data it is, in the same order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataMemory>,
     /// By source line, or function where lines are not known, in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineMemory>,
@@ -417,6 +429,17 @@ impl Noted {
     pub fn each(&self, see: &mut dyn FnMut(Part, u64, &Costs)) {
         self.gathered()
             .each(&mut |part, pc, costs, _| see(part, pc, costs));
+    }
+
+    /// What every operand's references came to, where their order was wanted: the slot of its thread, its instruction's
+    /// address.
+    pub(crate) fn each_order(&self, see: &mut dyn FnMut(u32, u64, &Counted)) {
+        self.gathered().each_order(see);
+    }
+
+    /// What was touched of every memory: the slot of its first thread, its lines.
+    pub(crate) fn each_touched(&self, see: &mut dyn FnMut(u32, &Touched)) {
+        self.gathered().each_touched(see);
     }
 
     /// What was modelled on each path of functions, by [`CallNode::address`](truecount_engine::virt::CallNode); none

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 
 use truecount_model::number::grouped;
 use truecount_run::functions::base_name;
-use truecount_run::references::{CodeMemory, Locality, Memory, Model, SharedLine};
+use truecount_run::references::{
+    CodeMemory, DataMemory, DataPlace, FunctionLocality, Locality, Memory, Model, SharedLine,
+};
 
 use crate::render::style::{HEAD, WARN, paint};
 use crate::render::table::{Align, Cell, Table};
@@ -96,6 +98,7 @@ pub(in crate::cmd::run) fn write(
         write_model(out, model)?;
     }
     write_places(out, memory)?;
+    write_data(out, &memory.data)?;
     if let Some(lines) = &memory.sharing {
         write_sharing(out, lines)?;
     }
@@ -148,6 +151,40 @@ fn write_places(out: &mut dyn Write, memory: &Memory) -> io::Result<()> {
         let mut cells = counts(&line.of);
         let place = format!("{}:{}", base_name(&line.file), line.line);
         cells.push(format!("{place}  {}", line.function).into());
+        table.row(cells);
+    }
+    table.write(out)?;
+    writeln!(out)
+}
+
+/// Whose data a line is.
+fn whose(data: &DataPlace) -> String {
+    match data.symbols.as_slice() {
+        [] => base_name(&data.module).to_owned(),
+        symbols => format!("{}  {}", symbols.join(", "), base_name(&data.module)),
+    }
+}
+
+/// Whose data it was: that with the most misses, or without a model that with the most lines, first.
+fn write_data(out: &mut dyn Write, data: &[DataMemory]) -> io::Result<()> {
+    let Some(first) = data.first() else {
+        return Ok(());
+    };
+    let modelled = ["l1d-misses", "lld-misses"];
+    let modelled = modelled.iter().filter(|_| first.model.is_some());
+    let counts = modelled.chain(&["lines-touched", "lines-written"]);
+    let counts = counts.map(|name| (*name, Align::Right));
+    let mut table = Table::new(counts.chain([("data", Align::Left)]));
+    for of in data.iter().take(SHOWN) {
+        let misses = of.model.iter();
+        let misses = misses.flat_map(|model| [model.l1d_misses, model.lld_misses]);
+        let counts = misses.chain([of.lines_touched, of.lines_written]);
+        let mut cells: Vec<Cell> = counts.map(|count| grouped(count).into()).collect();
+        let name = match of.symbol.as_str() {
+            "" => base_name(&of.module).to_owned(),
+            symbol => format!("{symbol}  {}", base_name(&of.module)),
+        };
+        cells.push(name.into());
         table.row(cells);
     }
     table.write(out)?;
@@ -229,6 +266,7 @@ fn write_sharing(out: &mut dyn Write, lines: &[SharedLine]) -> io::Result<()> {
         ("references", Align::Right),
         ("line", Align::Left),
         ("shared", Align::Left),
+        ("data", Align::Left),
         ("threads: bytes", Align::Left),
     ]);
     for line in lines.iter().take(SHOWN) {
@@ -252,6 +290,7 @@ fn write_sharing(out: &mut dyn Write, lines: &[SharedLine]) -> io::Result<()> {
                 true => Cell::styled(WARN, "the line only".to_owned()),
                 false => "data".into(),
             },
+            line.data.as_ref().map_or_else(String::new, whose).into(),
             threads.join("; ").into(),
         ]);
     }
@@ -259,6 +298,42 @@ fn write_sharing(out: &mut dyn Write, lines: &[SharedLine]) -> io::Result<()> {
     if let Some(more) = lines.len().checked_sub(SHOWN).filter(|&more| more > 0) {
         writeln!(out, "… and {more} more lines: --json has them")?;
     }
+    writeln!(out)
+}
+
+/// Functions by the order of their references.
+fn write_orders(out: &mut dyn Write, functions: &[FunctionLocality]) -> io::Result<()> {
+    if functions.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new([
+        ("touches", Align::Right),
+        ("beyond 32 KiB", Align::Right),
+        ("references", Align::Right),
+        ("stride: 0", Align::Right),
+        ("next", Align::Right),
+        ("as before", Align::Right),
+        ("another", Align::Right),
+        ("function", Align::Left),
+    ]);
+    for function in functions.iter().take(SHOWN) {
+        let (order, strides) = (&function.order, &function.order.strides);
+        let another = strides.changing + strides.first;
+        let followed = [strides.same, strides.next, strides.constant, another];
+        let references: u64 = followed.iter().sum();
+        let mut cells: Vec<Cell> = vec![
+            grouped(order.touches).into(),
+            share(order.far(), order.touches).into(),
+            grouped(references).into(),
+        ];
+        cells.extend(followed.map(|count| share(count, references).into()));
+        let name = format!("{}  {}", function.function, base_name(&function.module));
+        cells.push(name.into());
+        table.row(cells);
+    }
+    table.write(out)?;
+    let what = "beyond 32 KiB: of lines that 512 others or more were touched after, or that were never touched before";
+    writeln!(out, "{what}")?;
     writeln!(out)
 }
 
@@ -316,6 +391,7 @@ fn write_locality(out: &mut dyn Write, locality: &Locality) -> io::Result<()> {
     }
     table.write(out)?;
     writeln!(out)?;
+    write_orders(out, &locality.functions)?;
     let heads = [
         ("thread", Align::Right),
         ("whole windows of", Align::Right),
