@@ -144,14 +144,6 @@ impl Machine {
         d1: geometry(32 << 10, 8, 64),
         ll: geometry(8 << 20, 16, 64),
     };
-
-    /// What the kernel says of this machine's first CPU (`/sys/devices/system/cpu/cpu0/cache`).
-    ///
-    /// # Errors
-    /// The caches are not described there, or are none that can be simulated.
-    pub fn this() -> Result<Self, GeometryError> {
-        crate::Cpu::this().map(|cpu| cpu.machine)
-    }
 }
 
 #[cfg(test)]
