@@ -62,6 +62,8 @@ mod latency;
 mod machine;
 #[path = "cli/memory.rs"]
 mod memory;
+#[path = "cli/memory_data.rs"]
+mod memory_data;
 #[path = "cli/memory_ends.rs"]
 mod memory_ends;
 #[path = "cli/memory_order.rs"]

@@ -11,6 +11,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod data;
 pub mod plt;
 
 use std::borrow::Cow;

@@ -1,6 +1,41 @@
 //! Branch predictors after Cachegrind's rules (Valgrind's manual, "Branch prediction"): conditional branches by
 //! 16,384 two-bit counters, chosen by the last seven outcomes and the seven low bits of the branch's address;
 //! indirect ones go where the last one at one of 512 places (nine low bits) went. Returns are not predicted.
+//!
+//! Conditional branches can have another predictor, which Cachegrind has not: see [`Predictor`].
+
+use crate::tage::Tage;
+use std::fmt;
+use std::str::FromStr;
+
+/// What predicts conditional branches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Predictor {
+    /// Cachegrind's two-bit counters.
+    #[default]
+    Cachegrind,
+    /// A small TAGE: tagged tables behind histories of 4 to 108 branches.
+    Tage,
+}
+
+impl fmt::Display for Predictor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cachegrind => "cachegrind",
+            Self::Tage => "tage",
+        })
+    }
+}
+
+impl FromStr for Predictor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut all = [Self::Cachegrind, Self::Tage].into_iter();
+        all.find(|one| one.to_string() == text)
+            .ok_or_else(|| format!("there is no predictor '{text}': cachegrind and tage are"))
+    }
+}
 
 /// Branches and wrong predictions of one sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +56,8 @@ pub struct Branches {
     history: usize,
     counters: Box<[u8]>,
     targets: Box<[u64]>,
+    /// In place of the counters.
+    tage: Option<Box<Tage>>,
     /// Conditional branches.
     pub conditional: Mispredicted,
     /// Indirect jumps and calls.
@@ -36,7 +73,13 @@ impl Default for Branches {
 impl Branches {
     /// That have seen nothing yet.
     pub fn new() -> Self {
+        Self::with(Predictor::default())
+    }
+
+    /// As [`Branches::new`], conditional ones predicted by `predictor`.
+    pub fn with(predictor: Predictor) -> Self {
         Self {
+            tage: (predictor == Predictor::Tage).then(|| Box::new(Tage::new())),
             history: 0,
             counters: vec![0; 1 << (HISTORY + ADDRESS)].into_boxed_slice(),
             targets: vec![0; TARGETS].into_boxed_slice(),
@@ -48,6 +91,12 @@ impl Branches {
     /// A conditional branch; whether it was predicted wrongly.
     #[inline]
     pub fn conditional(&mut self, address: u64, taken: bool) -> bool {
+        if let Some(tage) = &mut self.tage {
+            let wrong = tage.branch(address, taken);
+            self.conditional.branches += 1;
+            self.conditional.wrong += u64::from(wrong);
+            return wrong;
+        }
         let low = address as usize & ((1 << ADDRESS) - 1);
         let index = self.history << ADDRESS | low;
         self.history = (self.history << 1 | usize::from(taken)) & ((1 << HISTORY) - 1);

@@ -6,7 +6,8 @@
 //! those of the line.
 
 use crate::geometry::{Beside, Geometry, Machine};
-use crate::{Kind, Reference};
+use crate::prefetch::Prefetcher;
+use crate::{By, Kind, Reference};
 
 /// One cache.
 #[derive(Clone, Debug)]
@@ -53,6 +54,13 @@ impl Cache {
             }
         }
         true
+    }
+
+    /// A block is there; nothing moves.
+    fn has(&self, block: u64) -> bool {
+        let start = (block & self.set_mask) as usize * self.ways;
+        let set = self.tags.get(start..start + self.ways);
+        set.is_some_and(|set| set.contains(&block))
     }
 
     /// Bytes are referenced; whether any of their lines missed.
@@ -110,7 +118,7 @@ pub enum Level {
     Memory,
 }
 
-/// What was not in the second level, and which pages not in the table of translations.
+/// What was not in the second level, which pages not in the tables of translations, and what was prefetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BesideMisses {
     /// Instructions, by the second level.
@@ -119,6 +127,12 @@ pub struct BesideMisses {
     pub l2_data: u64,
     /// Data, by the translations.
     pub tlb: u64,
+    /// Instructions, by theirs.
+    pub itlb: u64,
+    /// Lines that the prefetcher brought into the first level …
+    pub prefetched: u64,
+    /// … and those of them that no level had.
+    pub prefetched_memory: u64,
 }
 
 impl BesideMisses {
@@ -127,6 +141,9 @@ impl BesideMisses {
         self.l2_instructions += now.l2_instructions - before.l2_instructions;
         self.l2_data += now.l2_data - before.l2_data;
         self.tlb += now.tlb - before.tlb;
+        self.itlb += now.itlb - before.itlb;
+        self.prefetched += now.prefetched - before.prefetched;
+        self.prefetched_memory += now.prefetched_memory - before.prefetched_memory;
     }
 }
 
@@ -138,7 +155,9 @@ pub struct Caches {
     l2: Option<Cache>,
     ll: Cache,
     tlb: Option<Cache>,
-    /// What the second level and the translations had not.
+    itlb: Option<Cache>,
+    prefetcher: Option<Prefetcher>,
+    /// What the second level and the translations had not, and what was prefetched.
     pub beside: BesideMisses,
     /// Data references are at most a line of the smallest cache long.
     longest: u32,
@@ -166,6 +185,8 @@ impl Caches {
             l2: beside.l2.map(Cache::new),
             ll: Cache::new(machine.ll),
             tlb: beside.tlb.map(Cache::new),
+            itlb: beside.itlb.map(Cache::new),
+            prefetcher: Prefetcher::new(beside.prefetch, machine.d1.line.trailing_zeros()),
             beside: BesideMisses::default(),
             longest: lines.min().unwrap_or(16),
             instructions: Misses::default(),
@@ -184,8 +205,8 @@ impl Caches {
 
     /// Data is referenced.
     #[inline]
-    pub fn data(&mut self, reference: Reference) -> Level {
-        let level = self.meet_data(reference.address, reference.size);
+    pub fn data(&mut self, reference: Reference, by: By) -> Level {
+        let level = self.meet_data(reference.address, reference.size, by);
         match reference.kind {
             Kind::Store => self.writes.count(level),
             Kind::Load | Kind::Modify => self.reads.count(level),
@@ -196,6 +217,9 @@ impl Caches {
     /// As [`Caches::fetch`], for who counts by himself.
     #[inline]
     pub fn meet_fetch(&mut self, address: u64, length: u32) -> Level {
+        if let Some(itlb) = &mut self.itlb {
+            self.beside.itlb += u64::from(itlb.reference(address, length));
+        }
         if !self.i1.reference(address, length) {
             return Level::First;
         }
@@ -206,17 +230,39 @@ impl Caches {
 
     /// As [`Caches::data`], for who counts by himself.
     #[inline]
-    pub fn meet_data(&mut self, address: u64, size: u32) -> Level {
+    pub fn meet_data(&mut self, address: u64, size: u32, by: By) -> Level {
         let size = size.min(self.longest);
         if let Some(tlb) = &mut self.tlb {
             self.beside.tlb += u64::from(tlb.reference(address, size));
         }
-        if !self.d1.reference(address, size) {
-            return Level::First;
+        let level = match self.d1.reference(address, size) {
+            false => Level::First,
+            true => {
+                let level = behind(&mut self.l2, &mut self.ll, address, size);
+                self.beside.l2_data += u64::from(self.l2.is_some() && level != Level::Second);
+                level
+            }
+        };
+        if self.prefetcher.is_some() {
+            self.prefetch(address, size, by);
         }
-        let level = behind(&mut self.l2, &mut self.ll, address, size);
-        self.beside.l2_data += u64::from(self.l2.is_some() && level != Level::Second);
         level
+    }
+
+    /// After a reference to data. What the first level has stays in its place there; what it has not comes in as if it
+    /// had been referenced, and none of it is a miss.
+    #[inline(never)]
+    fn prefetch(&mut self, address: u64, size: u32, by: By) {
+        let wanted = self.prefetcher.as_mut();
+        let wanted = wanted.and_then(|prefetcher| prefetcher.after(by, address, size));
+        let Some(line) = wanted.filter(|&line| !self.d1.has(line)) else {
+            return;
+        };
+        self.d1.block(line);
+        self.beside.prefetched += 1;
+        let first = line << self.d1.line_bits;
+        let level = behind(&mut self.l2, &mut self.ll, first, 1);
+        self.beside.prefetched_memory += u64::from(level == Level::Memory);
     }
 
     /// Both sorts of data references.
@@ -276,11 +322,13 @@ mod tests {
             ll: "1024,2,64".parse().unwrap(),
         });
         let mut load = |address| {
-            caches.data(Reference {
+            let (size, kind) = (8, Kind::Load);
+            let reference = Reference {
                 address,
-                size: 8,
-                kind: Kind::Load,
-            })
+                size,
+                kind,
+            };
+            caches.data(reference, By::default())
         };
         assert_eq!(load(0x1000), Level::Memory);
         assert_eq!(load(0x1040), Level::Memory);

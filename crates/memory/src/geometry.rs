@@ -1,7 +1,7 @@
 //! Sizes of caches: written by a user, taken from this CPU, or Cachegrind's.
 
+use crate::{Predictor, Prefetch};
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 /// One cache: bytes, ways, bytes of a line.
@@ -26,6 +26,12 @@ impl fmt::Display for GeometryError {
 }
 
 impl std::error::Error for GeometryError {}
+
+impl GeometryError {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
 
 impl Geometry {
     /// Sets.
@@ -119,6 +125,12 @@ pub struct Beside {
     pub l2: Option<Geometry>,
     /// Translations of data pages: the bytes that they cover, ways, bytes of a page.
     pub tlb: Option<Geometry>,
+    /// Translations of pages of instructions.
+    pub itlb: Option<Geometry>,
+    /// A prefetcher of data.
+    pub prefetch: Prefetch,
+    /// What predicts conditional branches.
+    pub predictor: Predictor,
 }
 
 const fn geometry(size: u64, ways: u32, line: u32) -> Geometry {
@@ -132,64 +144,6 @@ impl Machine {
         d1: geometry(32 << 10, 8, 64),
         ll: geometry(8 << 20, 16, 64),
     };
-
-    /// What the kernel says of this machine's first CPU (`/sys/devices/system/cpu/cpu0/cache`).
-    ///
-    /// # Errors
-    /// The caches are not described there, or are none that can be simulated.
-    pub fn this() -> Result<Self, GeometryError> {
-        Self::read(Path::new("/sys/devices/system/cpu/cpu0/cache"))
-    }
-
-    /// From a directory laid out as sysfs' (`Documentation/ABI/testing/sysfs-devices-system-cpu`).
-    ///
-    /// # Errors
-    /// As [`Machine::this`].
-    pub fn read(directory: &Path) -> Result<Self, GeometryError> {
-        let mut first = [None, None];
-        let mut last: Option<(u64, Geometry)> = None;
-        for index in 0..16 {
-            let field = |name: &str| {
-                let path = directory.join(format!("index{index}")).join(name);
-                std::fs::read_to_string(path).map(|text| text.trim().to_owned())
-            };
-            let (Ok(level), Ok(sort), Ok(size)) = (field("level"), field("type"), field("size"))
-            else {
-                continue;
-            };
-            let number = |name| field(name).ok().and_then(|text| text.parse::<u32>().ok());
-            let (Some(ways), Some(line)) = (
-                number("ways_of_associativity"),
-                number("coherency_line_size"),
-            ) else {
-                continue;
-            };
-            let kilobytes = size.trim_end_matches('K').parse::<u64>().unwrap_or(0);
-            let bytes = match size.strip_suffix('M') {
-                Some(megabytes) => megabytes.parse::<u64>().unwrap_or(0) << 20,
-                None => kilobytes << 10,
-            };
-            let level = level.parse::<u64>().unwrap_or(0);
-            let Ok(geometry) = Geometry::nearest(bytes, ways, line) else {
-                continue;
-            };
-            match (level, sort.as_str()) {
-                (1, "Instruction") => first[0] = Some(geometry),
-                (1, "Data") => first[1] = Some(geometry),
-                (2.., "Unified") if last.is_none_or(|(before, _)| before < level) => {
-                    last = Some((level, geometry));
-                }
-                _ => {}
-            }
-        }
-        let ([Some(i1), Some(d1)], Some((_, ll))) = (first, last) else {
-            return Err(GeometryError(format!(
-                "{} does not describe a first and a last level of caches",
-                directory.display()
-            )));
-        };
-        Ok(Self { i1, d1, ll })
-    }
 }
 
 #[cfg(test)]
@@ -227,33 +181,5 @@ mod tests {
         let odd = Geometry::nearest(25 << 20, 20, 64).unwrap();
         assert_eq!((odd.sets(), odd.ways, odd.size), (16_384, 25, 25 << 20));
         assert_eq!(Geometry::nearest(48 << 10, 12, 64).unwrap().ways, 12);
-    }
-
-    #[test]
-    fn sysfs_is_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let rows = [
-            ("1", "Data", "48K", "12"),
-            ("1", "Instruction", "32K", "8"),
-            ("2", "Unified", "2048K", "16"),
-            ("3", "Unified", "32M", "16"),
-        ];
-        for (index, (level, sort, size, ways)) in rows.into_iter().enumerate() {
-            let place = directory.path().join(format!("index{index}"));
-            std::fs::create_dir(&place).unwrap();
-            for (name, text) in [
-                ("level", level),
-                ("type", sort),
-                ("size", size),
-                ("ways_of_associativity", ways),
-                ("coherency_line_size", "64"),
-            ] {
-                std::fs::write(place.join(name), format!("{text}\n")).unwrap();
-            }
-        }
-        let machine = Machine::read(directory.path()).unwrap();
-        assert_eq!(machine.d1.to_string(), "49152,12,64");
-        assert_eq!(machine.ll.to_string(), "33554432,16,64");
-        assert!(Machine::read(&directory.path().join("nothing")).is_err());
     }
 }

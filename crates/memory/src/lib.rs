@@ -7,22 +7,29 @@
 //!   or a page, lines and pages that were touched, by which threads, and how soon again.
 //! - [`Caches`] and [`Branches`] are *models*: what caches and branch predictors of a given geometry would have done
 //!   with these references in this order. They follow Cachegrind's rules (Valgrind's manual, "Cachegrind: a
-//!   high-precision tracing profiler", "Simulation details"), so that the same references give the same misses.
+//!   high-precision tracing profiler", "Simulation details"), so that the same references give the same misses. What
+//!   Cachegrind has not ([`Beside`]: a second level, translations of pages, a prefetcher, a predictor like TAGE) is only
+//!   there where it is wanted.
 
 #![forbid(unsafe_code)]
 
 mod branches;
 mod cache;
+mod cpus;
 mod facts;
 mod geometry;
 mod locality;
+mod prefetch;
 mod sharing;
+mod tage;
 
-pub use branches::{Branches, Mispredicted};
+pub use branches::{Branches, Mispredicted, Predictor};
 pub use cache::{BesideMisses, Cache, Caches, Level, Misses};
+pub use cpus::Cpu;
 pub use facts::{LineMisses, Placed, Totals, Touched, TouchedPage, aligned_bits};
 pub use geometry::{Beside, Geometry, GeometryError, Machine};
 pub use locality::{CLASSES, Locality, Stride, Strides, WorkingSet, class_range};
+pub use prefetch::Prefetch;
 pub use sharing::{Shared, Sharing};
 
 /// Bytes of the lines that facts are counted in: those of every x86-64 CPU.
@@ -62,4 +69,13 @@ pub struct Reference {
     pub size: u32,
     /// What it does.
     pub kind: Kind,
+}
+
+/// Who makes a reference: a prefetcher tells operands apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct By {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// Which of its operands.
+    pub operand: u8,
 }

@@ -101,29 +101,34 @@ impl Locality {
 
     /// Bytes are referenced: each of their lines is touched once.
     pub fn reference(&mut self, address: u64, bytes: u32) {
+        self.reference_each(address, bytes, |_| {});
+    }
+
+    /// As [`Locality::reference`]; `see` is told of each touch what [`Locality::touch`] says.
+    #[inline]
+    pub fn reference_each(&mut self, address: u64, bytes: u32, mut see: impl FnMut(Option<usize>)) {
         let end = address.saturating_add(u64::from(bytes.max(1)) - 1);
         for line in address / LINE..=end / LINE {
-            self.touch(line);
+            see(self.touch(line));
         }
     }
 
-    /// A line is touched.
+    /// A line is touched: the class of its distance, unless it is the first time.
     #[inline]
-    pub fn touch(&mut self, line: u64) {
+    pub fn touch(&mut self, line: u64) -> Option<usize> {
         let window = (self.touches >> SHORTEST) as u32;
         if self.touches.trailing_zeros() >= SHORTEST {
             self.next_window(window);
         }
         self.touches += 1;
         if line == self.last {
-            self.count(0);
-            return;
+            return Some(self.count(0));
         }
         self.last = line;
-        self.touch_another(line, window);
+        self.touch_another(line, window)
     }
 
-    fn touch_another(&mut self, line: u64, window: u32) {
+    fn touch_another(&mut self, line: u64, window: u32) -> Option<usize> {
         if self.now as usize + 1 >= self.tree.len() {
             self.renumber();
         }
@@ -131,15 +136,18 @@ impl Locality {
         self.now += 1;
         let before = self.lines.insert(line, Known { time: now, window });
         let last_window = before.as_ref().map(|known| known.window);
-        match before {
-            None => self.firsts += 1,
+        let class = match before {
+            None => {
+                self.firsts += 1;
+                None
+            }
             Some(Known { time, .. }) => {
                 // Lines whose last touch came later.
                 let later = self.lines.len() as u32 - self.up_to(time);
                 self.add(time, u32::MAX);
-                self.count(class(later));
+                Some(self.count(class(later)))
             }
-        }
+        };
         self.add(now, 1);
         if last_window != Some(window) {
             self.in_window(last_window, window, |level| &mut level.lines);
@@ -149,12 +157,14 @@ impl Locality {
                 self.in_window(last, window, |level| &mut level.pages);
             }
         }
+        class
     }
 
-    fn count(&mut self, class: usize) {
+    fn count(&mut self, class: usize) -> usize {
         if let Some(times) = self.classes.get_mut(class) {
             *times += 1;
         }
+        class
     }
 
     /// How many times up to `time` are some line's last one.

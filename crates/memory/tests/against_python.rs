@@ -4,7 +4,9 @@
 
 use std::io::Write as _;
 use std::process::Command;
-use truecount_memory::{Beside, Branches, Caches, Kind, Machine, Reference};
+use truecount_memory::{
+    Beside, Branches, By, Caches, Kind, Machine, Predictor, Prefetch, Reference,
+};
 
 /// A generator with a fixed beginning (Steele, Lea, Flood: SplitMix64).
 struct Numbers(u64);
@@ -22,43 +24,78 @@ impl Numbers {
     }
 }
 
-/// One reference or branch: address, size or outcome or target, what (0 to 5, as `simulator.py` names them).
-type Event = (u64, u64, u64);
+/// One reference or branch: address, size or outcome or target, what (0 to 5, as `simulator.py` names them), the
+/// instruction that references data.
+type Event = (u64, u64, u64, u64);
 
 /// Loops over arrays with several strides, random places in heaps of three sizes, a stack, code with loops.
 fn trace(count: usize) -> Vec<Event> {
     let mut numbers = Numbers(1);
     let mut events = Vec::with_capacity(count);
     let (mut code, mut stream) = (0x40_0000u64, 0x7f00_0000_0000u64);
+    // Walks through memory, each by one instruction with its own stride, now and then from elsewhere.
+    let mut walks =
+        [8u64, 24, 64, 200, 1024, 5000].map(|stride| (0x3000_0000_0000 + (stride << 32), stride));
+    walks[1].1 = 24u64.wrapping_neg();
+    walks[4].1 = 1024u64.wrapping_neg();
+    let (mut loops, mut left) = (0u64, 0u64);
     while events.len() < count {
         let length = 1 + numbers.below(15);
-        events.push((code, length, 0));
+        events.push((code, length, 0, 0));
         code += length;
         let sizes = [1, 2, 4, 8, 8, 8, 16, 32, 64, 108, 512];
         let size = sizes[numbers.below(sizes.len() as u64) as usize];
         let kind = 1 + numbers.below(3);
         match numbers.below(8) {
-            0 => events.push((0x60_0000 + numbers.below(16 << 10), size, kind)),
-            1 => events.push((0x1000_0000 + numbers.below(1 << 20), size, kind)),
-            2 => events.push((0x2000_0000 + numbers.below(1 << 26), size, kind)),
+            0 => events.push((0x60_0000 + numbers.below(16 << 10), size, kind, code % 1000)),
+            1 => events.push((
+                0x1000_0000 + numbers.below(1 << 20),
+                size,
+                kind,
+                code % 1000,
+            )),
+            2 => events.push((
+                0x2000_0000 + numbers.below(1 << 26),
+                size,
+                kind,
+                code % 1000,
+            )),
             3 | 4 => {
-                events.push((stream, size, kind));
+                events.push((stream, size, kind, 0x5000));
                 stream += [8, 64, 72, 4096][numbers.below(4) as usize];
                 if numbers.below(1000) == 0 {
                     stream = 0x7f00_0000_0000 + numbers.below(1 << 30);
                 }
             }
+            // A loop that goes seven times round, and what depends on whether it goes on.
+            5 if numbers.below(2) == 0 => {
+                left = if left == 0 { 6 } else { left - 1 };
+                loops += 1;
+                events.push((0x40_1000, u64::from(left != 0), 4, 0));
+                events.push((0x40_1010, u64::from(left % 2 == 0), 4, 0));
+                events.push((0x40_1020, loops % 2, 4, 0));
+            }
             5 => {
                 let taken = u64::from(numbers.below(5) != 0);
-                events.push((code, taken, 4));
+                events.push((code, taken, 4, 0));
                 if taken == 1 {
                     code -= code.min(numbers.below(4000)).min(code - 0x40_0000);
                 }
             }
             6 if numbers.below(4) == 0 => {
                 let target = 0x40_0000 + 64 * numbers.below(1 << 12);
-                events.push((code, target, 5));
+                events.push((code, target, 5, 0));
                 code = target;
+            }
+            7 => {
+                let number = numbers.below(6);
+                let walk = &mut walks[number as usize];
+                // (A multiple of 256 apart from another one: they take each other's place.)
+                events.push((walk.0, size, kind, 0x6000 + number / 5 * 256 + number % 5));
+                walk.0 = match numbers.below(200) {
+                    0 => 0x3000_0000_0000 + (numbers.below(1 << 24) << 8),
+                    _ => walk.0.wrapping_add(walk.1),
+                };
             }
             _ => {}
         }
@@ -69,9 +106,9 @@ fn trace(count: usize) -> Vec<Event> {
 
 fn count(machine: &Machine, beside: &Beside, events: &[Event]) -> String {
     let mut caches = Caches::with(machine, beside);
-    let mut branches = Branches::new();
+    let mut branches = Branches::with(beside.predictor);
     let mut modified = truecount_memory::Misses::default();
-    for &(address, value, what) in events {
+    for &(address, value, what, pc) in events {
         let kind = match what {
             0 => {
                 caches.fetch(address, value as u32);
@@ -90,11 +127,12 @@ fn count(machine: &Machine, beside: &Beside, events: &[Event]) -> String {
             }
         };
         let before = caches.reads;
-        caches.data(Reference {
+        let reference = Reference {
             address,
             size: value as u32,
             kind,
-        });
+        };
+        caches.data(reference, By { pc, operand: 0 });
         if kind == Kind::Modify {
             // What modifies counts as a read; the other simulator tells it apart.
             modified.references += caches.reads.references - before.references;
@@ -130,8 +168,11 @@ fn count(machine: &Machine, beside: &Beside, events: &[Event]) -> String {
             true => String::new(),
             false => {
                 let misses = caches.beside;
-                let [instructions, data] = [misses.l2_instructions, misses.l2_data];
-                format!("{instructions} {data} {}\n", misses.tlb)
+                let (l2, prefetched) = (misses.l2_data, misses.prefetched);
+                format!(
+                    "{} {l2} {} {} {prefetched} {}\n",
+                    misses.l2_instructions, misses.tlb, misses.itlb, misses.prefetched_memory
+                )
             }
         },
     ]
@@ -151,8 +192,8 @@ fn misses_and_predictions_equal_an_independent_simulators() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("trace");
     let mut out = std::io::BufWriter::new(std::fs::File::create(&file).unwrap());
-    for (address, value, what) in &events {
-        for word in [address, value, what] {
+    for (address, value, what, by) in &events {
+        for word in [address, value, what, by] {
             out.write_all(&word.to_le_bytes()).unwrap();
         }
     }
@@ -166,11 +207,26 @@ fn misses_and_predictions_equal_an_independent_simulators() {
         l2: Some("262144,4,64".parse().unwrap()),
         // 64 pages.
         tlb: Some("262144,4,4096".parse().unwrap()),
+        itlb: Some("65536,16,4096".parse().unwrap()),
+        ..Beside::default()
     };
     let tlb = Beside { l2: None, ..beside };
     let l2 = Beside {
         l2: Some("16384,2,32".parse().unwrap()),
-        tlb: None,
+        ..Beside::default()
+    };
+    let next_line = Beside {
+        prefetch: Prefetch::NextLine,
+        ..Beside::default()
+    };
+    let stride = Beside {
+        prefetch: Prefetch::Stride,
+        predictor: Predictor::Tage,
+        ..beside
+    };
+    let small_stride = Beside {
+        prefetch: Prefetch::Stride,
+        ..l2
     };
     let machines = [
         (Machine::FIXED, Beside::default()),
@@ -178,6 +234,9 @@ fn misses_and_predictions_equal_an_independent_simulators() {
         (Machine::FIXED, beside),
         (small, l2),
         (small, tlb),
+        (Machine::FIXED, next_line),
+        (Machine::FIXED, stride),
+        (small, small_stride),
     ];
     for (machine, beside) in machines {
         let run = Command::new("python3")
@@ -185,9 +244,10 @@ fn misses_and_predictions_equal_an_independent_simulators() {
             .arg(&file)
             .args([machine.i1, machine.d1, machine.ll].map(|geometry| geometry.to_string()))
             .args(
-                [beside.l2, beside.tlb]
+                [beside.l2, beside.tlb, beside.itlb]
                     .map(|one| one.map_or_else(String::new, |one| one.to_string())),
             )
+            .args([beside.prefetch.to_string(), beside.predictor.to_string()])
             .output()
             .unwrap();
         assert!(
@@ -197,6 +257,13 @@ fn misses_and_predictions_equal_an_independent_simulators() {
         );
         let expected = String::from_utf8(run.stdout).unwrap();
         assert!(expected.contains("fetch "), "{expected}");
+        if beside.prefetch != Prefetch::None && beside.tlb.is_some() {
+            let last = expected.lines().last().unwrap_or("");
+            assert!(
+                last.split(' ').all(|word| word != "0"),
+                "all is met: {last}"
+            );
+        }
         assert_eq!(
             count(&machine, &beside, &events),
             expected,

@@ -163,8 +163,30 @@ fn what_is_wrong_is_said() {
     fails(
         &["run", "--model=z80", "--", "true"],
         2,
-        &["no model 'z80'", "cachegrind"],
+        &["no model 'z80'", "cachegrind", "zen4"],
     );
+    fails(
+        &["run", "--prefetch=all", "--", "true"],
+        2,
+        &["no prefetcher 'all'", "next-line"],
+    );
+    fails(
+        &["run", "--predictor=oracle", "--", "true"],
+        2,
+        &["no predictor 'oracle'", "tage"],
+    );
+    fails(
+        &["run", "--ITLB=4096,4,16", "--", "true"],
+        2,
+        &["less than a line"],
+    );
+    for event in ["l2-misses", "dtlb-misses", "itlb-misses"] {
+        fails(
+            &["run", "--model=cachegrind", "-e", event, "--", "true"],
+            2,
+            &[event, "the model has no", "--model=NAME"],
+        );
+    }
     fails(
         &["run", "--D1=100,3,64", "--", "true"],
         2,

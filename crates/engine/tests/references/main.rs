@@ -324,12 +324,13 @@ fn what_is_not_known_is_named() {
         truecount_testing::skip("x86-64", "this CPU has no AVX-512, or no xsaveopt");
         return;
     }
-    // The mask of a shuffle concerns its result.
+    // The mask of a shuffle concerns its result; what is doubled was not looked at.
     let body = "
     lea rbx, [rip+data]
     mov eax, 5
     kmovd k1, eax
     vpshufb zmm1{k1}, zmm2, [rbx]
+    vmovddup zmm1{k1}, [rbx]
     vmovups zmm3, [rbx+7]
     vmovups [rbx+71], zmm3
     xor edx, edx
@@ -352,7 +353,7 @@ fn what_is_not_known_is_named() {
         .iter()
         .map(|&(_, _, size, kind)| (size, kind))
         .collect();
-    assert_eq!(kinds, [(64, 'r'), (64, 'w')]);
+    assert_eq!(kinds, [(64, 'r'), (64, 'r'), (64, 'w')]);
 }
 
 #[test]

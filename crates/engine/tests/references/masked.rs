@@ -99,6 +99,49 @@ const ONE: &[(&str, u32, u32)] = &[
     ("vpternlogq xmm0{k1}, xmm1, [rax]{1to2}, 1", 8, 2),
 ];
 
+/// The same, of CPUs with VNNI and IFMA.
+const SUMS: &[(&str, u32, u32)] = &[
+    ("vpdpbusd zmm0{k1}, zmm1, [rax]", 4, 16),
+    ("vpdpwssds ymm0{k1}, ymm1, [rax]", 4, 8),
+    ("vpmadd52luq zmm0{k1}, zmm1, [rax]", 8, 8),
+];
+
+/// Operands that are read as a whole, whatever the mask: their bytes.
+const WHOLE: &[(&str, u32)] = &[
+    ("vpshufb zmm0{k1}, zmm1, [rax]", 64),
+    ("vpshufd ymm0{k1}, [rax], 1", 32),
+    ("vpshufhw zmm0{k1}, [rax], 1", 64),
+    ("vpshuflw zmm0{k1}, [rax], 1", 64),
+    ("vpconflictd zmm0{k1}, [rax]", 64),
+    ("vpconflictq zmm0{k1}, [rax]{1to8}", 8),
+    ("vpunpcklbw zmm0{k1}, zmm1, [rax]", 64),
+    ("vpunpckhqdq zmm0{k1}, zmm1, [rax]", 64),
+    ("vunpcklps zmm0{k1}, zmm1, [rax]", 64),
+    ("vpermd zmm0{k1}, zmm1, [rax]", 64),
+    ("vpermd zmm0{k1}, zmm1, [rax]{1to16}", 4),
+    ("vpermw zmm0{k1}, zmm1, [rax]", 64),
+    ("vpermpd zmm0{k1}, [rax], 1", 64),
+    ("vpermilps zmm0{k1}, zmm1, [rax]", 64),
+    ("vpermi2d zmm0{k1}, zmm1, [rax]", 64),
+    ("vpermt2pd zmm0{k1}, zmm1, [rax]", 64),
+    ("vshufps zmm0{k1}, zmm1, [rax], 1", 64),
+    ("vshufi64x2 zmm0{k1}, zmm1, [rax], 1", 64),
+    ("vpackssdw zmm0{k1}, zmm1, [rax]", 64),
+    ("vpackuswb ymm0{k1}, ymm1, [rax]", 32),
+    ("vpalignr zmm0{k1}, zmm1, [rax], 3", 64),
+    ("valignq zmm0{k1}, zmm1, [rax], 3", 64),
+    ("vdbpsadbw zmm0{k1}, zmm1, [rax], 3", 64),
+    ("vpmaddwd zmm0{k1}, zmm1, [rax]", 64),
+    ("vpmaddubsw zmm0{k1}, zmm1, [rax]", 64),
+];
+
+/// The same, of CPUs with VBMI.
+const WHOLE_BYTES: &[(&str, u32)] = &[
+    ("vpermb zmm0{k1}, zmm1, [rax]", 64),
+    ("vpermi2b zmm0{k1}, zmm1, [rax]", 64),
+    ("vpmultishiftqb zmm0{k1}, zmm1, [rax]", 64),
+];
+
 /// Braces are the compiler's, else.
 fn escaped(text: &str) -> String {
     text.replace('{', "%{").replace('}', "%}")
@@ -136,7 +179,11 @@ int main(void) {
     let newer = [6, 12, 14].iter().all(|bit| features.ecx >> bit & 1 != 0);
     let newer = newer && features.edx >> 23 & 1 != 0;
     let newer = if newer { NEWER } else { &[] };
-    for (text, size, count) in BY_ELEMENT.iter().chain(newer) {
+    let sums = is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512ifma");
+    let sums = if sums { SUMS } else { &[] };
+    let bytes = is_x86_feature_detected!("avx512vbmi");
+    let bytes = if bytes { WHOLE_BYTES } else { &[] };
+    for (text, size, count) in BY_ELEMENT.iter().chain(newer).chain(sums) {
         let code = escaped(text);
         let _ = writeln!(
             source,
@@ -167,6 +214,15 @@ int main(void) {
             "for (volatile int at = 0; at < {count}; at++)\n\
              expect(\"{text}\", \"any\", at, FAULTS(\"{code}\", end, 1ul << at), 1);\n\
              if ({count} < 64) expect(\"{text}\", \"above\", {count}, FAULTS(\"{code}\", end, ~low({count})), 0);"
+        );
+    }
+    for (text, size) in WHOLE.iter().chain(bytes) {
+        let code = escaped(text);
+        let _ = writeln!(
+            source,
+            "expect(\"{text}\", \"none\", 0, FAULTS(\"{code}\", end - {size} + 1, 0ul), 1);\n\
+             expect(\"{text}\", \"first\", 0, FAULTS(\"{code}\", end - {size} + 1, 1ul), 1);\n\
+             expect(\"{text}\", \"all\", 0, FAULTS(\"{code}\", end - {size}, -1ul), 0);"
         );
     }
     source.push_str("    puts(wrong ? \"\" : \"as counted\");\n    return wrong != 0;\n}\n");

@@ -3,6 +3,7 @@
 //! from `/tmp/perf-PID.map` where the program leaves one, else it is `[jit]`.
 
 mod costs;
+mod data;
 mod edges;
 mod lines;
 mod memory;
@@ -154,6 +155,13 @@ impl Names {
         let number = self.known.len() - 1;
         self.modules.insert(mapping.clone(), number);
         number
+    }
+
+    /// The file that is mapped, where it is there still.
+    fn file_of(&mut self, mapping: &Mapping) -> Option<String> {
+        let module = self.module(mapping);
+        let file = self.known.get(module)?.file.as_ref()?;
+        Some(file.path.clone())
     }
 
     /// Module and function of a place in code: the function of the symbol, whatever is inlined there.

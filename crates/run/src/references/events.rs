@@ -1,6 +1,7 @@
 //! Events of memory: facts, and what the model says.
 
-use super::Memory;
+use super::{Memory, Model};
+use truecount_memory::{Beside, Cpu};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $model:literal;)+) => {
@@ -55,8 +56,14 @@ events! {
     L1iMisses = "l1i-misses", true;
     /// Data that the first level has not.
     L1dMisses = "l1d-misses", true;
+    /// Instructions and data that the second level has not.
+    L2Misses = "l2-misses", true;
     /// What the last level has not.
     LlMisses = "ll-misses", true;
+    /// Data whose pages are not among the translations.
+    DtlbMisses = "dtlb-misses", true;
+    /// Instructions whose pages are not among theirs.
+    ItlbMisses = "itlb-misses", true;
     /// Branches predicted wrongly.
     Mispredicts = "mispredicts", true;
 }
@@ -75,20 +82,55 @@ impl MemoryEvent {
             Self::PageSplits => facts.totals.page_splits,
             Self::Unaligned => facts.totals.unaligned,
             Self::TakenBranches => facts.taken_branches,
-            Self::L1iMisses | Self::L1dMisses | Self::LlMisses | Self::Mispredicts => {
-                let model = memory.model.as_ref()?;
-                return Some(match self {
-                    Self::L1iMisses => model.instructions.l1_misses,
-                    Self::L1dMisses => model.reads.l1_misses + model.writes.l1_misses,
-                    Self::LlMisses => {
-                        let data = model.reads.ll_misses + model.writes.ll_misses;
-                        model.instructions.ll_misses + data
-                    }
-                    _ => model.conditional.mispredicted + model.indirect.mispredicted,
-                });
-            }
+            _ => return self.modelled(memory.model.as_ref()?),
         };
         Some(fact)
+    }
+
+    fn modelled(self, model: &Model) -> Option<u64> {
+        Some(match self {
+            Self::L1iMisses => model.instructions.l1_misses,
+            Self::L1dMisses => model.reads.l1_misses + model.writes.l1_misses,
+            Self::L2Misses => {
+                let l2 = model.l2.as_ref()?;
+                l2.instruction_misses + l2.data_misses
+            }
+            Self::LlMisses => {
+                let data = model.reads.ll_misses + model.writes.ll_misses;
+                model.instructions.ll_misses + data
+            }
+            Self::DtlbMisses => model.tlb.as_ref()?.data_misses,
+            Self::ItlbMisses => model.itlb.as_ref()?.instruction_misses,
+            _ => model.conditional.mispredicted + model.indirect.mispredicted,
+        })
+    }
+
+    /// Why a model with this beside its first and last levels does not say it.
+    pub fn lacking(self, beside: &Beside) -> Option<&'static str> {
+        match self {
+            Self::L2Misses if beside.l2.is_none() => Some("the model has no second level"),
+            Self::DtlbMisses if beside.tlb.is_none() => {
+                Some("the model has no translations of data pages")
+            }
+            Self::ItlbMisses if beside.itlb.is_none() => {
+                Some("the model has no translations of pages of instructions")
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives this CPU's model the translations that it is asked about, where the CPU is one whose are known.
+    pub fn provide(self, beside: &mut Beside) {
+        let known = || Some(Cpu::named(Cpu::name_of_this()?)?.beside);
+        match self {
+            Self::DtlbMisses if beside.tlb.is_none() => {
+                beside.tlb = known().and_then(|known| known.tlb);
+            }
+            Self::ItlbMisses if beside.itlb.is_none() => {
+                beside.itlb = known().and_then(|known| known.itlb);
+            }
+            _ => {}
+        }
     }
 
     /// Nothing that it counts is missing.

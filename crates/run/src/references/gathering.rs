@@ -1,18 +1,18 @@
 //! What becomes of references while the program runs.
 
 use super::costs::{Costs, Simulated};
-use super::locality::{Order, together};
+use super::locality::{Counted, Order, together};
 use super::modelled::Modelled;
 use super::paths::Paths;
 use super::shared::share;
 use super::site::Site;
 use super::{
-    Facts, Level, Memory, Missed, Model, Predicted, SecondLevel, SharedBy, SharedLine, Size,
-    Translations, Wanted,
+    Facts, InstructionTranslations, Level, Memory, Missed, Model, Predicted, Prefetched,
+    SecondLevel, SharedBy, SharedLine, Size, Translations, Wanted,
 };
 use std::collections::{BTreeMap, HashMap};
 use truecount_engine::virt::references::{Executed, Marked, Run, Sink, Thread, Unknown};
-use truecount_memory::{Beside, BesideMisses, Kind, Sharing, Touched};
+use truecount_memory::{Beside, BesideMisses, Kind, Prefetch, Sharing, Touched};
 
 /// Shared lines that are told.
 const SHARED: usize = 100;
@@ -159,6 +159,22 @@ impl Gathering {
         }
     }
 
+    /// See [`super::Noted::each_order`].
+    pub(super) fn each_order(&self, see: &mut dyn FnMut(u32, u64, &Counted)) {
+        for of in &self.threads {
+            if let Some(order) = &of.order {
+                order.each(&mut |pc, counted| see(of.thread.slot, pc, counted));
+            }
+        }
+    }
+
+    /// See [`super::Noted::each_touched`].
+    pub(super) fn each_touched(&self, see: &mut dyn FnMut(u32, &Touched)) {
+        for space in &self.spaces {
+            see(space.memory, &space.touched);
+        }
+    }
+
     pub(super) fn memory(&self, tids: &dyn Fn(u32) -> u32) -> Memory {
         let mut costs = Costs::default();
         let mut unknown: BTreeMap<Unknown, u64> = BTreeMap::new();
@@ -196,6 +212,7 @@ impl Gathering {
                 together(threads.filter_map(|of| Some((tids(of.thread.slot), of.order.as_ref()?))))
             }),
             functions: Vec::new(),
+            data: Vec::new(),
             lines: Vec::new(),
         }
     }
@@ -230,6 +247,7 @@ impl Gathering {
         }
         Some(Model {
             source: "model",
+            cpu: self.wanted.cpu,
             rules: "Cachegrind's",
             i1: machine.i1.to_string(),
             d1: machine.d1.to_string(),
@@ -243,6 +261,19 @@ impl Gathering {
                 geometry: tlb.to_string(),
                 data_misses: beside.tlb,
             }),
+            itlb: self.wanted.beside.itlb.map(|itlb| InstructionTranslations {
+                geometry: itlb.to_string(),
+                instruction_misses: beside.itlb,
+            }),
+            prefetch: match self.wanted.beside.prefetch {
+                Prefetch::None => None,
+                prefetch => Some(Prefetched {
+                    prefetcher: prefetch.to_string(),
+                    lines: beside.prefetched,
+                    from_memory: beside.prefetched_memory,
+                }),
+            },
+            predictor: self.wanted.beside.predictor.to_string(),
             instructions: level(costs.instructions, costs.fetch_l1, costs.fetch_ll),
             reads: level(costs.reads, costs.read_l1, costs.read_ll),
             writes: level(costs.writes, costs.write_l1, costs.write_ll),
@@ -256,8 +287,13 @@ impl Gathering {
         let mut lines: Vec<SharedLine> = self
             .spaces
             .iter()
-            .flat_map(|space| space.sharing.shared())
-            .map(|line| SharedLine {
+            .flat_map(|space| {
+                let shared = space.sharing.shared().into_iter();
+                shared.map(|line| (space.memory, line))
+            })
+            .map(|(memory, line)| SharedLine {
+                memory,
+                data: None,
                 address: line.line,
                 false_sharing: line.is_false(),
                 references: line.references(),

@@ -1,6 +1,6 @@
 //! In which order a thread references its memory.
 
-use super::site::kind_of;
+use super::step::kind_of;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use truecount_engine::virt::references::{Executed, Run};
@@ -20,8 +20,115 @@ pub struct Locality {
     pub reuse: Vec<Reuse>,
     /// References by how far they are from where the same operand was the time before.
     pub strides: StrideCounts,
+    /// By function, those with the most touches of lines that were 512 others ago (32 KiB) or more, or never, first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionLocality>,
     /// Distinct lines and pages over time, of at most 16 threads, those with the most touches first.
     pub working_sets: Vec<ThreadWorkingSet>,
+}
+
+/// The order of a function's references among all of their threads'.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FunctionLocality {
+    /// Path of the file with the code, or `[jit]`, `[vdso]`.
+    pub module: String,
+    /// Name of the symbol.
+    pub function: String,
+    /// As in [`Locality`].
+    #[serde(flatten)]
+    pub order: OfCode,
+}
+
+/// What is known of a piece of code's place in the order of references.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OfCode {
+    /// Touches of lines.
+    pub touches: u64,
+    /// Of lines that the thread had not touched before.
+    pub first_touches: u64,
+    /// The others, by how many other lines the thread, in whatever function, touched in between.
+    pub reuse: Vec<Reuse>,
+    /// References by how far they are from where the same operand was the time before.
+    pub strides: StrideCounts,
+}
+
+/// Lines of 32 KiB.
+const NEAR: u64 = 512;
+
+impl OfCode {
+    /// Touches of lines that were 512 others ago or more, or never: those that a cache of 32 KiB would not have, least
+    /// recently used lines replaced, any line anywhere.
+    pub fn far(&self) -> u64 {
+        let far = self.reuse.iter().filter(|reuse| reuse.from >= NEAR);
+        self.first_touches + far.map(|reuse| reuse.touches).sum::<u64>()
+    }
+}
+
+/// What an operand's references came to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    strides: Strides,
+    firsts: u64,
+    /// By the class of the distance.
+    classes: Vec<u64>,
+}
+
+impl Counted {
+    #[inline]
+    fn touch(&mut self, class: Option<usize>) {
+        let Some(class) = class else {
+            self.firsts += 1;
+            return;
+        };
+        if self.classes.len() <= class {
+            self.classes.resize(class + 1, 0);
+        }
+        if let Some(times) = self.classes.get_mut(class) {
+            *times += 1;
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.strides.add(&other.strides);
+        self.firsts += other.firsts;
+        if self.classes.len() < other.classes.len() {
+            self.classes.resize(other.classes.len(), 0);
+        }
+        for (sum, times) in self.classes.iter_mut().zip(&other.classes) {
+            *sum += times;
+        }
+    }
+
+    pub(crate) fn of_code(&self) -> OfCode {
+        OfCode {
+            touches: self.firsts + self.classes.iter().sum::<u64>(),
+            first_touches: self.firsts,
+            reuse: reuse(&self.classes),
+            strides: StrideCounts::of(&self.strides),
+        }
+    }
+}
+
+fn reuse(classes: &[u64]) -> Vec<Reuse> {
+    let last = classes.iter().rposition(|&times| times != 0);
+    let classes = classes.iter().take(last.map_or(0, |last| last + 1));
+    let one = |(class, &touches): (usize, &u64)| {
+        let (from, to) = class_range(class);
+        Reuse { from, to, touches }
+    };
+    classes.enumerate().map(one).collect()
+}
+
+impl StrideCounts {
+    fn of(strides: &Strides) -> Self {
+        Self {
+            first: strides.first,
+            same: strides.same,
+            next: strides.next,
+            constant: strides.constant,
+            changing: strides.changing,
+        }
+    }
 }
 
 /// Touches with distances of reuse in a range.
@@ -67,9 +174,8 @@ pub struct ThreadWorkingSet {
 #[derive(Default)]
 pub(super) struct Order {
     locality: truecount_memory::Locality,
-    strides: Strides,
     /// By the instruction's address and the operand's number.
-    operands: FxHashMap<(u64, usize), truecount_memory::Stride>,
+    operands: FxHashMap<(u64, usize), (truecount_memory::Stride, Counted)>,
 }
 
 /// Calls `f` for each reference of instruction `at`, in the order in which they are made: the operand's number, and
@@ -113,17 +219,22 @@ pub(super) fn in_order(
 impl Order {
     /// A block is executed.
     pub(super) fn execute(&mut self, executed: &Executed<'_>, runs: &mut Vec<(usize, Kind, Run)>) {
-        let Self {
-            locality,
-            strides,
-            operands,
-        } = self;
+        let Self { locality, operands } = self;
         for (at, instruction) in executed.instructions() {
             in_order(executed, at, runs, |number, reference| {
                 let operand = operands.entry((instruction.pc, number)).or_default();
-                strides.count(operand, reference.address, reference.size);
-                locality.reference(reference.address, reference.size);
+                let (stride, counted) = operand;
+                let Reference { address, size, .. } = reference;
+                counted.strides.count(stride, address, size);
+                locality.reference_each(address, size, |class| counted.touch(class));
             });
+        }
+    }
+
+    /// What each operand's references came to, with the address of its instruction.
+    pub(super) fn each(&self, see: &mut dyn FnMut(u64, &Counted)) {
+        for ((pc, _), (_, counted)) in &self.operands {
+            see(*pc, counted);
         }
     }
 }
@@ -139,29 +250,16 @@ pub(super) fn together<'a>(threads: impl Iterator<Item = (u32, &'a Order)>) -> L
         for (sum, times) in classes.iter_mut().zip(order.locality.classes()) {
             *sum += times;
         }
-        strides.add(&order.strides);
+        order.each(&mut |_, counted| strides.add(&counted.strides));
         sets.push((order.locality.touches(), tid, order));
     }
     sets.sort_by_key(|&(touches, tid, _)| (std::cmp::Reverse(touches), tid));
-    let last = classes.iter().rposition(|&times| times != 0);
-    let classes = classes.iter().take(last.map_or(0, |last| last + 1));
     Locality {
         touches,
         first_touches,
-        reuse: classes
-            .enumerate()
-            .map(|(class, &touches)| {
-                let (from, to) = class_range(class);
-                Reuse { from, to, touches }
-            })
-            .collect(),
-        strides: StrideCounts {
-            first: strides.first,
-            same: strides.same,
-            next: strides.next,
-            constant: strides.constant,
-            changing: strides.changing,
-        },
+        reuse: reuse(&classes),
+        strides: StrideCounts::of(&strides),
+        functions: Vec::new(),
         working_sets: sets
             .into_iter()
             .take(THREADS)

@@ -2,6 +2,7 @@
 //! predictors where one is wanted.
 
 mod costs;
+mod data;
 mod events;
 mod gathering;
 mod locality;
@@ -9,18 +10,21 @@ mod modelled;
 mod paths;
 mod shared;
 mod site;
+mod step;
 
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use truecount_engine::virt::references::{References, Sink};
-use truecount_memory::{Beside, Machine, Totals};
+use truecount_memory::{Beside, Machine, Predictor, Totals, Touched};
 
 pub use costs::{Costs, SIMULATED, Simulated};
+pub use data::{DataMemory, DataModel, DataPlace};
 pub use events::MemoryEvent;
 use gathering::Gathering;
 pub use gathering::Part;
-pub use locality::{Locality, Reuse, StrideCounts, ThreadWorkingSet};
+pub(crate) use locality::Counted;
+pub use locality::{FunctionLocality, Locality, OfCode, Reuse, StrideCounts, ThreadWorkingSet};
 
 /// What is wanted.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +35,9 @@ pub struct Wanted {
     pub threads: bool,
     /// Caches and branch predictors of this machine are modelled.
     pub model: Option<Machine>,
-    /// With the model: a second level, translations of pages.
+    /// The name of the CPU that it has the sizes of.
+    pub cpu: Option<&'static str>,
+    /// With the model: a second level, translations of pages, a prefetcher, another predictor.
     pub beside: Beside,
     /// Lines that several threads use are looked for.
     pub sharing: bool,
@@ -104,6 +110,9 @@ pub struct Predicted {
 pub struct Model {
     /// Always `model`.
     pub source: &'static str,
+    /// The CPU whose sizes these are, where it was named: `zen4`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<&'static str>,
     /// Whose rules it follows.
     pub rules: &'static str,
     /// Instruction cache: bytes, ways, bytes of a line.
@@ -118,6 +127,14 @@ pub struct Model {
     /// The translations of data pages, where there are some, and which pages they had not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tlb: Option<Translations>,
+    /// The translations of pages of instructions, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub itlb: Option<InstructionTranslations>,
+    /// What a prefetcher brought, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<Prefetched>,
+    /// What predicts conditional branches.
+    pub predictor: String,
     /// Instructions.
     pub instructions: Level,
     /// Data read (modified included).
@@ -153,9 +170,35 @@ pub struct Translations {
     pub data_misses: u64,
 }
 
+/// Translations of pages of instructions in a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InstructionTranslations {
+    /// Bytes that they cover, ways, bytes of a page.
+    pub geometry: String,
+    /// Instructions whose pages they had not.
+    pub instruction_misses: u64,
+}
+
+/// What a model's prefetcher did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Prefetched {
+    /// Which one.
+    pub prefetcher: String,
+    /// Lines that it brought into the first level of data: none of them is a miss.
+    pub lines: u64,
+    /// Those of them that no level had.
+    pub from_memory: u64,
+}
+
 /// A line that several threads use and one writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SharedLine {
+    /// Slot of the first thread of its memory.
+    #[serde(skip)]
+    pub(crate) memory: u32,
+    /// Whose data it is, where that was looked for.
+    #[serde(flatten)]
+    pub data: Option<DataPlace>,
     /// Address of its first byte.
     pub address: u64,
     /// The line is shared, the data is not (but for one reference in a hundred).
@@ -275,6 +318,9 @@ pub struct Memory {
     /// By function, those with the most misses, or bytes, first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionMemory>,
+    /// By whose data it is, in the same order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataMemory>,
     /// By source line, or function where lines are not known, in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineMemory>,
@@ -286,8 +332,9 @@ impl Memory {
         let mut notes: Vec<String> = self.lack().into_iter().collect();
         if let Some(model) = &self.model {
             notes.push(format!(
-                "Misses and mispredictions are a model's, after {} rules (I1 {}, D1 {}, LL {}): not what this CPU did.",
-                model.rules, model.i1, model.d1, model.ll
+                "Misses and mispredictions are a model's, after {} rules ({}): not what this CPU did.",
+                model.rules,
+                model.sizes()
             ));
         }
         (!notes.is_empty()).then(|| notes.join(" "))
@@ -310,6 +357,34 @@ impl Memory {
             ));
         }
         (!notes.is_empty()).then(|| notes.join(" "))
+    }
+}
+
+impl Model {
+    /// Its parameters, in a line.
+    pub fn sizes(&self) -> String {
+        let mut sizes = match self.cpu {
+            Some(cpu) => format!("{cpu}: "),
+            None => String::new(),
+        };
+        sizes += &format!("I1 {}, D1 {}, LL {}", self.i1, self.d1, self.ll);
+        for (name, geometry) in [
+            ("L2", self.l2.as_ref().map(|l2| &l2.geometry)),
+            ("TLB", self.tlb.as_ref().map(|tlb| &tlb.geometry)),
+            ("ITLB", self.itlb.as_ref().map(|itlb| &itlb.geometry)),
+            (
+                "prefetcher",
+                self.prefetch.as_ref().map(|one| &one.prefetcher),
+            ),
+        ] {
+            if let Some(geometry) = geometry {
+                sizes += &format!(", {name} {geometry}");
+            }
+        }
+        if self.predictor != Predictor::Cachegrind.to_string() {
+            sizes += &format!(", predictor {}", self.predictor);
+        }
+        sizes
     }
 }
 
@@ -354,6 +429,17 @@ impl Noted {
     pub fn each(&self, see: &mut dyn FnMut(Part, u64, &Costs)) {
         self.gathered()
             .each(&mut |part, pc, costs, _| see(part, pc, costs));
+    }
+
+    /// What every operand's references came to, where their order was wanted: the slot of its thread, its instruction's
+    /// address.
+    pub(crate) fn each_order(&self, see: &mut dyn FnMut(u32, u64, &Counted)) {
+        self.gathered().each_order(see);
+    }
+
+    /// What was touched of every memory: the slot of its first thread, its lines.
+    pub(crate) fn each_touched(&self, see: &mut dyn FnMut(u32, &Touched)) {
+        self.gathered().each_touched(see);
     }
 
     /// What was modelled on each path of functions, by [`CallNode::address`](truecount_engine::virt::CallNode); none

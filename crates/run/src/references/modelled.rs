@@ -19,7 +19,7 @@ impl Modelled {
     pub(super) fn new(machine: &Machine, beside: &Beside) -> Self {
         Self {
             caches: Caches::with(machine, beside),
-            branches: Branches::new(),
+            branches: Branches::with(beside.predictor),
             line_bits: machine.i1.line.trailing_zeros(),
             fetched: u64::MAX,
             met: Simulated::default(),

@@ -5,76 +5,10 @@
 
 use super::costs::{Costs, place};
 use super::modelled::{Modelled, misses, references};
+use super::step::{Found, Known, Step, What, add, is_taken, kind_of, touch};
 use std::collections::BTreeMap;
-use truecount_engine::virt::references::{Access, Branch, Code, Executed, Form, Run, Unknown};
-use truecount_memory::{Kind, LINE, Level, Machine, Placed, Touched, aligned_bits};
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
-    /// A reference whose address has a [`Form`].
-    Data,
-    /// The first of an instruction whose references are asked for.
-    General,
-    /// Another one of that instruction.
-    Rest,
-    /// Instructions from here on are in another line.
-    Fetch,
-    Conditional,
-    Indirect,
-}
-
-/// A step of a block.
-struct Step {
-    what: What,
-    kind: Kind,
-    /// The stack pointer leads there.
-    stack: bool,
-    /// Number of its instruction.
-    at: u8,
-    /// Bytes.
-    size: u32,
-    /// See [`aligned_bits`].
-    aligned: u32,
-    form: Form,
-    /// The line that it touched last.
-    line: u64,
-}
-
-impl Step {
-    /// What is counted each time it is executed.
-    fn counted(&self) -> Option<usize> {
-        match self.what {
-            What::Data => Some(references(self.kind)),
-            What::Conditional => Some(place::CONDITIONAL),
-            What::Indirect => Some(place::INDIRECT),
-            What::General | What::Rest | What::Fetch => None,
-        }
-    }
-}
-
-/// What a step met.
-#[derive(Clone, Copy, Default)]
-struct Found {
-    /// References, where a block's executions do not say how many …
-    times: u64,
-    /// … and their bytes.
-    bytes: u64,
-    placed: Placed,
-    /// First-level misses; branches: taken.
-    first: u64,
-    /// Last-level misses; branches: predicted wrongly.
-    last: u64,
-}
-
-impl Found {
-    #[inline]
-    fn met(&mut self, level: Level) {
-        if level != Level::First {
-            self.first += 1;
-            self.last += u64::from(level == Level::Memory);
-        }
-    }
-}
+use truecount_engine::virt::references::{Branch, Code, Executed, Form, Run, Unknown};
+use truecount_memory::{By, Kind, LINE, Level, Machine, Touched, aligned_bits};
 
 /// A block.
 pub(super) struct Site {
@@ -93,39 +27,26 @@ pub(super) struct Site {
     sizes: Vec<(u32, u64)>,
 }
 
-/// What is known of an instruction.
-struct Known {
-    pc: u64,
-    taken: bool,
-    unknown: Option<Unknown>,
-}
-
-pub(super) fn kind_of(access: Access) -> Kind {
-    match access {
-        Access::Load => Kind::Load,
-        Access::Store => Kind::Store,
-        Access::Modify => Kind::Modify,
-    }
-}
-
 impl Site {
     /// Of a block; with a `model`, what that needs.
     pub(super) fn new(code: &Code, model: Option<&Machine>) -> Self {
         let mut steps = Vec::new();
         let mut line = u64::MAX;
         for (number, instruction) in code.instructions.iter().enumerate() {
-            let mut step = |what, kind, size, stack, form| {
+            let mut step = |what, (kind, operand), size, stack, form| {
                 steps.push(Step {
                     what,
                     kind,
                     stack,
                     at: number as u8,
+                    operand,
                     size,
                     aligned: aligned_bits(size),
                     form,
                     line: u64::MAX,
                 });
             };
+            let none = (Kind::Load, 0);
             let constant = |displacement| Form {
                 displacement,
                 ..Form::default()
@@ -137,14 +58,14 @@ impl Site {
                     .wrapping_add(u64::from(instruction.length.max(1)) - 1);
                 if instruction.pc >> bits != line || end >> bits != line {
                     let form = constant(instruction.pc);
-                    step(What::Fetch, Kind::Load, instruction.length, false, form);
+                    step(What::Fetch, none, instruction.length, false, form);
                 }
                 line = end >> bits;
             }
             let operands = code.operands(number);
             let simple = operands.iter().all(|operand| operand.form().is_some());
             for (place, operand) in operands.iter().enumerate() {
-                let kind = kind_of(operand.access);
+                let kind = (kind_of(operand.access), place as u8);
                 match (operand.form(), place) {
                     (Some(form), _) if simple => {
                         step(What::Data, kind, operand.size, operand.stack, form);
@@ -155,10 +76,10 @@ impl Site {
             }
             match instruction.branch {
                 Branch::Conditional { target } => {
-                    step(What::Conditional, Kind::Load, 0, false, constant(target));
+                    step(What::Conditional, none, 0, false, constant(target));
                 }
                 Branch::Indirect if model.is_some() => {
-                    step(What::Indirect, Kind::Load, 0, false, Form::default());
+                    step(What::Indirect, none, 0, false, Form::default());
                 }
                 _ => {}
             }
@@ -257,7 +178,8 @@ impl Site {
             match step.what {
                 What::Data => {
                     let address = executed.at(&step.form);
-                    let level = model.caches.meet_data(address, step.size);
+                    let by = by(&self.instructions, step);
+                    let level = model.caches.meet_data(address, step.size, by);
                     found.met(level);
                     model.meet(misses(step.kind), level);
                     if let Some(touched) = touched.as_deref_mut() {
@@ -354,7 +276,14 @@ impl Site {
                     for time in times {
                         let away = time.wrapping_mul(u64::from(run.size));
                         let address = run.address.wrapping_add(away);
-                        let level = model.caches.meet_data(address, run.size);
+                        let by = self
+                            .steps
+                            .get(*place)
+                            .map(|step| by(&self.instructions, step));
+                        let size = run.size;
+                        let level = model
+                            .caches
+                            .meet_data(address, size, by.unwrap_or_default());
                         if let Some(found) = self.found.get_mut(*place) {
                             found.met(level);
                         }
@@ -421,77 +350,13 @@ impl Site {
     }
 }
 
-/// Adds what a step came to, whose instruction was executed so often.
-fn add(costs: &mut Costs, step: &Step, found: &Found, times: u64) {
-    let (times, bytes) = match step.what {
-        What::Data => (times, u64::from(step.size).wrapping_mul(times)),
-        What::General | What::Rest => (found.times, found.bytes),
-        What::Fetch => {
-            costs.fetch_l1 += found.first;
-            costs.fetch_ll += found.last;
-            return;
-        }
-        What::Conditional => {
-            costs.taken += found.first;
-            costs.conditional += times;
-            costs.conditional_wrong += found.last;
-            return;
-        }
-        What::Indirect => {
-            costs.indirect += found.first;
-            costs.indirect_wrong += found.last;
-            return;
-        }
-    };
-    costs.made(bytes, step.kind, times);
-    found.placed.add_to(&mut costs.totals);
-    match step.kind {
-        Kind::Store => {
-            costs.write_l1 += found.first;
-            costs.write_ll += found.last;
-        }
-        Kind::Load | Kind::Modify => {
-            costs.read_l1 += found.first;
-            costs.read_ll += found.last;
-        }
-    }
-}
-
-/// Whether a conditional branch was taken: it was the last thing done, and the next block is its target.
+/// Who makes a step's references.
 #[inline]
-fn is_taken(step: &Step, executed: &Executed<'_>) -> bool {
-    usize::from(step.at) + 1 == executed.done && executed.next == Some(step.form.displacement)
-}
-
-#[inline]
-fn touch(step: &mut Step, found: &mut Found, address: u64, touched: &mut Touched) {
-    if address & u64::from(step.aligned) != 0 {
-        return touch_two(step, found, address, touched);
-    }
-    let line = address / LINE;
-    if line != step.line {
-        step.line = line;
-        touched.line(line, step.kind);
-        if step.stack {
-            touched.is_stack(line);
-        }
-    }
-}
-
-/// A reference that may lie in two lines.
-#[inline(never)]
-fn touch_two(step: &mut Step, found: &mut Found, address: u64, touched: &mut Touched) {
-    found.placed.count(address, step.size, 1);
-    let (first, last) = (
-        address / LINE,
-        address.wrapping_add(u64::from(step.size.max(1)) - 1) / LINE,
-    );
-    if first == last && first == step.line {
-        return;
-    }
-    step.line = last;
-    touched.bytes(address, u64::from(step.size), step.kind);
-    if step.stack {
-        touched.is_stack(first);
+fn by(instructions: &[Known], step: &Step) -> By {
+    By {
+        pc: instructions
+            .get(usize::from(step.at))
+            .map_or(0, |known| known.pc),
+        operand: step.operand,
     }
 }

@@ -23,7 +23,7 @@ use crate::request::{EventRequest, What};
 use crate::result::RunResult;
 use crate::runner::{Launch, Signals, exec_failure, known_format};
 use crate::session::Session;
-use truecount_memory::Machine;
+use truecount_memory::{Beside, Cpu, Machine};
 use truecount_model::number::time;
 use truecount_model::{Measured, Precision, Reading, SourceKind};
 
@@ -195,9 +195,23 @@ pub fn event_of(wanted: &EventRequest) -> Result<StaticEvent, Reason> {
 /// What the engine cannot tell, with the reason.
 pub fn countable(wanted: &EventRequest) -> Result<(), Reason> {
     match wanted.what {
+        What::Memory(event) if event.is_model() => {
+            let (_, mut beside) = this_cpu();
+            event.provide(&mut beside);
+            event.lacking(&beside).map_or(Ok(()), |why| {
+                Err(Reason::new(why)
+                    .hint("truecount run --model=NAME -e … takes that of a named CPU"))
+            })
+        }
         What::Memory(_) => Ok(()),
         _ => event_of(wanted).map(drop),
     }
+}
+
+/// The caches of this CPU, or where they are not known those that are the same everywhere.
+fn this_cpu() -> (Machine, Beside) {
+    let cpu = Cpu::this().unwrap_or(Cpu::FIXED);
+    (cpu.machine, cpu.beside)
 }
 
 /// What must be noted for these events of memory: with a model, where one is asked for, of this CPU's caches.
@@ -209,7 +223,11 @@ pub fn noted_for(events: impl Iterator<Item = MemoryEvent>) -> Option<Wanted> {
             ..Wanted::default()
         });
         if event.is_model() {
-            wanted.model = Some(Machine::this().unwrap_or(Machine::FIXED));
+            if wanted.model.is_none() {
+                let (machine, beside) = this_cpu();
+                (wanted.model, wanted.beside) = (Some(machine), beside);
+            }
+            event.provide(&mut wanted.beside);
         }
     }
     wanted

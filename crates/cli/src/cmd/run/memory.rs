@@ -1,20 +1,18 @@
 //! `run --memory`, `--model`, `--sharing`, `--locality`: what a program references, exactly, and what a model makes of it.
 
-use std::io::{self, Write};
+mod text;
 
-use truecount_memory::{Beside, Geometry, Machine};
+use std::str::FromStr;
+
+use truecount_memory::{Cpu, Geometry, GeometryError, Machine, Predictor, Prefetch};
 use truecount_model::Reading;
-use truecount_model::number::grouped;
-use truecount_run::functions::{AskedMemory, Names, base_name, memory_of};
-use truecount_run::references::{CodeMemory, Locality, Memory, Model, SharedLine, Wanted};
+use truecount_run::functions::{AskedMemory, Names, memory_of};
+use truecount_run::references::Wanted;
 use truecount_run::result::RunResult;
 
 use crate::failure::Failure;
-use crate::render::style::{HEAD, WARN, paint};
-use crate::render::table::{Align, Cell, Table};
 
-/// Shared lines that the table shows.
-const SHOWN: usize = 10;
+pub(super) use text::write;
 
 /// What is wanted of a program's memory references.
 #[derive(clap::Args)]
@@ -23,7 +21,8 @@ pub(super) struct MemoryArgs {
     #[arg(long)]
     memory: bool,
     /// What caches and branch predictors would make of it (a model, not a count), with the geometry of this CPU, or of
-    /// MODEL: `this`, `cachegrind` (32 KiB, 32 KiB, 8 MiB); implies --memory
+    /// MODEL: `this`, `cachegrind` (32 KiB, 32 KiB, 8 MiB), or a CPU: skylake, icelake-server, alderlake-p,
+    /// sapphire-rapids, zen2, zen3, zen4, zen5, neoverse-n1, neoverse-v1; implies --memory
     #[arg(long, value_name = "MODEL", num_args = 0..=1, default_missing_value = "this", require_equals = true)]
     model: Option<String>,
     /// The model's instruction cache: bytes,ways,bytes of a line; implies --model
@@ -35,12 +34,21 @@ pub(super) struct MemoryArgs {
     /// Its last level
     #[arg(long = "LL", value_name = "GEOMETRY")]
     ll: Option<Geometry>,
-    /// A second level between, which Cachegrind's has not
+    /// A second level between, which Cachegrind's has not, or none
     #[arg(long = "L2", value_name = "GEOMETRY")]
-    l2: Option<Geometry>,
-    /// Translations of data pages: bytes that they cover,ways,bytes of a page (64 pages: 262144,4,4096)
+    l2: Option<OrNone>,
+    /// Translations of data pages: bytes that they cover,ways,bytes of a page (64 pages: 262144,4,4096), or none
     #[arg(long = "TLB", value_name = "GEOMETRY")]
-    tlb: Option<Geometry>,
+    tlb: Option<OrNone>,
+    /// Translations of pages of instructions, likewise
+    #[arg(long = "ITLB", value_name = "GEOMETRY")]
+    itlb: Option<OrNone>,
+    /// A prefetcher of data in the model: none, next-line, stride
+    #[arg(long, value_name = "WHICH")]
+    prefetch: Option<Prefetch>,
+    /// What predicts conditional branches in the model: cachegrind, tage
+    #[arg(long, value_name = "WHICH")]
+    predictor: Option<Predictor>,
     /// Lines that one thread writes and another uses, and whether they share data or only the line; implies --memory
     #[arg(long)]
     sharing: bool,
@@ -48,6 +56,21 @@ pub(super) struct MemoryArgs {
     /// --memory
     #[arg(long)]
     locality: bool,
+}
+
+/// A geometry, or the word that there is none.
+#[derive(Clone, Copy)]
+struct OrNone(Option<Geometry>);
+
+impl FromStr for OrNone {
+    type Err = GeometryError;
+
+    fn from_str(text: &str) -> Result<Self, GeometryError> {
+        match text {
+            "none" => Ok(Self(None)),
+            text => text.parse().map(|geometry| Self(Some(geometry))),
+        }
+    }
 }
 
 impl MemoryArgs {
@@ -62,433 +85,106 @@ impl MemoryArgs {
             .collect()
     }
 
+    /// Something of a model was said.
+    fn names_model(&self) -> bool {
+        let sizes = [self.i1, self.d1, self.ll].iter().any(Option::is_some);
+        let beside = [self.l2, self.tlb, self.itlb].iter().any(Option::is_some);
+        let how = self.prefetch.is_some() || self.predictor.is_some();
+        self.model.is_some() || sizes || beside || how
+    }
+
     /// All that is known is told, not only the events that were asked for.
     pub(super) fn shown(&self) -> bool {
-        let sizes = [self.i1, self.d1, self.ll, self.l2, self.tlb];
-        let asked = self.memory || self.sharing || self.locality || self.model.is_some();
-        asked || sizes.iter().any(Option::is_some)
+        self.memory || self.sharing || self.locality || self.names_model()
+    }
+
+    /// What the sizes that were given are put into, and the name of the CPU that it is.
+    fn base(&self) -> Result<(Cpu, Option<&'static str>), Failure> {
+        match self.model.as_deref().unwrap_or("this") {
+            "cachegrind" => Ok((Cpu::FIXED, None)),
+            "this" => Cpu::this().map(|cpu| (cpu, None)).map_err(|error| {
+                Failure::new(1, format!("the caches of this CPU are not known: {error}"))
+                    .hint("name a model, as --model=cachegrind, or sizes by --I1, --D1 and --LL")
+            }),
+            other => {
+                let name = Cpu::names().find(|name| *name == other);
+                let found = name.and_then(|name| Some((Cpu::named(name)?, Some(name))));
+                found.ok_or_else(|| {
+                    let names: Vec<&str> = Cpu::names().collect();
+                    let hint = format!("there are: this, cachegrind, {}", names.join(", "));
+                    Failure::new(2, format!("there is no model '{other}'"))
+                        .hint(format!("{hint}; with sizes by --I1, --D1 and --LL"))
+                })
+            }
+        }
+    }
+
+    /// The model's parameters.
+    fn modelled(&self, events: &AskedMemory) -> Result<(Cpu, Option<&'static str>), Failure> {
+        let (mut cpu, name) = match (&self.model, self.i1, self.d1, self.ll) {
+            (None, Some(i1), Some(d1), Some(ll)) => {
+                let machine = Machine { i1, d1, ll };
+                (
+                    Cpu {
+                        machine,
+                        ..Cpu::FIXED
+                    },
+                    None,
+                )
+            }
+            _ => self.base()?,
+        };
+        let Cpu { machine, beside } = &mut cpu;
+        machine.i1 = self.i1.unwrap_or(machine.i1);
+        machine.d1 = self.d1.unwrap_or(machine.d1);
+        machine.ll = self.ll.unwrap_or(machine.ll);
+        let this = matches!(self.model.as_deref(), None | Some("this"));
+        for (_, event) in events.iter().filter(|_| this) {
+            event.provide(beside);
+        }
+        for (given, place) in [
+            (self.l2, &mut beside.l2),
+            (self.tlb, &mut beside.tlb),
+            (self.itlb, &mut beside.itlb),
+        ] {
+            if let Some(OrNone(given)) = given {
+                *place = given;
+            }
+        }
+        beside.prefetch = self.prefetch.unwrap_or_default();
+        beside.predictor = self.predictor.unwrap_or_default();
+        if let Some(itlb) = beside.itlb.filter(|itlb| itlb.line < machine.i1.line) {
+            let cause = format!("--ITLB has pages of {} bytes, less than a line", itlb.line);
+            return Err(Failure::new(2, cause).hint("pages are of 4096 bytes"));
+        }
+        if let Some((wanted, why)) = events.iter().find_map(|(wanted, event)| {
+            let why = event.lacking(beside)?;
+            Some((wanted, why))
+        }) {
+            return Err(Failure::new(2, format!("'{}': {why}", wanted.name))
+                .hint("give it by --L2, --TLB or --ITLB, or take a CPU's by --model=NAME"));
+        }
+        Ok((cpu, name))
     }
 
     /// What is to be noted, if anything.
     pub(super) fn wanted(&self, events: &AskedMemory) -> Result<Option<Wanted>, Failure> {
-        let sizes = [self.i1, self.d1, self.ll];
-        let beside = Beside {
-            l2: self.l2,
-            tlb: self.tlb,
-        };
-        let modelled = self.model.is_some()
-            || sizes.iter().any(Option::is_some)
-            || beside != Beside::default()
-            || events.iter().any(|(_, event)| event.is_model());
         if !self.shown() && events.is_empty() {
             return Ok(None);
         }
-        let base = || match self.model.as_deref().unwrap_or("this") {
-            "cachegrind" => Ok(Machine::FIXED),
-            "this" => Machine::this().map_err(|error| {
-                Failure::new(1, format!("the caches of this CPU are not known: {error}"))
-                    .hint("name a model, as --model=cachegrind, or sizes by --I1, --D1 and --LL")
-            }),
-            other => Err(Failure::new(2, format!("there is no model '{other}'"))
-                .hint("there are: this, cachegrind; with sizes by --I1, --D1 and --LL")),
-        };
-        let model = match (modelled, sizes) {
-            (false, _) => None,
-            (true, [Some(i1), Some(d1), Some(ll)]) if self.model.is_none() => {
-                Some(Machine { i1, d1, ll })
-            }
-            (true, [i1, d1, ll]) => {
-                let base = base()?;
-                Some(Machine {
-                    i1: i1.unwrap_or(base.i1),
-                    d1: d1.unwrap_or(base.d1),
-                    ll: ll.unwrap_or(base.ll),
-                })
-            }
+        let by_event = events.iter().any(|(_, event)| event.is_model());
+        let modelled = match self.names_model() || by_event {
+            true => Some(self.modelled(events)?),
+            false => None,
         };
         Ok(Some(Wanted {
             facts: true,
-            threads: false,
-            model,
-            beside,
+            model: modelled.map(|(cpu, _)| cpu.machine),
+            cpu: modelled.and_then(|(_, name)| name),
+            beside: modelled.map(|(cpu, _)| cpu.beside).unwrap_or_default(),
             sharing: self.sharing,
             locality: self.locality,
-            paths: false,
+            ..Wanted::default()
         }))
-    }
-}
-
-fn heads() -> Table {
-    Table::new([
-        ("value", Align::Right),
-        ("memory", Align::Left),
-        ("source", Align::Left),
-        ("", Align::Left),
-    ])
-}
-
-/// Prints facts and model.
-pub(super) fn write(out: &mut dyn Write, memory: &Memory, precision: &str) -> io::Result<()> {
-    let facts = &memory.facts;
-    let whole = memory.missing.is_empty() && memory.lost == 0;
-    let precision = if whole { precision } else { "at least" };
-    let mut table = heads();
-    let rows = [
-        (facts.totals.loads, "loads", "references that read"),
-        (facts.totals.load_bytes, "load-bytes", "bytes read"),
-        (facts.totals.stores, "stores", "references that write"),
-        (facts.totals.store_bytes, "store-bytes", "bytes written"),
-        (
-            facts.lines_touched,
-            "lines-touched",
-            "distinct, of 64 bytes",
-        ),
-        (facts.lines_written, "lines-written", ""),
-        (
-            facts.pages_touched,
-            "pages-touched",
-            "distinct, of 4,096 bytes",
-        ),
-        (
-            facts.totals.line_splits,
-            "line-splits",
-            "references in two lines",
-        ),
-        (facts.totals.page_splits, "page-splits", "in two pages"),
-        (
-            facts.totals.unaligned,
-            "unaligned",
-            "no multiple of their size",
-        ),
-        (facts.taken_branches, "taken-branches", ""),
-    ];
-    for (value, name, what) in rows {
-        let precision = match what {
-            "" => precision.to_owned(),
-            what => format!("{precision}: {what}"),
-        };
-        table.row(vec![
-            grouped(value).into(),
-            Cell::styled(HEAD, name.to_owned()),
-            "virtual".into(),
-            precision.into(),
-        ]);
-    }
-    table.write(out)?;
-    writeln!(out)?;
-    for missing in &memory.missing {
-        let line = format!(
-            "not in these: {} ({} instructions)",
-            missing.what,
-            grouped(missing.instructions)
-        );
-        writeln!(out, "{}", paint(WARN, &line))?;
-    }
-    if memory.lost != 0 {
-        let line = format!(
-            "not in these: {} part(s) of what threads noted, which nobody could read",
-            memory.lost
-        );
-        writeln!(out, "{}", paint(WARN, &line))?;
-    }
-    if !whole {
-        writeln!(out)?;
-    }
-    if let Some(model) = &memory.model {
-        write_model(out, model)?;
-    }
-    write_places(out, memory)?;
-    if let Some(lines) = &memory.sharing {
-        write_sharing(out, lines)?;
-    }
-    if let Some(locality) = &memory.locality {
-        write_locality(out, locality)?;
-    }
-    Ok(())
-}
-
-/// Functions and lines: those with the most misses, or without a model those with the most bytes, first.
-fn write_places(out: &mut dyn Write, memory: &Memory) -> io::Result<()> {
-    let modelled = memory.model.is_some();
-    let heads = |place| {
-        let counts = match modelled {
-            true => ["l1d-misses", "lld-misses", "mispredicts"],
-            false => ["load-bytes", "store-bytes", "taken-branches"],
-        };
-        let counts = counts.map(|name| (name, Align::Right));
-        let places = [(place, Align::Left)];
-        Table::new(counts.into_iter().chain(places))
-    };
-    let counts = |of: &CodeMemory| -> Vec<Cell> {
-        let counts = match &of.model {
-            Some(model) => [model.l1d_misses, model.lld_misses, model.mispredicted],
-            None => [
-                of.totals.load_bytes,
-                of.totals.store_bytes,
-                of.taken_branches,
-            ],
-        };
-        counts.map(|count| grouped(count).into()).into()
-    };
-    let named = |module: &str, function: &str| format!("{function}  {}", base_name(module));
-    let mut table = heads("function");
-    for function in memory.functions.iter().take(SHOWN) {
-        let mut cells = counts(&function.of);
-        cells.push(named(&function.module, &function.function).into());
-        table.row(cells);
-    }
-    if !memory.functions.is_empty() {
-        table.write(out)?;
-        writeln!(out)?;
-    }
-    let mut table = heads("line");
-    let mut known = memory.lines.iter().filter(|line| line.line != 0).peekable();
-    if known.peek().is_none() {
-        return Ok(());
-    }
-    for line in known.take(SHOWN) {
-        let mut cells = counts(&line.of);
-        let place = format!("{}:{}", base_name(&line.file), line.line);
-        cells.push(format!("{place}  {}", line.function).into());
-        table.row(cells);
-    }
-    table.write(out)?;
-    writeln!(out)
-}
-
-fn share(part: u64, of: u64) -> String {
-    match of {
-        0 => String::new(),
-        of => format!("{:.2} %", 100.0 * part as f64 / of as f64),
-    }
-}
-
-fn write_model(out: &mut dyn Write, model: &Model) -> io::Result<()> {
-    let mut table = heads();
-    let mut row = |value: u64, name: &str, note: String| {
-        table.row(vec![
-            grouped(value).into(),
-            Cell::styled(HEAD, name.to_owned()),
-            model.source.into(),
-            note.into(),
-        ]);
-    };
-    let (i, r, w) = (&model.instructions, &model.reads, &model.writes);
-    let data = r.references + w.references;
-    let (d1, ll) = (r.l1_misses + w.l1_misses, r.ll_misses + w.ll_misses);
-    row(i.l1_misses, "l1i-misses", share(i.l1_misses, i.references));
-    row(i.ll_misses, "lli-misses", share(i.ll_misses, i.references));
-    row(d1, "l1d-misses", share(d1, data));
-    if let Some(l2) = &model.l2 {
-        let (instructions, l2d) = (l2.instruction_misses, l2.data_misses);
-        row(
-            instructions,
-            "l2i-misses",
-            share(instructions, i.references),
-        );
-        row(l2d, "l2d-misses", share(l2d, data));
-    }
-    row(ll, "lld-misses", share(ll, data));
-    if let Some(tlb) = &model.tlb {
-        row(tlb.data_misses, "dtlb-misses", share(tlb.data_misses, data));
-    }
-    let branches = [
-        (model.conditional, "conditional-mispredicts"),
-        (model.indirect, "indirect-mispredicts"),
-    ];
-    for (predicted, name) in branches {
-        let note = share(predicted.mispredicted, predicted.branches);
-        row(predicted.mispredicted, name, note);
-    }
-    row(
-        model.estimated_cycles,
-        "estimated-cycles",
-        "gungraun's and CodSpeed's formula".to_owned(),
-    );
-    table.write(out)?;
-    let mut sizes = format!("I1 {}, D1 {}, LL {}", model.i1, model.d1, model.ll);
-    if let Some(l2) = &model.l2 {
-        sizes += &format!(", and L2 {}", l2.geometry);
-    }
-    if let Some(tlb) = &model.tlb {
-        sizes += &format!(", and TLB {}", tlb.geometry);
-    }
-    writeln!(
-        out,
-        "a model after {} rules ({sizes}), one set of caches a thread: not what this CPU did",
-        model.rules
-    )?;
-    writeln!(out)
-}
-
-fn write_sharing(out: &mut dyn Write, lines: &[SharedLine]) -> io::Result<()> {
-    if lines.is_empty() {
-        return writeln!(out, "no line that one thread writes is used by another\n");
-    }
-    let mut table = Table::new([
-        ("references", Align::Right),
-        ("line", Align::Left),
-        ("shared", Align::Left),
-        ("threads: bytes", Align::Left),
-    ]);
-    for line in lines.iter().take(SHOWN) {
-        let threads: Vec<String> = line
-            .threads
-            .iter()
-            .map(|thread| {
-                let used = thread.read | thread.written;
-                format!(
-                    "{}: {}{}",
-                    thread.tid,
-                    ranges(used),
-                    if thread.written == 0 { " (reads)" } else { "" }
-                )
-            })
-            .collect();
-        table.row(vec![
-            grouped(line.references).into(),
-            Cell::styled(HEAD, format!("{:#x}", line.address)),
-            match line.false_sharing {
-                true => Cell::styled(WARN, "the line only".to_owned()),
-                false => "data".into(),
-            },
-            threads.join("; ").into(),
-        ]);
-    }
-    table.write(out)?;
-    if let Some(more) = lines.len().checked_sub(SHOWN).filter(|&more| more > 0) {
-        writeln!(out, "… and {more} more lines: --json has them")?;
-    }
-    writeln!(out)
-}
-
-/// The order of references: distances of reuse, strides, working sets.
-fn write_locality(out: &mut dyn Write, locality: &Locality) -> io::Result<()> {
-    let mut table = Table::new([
-        ("touches", Align::Right),
-        ("of lines used last", Align::Left),
-        ("up to here", Align::Right),
-        ("a cache of", Align::Right),
-    ]);
-    let mut sum = 0;
-    for reuse in &locality.reuse {
-        sum += reuse.touches;
-        let what = match (reuse.from, reuse.to) {
-            (0, _) => "at once".to_owned(),
-            (1, 1) => "1 other line ago".to_owned(),
-            (from, to) => format!("{} to {} lines ago", grouped(from), grouped(to)),
-        };
-        table.row(vec![
-            grouped(reuse.touches).into(),
-            Cell::styled(HEAD, what),
-            share(sum, locality.touches).into(),
-            bytes((reuse.to + 1) * truecount_memory::LINE).into(),
-        ]);
-    }
-    table.row(vec![
-        grouped(locality.first_touches).into(),
-        Cell::styled(HEAD, "never before".to_owned()),
-        share(sum + locality.first_touches, locality.touches).into(),
-        "".into(),
-    ]);
-    table.write(out)?;
-    writeln!(
-        out,
-        "exact, for each thread alone: a cache of that size, least recently used line replaced, any line anywhere, has so many"
-    )?;
-    writeln!(out)?;
-    let strides = &locality.strides;
-    let mut table = Table::new([("references", Align::Right), ("stride", Align::Left)]);
-    for (count, what) in [
-        (
-            strides.same,
-            "0: where the instruction's operand was before",
-        ),
-        (strides.next, "next to it, on or back"),
-        (strides.constant, "as far as the time before"),
-        (strides.changing, "another"),
-        (strides.first, "the operand's first"),
-    ] {
-        table.row(vec![
-            grouped(count).into(),
-            Cell::styled(HEAD, what.to_owned()),
-        ]);
-    }
-    table.write(out)?;
-    writeln!(out)?;
-    let heads = [
-        ("thread", Align::Right),
-        ("whole windows of", Align::Right),
-        ("lines: min", Align::Right),
-        ("median", Align::Right),
-        ("max", Align::Right),
-        ("pages: min", Align::Right),
-        ("median", Align::Right),
-        ("max", Align::Right),
-    ];
-    let mut table = Table::new(heads);
-    for set in locality.working_sets.iter().take(SHOWN) {
-        let mut cells: Vec<Cell> = vec![
-            set.tid.to_string().into(),
-            format!("{} touches", grouped(set.window_touches)).into(),
-        ];
-        for counts in [&set.lines, &set.pages] {
-            // The last window is a short one.
-            let whole = counts.len().saturating_sub(1).max(1);
-            let mut sorted: Vec<u32> = counts.iter().copied().take(whole).collect();
-            sorted.sort_unstable();
-            let middle = sorted.len() / 2;
-            for count in [sorted.first(), sorted.get(middle), sorted.last()] {
-                let count = count.copied().unwrap_or(0);
-                cells.push(grouped(u64::from(count)).into());
-            }
-        }
-        table.row(cells);
-    }
-    table.write(out)?;
-    writeln!(out)
-}
-
-/// A power of two of bytes.
-fn bytes(count: u64) -> String {
-    match count {
-        0..1024 => format!("{count} B"),
-        1024..0x10_0000 => format!("{} KiB", count >> 10),
-        0x10_0000..0x4000_0000 => format!("{} MiB", count >> 20),
-        _ => format!("{} GiB", count >> 30),
-    }
-}
-
-/// Which bytes of a line: `0-7, 16-23`.
-fn ranges(bits: u64) -> String {
-    let mut ranges: Vec<String> = Vec::new();
-    let mut at = 0;
-    while at < 64 {
-        let rest = bits >> at;
-        if rest == 0 {
-            break;
-        }
-        let first = at + rest.trailing_zeros();
-        let length = (bits >> first).trailing_ones();
-        let last = first + length - 1;
-        ranges.push(match length {
-            1 => first.to_string(),
-            _ => format!("{first}-{last}"),
-        });
-        at = last + 1;
-    }
-    ranges.join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ranges;
-
-    #[test]
-    fn bytes_of_a_line() {
-        assert_eq!(ranges(0), "");
-        assert_eq!(ranges(0xff), "0-7");
-        assert_eq!(ranges(1 << 63 | 1 << 5 | 0x300), "5, 8-9, 63");
-        assert_eq!(ranges(u64::MAX), "0-63");
     }
 }

@@ -49,6 +49,7 @@ EXAMPLES
   truecount run --toggle parse -- ./prog    inside parse alone, and what it calls
   truecount run --memory -- ./prog          bytes, lines and pages that it touches, exactly
   truecount run --model -- ./prog           … and what caches and branch predictors would make of it
+  truecount run --model=zen4 --prefetch=stride --predictor=tage -- ./prog
   truecount run --json -o out.json -- ./prog
 
 EVENTS (each with :u; all cost the same, and any number of them costs what one does)
@@ -63,7 +64,8 @@ EVENTS (each with :u; all cost the same, and any number of them costs what one d
   These note every reference, and take some times as long (see --memory, --model):
   load-bytes, store-bytes, lines-touched, lines-written, pages-touched, line-splits, page-splits,
   unaligned, taken-branches                          facts, exact
-  l1i-misses, l1d-misses, ll-misses, mispredicts     what a model says, not counts
+  l1i-misses, l1d-misses, l2-misses, ll-misses, dtlb-misses, itlb-misses, mispredicts
+                                                     what a model says, not counts
 
 run exits with the status of the program, 128+N when signal N ended it, 123 when an internal check
 of the virtual PMU failed (the counts are void then), 126 or 127 when the program cannot be executed

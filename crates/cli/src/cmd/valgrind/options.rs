@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use truecount_engine::virt::Action;
-use truecount_memory::{Geometry, GeometryError, Machine as Caches};
+use truecount_memory::{Cpu, Geometry, GeometryError, Machine as Caches};
 use truecount_profile::export::CallgrindForm;
 use truecount_run::determinism::Machine;
 use truecount_run::references::Wanted;
@@ -102,7 +102,7 @@ impl Options {
     /// Sizes of I1, D1 and LL: this CPU's, where the options do not say others.
     pub(super) fn simulated_caches(&self) -> Caches {
         let [i1, d1, ll] = self.caches;
-        let base = Caches::this().unwrap_or(Caches::FIXED);
+        let base = Cpu::this().unwrap_or(Cpu::FIXED).machine;
         Caches {
             i1: i1.unwrap_or(base.i1),
             d1: d1.unwrap_or(base.d1),

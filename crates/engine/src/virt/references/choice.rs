@@ -228,9 +228,15 @@ impl Noted<'_> {
             return Ok(Some((choice, element as u32)));
         }
         let (sort, count) = masking(decoded, memory).ok_or(Unknown::Masked)?;
+        let size = match sort {
+            Masking::Whole => return Ok(None),
+            Masking::Grouped(size) => size,
+            _ => size,
+        };
         let bits = bits(count)?;
         let choice = match sort {
-            Masking::Elements => Choice::Elements(bits),
+            Masking::Whole => return Ok(None),
+            Masking::Elements | Masking::Grouped(_) => Choice::Elements(bits),
             Masking::Any => Choice::Any(bits),
             Masking::Packed => Choice::Packed(bits),
         };
@@ -336,12 +342,17 @@ impl Noted<'_> {
 
 enum Masking {
     Elements,
+    /// Elements of so many bytes, whatever they consist of.
+    Grouped(usize),
+    /// The mask concerns the result alone.
+    Whole,
     Any,
     Packed,
 }
 
 /// How a mask of AVX-512 chooses what is referenced, and how many bits of it do; `None`: that is not known of this
-/// instruction. (The mask of shuffles, for one, concerns the result, and the operand is read as a whole.)
+/// instruction. (The mask of shuffles, for one, concerns the result, and the operand is read as a whole: exception class
+/// E4NF, "no fault suppression".)
 fn masking(decoded: &Instruction, memory: &UsedMemory) -> Option<(Masking, usize)> {
     /// Beginnings of names: each element of the operand has a bit.
     #[rustfmt::skip]
@@ -362,6 +373,13 @@ fn masking(decoded: &Instruction, memory: &UsedMemory) -> Option<(Masking, usize
     /// Parts of names: an element of theirs is none of the mask's, or that was not looked at.
     const OTHERS: &[&str] = &["dup", "cph", "csh", "bf16", "ph2", "2ph"];
     const ONE: &[&str] = &["Vbroadcasts", "Vpbroadcast"];
+    #[rustfmt::skip]
+    const WHOLE: &[&str] = &[
+        "Vpshufb", "Vpshufd", "Vpshufhw", "Vpshuflw", "Vpconflict", "Vpunpck", "Vunpck", "Vperm", "Vshuf",
+        "Vpack", "Vpalignr", "Valign", "Vdbpsadbw", "Vpmaddwd", "Vpmaddubsw", "Vpmultishift",
+    ];
+    /// Sums of products of smaller numbers.
+    const GROUPED: &[(&str, usize)] = &[("Vpdp", 4), ("Vpmadd52", 8)];
     const PACKED: &[&str] = &["Vexpand", "Vpexpand", "Vcompress", "Vpcompress"];
     let name = format!("{:?}", decoded.mnemonic());
     let is_one_of = |names: &[&str]| names.iter().any(|begins| name.starts_with(begins));
@@ -373,6 +391,13 @@ fn masking(decoded: &Instruction, memory: &UsedMemory) -> Option<(Masking, usize
     let elements = sizes.size() / element;
     if is_one_of(ONE) && elements == 1 {
         return Some((Masking::Any, decoded.op0_register().size() / element));
+    }
+    if is_one_of(WHOLE) && !name.starts_with("Vpshufbit") {
+        return Some((Masking::Whole, 0));
+    }
+    if let Some((_, size)) = GROUPED.iter().find(|(begins, _)| name.starts_with(begins)) {
+        let elements = sizes.size() / size;
+        return (!decoded.is_broadcast()).then_some((Masking::Grouped(*size), elements));
     }
     if is_one_of(PACKED) {
         return Some((Masking::Packed, elements));

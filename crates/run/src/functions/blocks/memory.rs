@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Names;
 use super::costs::{Numbers, Place};
-use crate::references::{CodeMemory, Costs, FunctionMemory, LineMemory};
+use super::data::{ByData, Objects};
+use crate::references::{CodeMemory, Costs, Counted, FunctionLocality, FunctionMemory, LineMemory};
 use crate::result::RunResult;
 
-/// Lines that are told.
+/// Lines, and pieces of data, that are told.
 const MOST: usize = 1000;
 
-/// Adds to what is known of the run's memory which functions and lines did it.
+/// Adds to what is known of the run's memory which functions and lines did it, and whose data it was.
 pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     let (Some(noted), Some(blocks)) = (&ran.executed.noted, &ran.executed.blocks) else {
         return;
@@ -22,7 +23,11 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     let pids: HashMap<u32, u32> = threads().rev().map(|one| (one.image, one.pid)).collect();
     let mut numbers = Numbers::default();
     let mut at: HashMap<(u32, u64), Place> = HashMap::new();
+    let mut objects = Objects::default();
     blocks.each(&mut |executed| {
+        if let Some(mapping) = executed.mapping {
+            objects.see(names, executed.image, mapping);
+        }
         let pid = pids.get(&executed.image).copied().unwrap_or(0);
         let mut pc = executed.pc;
         for facts in executed.facts {
@@ -39,6 +44,29 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         let place = at.get(&(image, pc)).unwrap_or(&nowhere);
         functions.entry(place.function).or_default().add(costs);
         lines.entry(place.clone()).or_default().add(costs);
+    });
+    let mut orders: BTreeMap<usize, Counted> = BTreeMap::new();
+    noted.each_order(&mut |slot, pc, counted| {
+        let image = images.get(&slot).copied().unwrap_or(0);
+        let place = at.get(&(image, pc)).unwrap_or(&nowhere);
+        orders.entry(place.function).or_default().add(counted);
+    });
+    let mut orders: Vec<_> = orders
+        .into_iter()
+        .map(|(function, counted)| {
+            let (module, name) = numbers.object_and_name(function);
+            FunctionLocality {
+                module: module.to_owned(),
+                function: name.to_owned(),
+                order: counted.of_code(),
+            }
+        })
+        .collect();
+    orders.sort_by_key(|one| Reverse((one.order.far(), one.order.touches)));
+    let mut by_data = ByData::default();
+    noted.each_touched(&mut |memory, touched| {
+        let image = images.get(&memory).copied().unwrap_or(0);
+        by_data.add(&objects, memory, image, touched);
     });
     let modelled = noted.is_modelled();
     let rank = |costs: &Costs| {
@@ -75,5 +103,18 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     let (functions, lines) = (functions.collect(), lines.collect());
     if let Some(memory) = &mut ran.executed.memory {
         (memory.functions, memory.lines) = (functions, lines);
+        for line in memory.sharing.iter_mut().flatten() {
+            let image = images.get(&line.memory).copied().unwrap_or(0);
+            let stack = by_data.is_stack(line.memory, line.address);
+            let used = line
+                .threads
+                .iter()
+                .fold(0, |used, thread| used | thread.read | thread.written);
+            line.data = Some(objects.place(image, line.address, used, stack));
+        }
+        memory.data = by_data.finish(modelled, MOST);
+        if let Some(locality) = &mut memory.locality {
+            locality.functions = orders;
+        }
     }
 }

@@ -1,0 +1,165 @@
+//! The steps of a block: what has to be looked at each time it is executed.
+
+use super::costs::{Costs, place};
+use super::modelled::references;
+use truecount_engine::virt::references::{Access, Executed, Form, Unknown};
+use truecount_memory::{Kind, LINE, Level, Placed, Touched};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// A reference whose address has a [`Form`].
+    Data,
+    /// The first of an instruction whose references are asked for.
+    General,
+    /// Another one of that instruction.
+    Rest,
+    /// Instructions from here on are in another line.
+    Fetch,
+    Conditional,
+    Indirect,
+}
+
+/// A step of a block.
+pub(super) struct Step {
+    pub(super) what: What,
+    pub(super) kind: Kind,
+    /// The stack pointer leads there.
+    pub(super) stack: bool,
+    /// Number of its instruction.
+    pub(super) at: u8,
+    /// Number of its operand there.
+    pub(super) operand: u8,
+    /// Bytes.
+    pub(super) size: u32,
+    /// See [`aligned_bits`].
+    pub(super) aligned: u32,
+    pub(super) form: Form,
+    /// The line that it touched last.
+    pub(super) line: u64,
+}
+
+impl Step {
+    /// What is counted each time it is executed.
+    pub(super) fn counted(&self) -> Option<usize> {
+        match self.what {
+            What::Data => Some(references(self.kind)),
+            What::Conditional => Some(place::CONDITIONAL),
+            What::Indirect => Some(place::INDIRECT),
+            What::General | What::Rest | What::Fetch => None,
+        }
+    }
+}
+
+/// What a step met.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Found {
+    /// References, where a block's executions do not say how many …
+    pub(super) times: u64,
+    /// … and their bytes.
+    pub(super) bytes: u64,
+    pub(super) placed: Placed,
+    /// First-level misses; branches: taken.
+    pub(super) first: u64,
+    /// Last-level misses; branches: predicted wrongly.
+    pub(super) last: u64,
+}
+
+impl Found {
+    #[inline]
+    pub(super) fn met(&mut self, level: Level) {
+        if level != Level::First {
+            self.first += 1;
+            self.last += u64::from(level == Level::Memory);
+        }
+    }
+}
+
+/// What is known of an instruction.
+pub(super) struct Known {
+    pub(super) pc: u64,
+    pub(super) taken: bool,
+    pub(super) unknown: Option<Unknown>,
+}
+
+pub(super) fn kind_of(access: Access) -> Kind {
+    match access {
+        Access::Load => Kind::Load,
+        Access::Store => Kind::Store,
+        Access::Modify => Kind::Modify,
+    }
+}
+
+/// Adds what a step came to, whose instruction was executed so often.
+pub(super) fn add(costs: &mut Costs, step: &Step, found: &Found, times: u64) {
+    let (times, bytes) = match step.what {
+        What::Data => (times, u64::from(step.size).wrapping_mul(times)),
+        What::General | What::Rest => (found.times, found.bytes),
+        What::Fetch => {
+            costs.fetch_l1 += found.first;
+            costs.fetch_ll += found.last;
+            return;
+        }
+        What::Conditional => {
+            costs.taken += found.first;
+            costs.conditional += times;
+            costs.conditional_wrong += found.last;
+            return;
+        }
+        What::Indirect => {
+            costs.indirect += found.first;
+            costs.indirect_wrong += found.last;
+            return;
+        }
+    };
+    costs.made(bytes, step.kind, times);
+    found.placed.add_to(&mut costs.totals);
+    match step.kind {
+        Kind::Store => {
+            costs.write_l1 += found.first;
+            costs.write_ll += found.last;
+        }
+        Kind::Load | Kind::Modify => {
+            costs.read_l1 += found.first;
+            costs.read_ll += found.last;
+        }
+    }
+}
+
+/// Whether a conditional branch was taken: it was the last thing done, and the next block is its target.
+#[inline]
+pub(super) fn is_taken(step: &Step, executed: &Executed<'_>) -> bool {
+    usize::from(step.at) + 1 == executed.done && executed.next == Some(step.form.displacement)
+}
+
+#[inline]
+pub(super) fn touch(step: &mut Step, found: &mut Found, address: u64, touched: &mut Touched) {
+    if address & u64::from(step.aligned) != 0 {
+        return touch_two(step, found, address, touched);
+    }
+    let line = address / LINE;
+    if line != step.line {
+        step.line = line;
+        touched.line(line, step.kind);
+        if step.stack {
+            touched.is_stack(line);
+        }
+    }
+}
+
+/// A reference that may lie in two lines.
+#[inline(never)]
+fn touch_two(step: &mut Step, found: &mut Found, address: u64, touched: &mut Touched) {
+    found.placed.count(address, step.size, 1);
+    let (first, last) = (
+        address / LINE,
+        address.wrapping_add(u64::from(step.size.max(1)) - 1) / LINE,
+    );
+    if first == last && first == step.line {
+        return;
+    }
+    step.line = last;
+    touched.bytes(address, u64::from(step.size), step.kind);
+    if step.stack {
+        touched.is_stack(first);
+    }
+}
