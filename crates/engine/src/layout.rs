@@ -66,8 +66,7 @@ pub const EVENT_TABLE: u64 = TOTALS_BASE + (1 << 20);
 pub const EVENT_PAGES: u64 = TOTALS_BASE + (32 << 20);
 /// Who executes and who waits (`schedule::State`), with [`option::SCHEDULE`].
 pub const SCHEDULE: u64 = TOTALS_BASE + (16 << 20);
-/// With [`option::BLOCKS`]: where a slot's execution counters (8 bytes each) are
-/// in its region.
+/// With [`option::BLOCKS`]: where a slot's execution counters (8 bytes each) are in its region.
 pub const COUNTERS: u32 = 0x1_0000;
 /// Where its log is, which says what each counter counts (`log`).
 pub const LOG: u64 = REGION / 2;
@@ -127,8 +126,7 @@ pub struct Header {
     pub options: u32,
     /// The launcher takes translations to be saved.
     pub saving: AtomicU32,
-    /// Slots whose thread asks the launcher for something: a bit a slot, so that no request is in the
-    /// way of another, however many there are.
+    /// Slots whose thread asks the launcher for something: a bit a slot, so that no request is in another's way.
     pub requests: [AtomicU32; MAX_SLOTS as usize / 32],
     /// Slots that can be taken again: a bit a slot.
     pub reusable: [AtomicU32; MAX_SLOTS as usize / 32],
@@ -257,8 +255,7 @@ fn mark(bits: &[AtomicU32], slot: u32) {
 
 /// Bits of [`Header::options`].
 pub mod option {
-    /// Blocks count their executions instead of adding to the running total:
-    /// several events, profiles.
+    /// Blocks count their executions instead of adding to the running total: several events, profiles.
     pub const BLOCKS: u32 = 1;
     /// Runtime writes a line a block and system call to stderr (debugging).
     pub const TRACE: u32 = 2;
@@ -325,8 +322,7 @@ pub mod state {
 #[derive(Clone, Copy)]
 pub struct Vectors(pub [[u64; 2]; 16]);
 
-/// One thread: counter, spilled registers, and what the runtime keeps about it.
-/// Its first page is all that translated code touches.
+/// One thread: counter, spilled registers, and what the runtime keeps about it. Its first page is all that translated code touches.
 #[repr(C, align(64))]
 pub struct Context {
     /// Instructions retired: the sum of this and `lanes`. Blocks share the eight
@@ -414,8 +410,7 @@ pub struct Context {
     pub save_key: u64,
     /// See [`crate::snapshot::save`]. A futex.
     pub save: AtomicU32,
-    /// With [`option::BLOCKS`]: the slot whose log describes this thread's counters
-    /// (that of the first thread of its memory).
+    /// With [`option::BLOCKS`]: the slot whose log describes this thread's counters (that of the first thread of its memory).
     pub space: u32,
     /// In the slot of a space: counters described so far, those of `base` included.
     pub counters: AtomicU32,
@@ -490,8 +485,7 @@ pub struct StartArgs {
     pub totals_fd: u64,
     /// Descriptor of a snapshot of translations (`u64::MAX`: none).
     pub cache_fd: u64,
-    /// How much must be new before it is worth saving, as a binary logarithm;
-    /// `u64::MAX`: save nothing.
+    /// How much must be new before it is worth saving, as a binary logarithm; `u64::MAX`: save nothing.
     pub cache_effort: u64,
     /// What the launcher keeps translations of this image under; 0: it keeps none.
     pub cache_key: u64,

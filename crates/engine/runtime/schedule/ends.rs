@@ -5,7 +5,7 @@ use crate::layout::Context;
 use crate::schedule_state::timers::kind;
 use crate::schedule_state::{cause, now, why, word};
 use crate::syscall_table as nr;
-use crate::{check, counts, program_memory, slots, sys};
+use crate::{check, program_memory, slots, sys};
 
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_PARENT: u64 = 0x8000;
