@@ -16,7 +16,8 @@ from test import support
 # As the suite's own runner has it without -u and -v: no network, no sound, no large files.
 support.use_resources = []
 support.verbose = 0
-faulthandler.dump_traceback_later(float(os.environ.get("VERDICTS_LIMIT", "600")), exit=True)
+if __name__ == "__main__":
+    faulthandler.dump_traceback_later(float(os.environ.get("VERDICTS_LIMIT", "600")), exit=True)
 
 
 class Verdicts(unittest.TextTestResult):
@@ -60,10 +61,11 @@ class Verdicts(unittest.TextTestResult):
         self.note(test, "unexpected success")
 
 
-names = [name if name.startswith("test.") else "test." + name for name in sys.argv[1:]]
-with open(os.environ.get("VERDICTS_LOG", os.devnull), "w") as log:
-    suite = unittest.defaultTestLoader.loadTestsFromNames(names)
-    result = unittest.TextTestRunner(stream=log, verbosity=2, resultclass=Verdicts).run(suite)
-for name, verdict in sorted(result.verdicts.items()):
-    print(name, verdict)
-print(result.testsRun, "run")
+if __name__ == "__main__":
+    names = [name if name.startswith("test.") else "test." + name for name in sys.argv[1:]]
+    with open(os.environ.get("VERDICTS_LOG", os.devnull), "w") as log:
+        suite = unittest.defaultTestLoader.loadTestsFromNames(names)
+        result = unittest.TextTestRunner(stream=log, verbosity=2, resultclass=Verdicts).run(suite)
+    for name, verdict in sorted(result.verdicts.items()):
+        print(name, verdict)
+    print(result.testsRun, "run")

@@ -35,16 +35,25 @@ fn other_languages_count_the_region_that_rust_counts() {
             truecount_testing::skip!("compilers", "no program by {variable}: this rig has none");
             continue;
         };
-        let mut first = None;
+        let mut counts = Vec::new();
         for _ in 0..10 {
             let output = Command::new(&program).output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success(), "{variable}: {said}");
-            for line in said.lines() {
-                let count: u64 = line.strip_prefix("beyond ").expect(&said).parse().unwrap();
-                assert_eq!(*first.get_or_insert(count), count, "{variable}: {said}");
-            }
-            assert_eq!(said.lines().count(), 4, "{said}");
+            let each = said.lines().map(|line| line.strip_prefix("beyond "));
+            let each: Option<Vec<u64>> = each.map(|count| count?.parse().ok()).collect();
+            counts.extend(each.unwrap_or_else(|| panic!("{variable}: {said}")));
+        }
+        assert_eq!(counts.len(), 40, "{variable}: {counts:?}");
+        // They count once each: an interrupt in one of them is an instruction more.
+        let first = counts.iter().min().copied();
+        let interrupted = counts.iter().filter(|&&count| Some(count) != first);
+        assert!(interrupted.clone().count() <= 4, "{variable}: {counts:?}");
+        for &count in interrupted {
+            assert!(
+                first.is_some_and(|first| count <= first + 2),
+                "{variable}: {counts:?}"
+            );
         }
         println!("{variable}: {first:?}, Rust: {rust}");
         assert!(first.is_some_and(|beyond| beyond < 300), "{first:?}");
