@@ -17,7 +17,6 @@
 use crate::layout::{Context, option};
 use crate::program_memory::{self, Plain};
 use crate::syscall_table as nr;
-use crate::xlate::facts::Event;
 use crate::{counts, entry, machine, slots, sys, turns};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
@@ -93,7 +92,7 @@ pub fn now(context: &mut Context) -> u64 {
     if LOOKED.fetch_add(1, Relaxed) % LOOKS == LOOKS - 1 {
         follow();
     }
-    let executed = counts::sum_events(slots::slot_of(context))[Event::Instructions as usize];
+    let executed = counts::instructions(slots::slot_of(context));
     let more = executed.saturating_sub(context.clock_seen);
     context.clock_seen = executed;
     RAN.fetch_add(more, Relaxed);

@@ -24,9 +24,16 @@ pub fn per_block() -> bool {
     BLOCKS.load(Relaxed)
 }
 
+static TOTAL: AtomicBool = AtomicBool::new(false);
+
+/// Threads have a running total: alone, or beside the blocks' counters where something goes by it.
+fn in_total() -> bool {
+    !per_block() || TOTAL.load(Relaxed)
+}
+
 static TREE: AtomicBool = AtomicBool::new(false);
 
-/// There is a tree of calls, too: threads count what they execute for its nodes.
+/// There is a tree of calls, too: what threads execute is added to its nodes.
 pub fn for_tree() -> bool {
     TREE.load(Relaxed)
 }
@@ -34,6 +41,7 @@ pub fn for_tree() -> bool {
 /// From now on.
 pub fn begin_tree() {
     TREE.store(true, Relaxed);
+    TOTAL.store(true, Relaxed);
 }
 
 /// Slot of the space that threads of this memory count in.
@@ -78,8 +86,12 @@ pub unsafe fn free_in_child() {
 
 /// A new image in `slot`: decides how it counts.
 pub fn init(slot: u32) {
-    let on = slots::header().options & option::BLOCKS != 0;
+    let options = slots::header().options;
+    let on = options & option::BLOCKS != 0;
     BLOCKS.store(on, Relaxed);
+    if options & (option::CLOCK | option::SCHEDULE) != 0 {
+        TOTAL.store(true, Relaxed);
+    }
     if on {
         let mut log = LOG_STATE.lock();
         SPACE.store(slot, Relaxed);
@@ -244,12 +256,14 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
         context.count.fetch_add(correction as u64, Relaxed);
         return;
     }
-    if for_tree() {
+    if in_total() {
         let missing = match counted {
             true => i64::from(done) - i64::from(block.insns),
             false => i64::from(done),
         };
         context.count.fetch_add(missing as u64, Relaxed);
+    }
+    if for_tree() {
         call_tree::correct(context, block, done, counted, facts);
     }
     if counted {
@@ -333,23 +347,29 @@ fn each(space: u32, f: &mut dyn FnMut(Entry<'_>)) {
     }
 }
 
+/// The instructions of a thread so far, at an instruction boundary.
+pub fn instructions(number: u32) -> u64 {
+    if !in_total() {
+        return sum_events(number)[Event::Instructions as usize];
+    }
+    let thread = slot(number);
+    let lanes = thread.lanes().iter();
+    lanes.fold(thread.count().load(Relaxed), |sum, lane| {
+        sum.wrapping_add(lane.load(Relaxed))
+    })
+}
+
 /// All events of a thread so far, at an instruction boundary: what `read` of a
 /// virtual counter needs. Costs about 10 ns a translated block
 /// in per-block mode. In running-total mode only [`Event::Instructions`] is known.
 pub fn sum_events(number: u32) -> Counts {
     let mut sums = Counts::default();
-    let thread = slot(number);
     if !per_block() {
-        sums[Event::Instructions as usize] = thread
-            .lanes()
-            .iter()
-            .fold(thread.count().load(Relaxed), |sum, lane| {
-                sum.wrapping_add(lane.load(Relaxed))
-            });
+        sums[Event::Instructions as usize] = instructions(number);
         return sums;
     }
     let _log = LOG_STATE.lock();
-    each(thread.space(), &mut |entry| {
+    each(slot(number).space(), &mut |entry| {
         if let Entry::Block { counter, .. } | Entry::Part { counter, .. } = entry {
             // SAFETY: the thread's own region; it may add to the counter meanwhile.
             let value = unsafe { place_of(number, counter).read_volatile() };

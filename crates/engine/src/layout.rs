@@ -442,8 +442,6 @@ pub struct Context {
     pub epoch: AtomicU64,
     /// Backward branches until the token moves on, with [`option::SCHEDULE`].
     pub fuel: i64,
-    /// What it was when the turn began.
-    pub quantum: i64,
     /// The thread's number in the schedule; 0: none.
     pub turn: u32,
     /// Turns that it has had.

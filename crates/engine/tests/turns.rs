@@ -9,17 +9,17 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{built, fixed_layout, launch};
-use truecount_engine::virt::{Cache, Options, Outcome};
+use truecount_engine::virt::{Cache, CallOptions, Options, Outcome};
 
-const RUNS: usize = 4;
+const RUNS: usize = 5;
 
 /// One run; `None` where the machine forbids it.
 fn once(program: &PathBuf, arguments: &[&str]) -> Option<(String, Outcome)> {
-    with(program, arguments, None)
+    with(program, arguments, Options::default())
 }
 
-/// One run with translations of earlier ones.
-fn with(program: &PathBuf, arguments: &[&str], cache: Option<&Cache>) -> Option<(String, Outcome)> {
+/// One run with more options: translations of earlier ones, other ways to count.
+fn with(program: &PathBuf, arguments: &[&str], options: Options) -> Option<(String, Outcome)> {
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -28,8 +28,7 @@ fn with(program: &PathBuf, arguments: &[&str], cache: Option<&Cache>) -> Option<
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     fixed_layout(&mut command);
-    let options = Options::default().in_turn(true).at_random(Some([7; 16]));
-    let options = options.cache(cache.cloned());
+    let options = options.in_turn(true).at_random(Some([7; 16]));
     let mut running = launch(&mut command, &options)?;
     let mut text = String::new();
     let mut output = running.child_mut().stdout.take().expect("a pipe");
@@ -63,8 +62,14 @@ fn always_the_same(program: &PathBuf, arguments: &[&str]) -> Option<String> {
     let _ = std::fs::remove_dir_all(&directory);
     let cache = Cache::open(&directory).expect("a directory of our own");
     for run in 0..4 * RUNS {
-        let cache = Some(&cache).filter(|_| run != 1);
-        let (again, outcome) = with(program, arguments, cache)?;
+        let options = Options::default().cache(Some(cache.clone()).filter(|_| run != 1));
+        // The clock goes by a running total, which there is beside counters of blocks, too.
+        let options = match run % 4 {
+            2 => options.per_block(true),
+            3 => options.calls(Some(CallOptions::default())),
+            _ => options,
+        };
+        let (again, outcome) = with(program, arguments, options)?;
         assert_eq!(again, text);
         assert!(outcome.totals.outside.is_empty());
         let count = outcome.totals.instructions();
@@ -153,7 +158,9 @@ fn translations_are_kept() {
     let cache = Cache::open(&directory).expect("a directory of our own");
     let mut runs = Vec::new();
     for _ in 0..3 {
-        let Some((text, outcome)) = with(&program, &[], Some(&cache)) else {
+        let Some((text, outcome)) =
+            with(&program, &[], Options::default().cache(Some(cache.clone())))
+        else {
             return;
         };
         let threads = &outcome.totals.threads;
@@ -208,6 +215,16 @@ fn threads_that_spin_with_live_flags() {
         "{:?}",
         start.elapsed()
     );
+}
+
+/// Turns go on where a thread waits: one that waits often is left elsewhere, too.
+#[test]
+fn threads_are_left_between_their_waits() {
+    let Some(program) = program("turn_between.c", include_str!("turns/between.c")) else {
+        return;
+    };
+    let text = always_the_same(&program, &[]);
+    assert!(text.is_none_or(|text| text == "seen\n"));
 }
 
 /// Futexes of processes that have them at the same addresses are not the same.

@@ -27,6 +27,9 @@ pub struct Threads;
 
 impl World for Threads {
     fn count(&self, slot: u32, quantity: Quantity) -> u64 {
+        if let Quantity::Instructions = quantity {
+            return counts::instructions(slot);
+        }
         let sums = counts::sum_events(slot);
         match quantity {
             Quantity::Instructions => sums[Event::Instructions as usize],

@@ -40,12 +40,11 @@ pub use futex::memory_begins;
 pub use signals::{born, came};
 
 use crate::layout::Context;
-use crate::schedule_state::why;
 use crate::shown::mixed;
 use crate::syscall_table::{self as nr, Class};
 use crate::turns::{Run, state};
 use crate::xlate::block::FUEL;
-use crate::{action, clock, counts, turns};
+use crate::{action, clock};
 use core::sync::atomic::Ordering::*;
 use signals::deliverable;
 
@@ -64,46 +63,32 @@ pub enum Step {
 
 /// The time of what the thread executed.
 fn charge(context: &mut Context) -> u64 {
-    if counts::per_block() {
-        return turns::clock().map_or(0, |clock| clock.load(Relaxed));
-    }
     let now = clock::now(context);
     timers::executed();
     now
 }
 
-/// The time of a whole turn, where it takes long to count what was executed.
-fn charge_turn(context: &mut Context, quantum: u64) {
-    if !counts::per_block() {
-        charge(context);
-    } else if let Some(clock) = turns::clock() {
-        // As much at least: an instruction a branch.
-        context.clock_seen += quantum;
-        clock.fetch_add(quantum, Relaxed);
-    }
-}
-
-/// A turn begins. Turns differ in length, by half of [`FUEL`] both ways, as the thread's number and that of its turn have
-/// it: of one length, a loop would be left at the same instruction for ever where its branches divide that length, and a
-/// thread that waits to see another one elsewhere would never see it.
+/// A turn begins. It goes on where the thread waits in between: one that waits often would always be left where it waits,
+/// and what others can do only while it is elsewhere would never come about. Turns differ in length, by half of [`FUEL`]
+/// both ways, as the thread's number and that of its turn have it: of one length, a loop would be left at the same
+/// instruction for ever where its branches divide that length, and a thread that waits to see another one elsewhere would
+/// never see it.
 pub fn refuel(context: &mut Context) {
     context.turns = context.turns.wrapping_add(1);
     let drawn = mixed(u64::from(context.turn) << 32 | u64::from(context.turns));
-    context.quantum = FUEL / 2 + (drawn % FUEL.unsigned_abs()).cast_signed();
-    context.fuel = context.quantum;
+    context.fuel = FUEL / 2 + (drawn % FUEL.unsigned_abs()).cast_signed();
 }
 
 /// The thread has executed for so long that others have their turn.
 pub fn turn(context: &mut Context) {
-    let quantum = context.quantum.unsigned_abs();
     refuel(context);
     if !on() {
         return;
     }
     token::own(context);
-    charge_turn(context, quantum);
+    charge(context);
     let mut state = run::lock();
-    state.ready(context.turn, why::TURN);
+    state.ends_turn(context.turn);
     token::give_up(context, state);
 }
 
@@ -115,7 +100,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
         nr::SCHED_YIELD => {
             charge(context);
             let mut state = run::lock();
-            state.ready(context.turn, why::TURN);
+            state.ends_turn(context.turn);
             token::give_up(context, state);
             return Step::Done(0);
         }

@@ -252,9 +252,6 @@ fn start(context: &mut Context, which: u64, interval_is: u64, first: u64) -> Opt
 }
 
 fn set_interval(context: &mut Context, a: [u64; 6]) -> Step {
-    if a[0] != 0 && counts::per_block() {
-        return by_the_kernel(nr::SETITIMER);
-    }
     let (interval, first) = match a[1] {
         0 => (0, 0),
         at => match wanted(at, MICROSECOND) {
@@ -287,9 +284,6 @@ fn make(context: &mut Context, a: [u64; 6]) -> Step {
     const NONE: u32 = 1;
     const THREAD_ID: u32 = 4;
     let executed = clock::base(a[0]).is_none();
-    if executed && counts::per_block() {
-        return by_the_kernel(nr::TIMER_CREATE);
-    }
     // struct sigevent: value, signal, how, thread.
     let event = match a[1] {
         0 => None,

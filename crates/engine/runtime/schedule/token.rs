@@ -3,7 +3,7 @@
 
 use super::run::{Guard, bell, lock, tell, word_of};
 use super::signals::{deliverable, shut};
-use super::{charge, refuel, signals, state, timers};
+use super::{charge, signals, state, timers};
 use crate::entry;
 use crate::layout::Context;
 use crate::schedule_state::{Move, NEVER, cause, now, why, word};
@@ -108,7 +108,6 @@ pub fn park(context: &mut Context) {
             notice(context);
         }
     }
-    refuel(context);
     timers::write(context);
 }
 

@@ -131,6 +131,8 @@ pub struct State<const N: usize> {
     pub bell: AtomicU32,
     /// Highest number in use.
     high: u32,
+    /// Whose turn ended; 0: nobody's. What it did while it had the token comes before it.
+    ended: u32,
     /// Rounds of waiting for the outside since something happened.
     pub idle_rounds: u32,
     /// When all began to wait, on the kernel's clock.
@@ -203,6 +205,7 @@ impl<const N: usize> Default for State<N> {
             idler: 0,
             bell: AtomicU32::new(0),
             high: 0,
+            ended: 0,
             idle_rounds: 0,
             idle_since: 0,
             sequence: 0,
@@ -328,6 +331,12 @@ impl<const N: usize> State<N> {
         (thread.look, thread.was) = (0, 0);
     }
 
+    /// The owner's turn is over, and it goes on in the next one: behind all who can go on by then.
+    pub fn ends_turn(&mut self, number: u32) {
+        self.ready(number, why::TURN);
+        self.ended = number;
+    }
+
     /// The owner gives the token up for a wait.
     fn wait(&mut self, number: u32, now: u32, deadline: u64) -> &mut Thread {
         let sequence = self.place();
@@ -436,6 +445,10 @@ impl<const N: usize> State<N> {
             }
             self.expire();
             self.retry();
+            let ended = core::mem::take(&mut self.ended);
+            if ended != 0 && self.thread(ended).now == now::READY {
+                self.edit(ended).sequence = self.place();
+            }
             if let Some(first) = self.first() {
                 self.looks(first);
                 self.give(first);

@@ -125,6 +125,25 @@ fn a_call_is_tried_again_only_after_somebody_did_something() {
 }
 
 #[test]
+fn whose_turn_ended_comes_behind_who_can_go_on_by_then() {
+    let mut state = run(2);
+    state.ends_turn(1);
+    assert_eq!(state.move_on(), Move::Run(2));
+    state.wait_try(2, NEVER, false);
+    assert_eq!(state.move_on(), Move::Run(1));
+    // What makes the other one's call succeed was done in the turn that ends.
+    state.epoch += 1;
+    state.ends_turn(1);
+    assert_eq!(state.move_on(), Move::Run(2));
+    state.wait_try(2, state.time + 10, false);
+    assert_eq!(state.move_on(), Move::Run(1));
+    state.time += 20;
+    state.ends_turn(1);
+    assert_eq!(state.move_on(), Move::Run(2));
+    state.check().unwrap();
+}
+
+#[test]
 fn a_vfork_ends_with_its_child() {
     let mut state = run(1);
     let child = state.add(9).unwrap();
@@ -146,6 +165,7 @@ fn there_are_only_so_many() {
 #[derive(Default)]
 struct Reference {
     ready: Vec<u32>,
+    ended: Option<u32>,
     waiting: Vec<(u32, Key, u32, u64)>,
     owner: u32,
     time: u64,
@@ -164,6 +184,7 @@ impl Reference {
             over.sort_by_key(|wait| wait.3);
             self.waiting.retain(|wait| wait.3 > self.time);
             self.ready.extend(over.iter().map(|wait| wait.0));
+            self.ready.extend(self.ended.take());
             if !self.ready.is_empty() {
                 self.owner = self.ready.remove(0);
                 return;
@@ -217,7 +238,7 @@ fn random_operations_do_what_a_simple_reference_does() {
             let passed = random(50);
             state.time += passed;
             reference.time += passed;
-            match random(5) {
+            match random(6) {
                 0 => {
                     let deadline = match random(2) {
                         0 => NEVER,
@@ -260,9 +281,13 @@ fn random_operations_do_what_a_simple_reference_does() {
                     reference.waiting.extend(there);
                     continue;
                 }
-                _ => {
+                4 => {
                     state.ready(me, why::TURN);
                     reference.ready.push(me);
+                }
+                _ => {
+                    state.ends_turn(me);
+                    reference.ended = Some(me);
                 }
             }
             let next = state.move_on();

@@ -222,8 +222,13 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
         if let Some(calls) = &mut calls {
             calls.thread(slot, page.as_slice());
         }
-        // With a tree of calls the running total is its clock.
-        let lanes = if calls.is_some() { 0..0 } else { 0..8 };
+        // Beside counters of blocks the running total is only what a tree of calls or the engine's clock goes by.
+        let total = || {
+            let lane = |number: usize| offset_of!(Context, count) + 8 * number;
+            let lanes =
+                (0..8).map(|number| u64::from_le_bytes(field(page.as_slice(), lane(number))));
+            lanes.fold(0, u64::wrapping_add)
+        };
         totals.threads.push(ThreadTotals {
             slot,
             leader,
@@ -231,14 +236,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
             parent: word(offset_of!(Context, parent)),
             tid: word(offset_of!(Context, tid)),
             name: text(&field::<64>(page.as_slice(), offset_of!(Context, name))),
-            instructions: events.map_or(0, |events| events[0]).wrapping_add(
-                lanes
-                    .map(|lane| {
-                        let at = offset_of!(Context, count) + 8 * lane;
-                        u64::from_le_bytes(field(page.as_slice(), at))
-                    })
-                    .fold(0, u64::wrapping_add),
-            ),
+            instructions: events.map_or_else(total, |events| events[0]),
             events,
             entries: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, entries))),
             translated: u64::from_le_bytes(field(page.as_slice(), offset_of!(Context, translated))),

@@ -32,9 +32,10 @@ pub struct Added {
     pub offset: u32,
     /// How much.
     pub value: i16,
-    /// With a tree of calls: instructions that the running total, its clock, goes on by beside a counter …
+    /// Where something goes by the running total (a tree of calls, the engine's clock): instructions that it goes on by
+    /// beside a counter …
     pub clock: i8,
-    /// … and what its other events go on by.
+    /// … and what the other events of a tree go on by.
     pub events: [i8; EVENTS],
 }
 
@@ -160,9 +161,10 @@ impl Builder<'_, '_> {
 
     /// So many instructions, if they are counted beside the counters, too.
     fn clock(&self, instructions: i32) -> i8 {
-        match self.config.calls {
-            Some(_) => instructions as i8,
-            None => 0,
+        let config = self.config;
+        match config.calls.is_some() || config.own_clock || config.in_turn {
+            true => instructions as i8,
+            false => 0,
         }
     }
 
