@@ -19,6 +19,7 @@ mod ci;
 mod client_requests;
 #[path = "cli/closed.rs"]
 mod closed;
+mod codspeed;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
 #[path = "cli/discover.rs"]
@@ -113,6 +114,7 @@ mod system;
 mod threads;
 #[path = "cli/valgrind.rs"]
 mod valgrind;
+mod valgrind_requests;
 #[path = "cli/verdicts.rs"]
 mod verdicts;
 #[path = "cli/width.rs"]

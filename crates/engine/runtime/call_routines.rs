@@ -19,6 +19,7 @@ macro_rules! routines {
             $($line,)*
             spill = const offset_of!(Context, calls.spill),
             node = const offset_of!(Context, calls.node),
+            flat = const offset_of!(Context, calls.flat),
             top = const offset_of!(Context, calls.top),
             end = const offset_of!(Context, calls.end),
             cache = const offset_of!(Context, calls.cache),
@@ -222,6 +223,14 @@ routines!(
     "jne 9f",
     "rt_tree_into \\is_wide, \\is_noted",
     //
+    // What is not collected has one node, whatever is called.
+    ".globl rt_tree_called_off\\suffix",
+    "rt_tree_called_off\\suffix:",
+    "rt_tree_begin",
+    "mov rcx, gs:[{node}]",
+    "mov rdx, gs:[{flat}]",
+    "rt_tree_into \\is_wide, \\is_noted",
+    //
     ".globl rt_tree_returns\\suffix",
     "rt_tree_returns\\suffix:",
     "rt_tree_begin",
@@ -298,26 +307,29 @@ routines!(
     ".popsection",
 );
 
-/// Declares routines: [for calls, for calls where sites are told apart, for returns, for jumps, for jumps where …].
+/// Declares routines: [for calls, for calls where sites are told apart, for returns, for jumps, for jumps where …, for
+/// calls that are not collected].
 macro_rules! declared {
-    ($($set:ident: $call:ident $call_site:ident $return:ident $jump:ident $jump_site:ident;)*) => {
+    ($($set:ident: $call:ident $call_site:ident $return:ident $jump:ident $jump_site:ident $off:ident;)*) => {
         unsafe extern "C" {
             fn rt_tree_routines();
             fn rt_tree_routines_end();
-            $(fn $call(); fn $call_site(); fn $return(); fn $jump(); fn $jump_site();)*
+            $(fn $call(); fn $call_site(); fn $return(); fn $jump(); fn $jump_site(); fn $off();)*
         }
-        $(const $set: [unsafe extern "C" fn(); 5] = [$call, $call_site, $return, $jump, $jump_site];)*
+        $(const $set: [unsafe extern "C" fn(); 6] = [$call, $call_site, $return, $jump, $jump_site, $off];)*
     };
 }
 
 declared! {
-    PLAIN: rt_tree_called rt_tree_called_site rt_tree_returns rt_tree_jumps rt_tree_jumps_site;
+    PLAIN: rt_tree_called rt_tree_called_site rt_tree_returns rt_tree_jumps rt_tree_jumps_site
+        rt_tree_called_off;
     WIDE: rt_tree_called_wide rt_tree_called_site_wide rt_tree_returns_wide rt_tree_jumps_wide
-        rt_tree_jumps_site_wide;
+        rt_tree_jumps_site_wide rt_tree_called_off_wide;
     NOTED: rt_tree_called_noted rt_tree_called_site_noted rt_tree_returns_noted rt_tree_jumps_noted
-        rt_tree_jumps_site_noted;
+        rt_tree_jumps_site_noted rt_tree_called_off_noted;
     NOTED_WIDE: rt_tree_called_noted_wide rt_tree_called_site_noted_wide rt_tree_returns_noted_wide
-        rt_tree_jumps_noted_wide rt_tree_jumps_site_noted_wide;
+        rt_tree_jumps_noted_wide rt_tree_jumps_site_noted_wide
+        rt_tree_called_off_noted_wide;
 }
 
 /// Which routines.
@@ -329,6 +341,8 @@ pub struct Routines {
     pub wide: bool,
     /// Nodes are marked in the ring of references.
     pub noted: bool,
+    /// What is executed is not collected.
+    pub off: bool,
 }
 
 /// Their addresses: for calls, for returns, for jumps.
@@ -339,10 +353,12 @@ pub fn vectors(wanted: Routines) -> [u64; 3] {
         (false, true) => NOTED,
         (true, true) => NOTED_WIDE,
     };
-    let [call, call_site, returns, jump, jump_site] = set;
-    match wanted.sites {
-        false => [call, returns, jump],
-        true => [call_site, returns, jump_site],
+    let [call, call_site, returns, jump, jump_site, off] = set;
+    match (wanted.off, wanted.sites) {
+        (true, false) => [off, returns, jump],
+        (true, true) => [off, returns, jump_site],
+        (false, false) => [call, returns, jump],
+        (false, true) => [call_site, returns, jump_site],
     }
     .map(address)
 }

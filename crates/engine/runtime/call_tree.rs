@@ -6,6 +6,7 @@
 //! are gone, whatever took them away (`longjmp`, an exception), or kept for when their stack goes on (`stacks`).
 
 mod events;
+mod from_requests;
 mod nodes;
 mod realms;
 mod stacks;
@@ -21,6 +22,7 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use events::{add as add_events, of as events};
 pub use events::{correct, offsets};
+pub use from_requests::{calls, returns};
 use nodes::{Index, Room};
 pub use realms::follow;
 
@@ -63,14 +65,20 @@ pub fn prepare(context: &mut Context) {
     if !on() {
         return;
     }
-    let calls = &mut context.calls;
-    calls.cache = CACHE.load(Relaxed);
+    context.calls.cache = CACHE.load(Relaxed);
+    set_routines(context, false);
+}
+
+/// By which routines translated code notes calls, returns and jumps.
+fn set_routines(context: &mut Context, off: bool) {
     let header = slots::header();
     let vectors = vectors(Routines {
         sites: header.options & option::SITES != 0,
         wide: header.tree.is_wide(),
         noted: header.options & option::REFERENCES != 0,
+        off,
     });
+    let calls = &mut context.calls;
     [calls.vector_call, calls.vector_return, calls.vector_jump] = vectors;
 }
 
@@ -117,8 +125,16 @@ fn called(node: u64) {
     unsafe { (*(node as *mut Node)).calls += 1 };
 }
 
-/// The node below `parent`; paths beyond the bound are one below it.
+/// The node below `parent`; without collecting the flat one, whatever is called.
 fn child(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32) -> u64 {
+    match realms::flat(context).filter(|_| kind == node_kind::CALL) {
+        Some(flat) => flat,
+        None => path(context, parent, function, site, kind),
+    }
+}
+
+/// The node below `parent`; paths beyond the bound are one below it.
+fn path(context: &mut Context, parent: u64, function: u64, site: u64, kind: u32) -> u64 {
     // SAFETY: a node.
     if unsafe { (*(parent as *const Node)).kind } == node_kind::OTHER {
         return parent;
@@ -186,6 +202,7 @@ fn root(context: &mut Context) {
     context.calls.root = root;
     context.calls.thread = root;
     context.calls.realm = 1;
+    context.calls.flat = 0;
     context.calls.node = root;
     let lowest = Frame {
         sp: u64::MAX,
@@ -259,11 +276,11 @@ fn copied(context: &mut Context, old: u64, last: (u64, u64), depth: u32) -> u64 
         node.kind,
         node_kind::THREAD | node_kind::OFF | node_kind::PART
     );
-    if is_root || depth > 64 {
+    if is_root || depth > 64 || realms::is_flat(&node) {
         return context.calls.root;
     }
     let parent = copied(context, node.parent, last, depth + 1);
-    child(context, parent, node.function, node.site, node.kind)
+    path(context, parent, node.function, node.site, node.kind)
 }
 
 /// What a routine did not know.

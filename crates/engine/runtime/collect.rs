@@ -115,6 +115,7 @@ pub fn describe(context: &Context, child: &mut Context, is_thread: bool) {
     };
     if !is_thread {
         (child.region.inside, child.region.depth) = (context.region.inside, context.region.depth);
+        child.region.native = context.region.native;
     }
 }
 
@@ -146,7 +147,7 @@ pub fn follow(context: &mut Context) {
         return;
     }
     note(context);
-    let counts = context.region.collects != 0 && COUNTING.load(Relaxed);
+    let counts = is_collecting(context) && COUNTING.load(Relaxed);
     if counts == collects(context) {
         return;
     }
@@ -161,6 +162,11 @@ pub fn follow(context: &mut Context) {
     set_gs(context, at);
 }
 
+/// As requests and functions have it; what a request calls is nobody's.
+fn is_collecting(context: &Context) -> bool {
+    context.region.collects != 0 && context.region.native == 0
+}
+
 /// Says in the thread's ring of references what is counted of it from here on.
 fn note(context: &mut Context) {
     if !references::on() {
@@ -170,11 +176,15 @@ fn note(context: &mut Context) {
     let part = u64::from(MARKS.load(Relaxed));
     let state = ring::MARK
         | bit(COUNTING.load(Relaxed), ring::COUNTS)
-        | bit(context.region.collects != 0, ring::COLLECTS)
+        | bit(is_collecting(context), ring::COLLECTS)
         | part << ring::PART;
     if context.region.noted != state {
         context.region.noted = state;
         references::mark(context, state);
+        references::idle(
+            context,
+            state & (ring::COUNTS | ring::COLLECTS) != ring::COUNTS | ring::COLLECTS,
+        );
     }
 }
 

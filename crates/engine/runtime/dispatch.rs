@@ -14,8 +14,8 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, ended, far,
-    machine, outside, perf, pids, proc_maps, program_memory, references, report, requests, rseq,
-    schedule, selector, signal_calls, slots, sys, syscalls, totals,
+    machine, native_call, outside, perf, pids, proc_maps, program_memory, references, report,
+    requests, rseq, schedule, selector, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -192,7 +192,7 @@ fn special(context: &mut Context) {
         && is_mark(mark)
     {
         requests::answer(context);
-        go(context, target, None, NONE);
+        go(context, context.pc, None, NONE);
         return;
     }
     match decode(&code) {
@@ -234,6 +234,10 @@ fn enter_via(context: &mut Context, via: Option<Via>) {
 /// Continues at a program address. Program memory that somebody has to supply first (`userfaultfd`) is waited
 /// for without the lock.
 fn go(context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
+    if native_call::is_over(context, pc) {
+        go(context, context.pc, None, NONE);
+        return;
+    }
     let mut engine = engine::lock();
     if !engine.cache.is_ready(pc) {
         let next = (pc | 0xfff).wrapping_add(1);

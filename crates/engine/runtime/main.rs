@@ -23,7 +23,7 @@
 //! | `signal_calls`, `action`, `altstack` | the program's handlers, masks, alternate stacks |
 //! | `fault_signals` | signals of the faults' kind that the program blocks |
 //! | `counts` | running totals or per-block counters, their log |
-//! | `requests`, `collect` | what programs say to Valgrind; which part of a run is counted |
+//! | `requests`, `texts`, `native_call`, `collect` | what programs say to Valgrind, print there, have it call; which part of a run is counted |
 //! | `call_tree`, `call_routines`, `functions` | the calling-context tree, if wanted; where functions begin |
 //! | `references` | the rings of noted memory references, if wanted |
 //! | `clock` | clocks of our own, if wanted |
@@ -95,6 +95,7 @@ mod made_files;
 mod memory_calls;
 mod memory_limits;
 mod memory_locks;
+mod native_call;
 mod outside;
 mod own_memory;
 mod pages;
@@ -116,6 +117,7 @@ mod stacks;
 mod sys;
 mod syscalls;
 mod table;
+mod texts;
 mod thread_context;
 mod threads;
 mod totals;

@@ -210,8 +210,29 @@ pub fn node(context: &mut Context) {
     }
 }
 
+/// What the thread notes from here on is of no use to anybody, or of use again.
+pub fn idle(context: &mut Context, idle: bool) {
+    context.noted.idle = if idle { context.noted.position } else { 0 };
+}
+
 /// The part of the ring that a thread writes is full: gives it to the launcher, and goes on in the next one.
 pub fn publish(context: &mut Context) {
+    let idle = context.noted.idle;
+    let part = context.noted.filled.load(Relaxed) % CHUNKS;
+    // (Where there is little room to write over, a part is given away first.)
+    if idle != 0 && idle / CHUNK == part && idle % CHUNK < CHUNK / 2 {
+        context.noted.position = idle;
+        context.noted.marked = 0;
+        return;
+    }
+    hand_over(context);
+    if idle != 0 {
+        context.noted.idle = context.noted.position;
+    }
+}
+
+/// See [`publish`].
+fn hand_over(context: &mut Context) {
     /// Rounds of a second without anybody reading, with the launcher gone.
     const PATIENCE: u32 = 3;
     let filled = context.noted.filled.load(Relaxed);

@@ -1,12 +1,15 @@
 //! Whether the threads of the run execute in turn, and where the state of that is.
 
-use crate::layout::{SCHEDULE, option};
+use crate::layout::{EVENT_PAGES, SCHEDULE, TOTALS_BASE, option};
+use crate::regions::texts;
 use crate::schedule_state::{MAX_THREADS, State};
 use crate::slots;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The state of a run.
 pub type Run = State<MAX_THREADS>;
+const _: () = assert!(SCHEDULE + size_of::<Run>() as u64 <= TOTALS_BASE + texts::AT);
+const _: () = assert!(TOTALS_BASE + texts::AT + texts::BYTES <= EVENT_PAGES);
 
 /// 0: not known, 1: off, 2: on.
 static ON: AtomicU32 = AtomicU32::new(0);

@@ -137,6 +137,8 @@ pub struct Thread {
     pub thread: u64,
     /// What `root` is for: 0: what is not collected, else one more than the marks before.
     pub realm: u64,
+    /// The node for what is called without being collected, whatever it is; 0: there is none yet.
+    pub flat: u64,
     /// The lowest frame.
     pub bottom: u64,
     /// In a slot of nodes: how many there are. Frames that found no room.

@@ -188,6 +188,8 @@ pub struct Header {
     pub random_made: AtomicU32,
     /// With [`option::REQUESTS`]: see [`crate::regions::front`].
     pub front: u32,
+    /// With [`option::REQUESTS`]: what programs printed.
+    pub texts: crate::regions::texts::Texts,
     /// With [`option::CALLS`]: what the run's trees are like.
     pub tree: crate::calls::Tree,
     /// With [`option::REFERENCES`]: who reads the rings.

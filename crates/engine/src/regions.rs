@@ -60,6 +60,38 @@ pub struct Hook {
     pub actions: u64,
 }
 
+/// What programs print by client requests (`VALGRIND_PRINTF`): records in region 0 of the totals file, one behind the other.
+pub mod texts {
+    use core::sync::atomic::AtomicU64;
+
+    /// Where they begin in the region …
+    pub const AT: u64 = 24 << 20;
+    /// … and how many bytes there are.
+    pub const BYTES: u64 = 8 << 20;
+    /// Of a record: slot of the process image's first thread and [`kind`], length and [`DONE`], in words of 4 bytes. The
+    /// next one begins at a multiple of 8.
+    pub const HEAD: u64 = 16;
+    /// In a record's fourth word: its bytes are there.
+    pub const DONE: u32 = 1;
+
+    /// What a record is.
+    pub mod kind {
+        /// Text.
+        pub const TEXT: u32 = 0;
+        /// Where the thread is: the address behind the request, and where its callers go on.
+        pub const TRACE: u32 = 1;
+    }
+
+    /// How much there is.
+    #[repr(C)]
+    pub struct Texts {
+        /// Bytes of all records.
+        pub used: AtomicU64,
+        /// Bytes for which there was no room.
+        pub lost: AtomicU64,
+    }
+}
+
 /// Which part of a thread is counted.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -84,6 +116,8 @@ pub struct Region {
     pub noted: u64,
     /// How often collecting began.
     pub entered: u64,
+    /// Inside a function that a request called (`VALGRIND_NON_SIMD_CALL`): where its caller's state is kept; 0: not.
+    pub native: u64,
 }
 
 /// What became of a watch point in a thread: the word behind its time stamp.

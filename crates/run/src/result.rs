@@ -200,6 +200,10 @@ pub struct Executed {
     pub calls: Option<truecount_engine::virt::Calls>,
     /// The command line of every process image that began by `execve`, by its number ([`Thread::image`]).
     pub commands: std::collections::BTreeMap<u32, String>,
+    /// What programs printed by client requests …
+    pub printed: Vec<truecount_engine::virt::Printed>,
+    /// … and how many bytes of it were too much.
+    pub unprinted: u64,
     /// The time of chosen blocks, where the run took it.
     pub times: Option<truecount_engine::virt::Times>,
     /// Blocks of code that had to be translated.

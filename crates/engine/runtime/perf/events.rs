@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering::*;
 /// Somebody waits for the lock.
 const WAITERS: u32 = 1 << 31;
 
-const _: () = assert!(EVENT_TABLE + size_of::<Table>() as u64 <= EVENT_PAGES);
+const _: () = assert!(EVENT_TABLE + size_of::<Table>() as u64 <= crate::layout::SCHEDULE);
 const _: () =
     assert!(EVENT_PAGES + MAX_EVENTS as u64 * BYTES <= TOTALS_BASE + crate::layout::REGION);
 

@@ -33,6 +33,7 @@ mod regions;
 mod remote;
 mod shared;
 mod store;
+mod texts;
 mod times;
 mod totals;
 mod watched;
@@ -48,6 +49,7 @@ pub use regions::{Action, FindFunctions, MAX_FUNCTIONS, Regions, RequestsTo};
 #[doc(hidden)] // for the fuzz targets
 pub use store::kept_file_is_valid;
 pub use store::{Cache, CacheError};
+pub use texts::{Printed, PrintedWhat};
 pub use times::{Timed, Times};
 pub use totals::{Outside, ThreadTotals, Totals};
 pub use watched::{Interval, Watched};

@@ -124,6 +124,10 @@ pub struct Totals {
     pub inputs: Vec<super::Input>,
     /// Which inputs there were beside that.
     pub identity: super::Identity,
+    /// With [`super::Options::regions`]: what programs printed by client requests …
+    pub printed: Vec<super::Printed>,
+    /// … and how many bytes of it were too much.
+    pub unprinted: u64,
     /// With [`super::Options::own_random`]: random devices that were the kernel's after all.
     pub random_missed: u32,
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
@@ -177,6 +181,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
         identity: super::inputs::identity(shared),
         ..Totals::default()
     };
+    (totals.printed, totals.unprinted) = super::texts::read(shared);
     if totals.uncounted > 0 {
         let bytes = header
             .left_out

@@ -35,6 +35,8 @@ pub struct Ring {
     pub marked: u32,
     /// … and how many marks follow each other there.
     pub marks: u32,
+    /// While the thread does not collect: where what it notes begins, which nobody reads; 0: it collects.
+    pub idle: u32,
     /// Parts that have been filled …
     pub filled: AtomicU32,
     /// … and read, a futex …

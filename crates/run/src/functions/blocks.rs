@@ -7,11 +7,13 @@ mod data;
 mod edges;
 mod lines;
 mod memory;
+mod trace;
 
 pub use costs::{Detail, Edge, FunctionCosts, LineCost, Piece};
 pub(crate) use edges::is_stub;
 pub use lines::line_costs;
 pub use memory::memory_of;
+pub use trace::{TraceFrame, traces_of};
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;

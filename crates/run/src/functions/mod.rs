@@ -16,7 +16,8 @@ use crate::source::virtual_pmu;
 pub use addresses::Addresses;
 pub(crate) use blocks::is_stub;
 pub use blocks::{
-    Detail, Edge, FunctionCosts, LineCost, Names, Piece, functions_of, line_costs, memory_of,
+    Detail, Edge, FunctionCosts, LineCost, Names, Piece, TraceFrame, functions_of, line_costs,
+    memory_of, traces_of,
 };
 pub use chosen::{functions_like, matches};
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use super::files::{self, Process};
 use super::options::{Options, Tool, expand};
+use super::said::{self, Said};
 use super::summary;
 use crate::failure::Failure;
 
@@ -46,11 +47,12 @@ impl Log {
         options: &Options,
         processes: &[Process],
         notes: &[String],
+        said: &[Said],
     ) -> Result<(), Failure> {
         let mut written: Vec<PathBuf> = Vec::new();
         for (number, process) in processes.iter().enumerate() {
             let notes = if number == 0 { notes } else { &[] };
-            let text = text(options, process, notes);
+            let text = text(options, process, notes, said);
             let mut problem = None;
             match &self {
                 Self::Descriptor(file) => {
@@ -85,7 +87,7 @@ impl Log {
 }
 
 /// What the log says of a process.
-fn text(options: &Options, process: &Process, notes: &[String]) -> String {
+fn text(options: &Options, process: &Process, notes: &[String], said: &[Said]) -> String {
     let pid = process.pid;
     let mut text = String::new();
     let mut line = |what: &str| {
@@ -115,6 +117,11 @@ fn text(options: &Options, process: &Process, notes: &[String]) -> String {
             line("");
         }
     }
+    text.push_str(&said::lines(said, process.image, pid));
+    let mut line = |what: &str| {
+        let what = what.replace(['\n', '\r'], " ");
+        let _ = writeln!(text, "=={pid}== {what}");
+    };
     for note in notes {
         line(&format!("Warning: {note}"));
     }

@@ -6,6 +6,7 @@ mod files;
 mod known;
 mod log;
 mod options;
+mod said;
 mod summary;
 
 use std::ffi::OsString;
@@ -160,6 +161,13 @@ fn profile(options: &Options) -> CmdResult {
             calls.folded
         ));
     }
+    if ran.executed.unprinted > 0 {
+        notes.push(format!(
+            "{} bytes of what programs printed by client requests are not here: there was no room for them",
+            ran.executed.unprinted
+        ));
+    }
+    let said = said::of(&ran);
     let mut problems = Vec::new();
     for process in &processes {
         if counts {
@@ -167,7 +175,7 @@ fn profile(options: &Options) -> CmdResult {
             problems.push(process.write(options));
         }
     }
-    problems.push(log.write(options, &processes, &notes));
+    problems.push(log.write(options, &processes, &notes, &said));
     Failure::of_all(problems)?;
     match ran.exit().signal {
         Some(signal) => Ok(end_by(signal)),

@@ -136,6 +136,8 @@ pub(super) fn execute(
             blocks: outcome.blocks,
             calls: outcome.calls,
             commands: outcome.commands,
+            printed: outcome.totals.printed.clone(),
+            unprinted: outcome.totals.unprinted,
             times: outcome.times,
             translated_blocks: sum(&outcome.totals, |thread| thread.translated),
             cached_blocks: sum(&outcome.totals, |thread| thread.cached),
