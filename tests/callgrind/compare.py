@@ -224,17 +224,67 @@ def compared(theirs, ours, code):
     return instructions, (len(functions) - len(wrong), len(functions), strings), (len(callees) - len(wrong_calls), len(callees)), said
 
 
-def run(command, directory, data):
+# Where the stack begins is where its data fall in pages and lines: Callgrind itself has 29,500 to 40,900 mispredictions in
+# the C++ program by the size of the environment alone. So both have it at the same place: this tells where that is.
+STACK = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((constructor)) static void tell(int count, char **words) {
+    const char *told = getenv("STACK");
+    /* The tools are programs, too. */
+    if (!told || *told != '1' || strcmp(told + 1, words[0])) return;
+    FILE *file = fopen("stack", "w");
+    if (file) fprintf(file, "%lu", (unsigned long)words & 4095), fclose(file);
+    _exit(0);
+}
+"""
+
+
+def run(command, directory, data, more=None, probe=False):
     before, out = os.times(), open(os.path.join(directory, "output"), "wb")
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+    if more is not None:
+        environment |= {"LD_PRELOAD": "./stack.so", "STACK": ("1" if probe else "0") + command[command.index("--") + 1], "MORE": "+" * more}
     done = subprocess.run(command, cwd=directory, input=data.encode() if data else None, stdin=None if data else subprocess.DEVNULL,
-                          stdout=out, stderr=subprocess.PIPE, env={"PATH": os.environ["PATH"], "LC_ALL": "C"}, timeout=600)
+                          stdout=out, stderr=subprocess.PIPE, env=environment, timeout=600)
     after = os.times()
     if done.returncode not in (0, 1):
         sys.exit(f"{command[:4]} ended with {done.returncode}: {done.stderr.decode(errors='replace')[-500:]}")
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 
+def stack(command, directory, data, more):
+    """Where the stack begins in its page, with so many more bytes of environment."""
+    path = os.path.join(directory, "stack")
+    if os.path.exists(path):
+        os.remove(path)
+    run(command, directory, data, more, True)
+    with open(path) as file:
+        return int(file.read())
+
+
+def places(theirs, ours, directory, data):
+    """How many more bytes of environment let the stack begin at the same place of a page for both; `None` where that cannot be
+    had: a static program, no compiler."""
+    try:
+        wanted, more = stack(theirs, directory, data, 0), 0
+        for _ in range(8):
+            now = stack(ours, directory, data, more)
+            if now == wanted:
+                return 0, more
+            more += (now - wanted) % 4096
+    except (OSError, ValueError):
+        pass
+    return None, None
+
+
 def made(directory):
+    with open(os.path.join(directory, "stack.c"), "w") as file:
+        file.write(STACK)
+    if shutil.which("cc"):
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "stack.c", "-o", "stack.so"], cwd=directory, check=True)
     with open(os.path.join(directory, "text"), "w") as text:
         for i in range(1500):
             text.write(f"{i} the quick brown fox {i * 7919 % 10007} jumps over the lazy dog {i * i % 97}\n")
@@ -261,8 +311,10 @@ def both(truecount, chosen, options, columns, read):
             if not shutil.which(needs):
                 print(f"| {name} | skipped: no {needs}" + " |" * (columns - 1))
                 continue
-            there = run(["valgrind", *options, "--callgrind-out-file=theirs", "--", *command], directory, data)
-            here = run([truecount, "valgrind", "--machine=valgrind", *options, "--callgrind-out-file=ours", "--", *command], directory, data)
+            commands = [["valgrind", *options, "--callgrind-out-file=theirs", "--", *command],
+                        [truecount, "valgrind", "--machine=valgrind", *options, "--callgrind-out-file=ours", "--", *command]]
+            more = places(*commands, directory, data)
+            there, here = (run(command, directory, data, size) for command, size in zip(commands, more))
             theirs, ours = (read(os.path.join(directory, file)) for file in ("theirs", "ours"))
             yield name, theirs, ours, there, here
 
