@@ -19,6 +19,7 @@ mod ci;
 mod client_requests;
 #[path = "cli/closed.rs"]
 mod closed;
+#[path = "cli/codspeed.rs"]
 mod codspeed;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
@@ -114,6 +115,7 @@ mod system;
 mod threads;
 #[path = "cli/valgrind.rs"]
 mod valgrind;
+#[path = "cli/valgrind_requests.rs"]
 mod valgrind_requests;
 #[path = "cli/verdicts.rs"]
 mod verdicts;
