@@ -19,6 +19,8 @@ mod ci;
 mod client_requests;
 #[path = "cli/closed.rs"]
 mod closed;
+#[path = "cli/detached_values.rs"]
+mod detached_values;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
 #[path = "cli/discover.rs"]
