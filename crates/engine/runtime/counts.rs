@@ -349,14 +349,10 @@ fn each(space: u32, f: &mut dyn FnMut(Entry<'_>)) {
 
 /// The instructions of a thread so far, at an instruction boundary.
 pub fn instructions(number: u32) -> u64 {
-    if !in_total() {
-        return sum_events(number)[Event::Instructions as usize];
+    match in_total() {
+        true => slot(number).total(),
+        false => sum_events(number)[Event::Instructions as usize],
     }
-    let thread = slot(number);
-    let lanes = thread.lanes().iter();
-    lanes.fold(thread.count().load(Relaxed), |sum, lane| {
-        sum.wrapping_add(lane.load(Relaxed))
-    })
 }
 
 /// All events of a thread so far, at an instruction boundary: what `read` of a

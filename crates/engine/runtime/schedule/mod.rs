@@ -15,6 +15,7 @@
 //! | `descriptors` | what is asked of descriptors for that |
 //! | `children` | waiting for children |
 //! | `signals`, `sending` | signals inside the run, and from outside |
+//! | `stops` | processes that are stopped, or traced |
 //! | `timers` | timers go off by the run's clock |
 //!
 //! A call that can wait is first asked whether it would (`poll` without a limit and the like). Where it would not, it is
@@ -28,6 +29,7 @@ mod run;
 mod sending;
 mod sets;
 mod signals;
+mod stops;
 mod timers;
 mod token;
 mod tries;
@@ -45,7 +47,6 @@ use crate::syscall_table::{self as nr, Class};
 use crate::turns::{Run, state};
 use crate::xlate::block::FUEL;
 use crate::{action, clock};
-use core::sync::atomic::Ordering::*;
 use signals::deliverable;
 
 const EAGAIN: i64 = 11;
@@ -104,6 +105,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
             token::give_up(context, state);
             return Step::Done(0);
         }
+        nr::PTRACE => return stops::traces(context, a),
         nr::NANOSLEEP | nr::CLOCK_NANOSLEEP => return waits::sleep(context, number, a),
         nr::SET_TID_ADDRESS => {
             context.clear_tid = a[0];

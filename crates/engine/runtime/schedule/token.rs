@@ -3,7 +3,7 @@
 
 use super::run::{Guard, bell, lock, tell, word_of};
 use super::signals::{deliverable, shut};
-use super::{charge, signals, state, timers};
+use super::{charge, signals, state, stops, timers};
 use crate::entry;
 use crate::layout::Context;
 use crate::schedule_state::{Move, NEVER, cause, now, why, word};
@@ -29,11 +29,7 @@ pub fn own(context: &mut Context) {
 /// A thread is ready that was outside. Where all wait, one of them has to know.
 pub fn come_back(context: &mut Context, state: Guard) {
     shut(context);
-    match (state.owner, state.idler) {
-        (0, 0) => move_on(context, state),
-        (0, _) => ring(state),
-        _ => drop(state),
-    }
+    go_on(context, state);
     park(context);
 }
 
@@ -92,6 +88,11 @@ pub fn park(context: &mut Context) {
                 relieve(context);
                 continue;
             }
+            word::STOP => {
+                stops::carry_out(context);
+                continue;
+            }
+            word::FREE => return stops::freed(),
             _ => {}
         }
         let leaving = {
@@ -105,6 +106,12 @@ pub fn park(context: &mut Context) {
         sys::futex_wait(own, word::NONE, TICK);
         if own.load(Acquire) == word::NONE {
             stuck.look(context);
+            let mut state = lock();
+            if stops::continued(context, &mut state) {
+                go_on(context, state);
+            } else {
+                drop(state);
+            }
             notice(context);
         }
     }
@@ -141,11 +148,15 @@ fn notice(context: &mut Context) {
         return;
     }
     state.note(cause::SIGNAL, 0);
-    if state.owner == 0 {
-        match state.idler {
-            0 => move_on(context, state),
-            _ => ring(state),
-        }
+    go_on(context, state);
+}
+
+/// Somebody may be ready: where all wait, the token moves on.
+fn go_on(context: &mut Context, state: Guard) {
+    match (state.owner, state.idler) {
+        (0, 0) => move_on(context, state),
+        (0, _) => ring(state),
+        _ => drop(state),
     }
 }
 
@@ -304,6 +315,7 @@ struct Stuck {
     moves: u64,
     asleep: u32,
     busy: u32,
+    stopped: u32,
 }
 
 impl Stuck {
@@ -332,20 +344,32 @@ impl Stuck {
             relieve(context);
             return;
         }
-        let others = state.first().is_some();
-        if self.moves != state.moves || !others || is != now::RUN || tid == 0 {
-            (self.moves, self.asleep, self.busy) = (state.moves, 0, 0);
+        if self.moves != state.moves || !matches!(is, now::RUN | now::STOPPING) || tid == 0 {
+            *self = Self {
+                moves: state.moves,
+                ..Self::default()
+            };
             return;
         }
+        let others = state.first().is_some();
         match kernel_state(pid, tid) {
-            b'S' | b'T' | b't' => self.asleep += 1,
-            _ => (self.asleep, self.busy) = (0, self.busy + 1),
+            b'T' | b't' if pid != context.pid => self.stopped += 1,
+            b'S' | b'T' | b't' if others => self.asleep += 1,
+            _ if others => (self.asleep, self.busy) = (0, self.busy + 1),
+            _ => (self.asleep, self.busy) = (0, 0),
         }
-        if self.asleep >= 20 || self.busy >= 300 {
-            let cause = if self.asleep >= 20 {
-                cause::CALL
-            } else {
-                cause::FORCED
+        if is == now::STOPPING {
+            // Who was to stop it is gone.
+            drop(state);
+            return match self.busy + self.asleep {
+                0..5 => {}
+                _ => stops::carry_out(context),
+            };
+        }
+        if self.asleep >= 20 || self.busy >= 300 || self.stopped >= 2 {
+            let cause = match self.busy >= 300 {
+                true => cause::FORCED,
+                false => cause::CALL,
             };
             state.note(cause, 0);
             state.wait_other(owner, now::OUTSIDE);
@@ -356,7 +380,7 @@ impl Stuck {
 }
 
 /// The letter that the kernel gives a thread (proc(5)).
-fn kernel_state(pid: u32, tid: u32) -> u8 {
+pub fn kernel_state(pid: u32, tid: u32) -> u8 {
     use core::fmt::Write;
     let mut path = crate::report::Text::new();
     let _ = write!(path, "/proc/{pid}/task/{tid}/stat\0");
