@@ -26,7 +26,7 @@ pub fn per_block() -> bool {
 
 static TOTAL: AtomicBool = AtomicBool::new(false);
 
-/// Threads have a running total: alone, or beside the blocks' counters where something goes by it.
+/// Threads have a running total: alone, or beside counters of blocks.
 fn in_total() -> bool {
     !per_block() || TOTAL.load(Relaxed)
 }
@@ -355,9 +355,8 @@ pub fn instructions(number: u32) -> u64 {
     }
 }
 
-/// All events of a thread so far, at an instruction boundary: what `read` of a
-/// virtual counter needs. Costs about 10 ns a translated block
-/// in per-block mode. In running-total mode only [`Event::Instructions`] is known.
+/// All events of a thread so far, at an instruction boundary: what `read` of a virtual counter needs. Costs about
+/// 10 ns a translated block in per-block mode. In running-total mode only [`Event::Instructions`] is known.
 pub fn sum_events(number: u32) -> Counts {
     let mut sums = Counts::default();
     if !per_block() {

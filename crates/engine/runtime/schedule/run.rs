@@ -1,6 +1,6 @@
 //! The lock over the run's state, and the words that its threads sleep on.
 
-use super::token::kernel_state;
+use super::kernel::kernel_state;
 use super::{Run, state};
 use crate::syscall_table as nr;
 use crate::{slots, sys};

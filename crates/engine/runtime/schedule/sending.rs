@@ -1,6 +1,6 @@
 //! Signals that are sent inside the run: `kill(2)`, `tgkill(2)`, `sigqueue(3)`, `pidfd_send_signal(2)`.
 
-use super::{Step, descriptors, run, signals, stops, token};
+use super::{Step, descriptors, run, signals, stopping, stops, token};
 use crate::layout::Context;
 use crate::schedule_state::now;
 use crate::sys;
@@ -40,7 +40,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
     let (who, tid, signal) = target(number, a)?;
     let signal = signal & 0xffff_ffff;
     if who == context.pid.cast_signed()
-        && let Some(step) = stops::own(context, signal)
+        && let Some(step) = stopping::own(context, signal)
     {
         return Some(step);
     }

@@ -9,24 +9,17 @@
 //!
 //! Facts: `signal(7)`, `wait(2)`, `ptrace(2)`; `do_signal_stop` in kernel/signal.c.
 
-use super::run::{Guard, lock, tell, word_of};
-use super::token::{self, kernel_state};
-use super::{Step, charge, run};
-use crate::action::{self, OPEN};
+use super::kernel::{is_told, kernel_state};
+use super::run::{self, Guard, tell};
 use crate::layout::Context;
-use crate::schedule_state::{Thread, cause, now, why, word};
+use crate::schedule_state::{Thread, cause, now, word};
 use crate::syscall_table as nr;
-use crate::{clock, lines, signal_calls, sys, turns};
-use core::sync::atomic::Ordering::*;
+use crate::{clock, sys, turns};
 
 pub const SIGSTOP: u64 = 19;
 pub const SIGCONT: u64 = 18;
-const SIGCHLD: u64 = 17;
-/// SIGTSTP, SIGTTIN, SIGTTOU.
-const BY_DEFAULT: u64 = 1 << 19 | 1 << 20 | 1 << 21;
-
 /// It sleeps until it has the token.
-fn is_parked(thread: &Thread) -> bool {
+pub fn is_parked(thread: &Thread) -> bool {
     let sleeps = matches!(thread.now, now::READY | now::FUTEX | now::SLEEP | now::TRY);
     sleeps && thread.tid != 0 && thread.stopped == 0
 }
@@ -47,58 +40,23 @@ fn soon(mut so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// A signal to the own process stops it.
-fn stops_own(context: &Context, signal: u64) -> bool {
-    if signal == SIGSTOP {
-        return true;
-    }
-    let bit = 1u64
-        .checked_shl((signal as u32).wrapping_sub(1))
-        .unwrap_or(0);
-    BY_DEFAULT & bit & !signal_calls::real_mask(context) != 0
-        && action::get(context, signal as u32).handler == 0
-}
-
-/// The thread sends its own process a signal. `None`: one that does not stop it, or there is nobody else.
-pub fn own(context: &mut Context, signal: u64) -> Option<Step> {
-    if !stops_own(context, signal) {
-        return None;
-    }
-    charge(context);
-    let mut state = lock();
-    let next = state.find(|thread| thread.pid != context.pid && is_parked(thread))?;
-    let thread = state.edit(context.turn);
-    (thread.now, thread.key) = (now::STOPPING, [signal, 0]);
-    drop(state);
-    tell(next, word::STOP);
-    // Only that one comes in.
-    let before = sys::set_mask(!OPEN & !(1 << (signal - 1)));
-    while lock().thread(context.turn).now == now::STOPPING {
-        sys::futex_wait(word_of(context.turn), word::NONE, 1);
-    }
-    sys::set_mask(before);
-    token::park(context);
-    Some(Step::Done(0))
-}
-
-/// A thread of another process: stops that of the token's owner, which asked for it, and moves the token on.
-pub fn carry_out(context: &mut Context) {
-    let mut state = lock();
+/// For a thread of another process: stops that of the token's owner, which asked for it. True: the token is to be moved on.
+pub fn carry_out(state: &mut Guard) -> bool {
     let owner = state.owner;
     if owner == 0 || state.thread(owner).now != now::STOPPING {
-        return;
+        return false;
     }
     let (pid, signal) = (state.thread(owner).pid, state.thread(owner).key[0]);
     // SAFETY: a signal that the program sends itself.
     unsafe { sys::call(nr::KILL, [pid.into(), signal, 0, 0, 0, 0]) };
-    if !stopped(&mut state, pid) {
-        // The kernel ignores these signals in a process group without a parent.
-        state.edit(owner).now = now::RUN;
-        drop(state);
-        return tell(owner, word::TOKEN);
+    if stopped(state, pid) {
+        state.ends_turn(owner);
+        return true;
     }
-    state.ends_turn(owner);
-    token::move_on(context, state);
+    // The kernel ignores these signals in a process group without a parent.
+    state.edit(owner).now = now::RUN;
+    tell(owner, word::TOKEN);
+    false
 }
 
 /// Waits until all threads of a process have stopped, and notes it.
@@ -134,23 +92,6 @@ pub fn stopped(state: &mut Guard, pid: u32) -> bool {
     true
 }
 
-/// Whether SIGCHLD has come to a process (proc(5), status: the digits of `ShdPnd` are hexadecimal).
-fn is_told(pid: u32) -> bool {
-    use core::fmt::Write;
-    let mut path = crate::report::Text::new();
-    let _ = write!(path, "/proc/{pid}/status\0");
-    let mut set = 0;
-    if let Ok(path) = core::ffi::CStr::from_bytes_with_nul(path.bytes()) {
-        lines::of(path, |line| {
-            let digits = line.strip_prefix(b"ShdPnd:")?.trim_ascii();
-            let text = core::str::from_utf8(digits).ok()?;
-            set = u64::from_str_radix(text, 16).ok()?;
-            Some(())
-        });
-    }
-    set >> (SIGCHLD - 1) & 1 != 0
-}
-
 /// A process is about to be continued by one of the run.
 pub fn continues(state: &mut Guard, pid: u32) {
     for number in state.numbers() {
@@ -171,47 +112,8 @@ pub fn continued(context: &Context, state: &mut Guard) -> bool {
     was
 }
 
-/// `ptrace(2)`: who is traced from now on goes on beside the others.
-pub fn traces(context: &mut Context, a: [u64; 6]) -> Step {
-    const TRACEME: u64 = 0;
-    const ATTACH: u64 = 16;
-    const SEIZE: u64 = 0x4206;
-    let mut state = lock();
-    let tid = a[1] as u32;
-    let pid = match a[0] {
-        TRACEME => context.pid,
-        ATTACH | SEIZE => state
-            .find(|thread| thread.tid == tid)
-            .map_or(0, |number| state.thread(number).pid),
-        _ => return Step::Native,
-    };
-    let of_it: fn(&Thread, u32) -> bool = |thread, pid| thread.pid == pid && thread.tid != 0;
-    if pid == 0 || pid == context.pid && a[0] != TRACEME {
-        return Step::Native;
-    }
-    state.note(cause::CALL, nr::PTRACE);
-    for number in state.numbers() {
-        let thread = state.thread(number);
-        if thread.now == now::GONE || !of_it(thread, pid) {
-            continue;
-        }
-        state.wait_other(number, now::OUTSIDE);
-        let thread = state.edit(number);
-        (thread.stopped, thread.why) = (0, why::INTERRUPTED);
-        if number != context.turn {
-            thread.word.store(word::FREE, Release);
-            sys::futex_wake(&thread.word);
-        }
-    }
-    if pid == context.pid {
-        goes_free(state.time);
-        token::move_on_without(context, state);
-    }
-    Step::Native
-}
-
 /// This process takes no part in the schedule any more; its clock goes on from the run's.
-fn goes_free(time: u64) {
+pub fn goes_free(time: u64) {
     clock::goes_on_from(time);
     turns::off();
 }

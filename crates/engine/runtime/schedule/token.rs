@@ -1,6 +1,7 @@
 //! Who has the token: waiting for it, moving it on, and what if a thread that has it is gone, sleeps in the kernel, or
 //! executes for ever.
 
+use super::kernel::kernel_state;
 use super::run::{Guard, bell, lock, tell, word_of};
 use super::signals::{deliverable, shut};
 use super::{charge, signals, state, stops, timers};
@@ -89,7 +90,7 @@ pub fn park(context: &mut Context) {
                 continue;
             }
             word::STOP => {
-                stops::carry_out(context);
+                stop(context);
                 continue;
             }
             word::FREE => return stops::freed(),
@@ -309,6 +310,14 @@ fn relieve(context: &mut Context) {
     move_on(context, state);
 }
 
+/// Stops the process of the token's owner, which asked for it, and moves the token on.
+fn stop(context: &mut Context) {
+    let mut state = lock();
+    if stops::carry_out(&mut state) {
+        move_on(context, state);
+    }
+}
+
 /// Whether the run does not go on although it could.
 #[derive(Default)]
 struct Stuck {
@@ -363,7 +372,7 @@ impl Stuck {
             drop(state);
             return match self.busy + self.asleep {
                 0..5 => {}
-                _ => stops::carry_out(context),
+                _ => stop(context),
             };
         }
         if self.asleep >= 20 || self.busy >= 300 || self.stopped >= 2 {
@@ -377,31 +386,6 @@ impl Stuck {
             *self = Self::default();
         }
     }
-}
-
-/// The letter that the kernel gives a thread (proc(5)).
-pub fn kernel_state(pid: u32, tid: u32) -> u8 {
-    use core::fmt::Write;
-    let mut path = crate::report::Text::new();
-    let _ = write!(path, "/proc/{pid}/task/{tid}/stat\0");
-    let mut text = [0u8; 256];
-    // SAFETY: open, read and close with our own buffers.
-    let got = unsafe {
-        let at = path.bytes().as_ptr() as u64;
-        let fd = sys::call(nr::OPEN, [at, 0o2_000_000, 0, 0, 0, 0]);
-        if fd < 0 {
-            return 0;
-        }
-        let got = sys::call(
-            nr::READ,
-            [fd as u64, text.as_mut_ptr() as u64, 256, 0, 0, 0],
-        );
-        sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
-        got
-    };
-    let text = text.get(..got.max(0) as usize).unwrap_or(&[]);
-    let end = text.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    text.get(end + 2).copied().unwrap_or(0)
 }
 
 /// A call of the kernel's during which others have the token.
