@@ -67,7 +67,7 @@ fn begin() -> std::process::ExitCode {
         Ok(cli) => cmd::run(&cli.command),
         Err(error) => usage::outcome(&error),
     };
-    failure::report(outcome)
+    failure::report(outcome.map_err(usage::with_detached_value))
 }
 
 /// Whether a subcommand is going to measure small programs: its launcher is forked before the command line is parsed,

@@ -1,5 +1,6 @@
 //! What is wrong with a command line, in one line with a hint: clap's errors as the other failures of the command.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 
 use clap::CommandFactory as _;
@@ -37,16 +38,61 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
 
 /// The command whose line it is: `truecount profile diff`.
 fn command() -> String {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    called(&words).0
+}
+
+/// The command that a line calls: its full name, what is known of it, and how many words name it.
+fn called(words: &[OsString]) -> (String, clap::Command, usize) {
     let mut known = crate::Cli::command();
     let mut all = "truecount".to_owned();
-    for word in std::env::args_os().skip(1) {
-        let Some(next) = known.find_subcommand(&word).cloned() else {
-            break;
-        };
+    let mut used = 0;
+    while let Some(next) = words.get(used).and_then(|word| known.find_subcommand(word)) {
+        let next = next.clone();
         all = format!("{all} {}", next.get_name());
         known = next;
+        used += 1;
     }
-    all
+    (all, known, used)
+}
+
+/// A failure, with another hint where the word that it names stands behind an option whose value is optional: such an
+/// option takes a value with `=` alone, so that in `run --model zen4 -- ls` the word zen4 is the program.
+pub(crate) fn with_detached_value(failure: Failure) -> Failure {
+    if failure.closed_pipe {
+        return failure;
+    }
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    match detached_value(&words, &failure.cause) {
+        Some((option, value)) => {
+            failure.hint(format!("as the value of {option}, write {option}={value}"))
+        }
+        None => failure,
+    }
+}
+
+/// The option, and the word behind it, that `cause` names.
+fn detached_value(words: &[OsString], cause: &str) -> Option<(String, String)> {
+    let (_, command, used) = called(words);
+    let own = words.get(used..)?.iter().map(|word| word.to_str());
+    let own: Vec<_> = own.take_while(|word| *word != Some("--")).collect();
+    own.windows(2).find_map(|pair| {
+        let &[Some(option), Some(value)] = pair else {
+            return None;
+        };
+        let takes = |argument: &clap::Arg| {
+            let long = argument.get_long().map(|name| format!("--{name}"));
+            let short = argument.get_short().map(|letter| format!("-{letter}"));
+            argument.is_require_equals_set()
+                && [long, short].iter().flatten().any(|name| name == option)
+        };
+        let named = cause.contains(&format!("`{value}`"))
+            || cause
+                .split([' ', ':', ',', ';'])
+                .any(|named| named == value);
+        (named && !value.starts_with('-') && command.get_arguments().any(takes))
+            .then(|| (option.to_owned(), value.to_owned()))
+    })
 }
 
 fn failure(error: &clap::Error) -> Failure {
@@ -162,5 +208,112 @@ fn plain(reason: String) -> String {
             }
             _ => reason,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn detached(line: &str, cause: &str) -> Option<String> {
+        let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+        detached_value(&words, cause).map(|(option, value)| format!("{option}={value}"))
+    }
+
+    #[test]
+    fn a_value_without_its_sign_is_found() {
+        for (line, cause, wanted) in [
+            (
+                "run --model zen4 -- ls",
+                "program `zen4` not found in PATH",
+                Some("--model=zen4"),
+            ),
+            (
+                "run --model zen4 ls",
+                "program `zen4` not found in PATH",
+                Some("--model=zen4"),
+            ),
+            (
+                "history show --json a b",
+                "a: No such file",
+                Some("--json=a"),
+            ),
+            (
+                "bench -i 1,2 false",
+                "program `1,2` not found",
+                Some("-i=1,2"),
+            ),
+            (
+                "check --json x",
+                "`x` is one argument too many",
+                Some("--json=x"),
+            ),
+            // Another word, the program's own, an option that takes a word, one that has its value.
+            (
+                "run --model zen4 -- ls",
+                "program `ls` not found in PATH",
+                None,
+            ),
+            (
+                "run --model -- zen4",
+                "program `zen4` not found in PATH",
+                None,
+            ),
+            (
+                "run -- x --model zen4",
+                "program `zen4` not found in PATH",
+                None,
+            ),
+            (
+                "run --timeout 4 -- ls",
+                "program `4` not found in PATH",
+                None,
+            ),
+            (
+                "run --model=this zen4",
+                "program `zen4` not found in PATH",
+                None,
+            ),
+            (
+                "run --model --memory zen4",
+                "program `zen4` not found in PATH",
+                None,
+            ),
+        ] {
+            assert_eq!(detached(line, cause).as_deref(), wanted, "{line}: {cause}");
+        }
+    }
+
+    /// Where the next word would be taken in silence, a program or a file would be the value of an option.
+    #[test]
+    fn optional_values_need_their_sign() {
+        let mut open = vec![crate::Cli::command()];
+        let mut seen = Vec::new();
+        while let Some(command) = open.pop() {
+            for argument in command.get_arguments() {
+                let values = argument.get_num_args();
+                if values.is_some_and(|n| n.min_values() == 0 && n.max_values() == 1)
+                    && argument.get_action().takes_values()
+                    && !argument.is_positional()
+                {
+                    let known = format!("{} {}", command.get_name(), argument.get_id());
+                    seen.push((known, argument.is_require_equals_set()));
+                }
+            }
+            open.extend(command.get_subcommands().cloned());
+        }
+        assert!(seen.len() > 20, "{seen:?}");
+        let loose = seen.iter().filter(|(_, set)| !set);
+        let mut loose: Vec<_> = loose.map(|(name, _)| name.as_str()).collect();
+        loose.sort_unstable();
+        // -g as perf has it, with a short list of words; `system` takes no program.
+        let known = [
+            "record call_graph",
+            "report call_graph",
+            "system prometheus",
+        ];
+        assert_eq!(loose, known);
     }
 }

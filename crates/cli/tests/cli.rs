@@ -21,6 +21,8 @@ mod client_requests;
 mod closed;
 #[path = "cli/codspeed.rs"]
 mod codspeed;
+#[path = "cli/detached_values.rs"]
+mod detached_values;
 #[path = "cli/deterministic.rs"]
 mod deterministic;
 #[path = "cli/discover.rs"]

@@ -99,6 +99,11 @@ pub fn now(context: &mut Context) -> u64 {
     clock().fetch_add(more, Relaxed) + more
 }
 
+/// The process's own clock goes on from this time.
+pub fn goes_on_from(time: u64) {
+    NOW.fetch_max(time, Relaxed);
+}
+
 /// What the process executed, nanoseconds, as far as its threads have looked.
 pub fn ran() -> u64 {
     RAN.load(Relaxed)

@@ -26,7 +26,7 @@ pub fn per_block() -> bool {
 
 static TOTAL: AtomicBool = AtomicBool::new(false);
 
-/// Threads have a running total: alone, or beside the blocks' counters where something goes by it.
+/// Threads have a running total: alone, or beside counters of blocks.
 fn in_total() -> bool {
     !per_block() || TOTAL.load(Relaxed)
 }
@@ -349,19 +349,14 @@ fn each(space: u32, f: &mut dyn FnMut(Entry<'_>)) {
 
 /// The instructions of a thread so far, at an instruction boundary.
 pub fn instructions(number: u32) -> u64 {
-    if !in_total() {
-        return sum_events(number)[Event::Instructions as usize];
+    match in_total() {
+        true => slot(number).total(),
+        false => sum_events(number)[Event::Instructions as usize],
     }
-    let thread = slot(number);
-    let lanes = thread.lanes().iter();
-    lanes.fold(thread.count().load(Relaxed), |sum, lane| {
-        sum.wrapping_add(lane.load(Relaxed))
-    })
 }
 
-/// All events of a thread so far, at an instruction boundary: what `read` of a
-/// virtual counter needs. Costs about 10 ns a translated block
-/// in per-block mode. In running-total mode only [`Event::Instructions`] is known.
+/// All events of a thread so far, at an instruction boundary: what `read` of a virtual counter needs. Costs about
+/// 10 ns a translated block in per-block mode. In running-total mode only [`Event::Instructions`] is known.
 pub fn sum_events(number: u32) -> Counts {
     let mut sums = Counts::default();
     if !per_block() {

@@ -93,9 +93,7 @@ fn retire_the_gone() {
                 .compare_exchange(state, slot_state::RETIRING, AcqRel, Relaxed)
                 .is_ok()
         {
-            let lanes = slot.lanes().iter().map(|lane| lane.load(Relaxed));
-            let sum = lanes.fold(slot.count().load(Relaxed), u64::wrapping_add);
-            header.retired_instructions.fetch_add(sum, AcqRel);
+            header.retired_instructions.fetch_add(slot.total(), AcqRel);
             let cut = state == slot_state::LIVE && slot.whole().load(Relaxed) == 0;
             header.retired_cut.fetch_add(u32::from(cut), AcqRel);
             header.retired_blocks[0].fetch_add(slot.translated(), AcqRel);
@@ -193,6 +191,12 @@ pub fn slot(number: u32) -> Slot {
 }
 
 impl Slot {
+    /// The running total.
+    pub fn total(self) -> u64 {
+        let lanes = self.lanes().iter().map(|lane| lane.load(Relaxed));
+        lanes.fold(self.count().load(Relaxed), u64::wrapping_add)
+    }
+
     /// Its number.
     pub fn number(self) -> u32 {
         self.0

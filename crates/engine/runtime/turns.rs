@@ -26,6 +26,11 @@ pub fn on() -> bool {
     }
 }
 
+/// This process takes no part in it any more.
+pub fn off() {
+    ON.store(1, Relaxed);
+}
+
 /// Where the state is.
 pub fn state() -> *mut Run {
     SCHEDULE as *mut Run

@@ -237,6 +237,31 @@ fn processes_wait_for_their_own_threads() {
     assert!(text.is_none_or(|text| text == "in the child\nchild 0\nparent\n"));
 }
 
+/// Processes that stop themselves and each other, and go on; a child that its parent traces.
+#[test]
+fn processes_that_are_stopped() {
+    let Some(program) = program("turn_stops.c", include_str!("turns/stops.c")) else {
+        return;
+    };
+    let expected = "itself: stopped by 19, continued 1, ended 3\n\
+                    by its parent: stopped by 19, continued 1, ended 4\n\
+                    by SIGTSTP: stopped by 20, continued 1, ended 5\n\
+                    with threads: stopped by 19, continued 1, ended 6\n";
+    let text = always_the_same(&program, &[]);
+    assert!(
+        text.as_deref().is_none_or(|text| text == expected),
+        "{text:?}"
+    );
+    for way in ["traced", "seized"] {
+        let Some((text, outcome)) = once(&program, &[way]) else {
+            return;
+        };
+        assert_eq!(outcome.status.code(), Some(0), "{way}: {text}");
+        assert_eq!(text, format!("{way}: ended 7\n"));
+        assert!(!outcome.totals.outside.is_empty(), "{way}");
+    }
+}
+
 /// Calls that are errors, or have nothing to do, do not wait for what would never come.
 #[test]
 fn errors_do_not_wait() {

@@ -28,6 +28,31 @@ const WITHOUT: [&str; 8] = [
     "-DSQLITE_OMIT_LOAD_EXTENSION",
 ];
 
+/// What makes the linker's result small: functions with the same code are one (most of them are types' destructors), and
+/// relocations take bits. Both are lld's, which comes with Rust; only later Rusts take it unasked.
+fn linking(through_compiler: bool) -> Result<String> {
+    const SMALL: [&str; 2] = ["--icf=all", "--pack-dyn-relocs=relr"];
+    if !through_compiler {
+        return Ok(SMALL.map(|flag| format!("-Clink-arg={flag}")).join(" "));
+    }
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).args(["--print", "sysroot"]).output();
+    let output = output.context("cannot start rustc")?;
+    let sysroot = String::from_utf8_lossy(&output.stdout);
+    let of_rust = format!(
+        "{}/lib/rustlib/{}-unknown-linux-gnu/bin/gcc-ld",
+        sysroot.trim_end(),
+        std::env::consts::ARCH
+    );
+    if !Path::new(&of_rust).is_dir() {
+        bail!("Rust's own linker is not in {of_rust}: install Rust with rustup");
+    }
+    let flags = SMALL.map(|flag| format!("-Clink-arg=-Wl,{flag}")).join(" ");
+    Ok(format!(
+        "-Clink-arg=-B{of_rust} -Clink-arg=-fuse-ld=lld {flags}"
+    ))
+}
+
 /// Builds the program for `arch`, static: it runs with every C library, and with none.
 pub(super) fn program(root: &Path, arch: Arch) -> Result<PathBuf> {
     let own = host()? == arch;
@@ -40,9 +65,10 @@ pub(super) fn program(root: &Path, arch: Arch) -> Result<PathBuf> {
     );
     // The same bytes wherever the sources lie.
     let flags = format!(
-        "-Ctarget-feature=+crt-static --remap-path-prefix={}=/truecount --remap-path-prefix={}=/cargo",
+        "-Ctarget-feature=+crt-static --remap-path-prefix={}=/truecount --remap-path-prefix={}=/cargo {}",
         root.display(),
-        home.display()
+        home.display(),
+        linking(own)?
     );
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command

@@ -113,8 +113,8 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
     let mut layers = Vec::new();
     // Pages and completions are printed by the program that runs here.
     let host = match &wanted.program {
-        Some(file) => file.clone(),
-        None => build::program(root, build::host()?)?,
+        Some(file) if wanted.archs == [build::host()?] => file.clone(),
+        _ => build::program(root, build::host()?)?,
     };
     let pages = build::pages(&host)?;
     for arch in wanted.archs {

@@ -40,6 +40,7 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
     let book = std::fs::read_to_string(root.join("book.toml"))?;
     let book = book.replace("src = \"docs\"", "src = \"src\"");
     let book = book.replace("build-dir = \"target/book\"", "build-dir = \"book\"");
+    let book = book.replace("\"docs/", "\"src/");
     std::fs::write(site.join("book.toml"), book)?;
 
     let mut problems = links::check(&sources)?;

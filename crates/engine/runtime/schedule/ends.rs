@@ -108,6 +108,10 @@ pub fn made(context: &mut Context, child: u32, flags: u64, result: i64) {
         return;
     }
     if flags & CLONE_VFORK != 0 {
+        // A child that is traced leaves the schedule without a word.
+        if state.thread(context.turn).now == now::VFORK {
+            state.ready(context.turn, why::TURN);
+        }
         token::come_back(context, state);
     } else if flags & CLONE_NEWPID == 0 {
         let thread = state.edit(child);

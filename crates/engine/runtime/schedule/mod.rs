@@ -15,6 +15,8 @@
 //! | `descriptors` | what is asked of descriptors for that |
 //! | `children` | waiting for children |
 //! | `signals`, `sending` | signals inside the run, and from outside |
+//! | `stops`, `stopping` | processes that are stopped, or traced |
+//! | `kernel` | what the kernel tells of threads |
 //! | `timers` | timers go off by the run's clock |
 //!
 //! A call that can wait is first asked whether it would (`poll` without a limit and the like). Where it would not, it is
@@ -24,10 +26,13 @@ mod children;
 mod descriptors;
 mod ends;
 mod futex;
+mod kernel;
 mod run;
 mod sending;
 mod sets;
 mod signals;
+mod stopping;
+mod stops;
 mod timers;
 mod token;
 mod tries;
@@ -45,7 +50,6 @@ use crate::syscall_table::{self as nr, Class};
 use crate::turns::{Run, state};
 use crate::xlate::block::FUEL;
 use crate::{action, clock};
-use core::sync::atomic::Ordering::*;
 use signals::deliverable;
 
 const EAGAIN: i64 = 11;
@@ -104,6 +108,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
             token::give_up(context, state);
             return Step::Done(0);
         }
+        nr::PTRACE => return stopping::traces(context, a),
         nr::NANOSLEEP | nr::CLOCK_NANOSLEEP => return waits::sleep(context, number, a),
         nr::SET_TID_ADDRESS => {
             context.clear_tid = a[0];

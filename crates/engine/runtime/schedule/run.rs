@@ -1,5 +1,6 @@
 //! The lock over the run's state, and the words that its threads sleep on.
 
+use super::kernel::kernel_state;
 use super::{Run, state};
 use crate::syscall_table as nr;
 use crate::{slots, sys};
@@ -40,6 +41,13 @@ pub fn word_of(number: u32) -> &'static AtomicU32 {
     unsafe { &*Run::word_at(state(), number) }
 }
 
+/// Whether a thread was killed: its process may be a zombie as long as its parent waits for the token.
+fn is_gone(tid: u32) -> bool {
+    // SAFETY: signal 0 only asks whether the thread exists.
+    let nobody = unsafe { sys::call(nr::TKILL, [u64::from(tid), 0, 0, 0, 0, 0]) == -3 };
+    nobody || matches!(kernel_state(tid, tid), b'Z' | b'X')
+}
+
 /// Takes the lock. One whose holder was killed is taken over.
 pub fn lock() -> Guard {
     // SAFETY: this thread's context, whose numbers it has noted.
@@ -53,10 +61,7 @@ pub fn lock() -> Guard {
                 if turns > 100 {
                     sys::futex_wait(lock_word(), holder, 1);
                 }
-                let gone = turns % 500 == 499 && {
-                    // SAFETY: signal 0 only asks whether the thread exists.
-                    unsafe { sys::call(nr::TKILL, [u64::from(holder), 0, 0, 0, 0, 0]) == -3 }
-                };
+                let gone = turns % 500 == 499 && is_gone(holder);
                 if gone
                     && lock_word()
                         .compare_exchange(holder, own, Acquire, Relaxed)

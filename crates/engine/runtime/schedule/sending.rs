@@ -1,6 +1,6 @@
 //! Signals that are sent inside the run: `kill(2)`, `tgkill(2)`, `sigqueue(3)`, `pidfd_send_signal(2)`.
 
-use super::{Step, descriptors, run, signals, token};
+use super::{Step, descriptors, run, signals, stopping, stops, token};
 use crate::layout::Context;
 use crate::schedule_state::now;
 use crate::sys;
@@ -36,8 +36,14 @@ fn group_of(pid: u32) -> i64 {
 }
 
 /// Calls that send signals: those who are meant look. A process that is killed has ended when the call returns.
-pub fn call(context: &Context, number: u64, a: [u64; 6]) -> Option<Step> {
+pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
     let (who, tid, signal) = target(number, a)?;
+    let signal = signal & 0xffff_ffff;
+    if who == context.pid.cast_signed()
+        && let Some(step) = stopping::own(context, signal)
+    {
+        return Some(step);
+    }
     let own_group = group_of(0);
     let meant = |pid: u32| match who {
         0 => group_of(pid) == own_group,
@@ -46,8 +52,9 @@ pub fn call(context: &Context, number: u64, a: [u64; 6]) -> Option<Step> {
         group => group_of(pid) == -i64::from(group),
     };
     let mut state = run::lock();
+    // Those that are killed, or stopped.
     let mut killed = [0u32; 64];
-    let mut last = 0;
+    let (mut last, mut own) = (0, false);
     for at in state.numbers() {
         let (pid, ppid) = (state.thread(at).pid, state.thread(at).ppid);
         let new = pid != 0 && pid != last && !killed.contains(&pid);
@@ -55,7 +62,12 @@ pub fn call(context: &Context, number: u64, a: [u64; 6]) -> Option<Step> {
             continue;
         }
         last = pid;
-        if signal & 0xffff_ffff != SIGKILL {
+        own |= pid == context.pid;
+        if signal == stops::SIGCONT && state.thread(at).stopped != 0 {
+            stops::continues(&mut state, pid);
+            state.look(ppid, 0);
+        }
+        if signal != SIGKILL && signal != stops::SIGSTOP {
             state.look(pid, tid);
         } else if pid != context.pid {
             state.look(ppid, 0);
@@ -64,10 +76,19 @@ pub fn call(context: &Context, number: u64, a: [u64; 6]) -> Option<Step> {
             }
         }
     }
-    drop(state);
-    if killed[0] == 0 {
+    if killed[0] == 0 || own && signal == stops::SIGSTOP {
         return Some(Step::Native);
     }
+    if signal == stops::SIGSTOP {
+        // Under the lock, which nobody who is stopped has then.
+        // SAFETY: as the program made it.
+        let result = unsafe { sys::call(number, a) };
+        for pid in killed.into_iter().filter(|&pid| pid != 0 && result == 0) {
+            stops::stopped(&mut state, pid);
+        }
+        return Some(Step::Done(result));
+    }
+    drop(state);
     // SAFETY: as the program made it.
     let result = unsafe { sys::call(number, a) };
     if result == 0 {

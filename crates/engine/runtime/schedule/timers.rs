@@ -10,7 +10,7 @@ use crate::schedule_state::timers::{Timer, kind};
 use crate::schedule_state::{Move, NEVER, cause};
 use crate::syscall_table as nr;
 use crate::turns::state;
-use crate::{clock, counts, sys};
+use crate::{clock, sys};
 
 const EINVAL: i64 = 22;
 const SI_TIMER: i32 = -2;

@@ -1,9 +1,10 @@
 //! Who has the token: waiting for it, moving it on, and what if a thread that has it is gone, sleeps in the kernel, or
 //! executes for ever.
 
+use super::kernel::kernel_state;
 use super::run::{Guard, bell, lock, tell, word_of};
 use super::signals::{deliverable, shut};
-use super::{charge, signals, state, timers};
+use super::{charge, signals, state, stops, timers};
 use crate::entry;
 use crate::layout::Context;
 use crate::schedule_state::{Move, NEVER, cause, now, why, word};
@@ -29,11 +30,7 @@ pub fn own(context: &mut Context) {
 /// A thread is ready that was outside. Where all wait, one of them has to know.
 pub fn come_back(context: &mut Context, state: Guard) {
     shut(context);
-    match (state.owner, state.idler) {
-        (0, 0) => move_on(context, state),
-        (0, _) => ring(state),
-        _ => drop(state),
-    }
+    go_on(context, state);
     park(context);
 }
 
@@ -92,6 +89,11 @@ pub fn park(context: &mut Context) {
                 relieve(context);
                 continue;
             }
+            word::STOP => {
+                stop(context);
+                continue;
+            }
+            word::FREE => return stops::freed(),
             _ => {}
         }
         let leaving = {
@@ -105,6 +107,12 @@ pub fn park(context: &mut Context) {
         sys::futex_wait(own, word::NONE, TICK);
         if own.load(Acquire) == word::NONE {
             stuck.look(context);
+            let mut state = lock();
+            if stops::continued(context, &mut state) {
+                go_on(context, state);
+            } else {
+                drop(state);
+            }
             notice(context);
         }
     }
@@ -141,11 +149,15 @@ fn notice(context: &mut Context) {
         return;
     }
     state.note(cause::SIGNAL, 0);
-    if state.owner == 0 {
-        match state.idler {
-            0 => move_on(context, state),
-            _ => ring(state),
-        }
+    go_on(context, state);
+}
+
+/// Somebody may be ready: where all wait, the token moves on.
+fn go_on(context: &mut Context, state: Guard) {
+    match (state.owner, state.idler) {
+        (0, 0) => move_on(context, state),
+        (0, _) => ring(state),
+        _ => drop(state),
     }
 }
 
@@ -298,12 +310,21 @@ fn relieve(context: &mut Context) {
     move_on(context, state);
 }
 
+/// Stops the process of the token's owner, which asked for it, and moves the token on.
+fn stop(context: &mut Context) {
+    let mut state = lock();
+    if stops::carry_out(&mut state) {
+        move_on(context, state);
+    }
+}
+
 /// Whether the run does not go on although it could.
 #[derive(Default)]
 struct Stuck {
     moves: u64,
     asleep: u32,
     busy: u32,
+    stopped: u32,
 }
 
 impl Stuck {
@@ -332,20 +353,32 @@ impl Stuck {
             relieve(context);
             return;
         }
-        let others = state.first().is_some();
-        if self.moves != state.moves || !others || is != now::RUN || tid == 0 {
-            (self.moves, self.asleep, self.busy) = (state.moves, 0, 0);
+        if self.moves != state.moves || !matches!(is, now::RUN | now::STOPPING) || tid == 0 {
+            *self = Self {
+                moves: state.moves,
+                ..Self::default()
+            };
             return;
         }
+        let others = state.first().is_some();
         match kernel_state(pid, tid) {
-            b'S' | b'T' | b't' => self.asleep += 1,
-            _ => (self.asleep, self.busy) = (0, self.busy + 1),
+            b'T' | b't' if pid != context.pid => self.stopped += 1,
+            b'S' | b'T' | b't' if others => self.asleep += 1,
+            _ if others => (self.asleep, self.busy) = (0, self.busy + 1),
+            _ => (self.asleep, self.busy) = (0, 0),
         }
-        if self.asleep >= 20 || self.busy >= 300 {
-            let cause = if self.asleep >= 20 {
-                cause::CALL
-            } else {
-                cause::FORCED
+        if is == now::STOPPING {
+            // Who was to stop it is gone.
+            drop(state);
+            return match self.busy + self.asleep {
+                0..5 => {}
+                _ => stop(context),
+            };
+        }
+        if self.asleep >= 20 || self.busy >= 300 || self.stopped >= 2 {
+            let cause = match self.busy >= 300 {
+                true => cause::FORCED,
+                false => cause::CALL,
             };
             state.note(cause, 0);
             state.wait_other(owner, now::OUTSIDE);
@@ -353,31 +386,6 @@ impl Stuck {
             *self = Self::default();
         }
     }
-}
-
-/// The letter that the kernel gives a thread (proc(5)).
-fn kernel_state(pid: u32, tid: u32) -> u8 {
-    use core::fmt::Write;
-    let mut path = crate::report::Text::new();
-    let _ = write!(path, "/proc/{pid}/task/{tid}/stat\0");
-    let mut text = [0u8; 256];
-    // SAFETY: open, read and close with our own buffers.
-    let got = unsafe {
-        let at = path.bytes().as_ptr() as u64;
-        let fd = sys::call(nr::OPEN, [at, 0o2_000_000, 0, 0, 0, 0]);
-        if fd < 0 {
-            return 0;
-        }
-        let got = sys::call(
-            nr::READ,
-            [fd as u64, text.as_mut_ptr() as u64, 256, 0, 0, 0],
-        );
-        sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
-        got
-    };
-    let text = text.get(..got.max(0) as usize).unwrap_or(&[]);
-    let end = text.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    text.get(end + 2).copied().unwrap_or(0)
 }
 
 /// A call of the kernel's during which others have the token.

@@ -19,16 +19,33 @@ impl<const N: usize> State<N> {
         }
     }
 
+    /// All waited, and perhaps something came: calls that the outside can let succeed are tried again.
+    pub fn look_outside(&mut self) {
+        self.idle_rounds = self.idle_rounds.saturating_add(1);
+        // Who went outside after a wait began can end it, too.
+        let others = self.find(|thread| thread.now == now::OUTSIDE).is_some();
+        for number in self.numbers() {
+            let thread = self.edit(number);
+            if thread.now == now::TRY && (thread.outside != 0 || others) {
+                thread.epoch = 0;
+                self.epoch = self.epoch.max(1);
+            }
+        }
+    }
+
     /// Who is next: is ready, or looks.
     pub fn first(&self) -> Option<u32> {
-        self.those(|thread| thread.now == now::READY || waits(thread.now) && thread.look != 0)
-            .min_by_key(|&number| {
-                let thread = self.thread(number);
-                match thread.now {
-                    now::READY => thread.sequence,
-                    _ => thread.look,
-                }
-            })
+        let is_next = |thread: &Thread| {
+            let goes_on = thread.now == now::READY || waits(thread.now) && thread.look != 0;
+            goes_on && thread.stopped == 0
+        };
+        self.those(is_next).min_by_key(|&number| {
+            let thread = self.thread(number);
+            match thread.now {
+                now::READY => thread.sequence,
+                _ => thread.look,
+            }
+        })
     }
 
     /// Who is about to have the token only looks, if it waits.

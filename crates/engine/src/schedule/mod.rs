@@ -44,6 +44,8 @@ pub mod now {
     pub const LEAVING: u32 = 7;
     /// In a call that the scheduler does not know: the kernel decides when it comes back.
     pub const OUTSIDE: u32 = 8;
+    /// Has the token, and waits until somebody else stops its process by the signal `key[0]`.
+    pub const STOPPING: u32 = 9;
 }
 
 /// Why a thread became ready: values of [`Thread::why`].
@@ -70,6 +72,10 @@ pub mod word {
     pub const TOKEN: u32 = 1;
     /// Wait for the end of who is leaving, then move the token on.
     pub const MOVE: u32 = 2;
+    /// Stop the process of who has the token, then move it on.
+    pub const STOP: u32 = 3;
+    /// Go on without the token, for good.
+    pub const FREE: u32 = 4;
 }
 
 /// By what a futex is known: a memory and an address in it, or a file and an offset.
@@ -115,6 +121,8 @@ pub struct Thread {
     pub word: AtomicU32,
     /// It is about to be another program.
     pub exec: u32,
+    /// Its process is stopped by a signal: it keeps its place, and does not get the token.
+    pub stopped: u32,
 }
 
 /// The whole run.
@@ -425,18 +433,6 @@ impl<const N: usize> State<N> {
         }
     }
 
-    /// All waited, and perhaps something came: calls that the outside can let succeed are tried again.
-    pub fn look_outside(&mut self) {
-        self.idle_rounds = self.idle_rounds.saturating_add(1);
-        for number in self.numbers() {
-            let thread = self.edit(number);
-            if thread.now == now::TRY && thread.outside != 0 {
-                thread.epoch = 0;
-                self.epoch = self.epoch.max(1);
-            }
-        }
-    }
-
     /// Moves the token on, which nobody has.
     pub fn move_on(&mut self) -> Move {
         loop {
@@ -462,7 +458,9 @@ impl<const N: usize> State<N> {
                 .min(self.timers.next());
             let outside = self
                 .find(|thread| {
-                    thread.now == now::TRY && thread.outside != 0 || thread.now == now::OUTSIDE
+                    thread.now == now::TRY && thread.outside != 0
+                        || thread.now == now::OUTSIDE
+                        || thread.stopped != 0
                 })
                 .is_some();
             if deadline == NEVER || outside {
@@ -485,7 +483,7 @@ impl<const N: usize> State<N> {
         if running != owned {
             return Err("the thread that runs is not the one that has the token");
         }
-        if self.owner != 0 && self.thread(self.owner).now != now::RUN {
+        if self.owner != 0 && !matches!(self.thread(self.owner).now, now::RUN | now::STOPPING) {
             return Err("the owner of the token waits");
         }
         let late = |thread: &Thread| thread.now == now::FUTEX && thread.bits == 0;

@@ -1,0 +1,47 @@
+//! What the kernel tells of threads.
+
+use crate::syscall_table as nr;
+use crate::{lines, sys};
+
+/// The letter that the kernel gives a thread (proc(5)).
+pub fn kernel_state(pid: u32, tid: u32) -> u8 {
+    use core::fmt::Write;
+    let mut path = crate::report::Text::new();
+    let _ = write!(path, "/proc/{pid}/task/{tid}/stat\0");
+    let mut text = [0u8; 256];
+    // SAFETY: open, read and close with our own buffers.
+    let got = unsafe {
+        let at = path.bytes().as_ptr() as u64;
+        let fd = sys::call(nr::OPEN, [at, 0o2_000_000, 0, 0, 0, 0]);
+        if fd < 0 {
+            return 0;
+        }
+        let got = sys::call(
+            nr::READ,
+            [fd as u64, text.as_mut_ptr() as u64, 256, 0, 0, 0],
+        );
+        sys::call(nr::CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
+        got
+    };
+    let text = text.get(..got.max(0) as usize).unwrap_or(&[]);
+    let end = text.iter().rposition(|&byte| byte == b')').unwrap_or(0);
+    text.get(end + 2).copied().unwrap_or(0)
+}
+
+/// Whether SIGCHLD has come to a process (proc(5), status: the digits of `ShdPnd` are hexadecimal).
+pub fn is_told(pid: u32) -> bool {
+    const SIGCHLD: u64 = 17;
+    use core::fmt::Write;
+    let mut path = crate::report::Text::new();
+    let _ = write!(path, "/proc/{pid}/status\0");
+    let mut set = 0;
+    if let Ok(path) = core::ffi::CStr::from_bytes_with_nul(path.bytes()) {
+        lines::of(path, |line| {
+            let digits = line.strip_prefix(b"ShdPnd:")?.trim_ascii();
+            let text = core::str::from_utf8(digits).ok()?;
+            set = u64::from_str_radix(text, 16).ok()?;
+            Some(())
+        });
+    }
+    set >> (SIGCHLD - 1) & 1 != 0
+}

@@ -1,0 +1,93 @@
+// Children that are stopped by signals and continued, in ways that are told by name; with an argument: traced.
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int ready[2];
+
+static void *wait_for_ever(void *none) {
+    pause();
+    return none;
+}
+
+static void sum(void) {
+    volatile long sum = 0;
+    for (int i = 0; i < 1000000; i++) sum += i;
+}
+
+static void say(const char *how, pid_t child) {
+    int status = 0, stopped = 0;
+    waitpid(child, &status, WUNTRACED);
+    if (WIFSTOPPED(status)) stopped = WSTOPSIG(status);
+    sum();
+    kill(child, SIGCONT);
+    waitpid(child, &status, WCONTINUED);
+    int continued = WIFCONTINUED(status);
+    waitpid(child, &status, 0);
+    printf("%s: stopped by %d, continued %d, ended %d\n", how, stopped, continued, WEXITSTATUS(status));
+    fflush(stdout);
+}
+
+static pid_t child(int how) {
+    pid_t pid = fork();
+    if (pid) return pid;
+    pthread_t thread;
+    char byte = 0;
+    switch (how) {
+    case 3: raise(SIGSTOP); break;
+    case 4:
+        write(ready[1], &byte, 1);
+        for (int i = 0; i < 20; i++) sum();
+        break;
+    case 5:
+        setpgid(0, 0);
+        raise(SIGTSTP);
+        break;
+    case 6:
+        for (int i = 0; i < 4; i++) pthread_create(&thread, 0, wait_for_ever, 0);
+        kill(getpid(), SIGSTOP);
+        break;
+    }
+    _exit(how);
+}
+
+// Goes on with whatever a tracee stops for.
+static int trace(int seize) {
+    pid_t pid = fork();
+    int status;
+    if (!pid) {
+        if (!seize) ptrace(PTRACE_TRACEME, 0, 0, 0);
+        raise(SIGSTOP);
+        sum();
+        _exit(7);
+    }
+    if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) return 1;
+    if (seize) {
+        if (ptrace(PTRACE_SEIZE, pid, 0, 0)) return 2;
+        kill(pid, SIGCONT);
+    } else {
+        ptrace(PTRACE_CONT, pid, 0, 0);
+    }
+    while (waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status)) ptrace(PTRACE_CONT, pid, 0, 0);
+    printf("%s: ended %d\n", seize ? "seized" : "traced", WEXITSTATUS(status));
+    return 0;
+}
+
+int main(int count, char **words) {
+    char byte;
+    alarm(100);
+    if (count > 1) return trace(!strcmp(words[1], "seized"));
+    if (pipe(ready)) return 1;
+    say("itself", child(3));
+    pid_t pid = child(4);
+    if (read(ready[0], &byte, 1) != 1) return 1;
+    kill(pid, SIGSTOP);
+    say("by its parent", pid);
+    say("by SIGTSTP", child(5));
+    say("with threads", child(6));
+    return 0;
+}
