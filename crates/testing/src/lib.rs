@@ -47,6 +47,7 @@ pub const NEEDS: &[(&str, &str)] = &[
     ("chromium", "Chromium, to look at pages"),
     ("valgrind", "valgrind"),
     ("gungraun", "gungraun's runner and crates"),
+    ("pytest-codspeed", "pytest-codspeed for python3"),
     ("perf", "the command perf"),
     ("pyyaml", "Python's YAML library"),
     ("python", "python3"),

@@ -1,5 +1,5 @@
 //! pytest-codspeed, unmodified, on `truecount valgrind` as CodSpeed's runner starts Valgrind: a part of the profile for
-//! each test, and the same counts again.
+//! each test, and nearly the same counts again.
 
 use std::process::Command;
 
@@ -109,5 +109,8 @@ fn python_tests_have_parts_of_their_own() {
             .all(|&count| (10_000..10_000_000).contains(&count)),
         "{first:?}"
     );
-    assert_eq!(first, run());
+    // Where the interpreter's objects lie decides a few hundred instructions.
+    for (one, other) in first.into_iter().zip(run()) {
+        assert!(one.abs_diff(other) * 50 < one, "{one} {other}");
+    }
 }
