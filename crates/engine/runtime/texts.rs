@@ -63,7 +63,7 @@ impl Arguments {
         })
     }
 
-    fn from_overflow(&mut self) -> u64 {
+    fn overflowed(&mut self) -> u64 {
         let at = self.overflow;
         self.overflow = at.wrapping_add(8);
         at
@@ -76,7 +76,7 @@ impl Arguments {
                 self.general += 8;
                 self.saved.wrapping_add(u64::from(offset))
             }
-            _ => self.from_overflow(),
+            _ => self.overflowed(),
         };
         program_memory::read(at).unwrap_or(0)
     }
@@ -87,7 +87,7 @@ impl Arguments {
                 self.vector += 16;
                 self.saved.wrapping_add(u64::from(offset))
             }
-            _ => self.from_overflow(),
+            _ => self.overflowed(),
         };
         f64::from_bits(program_memory::read(at).unwrap_or(0))
     }
