@@ -35,8 +35,6 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         )
         .hint("time the others in another run"));
     }
-    let signals = Signals::block()
-        .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
     let program = resolve(first)?;
     let timed = args.binary.as_deref().unwrap_or(&program);
     let intervals = args
@@ -62,6 +60,9 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         stdio: [None, moved.as_ref(), None],
         ..Launch::default()
     };
+    // Not before: Ctrl-C ends the reading of a large program's symbols at once.
+    let signals = Signals::block()
+        .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
     let ran = virtual_pmu::execute_timed(&signals, &program, &launch, watched)?;
     let times = ran.executed.times.clone().unwrap_or_default();
     let mut run = Timed::new(&args.blocks, &intervals, &times);
