@@ -46,6 +46,7 @@ pub const NEEDS: &[(&str, &str)] = &[
     ("packagers", "tools that read packages (dpkg-deb, rpm)"),
     ("chromium", "Chromium, to look at pages"),
     ("valgrind", "valgrind"),
+    ("valgrind-headers", "valgrind's C headers"),
     ("gungraun", "gungraun's runner and crates"),
     ("pytest-codspeed", "pytest-codspeed for python3"),
     ("perf", "the command perf"),
