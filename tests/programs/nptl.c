@@ -32,7 +32,8 @@ static void *waits(void *how) {
     pthread_cleanup_push(clean, (void *)1);
     int pipes[2], old;
     if ((long)how == 0 && pipe(pipes) == 0) (void)!read(pipes[0], &old, 1);
-    if ((long)how == 1) pause();
+    /* (A signal may end one wait before the thread is cancelled.) */
+    while ((long)how == 1) pause();
     if ((long)how == 2) {
         pthread_mutex_lock(&mutex);
         pthread_cleanup_push((void (*)(void *))pthread_mutex_unlock, &mutex);
