@@ -101,11 +101,11 @@ int main(void) {
 }
 "#;
 
-/// The program; nothing, with the reason said, where Valgrind's headers are missing.
-fn program(at: &Path) -> Option<String> {
+/// The program of this source; nothing, with the reason said, where Valgrind's headers are missing.
+fn compiled(at: &Path, text: &str) -> Option<String> {
     let source = at.join("requests.c");
     let program = at.join("requests");
-    std::fs::write(&source, PROGRAM).unwrap();
+    std::fs::write(&source, text).unwrap();
     let compiled = Command::new("cc")
         .args(["-g", "-O1", "-w", "-o"])
         .args([&program, &source])
@@ -161,7 +161,7 @@ fn all_requests_are_answered_as_valgrind_does() {
     }
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
-    let Some(program) = program(at) else {
+    let Some(program) = compiled(at, PROGRAM) else {
         return;
     };
     let read = |name: &str| std::fs::read_to_string(at.join(name)).unwrap();
@@ -227,26 +227,15 @@ fn what_is_printed_without_end_is_bounded() {
     }
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
-    let source = at.join("loop.c");
-    let program = at.join("loop");
     let text = "#include <valgrind/valgrind.h>\nstatic char line[4096];\nint main(void) {\n\
         for (int i = 0; i < 4095; i++) line[i] = 'x';\n\
         for (int i = 0; i < 3000; i++) VALGRIND_PRINTF(\"%d %s\\n\", i, line);\n\
         VALGRIND_PRINTF(\"%s\", (char *)1); VALGRIND_PRINTF((char *)1);\n\
         return VALGRIND_PRINTF(\"%*d\", 2147483647, 1) == 1 << 20; }\n";
-    std::fs::write(&source, text).unwrap();
-    let compiled = Command::new("cc")
-        .args(["-O1", "-w", "-o"])
-        .args([&program, &source])
-        .output();
-    if !compiled.is_ok_and(|done| done.status.success()) {
-        truecount_testing::skip!(
-            "valgrind-headers",
-            "no C compiler, or no <valgrind/valgrind.h>"
-        );
+    let Some(program) = compiled(at, text) else {
         return;
-    }
-    let output = front(at, &["--tool=none"], &[program.to_str().unwrap()]);
+    };
+    let output = front(at, &["--tool=none"], &[&program]);
     let log = stderr(&output);
     assert_eq!(code(&output), 1, "{}", log.len());
     let lines = log.lines().filter(|line| line.starts_with("**")).count();
