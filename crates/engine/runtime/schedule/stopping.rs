@@ -2,7 +2,7 @@
 
 use super::run::{lock, tell, word_of};
 use super::stops::{SIGSTOP, goes_free, is_parked};
-use super::{Step, charge, token};
+use super::{Step, charge, futex, token};
 use crate::action::{self, OPEN};
 use crate::layout::Context;
 use crate::schedule_state::{Thread, cause, now, why, word};
@@ -66,6 +66,10 @@ pub fn traces(context: &mut Context, a: [u64; 6]) -> Step {
         return Step::Native;
     }
     state.note(cause::CALL, nr::PTRACE);
+    // What is known of this memory is known of its parent, too: it stays until it is another program (`ends::becomes`).
+    if pid == context.pid && futex::memory() != u64::from(pid) {
+        return Step::Native;
+    }
     for number in state.numbers() {
         let thread = state.thread(number);
         if thread.now == now::GONE || !of_it(thread, pid) {
