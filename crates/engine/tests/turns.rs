@@ -252,7 +252,7 @@ fn processes_that_are_stopped() {
         text.as_deref().is_none_or(|text| text == expected),
         "{text:?}"
     );
-    for way in ["traced", "seized", "vforked"] {
+    for way in ["traced", "seized", "vforked", "killed"] {
         let Some((text, outcome)) = once(&program, &[way]) else {
             return;
         };

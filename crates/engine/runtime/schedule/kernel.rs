@@ -1,7 +1,7 @@
 //! What the kernel tells of threads.
 
 use crate::syscall_table as nr;
-use crate::{lines, sys};
+use crate::{lines, slots, sys};
 
 /// The letter that the kernel gives a thread (proc(5)).
 pub fn kernel_state(pid: u32, tid: u32) -> u8 {
@@ -28,20 +28,31 @@ pub fn kernel_state(pid: u32, tid: u32) -> u8 {
     text.get(end + 2).copied().unwrap_or(0)
 }
 
-/// Whether SIGCHLD has come to a process (proc(5), status: the digits of `ShdPnd` are hexadecimal).
-pub fn is_told(pid: u32) -> bool {
-    const SIGCHLD: u64 = 17;
+/// A number in what the kernel tells of a process (proc(5), status), behind a name such as `TracerPid:`.
+fn status(pid: u32, name: &[u8], base: u32) -> Option<u64> {
     use core::fmt::Write;
     let mut path = crate::report::Text::new();
     let _ = write!(path, "/proc/{pid}/status\0");
-    let mut set = 0;
+    let mut found = None;
     if let Ok(path) = core::ffi::CStr::from_bytes_with_nul(path.bytes()) {
         lines::of(path, |line| {
-            let digits = line.strip_prefix(b"ShdPnd:")?.trim_ascii();
+            let digits = line.strip_prefix(name)?.trim_ascii();
             let text = core::str::from_utf8(digits).ok()?;
-            set = u64::from_str_radix(text, 16).ok()?;
+            found = u64::from_str_radix(text, base).ok();
             Some(())
         });
     }
-    set >> (SIGCHLD - 1) & 1 != 0
+    found
+}
+
+/// Whether SIGCHLD has come to a process.
+pub fn is_told(pid: u32) -> bool {
+    const SIGCHLD: u64 = 17;
+    status(pid, b"ShdPnd:", 16).is_some_and(|set| set >> (SIGCHLD - 1) & 1 != 0)
+}
+
+/// Whether somebody traces a process who is not truecount: what ends in it stays until that one has waited for it.
+pub fn is_traced(pid: u32) -> bool {
+    let launcher = u64::from(slots::header().launcher);
+    status(pid, b"TracerPid:", 10).is_some_and(|tracer| tracer != 0 && tracer != launcher)
 }

@@ -1,7 +1,7 @@
 //! Who has the token: waiting for it, moving it on, and what if a thread that has it is gone, sleeps in the kernel, or
 //! executes for ever.
 
-use super::kernel::kernel_state;
+use super::kernel::{is_traced, kernel_state};
 use super::run::{Guard, bell, lock, tell, word_of};
 use super::signals::{deliverable, shut};
 use super::{charge, signals, state, stops, timers};
@@ -268,9 +268,9 @@ fn patiently(so: impl Fn() -> bool) {
     }
 }
 
-/// Waits until a process that was killed has ended.
+/// Waits until a process that was killed has ended; but not for one that is traced, whose threads end for its tracer only.
 pub fn wait_for_end(pid: u32) {
-    patiently(|| is_process_over(pid));
+    patiently(|| is_process_over(pid) || is_traced(pid));
 }
 
 /// Waits for the end of the token's owner, which is leaving, and moves the token on.

@@ -127,11 +127,41 @@ static int trace_by_vfork(void) {
     return answered < 2;
 }
 
+// A debugger's end: what it traces is killed, and each of its threads ends when the tracer waits for it.
+static int trace_and_kill(void) {
+    pthread_t thread;
+    int status, stops = 0, by = 0;
+    pid_t found, pid = fork();
+    if (!pid) {
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        raise(SIGSTOP);
+        for (int i = 0; i < 2; i++) pthread_create(&thread, 0, wait_for_ever, 0);
+        pause();
+    }
+    waitpid(pid, &status, 0);
+    ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACECLONE);
+    ptrace(PTRACE_CONT, pid, 0, 0);
+    // Each new thread is told by the one that made it, and stops itself.
+    while (stops < 4 && (found = waitpid(-1, &status, __WALL)) > 0) {
+        if (WIFSTOPPED(status)) {
+            stops += status >> 16 != 0 || found != pid;
+            if (stops < 4) ptrace(PTRACE_CONT, found, 0, 0);
+        }
+    }
+    kill(pid, SIGKILL);
+    while ((found = waitpid(-1, &status, __WALL)) > 0) {
+        if (found == pid && WIFSIGNALED(status)) by = WTERMSIG(status);
+    }
+    printf("killed: ended %d\n", by - 2);
+    return 0;
+}
+
 int main(int count, char **words) {
     char byte;
     alarm(100);
     if (count > 1 && !strcmp(words[1], "ends")) return 7;
     if (count > 1 && !strcmp(words[1], "vforked")) return trace_by_vfork();
+    if (count > 1 && !strcmp(words[1], "killed")) return trace_and_kill();
     if (count > 1) return trace(!strcmp(words[1], "seized"));
     if (pipe(ready)) return 1;
     say("itself", child(3));
