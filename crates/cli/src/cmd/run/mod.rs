@@ -268,6 +268,7 @@ fn code_of(ran: &RunResult, page: bool) -> Vec<FunctionCosts> {
     let detail = Detail {
         instructions: true,
         lines: true,
+        inlined: false,
         threads: false,
     };
     let costs = line_costs(ran, &mut Names::default(), detail, &|_| true);
