@@ -62,6 +62,8 @@ mod interrupts;
 mod kept;
 #[path = "cli/latency.rs"]
 mod latency;
+#[path = "cli/lines.rs"]
+mod lines;
 #[path = "cli/machine.rs"]
 mod machine;
 #[path = "cli/memory.rs"]
