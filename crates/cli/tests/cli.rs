@@ -8,6 +8,8 @@ mod bench;
 mod bench_calls;
 #[path = "cli/call_edges.rs"]
 mod call_edges;
+#[path = "cli/callgrind_lines.rs"]
+mod callgrind_lines;
 #[path = "cli/calls.rs"]
 mod calls;
 #[path = "cli/check.rs"]

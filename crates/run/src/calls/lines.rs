@@ -2,7 +2,8 @@
 //!
 //! Lines come from the executions of every block, paths from the calls: a line's count is its function's, over all paths.
 //! Where another function jumps into the middle of one, what it executes there is that function's in the tree, but the
-//! code is the other's. A function's row without a line makes up for it, so that its rows sum to its own cost.
+//! code is the other's; and paths for which there was no room are no function's. A function's row without a line makes up
+//! for it, so that its rows sum to its own cost.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,8 +25,8 @@ pub struct SourceLine {
     /// Names of the functions that are inlined there, outermost first; none: the function's own code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inlined: Vec<String>,
-    /// Instructions. Only where no line is known it may be below 0: so much of the lines other functions executed, which
-    /// jumped into the middle of this one.
+    /// Instructions. Only where no line is known it may be below 0: so much of the lines is other functions' in the tree,
+    /// which jumped into the middle of this one, or `[other]`'s.
     #[serde(rename = "self")]
     pub own: i64,
     /// The same for [`CallTree::events`].

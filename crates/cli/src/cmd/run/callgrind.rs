@@ -34,8 +34,8 @@ pub(super) fn file(calls: &Calls, costs: &Costs, event: &str, command: &str) -> 
     let mut descriptions = vec!["Trigger: Program termination".to_owned()];
     if moved > 0 {
         descriptions.push(format!(
-            "Lines: {moved} instructions in the middle of one function that another one jumped to are the other one's, \
-             without a line"
+            "Lines: {moved} instructions are without a line, as in the tree they are not those of the function that the line \
+             is in"
         ));
     }
     CallgrindFile {
@@ -93,8 +93,8 @@ fn with_events(first: u64, events: &[EventCost], of: impl Fn(&EventCost) -> u64)
 }
 
 /// Makes the costs of a function's lines sum to its own cost in the tree. What is missing is on no line (line 0). What is
-/// too much, another function executed by a jump into the middle of this one: nobody knows on which lines, so it is taken
-/// from what has no line, then from the largest ones. How many instructions that was.
+/// too much, another function executed by a jump into the middle of this one, or it is in `[other]`: nobody knows on which
+/// lines, so it is taken from what has no line, then from the largest ones. How many instructions that was.
 fn fit(costs: &mut Vec<PlaceCost>, own: &[u64]) -> u64 {
     let nothing = || vec![0u64; own.len()];
     let mut rows: BTreeMap<(Option<String>, u32), Vec<u64>> = BTreeMap::new();
