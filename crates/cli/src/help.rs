@@ -157,6 +157,7 @@ const HEADINGS: &[(&str, &str, &[&str])] = &[
         &[
             "calls",
             "percent-limit",
+            "lines",
             "diff",
             "saved",
             "html",

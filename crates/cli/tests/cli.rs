@@ -8,6 +8,8 @@ mod bench;
 mod bench_calls;
 #[path = "cli/call_edges.rs"]
 mod call_edges;
+#[path = "cli/callgrind_lines.rs"]
+mod callgrind_lines;
 #[path = "cli/calls.rs"]
 mod calls;
 #[path = "cli/check.rs"]
@@ -62,6 +64,8 @@ mod interrupts;
 mod kept;
 #[path = "cli/latency.rs"]
 mod latency;
+#[path = "cli/lines.rs"]
+mod lines;
 #[path = "cli/machine.rs"]
 mod machine;
 #[path = "cli/memory.rs"]

@@ -9,8 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 mod check;
 pub mod diff;
 mod folded;
+mod lines;
 
 pub use check::check;
+pub use lines::{InlinedCost, SourceLine};
 pub use truecount_engine::virt::CallOptions;
 
 use serde::{Deserialize, Serialize};
@@ -106,6 +108,12 @@ pub struct FunctionCost {
     /// The same for [`CallTree::events`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventCost>,
+    /// What it executed itself, by source line, where that was asked for ([`CallTree::add_lines`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<SourceLine>,
+    /// The same by what is inlined in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inlined: Vec<InlinedCost>,
 }
 
 /// The tree of a run.
@@ -169,7 +177,8 @@ impl Finder<'_> {
     }
 }
 
-/// The tree that a run kept, with names. `Err`: what does not add up.
+/// The tree that a run kept, with names; `sites`: paths are told apart by call sites, where the run did. `Err`: what does
+/// not add up.
 ///
 /// # Errors
 /// The own costs of a thread's nodes do not sum to what it executed.
@@ -177,6 +186,7 @@ pub fn tree_of(
     ran: &RunResult,
     names: &mut Names,
     apart: Apart,
+    sites: bool,
 ) -> Result<Option<CallTree>, String> {
     let executed = &ran.executed;
     let (Some(calls), Some(blocks)) = (executed.calls.as_ref(), executed.blocks.as_ref()) else {
@@ -198,10 +208,16 @@ pub fn tree_of(
         mappings,
         found: HashMap::new(),
     };
-    Ok(Some(built(ran, calls, finder, apart)))
+    Ok(Some(built(ran, calls, finder, apart, sites)))
 }
 
-fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -> CallTree {
+fn built(
+    ran: &RunResult,
+    calls: &Calls,
+    mut finder: Finder<'_>,
+    apart: Apart,
+    sites: bool,
+) -> CallTree {
     let threads: HashMap<u32, &crate::result::Thread> = ran
         .executed
         .threads
@@ -259,13 +275,14 @@ fn built(ran: &RunResult, calls: &Calls, mut finder: Finder<'_>, apart: Apart) -
         }
         let number = functions.len();
         let function = *functions.entry(called).or_insert(number);
-        let key = (parent, function, kind, node.site);
+        let site = if sites { node.site } else { 0 };
+        let key = (parent, function, kind, site);
         let place = *known.entry(key).or_insert_with(|| {
             tree.nodes.push(Node {
                 parent,
                 function,
                 kind,
-                site: (node.site != 0).then_some(node.site),
+                site: (site != 0).then_some(site),
                 calls: 0,
                 own: 0,
                 inclusive: 0,
@@ -366,6 +383,8 @@ impl CallTree {
                 own: 0,
                 inclusive: 0,
                 events: vec![EventCost::default(); self.events.len()],
+                lines: Vec::new(),
+                inlined: Vec::new(),
             })
             .collect();
         let children = self.children();

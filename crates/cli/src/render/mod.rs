@@ -1,5 +1,6 @@
 //! Ways to show results: text tables, JSON, CSV, Markdown, SVG, HTML.
 
+pub(crate) mod callgrind;
 pub(crate) mod calls_diff;
 pub(crate) mod charts;
 pub(crate) mod csv;

@@ -40,7 +40,7 @@ pub(super) fn of(
 ) -> Option<(usize, Vec<PathDivergence>)> {
     let mut tree = |ran| -> Option<CallTree> {
         // (It was checked after the run.)
-        tree_of(ran, names, Apart::Programs).ok().flatten()
+        tree_of(ran, names, Apart::Programs, false).ok().flatten()
     };
     let [least, largest] = setting.kept()?;
     let diff = CallDiff::of(&tree(least)?, &tree(largest)?);

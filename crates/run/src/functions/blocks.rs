@@ -7,12 +7,14 @@ mod data;
 mod edges;
 mod lines;
 mod memory;
+mod merged;
 mod trace;
 
 pub use costs::{Detail, Edge, FunctionCosts, LineCost, Piece};
 pub(crate) use edges::is_stub;
 pub use lines::line_costs;
 pub use memory::memory_of;
+pub use merged::merged;
 pub use trace::{TraceFrame, traces_of};
 
 use std::collections::HashMap;

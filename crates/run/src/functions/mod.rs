@@ -17,7 +17,7 @@ pub use addresses::Addresses;
 pub(crate) use blocks::is_stub;
 pub use blocks::{
     Detail, Edge, FunctionCosts, LineCost, Names, Piece, TraceFrame, functions_of, line_costs,
-    memory_of, traces_of,
+    memory_of, merged, traces_of,
 };
 pub use chosen::{functions_like, matches};
 

@@ -119,7 +119,7 @@ impl Measurement<'_> {
         let mut names = Names::default();
         for job in jobs {
             let ran = self.once(job, Some(CallOptions::default()))?;
-            let tree = tree_of(&ran, &mut names, Apart::Programs)
+            let tree = tree_of(&ran, &mut names, Apart::Programs, false)
                 .map_err(|cause| Error::new(ErrorKind::EngineCheck, cause))?;
             self.outcome.trees.push(tree.unwrap_or_default());
             self.progress.step();

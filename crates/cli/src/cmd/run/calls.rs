@@ -3,70 +3,22 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use truecount_engine::virt::CallOptions;
 use truecount_engine::xlate::facts::Event;
 use truecount_model::number::grouped;
-use truecount_profile::export::{FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks};
-use truecount_run::calls::{CallTree, EventCost, FunctionCost, Kind};
-use truecount_run::functions::{AskedEvent, FunctionCosts, base_name};
+use truecount_profile::export::{
+    CallgrindForm, FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks,
+};
+use truecount_run::calls::{CallTree, Kind};
+use truecount_run::functions::{AskedEvent, Detail, Names, line_costs, merged};
+use truecount_run::result::RunResult;
 
+use super::told::{Calls, Costs, Shown, event_cells, heads, share};
 use crate::failure::Failure;
 use crate::output::Picture;
 use crate::program_args::parse_percent;
 use crate::render::style::{HEAD, WARN, paint};
-use crate::render::table::{Align, Cell, Table, fitted};
-
-/// What of the tree stands in the text.
-#[derive(Clone, Copy)]
-pub(super) struct Shown {
-    /// Paths below this share of the total are folded.
-    percent: f64,
-    lines: usize,
-    levels: usize,
-}
-
-/// Functions in the text's table.
-const MAX_FUNCTIONS: usize = 20;
-
-/// The tree as it stands in the document.
-#[derive(Serialize)]
-pub(super) struct Calls {
-    #[serde(flatten)]
-    pub(super) tree: CallTree,
-    /// Sums of the functions, largest inclusive cost first.
-    pub(super) sums: Vec<FunctionCost>,
-    #[serde(skip)]
-    shown: Shown,
-}
-
-impl Calls {
-    pub(super) fn new(tree: CallTree, shown: Shown) -> Self {
-        Self {
-            sums: tree.by_function(),
-            tree,
-            shown,
-        }
-    }
-}
-
-fn share(part: u64, total: u64) -> f64 {
-    part as f64 / total.max(1) as f64
-}
-
-/// Columns: instructions, the other events in all, calls, and what it is.
-fn heads(tree: &CallTree, what: &[&str]) -> Vec<(String, Align)> {
-    let names = ["inclusive", "share", "self"].map(str::to_owned);
-    let events = tree.events.iter().cloned();
-    let numbers = names.into_iter().chain(events).chain(["calls".to_owned()]);
-    let numbers = numbers.map(|name| (name, Align::Right));
-    let what = what.iter().map(|&name| (name.to_owned(), Align::Left));
-    numbers.chain(what).collect()
-}
-
-fn event_cells(events: &[EventCost]) -> impl Iterator<Item = Cell> {
-    events.iter().map(|event| grouped(event.inclusive).into())
-}
+use crate::render::table::{Cell, Table, fitted};
 
 /// The tree, folded, and the functions with the largest inclusive costs.
 pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
@@ -122,25 +74,10 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
         )?;
     }
     writeln!(out)?;
-    let mut table = Table::of(heads(tree, &["function", "module"]));
-    let named = calls.sums.iter().filter_map(|cost| {
-        let called = tree.functions.get(cost.function)?;
-        (!called.module.is_empty()).then_some((cost, called))
-    });
-    for (cost, called) in named.take(MAX_FUNCTIONS) {
-        let mut cells = vec![
-            grouped(cost.inclusive).into(),
-            format!("{:.2} %", 100.0 * share(cost.inclusive, tree.total)).into(),
-            grouped(cost.own).into(),
-        ];
-        cells.extend(event_cells(&cost.events));
-        cells.push(grouped(cost.calls).into());
-        cells.push(Cell::styled(HEAD, fitted(&called.name)));
-        cells.push(base_name(&called.module).into());
-        table.row(cells);
+    super::lines::write_functions(out, calls, limits.percent)?;
+    if calls.lines {
+        super::lines::write(out, calls)?;
     }
-    table.write(out)?;
-    writeln!(out)?;
     for sentence in tree.folded_sentences() {
         writeln!(out, "{}", paint(WARN, &sentence))?;
     }
@@ -247,6 +184,10 @@ pub(crate) struct CallArgs {
     /// all beyond 60 lines); implies --calls
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub(super) percent_limit: Option<f64>,
+    /// Source lines and inlined functions of every function, with what it executed there itself (from debug information);
+    /// implies --calls
+    #[arg(long)]
+    lines: bool,
     /// Compare with a saved result (of run --calls --json): what every path gained and lost; the flame graph is red where it
     /// grew, blue where it shrank; implies --calls
     #[arg(long, value_name = "OLD")]
@@ -291,6 +232,7 @@ impl CallArgs {
     pub(super) fn wanted(&self) -> bool {
         self.calls.is_some()
             || self.percent_limit.is_some()
+            || self.lines
             || [
                 &self.diff,
                 &self.html,
@@ -304,7 +246,7 @@ impl CallArgs {
     }
 
     /// What the text shows.
-    pub(super) fn shown(&self) -> Shown {
+    fn shown(&self) -> Shown {
         match self.percent_limit {
             Some(percent) => Shown {
                 percent,
@@ -333,8 +275,54 @@ impl CallArgs {
             let cause = format!("--calls counts {MOST} events beside instructions at most");
             return Err(Failure::new(2, cause).hint("leave some of -e out, or run it twice"));
         }
-        let sites = self.calls == Some(How::Sites);
+        // In Callgrind's format calls have the lines that they are on.
+        let sites = self.sites() || self.callgrind.is_some();
         Ok(CallOptions::default().sites(sites).events(&events))
+    }
+
+    /// Whether paths are told apart by call sites.
+    pub(super) fn sites(&self) -> bool {
+        self.calls == Some(How::Sites)
+    }
+
+    /// What the run cost by line and instruction, as far as it is wanted.
+    pub(super) fn costs(&self, ran: &RunResult) -> Costs {
+        let of = |wanted: bool, detail: Detail| match wanted {
+            true => {
+                let pieces = line_costs(ran, &mut Names::default(), detail, &|_| true);
+                merged(pieces.into_values())
+            }
+            false => Vec::new(),
+        };
+        let lines = Detail {
+            lines: true,
+            inlined: self.lines,
+            ..Detail::default()
+        };
+        let code = Detail {
+            instructions: true,
+            lines: true,
+            ..Detail::default()
+        };
+        Costs {
+            code: of(self.html.is_some(), code),
+            lines: of(self.lines || self.callgrind.is_some(), lines),
+            pid: ran.executed.threads.first().map_or(0, |thread| thread.pid),
+        }
+    }
+
+    /// The tree with its sums.
+    pub(super) fn told(&self, tree: CallTree, costs: &Costs) -> Calls {
+        let mut sums = tree.by_function();
+        if self.lines {
+            tree.add_lines(&mut sums, &costs.lines);
+        }
+        Calls {
+            sums,
+            tree,
+            shown: self.shown(),
+            lines: self.lines,
+        }
     }
 
     /// Opens the files, before the run.
@@ -360,30 +348,24 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// A page is wanted.
-    pub(super) fn page(&self) -> bool {
-        self.html.is_some()
-    }
-
     /// Writes them all, whatever becomes of the others.
     pub(super) fn write(
         self,
-        tree: &CallTree,
+        calls: &Calls,
         event: &str,
         title: &str,
-        code: Vec<FunctionCosts>,
+        costs: &Costs,
     ) -> Result<(), Failure> {
+        let tree = &calls.tree;
         let page = match self.html {
-            Some(file) => file.write(super::page::page(tree, title, code).as_bytes()),
+            Some(file) => file.write(super::page::page(tree, title, &costs.code).as_bytes()),
             None => Ok(()),
         };
-        if [&self.folded, &self.pprof, &self.callgrind, &self.firefox]
-            .iter()
-            .all(|file| file.is_none())
-        {
-            return page;
-        }
-        let stacks = stacks(tree, event, title);
+        let of_stacks = [&self.folded, &self.pprof, &self.firefox];
+        let stacks = match of_stacks.iter().any(|file| file.is_some()) {
+            true => stacks(tree, event, title),
+            false => Stacks::default(),
+        };
         let made = |file: Option<Picture>, make: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
             let Some(file) = file else { return Ok(()) };
             let mut bytes = Vec::new();
@@ -394,7 +376,10 @@ impl Files {
             page,
             made(self.folded, &|out| stacks.write_folded(0, out)),
             made(self.pprof, &|out| stacks.write_pprof(out)),
-            made(self.callgrind, &|out| stacks.write_callgrind(0, true, out)),
+            made(self.callgrind, &|out| {
+                let file = super::callgrind::file(calls, costs, event, title);
+                file.write(CallgrindForm::default(), out)
+            }),
             made(self.firefox, &|out| timed(&stacks).write_firefox(out)),
         ])
     }

@@ -37,7 +37,7 @@ pub(super) struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) functions: Option<Vec<Function>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) calls: Option<super::calls::Calls>,
+    pub(super) calls: Option<super::told::Calls>,
     /// With --diff: what became of every path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) calls_diff: Option<truecount_run::calls::diff::CallDiff>,

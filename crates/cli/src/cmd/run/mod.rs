@@ -1,12 +1,15 @@
 //! `truecount run`: a program under the virtual PMU, with its exact counts after it has ended.
 
+mod callgrind;
 mod calls;
 mod diff;
 mod document;
+mod lines;
 mod memory;
 mod page;
 mod region;
 mod text;
+mod told;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -26,10 +29,7 @@ use truecount_run::calls::diff::CallDiff;
 use truecount_run::calls::{Apart, tree_of};
 use truecount_run::determinism::Fixed;
 use truecount_run::env_record::Environment;
-use truecount_run::functions::{
-    Detail, FunctionCosts, Names, asked, base_name, functions_of, line_costs,
-};
-use truecount_run::result::RunResult;
+use truecount_run::functions::{Names, asked, base_name, functions_of};
 use truecount_run::runner::{Launch, Signals, resolve};
 use truecount_run::source::virtual_pmu;
 
@@ -43,6 +43,7 @@ EXAMPLES
   truecount run --functions -e loads:u --flamegraph loads.svg -- ./prog
   truecount run --calls -- ./prog           the tree of calls: what each path cost itself and in all
   truecount run --calls --flamegraph calls.svg -- ./prog
+  truecount run --lines -- ./prog           … with source lines and inlined functions
   truecount run --callgrind callgrind.out -- ./prog           for KCachegrind
   truecount run --html calls.html -- ./prog                   a page to look through
   truecount run --diff old.json -- ./prog   what every path gained and lost since a saved result
@@ -218,15 +219,15 @@ pub(crate) fn run(args: &Args) -> CmdResult {
         (_, true) => Apart::Processes,
         _ => Apart::Programs,
     };
-    let tree = tree_of(&ran, &mut Names::default(), apart)
+    let costs = args.calls.costs(&ran);
+    let tree = tree_of(&ran, &mut Names::default(), apart, args.calls.sites())
         .map_err(|cause| Failure::new(123, cause))?
         .filter(|_| wants_calls)
-        .map(|tree| calls::Calls::new(tree, args.calls.shown()));
+        .map(|tree| args.calls.told(tree, &costs));
     let region = region.map(|region| region.of(&ran)).transpose()?;
     let functions = functions.then(|| functions_of(&ran, &wishes, &mut Names::default()));
     let functions = functions.flatten();
     let of_memory = args.memory.readings(&mut ran, &of_memory);
-    let code = code_of(&ran, files.page());
     let held = fixed
         .as_ref()
         .map(|fixed| fixed.record(&ran.missing, &mut environment));
@@ -252,26 +253,12 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let exported = match &document.calls {
         Some(calls) => {
             let command = truecount_run::runner::command_line(&document.command);
-            files.write(&calls.tree, INSTRUCTIONS, &command, code)
+            files.write(calls, INSTRUCTIONS, &command, &costs)
         }
         None => Ok(()),
     };
     Failure::of_all([shown.map_err(Failure::from), drawn, exported])?;
     Ok(Outcome(status))
-}
-
-/// What every instruction cost, for the page, if there is one.
-fn code_of(ran: &RunResult, page: bool) -> Vec<FunctionCosts> {
-    if !page {
-        return Vec::new();
-    }
-    let detail = Detail {
-        instructions: true,
-        lines: true,
-        threads: false,
-    };
-    let costs = line_costs(ran, &mut Names::default(), detail, &|_| true);
-    costs.into_values().flatten().collect()
 }
 
 /// The flame graph: program, module, function; as wide as the first event.

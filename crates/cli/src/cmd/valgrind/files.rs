@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use truecount_engine::virt::{Blocks, Mark};
 use truecount_engine::xlate::facts::Event;
-use truecount_profile::export::{CallCost, CallgrindFile, CostedFunction, PlaceCost};
+use truecount_profile::export::{CallgrindFile, CostedFunction};
 use truecount_run::functions::{Addresses, Edge, FunctionCosts, LineCost, Piece};
 use truecount_run::references::SIMULATED;
 use truecount_run::result::RunResult;
 
 use super::options::{Options, Tool, expand};
 use crate::failure::Failure;
+use crate::render::callgrind::functions;
 
 /// Where an event's count comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -275,28 +276,14 @@ impl Process {
 
     fn file(&self, options: &Options, part: &Part) -> CallgrindFile {
         let events = events(options);
-        let costs = |cost: &LineCost| events.iter().map(|(_, column)| column.of(cost)).collect();
-        let functions = part.functions.iter().map(|function| CostedFunction {
-            object: function.object.clone(),
-            file: function.file.clone(),
-            name: function.name.clone(),
-            costs: function
-                .costs
-                .iter()
-                .map(|cost| PlaceCost {
-                    file: cost.file.clone(),
-                    address: cost.address,
-                    line: cost.line,
-                    costs: costs(cost),
-                })
-                .collect(),
-            calls: function
-                .calls
-                .iter()
-                .map(|edge| call_cost(edge, &events))
-                .collect(),
-        });
-        let mut functions: Vec<CostedFunction> = functions.collect();
+        let mut functions = functions(
+            &part.functions,
+            &|cost| events.iter().map(|(_, column)| column.of(cost)).collect(),
+            &|edge| {
+                let columns = events.iter();
+                columns.map(|(_, column)| column.of_edge(edge)).collect()
+            },
+        );
         if options.form.instructions {
             to_addresses(&mut functions);
         }
@@ -338,23 +325,6 @@ fn to_addresses(functions: &mut [CostedFunction]) {
                 call.callee_address = addresses.of(object, call.callee_address);
             }
         }
-    }
-}
-
-/// Calls with their costs.
-fn call_cost(edge: &Edge, events: &[(&str, Column)]) -> CallCost {
-    let costs = events.iter().map(|(_, column)| column.of_edge(edge));
-    CallCost {
-        callee: edge.callee,
-        count: edge.calls,
-        callee_address: edge.callee_address,
-        callee_line: edge.callee_line,
-        site: PlaceCost {
-            file: edge.file.clone(),
-            address: edge.address,
-            line: edge.line,
-            costs: costs.collect(),
-        },
     }
 }
 

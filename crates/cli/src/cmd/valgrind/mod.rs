@@ -140,6 +140,7 @@ fn profile(options: &Options) -> CmdResult {
     let detail = Detail {
         instructions: options.form.instructions && options.tool == Tool::Callgrind,
         lines: options.form.lines,
+        inlined: false,
         threads: options.separate_threads,
     };
     let mut processes = Process::all(&ran, options);
@@ -156,8 +157,8 @@ fn profile(options: &Options) -> CmdResult {
     truecount_run::calls::check(&ran).map_err(|cause| Failure::new(123, cause))?;
     if let Some(calls) = ran.executed.calls.as_ref().filter(|calls| calls.folded > 0) {
         notes.push(format!(
-            "{} times a path of calls was met for which there was no room any more: its calls are not in the files, \
-             costs of functions are",
+            "{} times a path of calls was met for which there was no room any more: its calls are in the files as calls of \
+             [other], costs of functions are whole",
             calls.folded
         ));
     }

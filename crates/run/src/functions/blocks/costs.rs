@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::{Names, base_name, jit_map, jit_name};
 use crate::references::Simulated;
 use truecount_engine::virt::{Counts, Mapping};
+use truecount_sample::symbols::Frame;
 
 /// What is kept apart in `line_costs`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,6 +14,8 @@ pub struct Detail {
     pub instructions: bool,
     /// Lines; else the functions alone.
     pub lines: bool,
+    /// What is inlined on a line: see [`LineCost::inlined`].
+    pub inlined: bool,
     /// Threads.
     pub threads: bool,
 }
@@ -41,6 +44,8 @@ pub struct LineCost {
     pub address: u64,
     /// Line; 0: not known.
     pub line: u32,
+    /// Names of the functions that are inlined there, outermost first; none: the function's own code, or not kept apart.
+    pub inlined: Vec<String>,
     /// Every event.
     pub counts: Counts,
     /// What a model made of it, where the run had one.
@@ -90,6 +95,8 @@ pub(super) struct Place {
     /// Number of its source file.
     pub(super) file: usize,
     pub(super) line: u32,
+    /// Number of what is inlined there, where that is kept apart; 0: nothing.
+    pub(super) chain: usize,
 }
 
 /// Names of functions and files by number.
@@ -100,9 +107,55 @@ pub(super) struct Numbers {
     pub(super) files: Vec<String>,
     by_file: HashMap<String, usize>,
     places: HashMap<(usize, u64), Place>,
+    /// Whether places are told apart by what is inlined there.
+    inlined: bool,
+    /// Names of inlined functions, outermost first, by their number less 1.
+    chains: Vec<Vec<String>>,
+    by_chain: HashMap<Vec<String>, usize>,
 }
 
 impl Numbers {
+    pub(super) fn new(detail: Detail) -> Self {
+        Self {
+            inlined: detail.inlined,
+            ..Self::default()
+        }
+    }
+
+    /// The number of what is inlined at a place, from its names: innermost first, the function itself last.
+    fn chain(&mut self, frames: &[Frame]) -> usize {
+        let inlined = frames.split_last().map_or(&[][..], |(_, inlined)| inlined);
+        if !self.inlined || inlined.is_empty() {
+            return 0;
+        }
+        let outermost_first = inlined.iter().rev();
+        let names: Vec<String> = outermost_first
+            .map(|frame| frame.function.clone())
+            .collect();
+        if let Some(&known) = self.by_chain.get(&names) {
+            return known;
+        }
+        self.chains.push(names.clone());
+        self.by_chain.insert(names, self.chains.len());
+        self.chains.len()
+    }
+
+    /// Names of the inlined functions with this number.
+    pub(super) fn inlined(&self, chain: usize) -> Vec<String> {
+        let names = chain.checked_sub(1).and_then(|at| self.chains.get(at));
+        names.cloned().unwrap_or_default()
+    }
+
+    /// A place in a function of which no line is known.
+    fn without_line(&mut self, function: usize) -> Place {
+        Place {
+            function,
+            file: self.file(""),
+            line: 0,
+            chain: 0,
+        }
+    }
+
     fn file(&mut self, name: &str) -> usize {
         if let Some(&known) = self.by_file.get(name) {
             return known;
@@ -137,11 +190,7 @@ impl Numbers {
     ) -> Place {
         let Some(mapping) = mapping else {
             let function = self.function(usize::MAX, "", "???", "");
-            return Place {
-                function,
-                file: self.file(""),
-                line: 0,
-            };
+            return self.without_line(function);
         };
         let module = names.module(mapping);
         let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
@@ -150,11 +199,7 @@ impl Numbers {
         }
         let Some(known) = names.known.get(module) else {
             let function = self.function(usize::MAX, "", "???", "");
-            return Place {
-                function,
-                file: self.file(""),
-                line: 0,
-            };
+            return self.without_line(function);
         };
         let object = known.path.clone();
         let Some(file) = known.file.clone() else {
@@ -163,11 +208,7 @@ impl Numbers {
                 other => other,
             };
             let function = self.function(module, &object, name, "");
-            return Place {
-                function,
-                file: self.file(""),
-                line: 0,
-            };
+            return self.without_line(function);
         };
         let location = names.symbols.locate_once(&file, offset);
         let (own, inner) = (location.frames.last(), location.frames.first());
@@ -182,6 +223,7 @@ impl Numbers {
             function,
             file: self.file(inner_file.unwrap_or(own_file)),
             line: inner.and_then(|frame| frame.line).unwrap_or(0),
+            chain: self.chain(&location.frames),
         };
         self.places.insert((module, offset), place.clone());
         place
@@ -190,6 +232,11 @@ impl Numbers {
     pub(super) fn own_file(&mut self, function: usize) -> usize {
         let name = self.functions.get(function).map(|f| f.file.clone());
         self.file(&name.unwrap_or_default())
+    }
+
+    /// What stands for paths for which there was no room.
+    pub(super) fn other(&mut self) -> usize {
+        self.function(usize::MAX, "", "[other]", "")
     }
 
     /// Name of a function.

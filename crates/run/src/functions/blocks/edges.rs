@@ -171,7 +171,7 @@ pub(super) fn edges_of(
     for node in nodes {
         let above = node.parent.and_then(|parent| places.get(parent as usize));
         let place = match (node.kind, above.copied()) {
-            (CallKind::Off | CallKind::Other, _) | (_, Some(None)) => None,
+            (CallKind::Off, _) | (_, Some(None)) => None,
             (_, above) => {
                 let above = above.flatten();
                 let thread = threads.get(&node.slot).copied();
@@ -211,10 +211,14 @@ impl Finder<'_> {
                 .and_then(|above| paths.get(above))
                 .map_or(0, |path| path.piece.part),
         };
-        let function = (!is_root).then(|| {
-            let mapping = self.code.mapping(image, node.function);
-            let place = self.numbers.place(self.names, mapping, node.function, pid);
-            place.function
+        let function = (!is_root).then(|| match node.kind {
+            // Its callers' inclusive costs stay whole by it.
+            CallKind::Other => self.numbers.other(),
+            _ => {
+                let mapping = self.code.mapping(image, node.function);
+                let place = self.numbers.place(self.names, mapping, node.function, pid);
+                place.function
+            }
         });
         // A stub's few instructions are its caller's.
         let stub = function.filter(|&at| is_stub(self.numbers.name(at)));
@@ -225,15 +229,11 @@ impl Finder<'_> {
                 // The same site as its caller's own: it was jumped to.
                 let site = if node.site == path.site { 0 } else { node.site };
                 let from = (path.address, site);
-                let (file, line, address) = self.call(image, pid, function, from);
+                let (place, address) = self.call(image, pid, function, from);
                 self.stubs.push(Stub {
                     piece: path.piece,
                     stub,
-                    place: Place {
-                        function,
-                        file,
-                        line,
-                    },
+                    place: Place { function, ..place },
                     address,
                     costs: self.own.of(node),
                 });
@@ -264,44 +264,46 @@ impl Finder<'_> {
         let (from, to) = (caller.function?, callee.function?);
         let image = callee.image;
         let entry = self.place(image, callee.pid, callee.address);
-        let site = self.call(image, callee.pid, from, (caller.address, callee.site));
+        let (site, address) = self.call(image, callee.pid, from, (caller.address, callee.site));
         Some(Key {
             caller: from,
             callee: to,
-            site,
-            callee_at: (entry.1, entry.2),
+            site: (site.file, site.line, address),
+            callee_at: (entry.0.line, entry.1),
         })
     }
 
-    /// File, line and address of a call in a function: from where that begins, and where the call returns to.
+    /// Place and address of a call in a function: from where that begins, and where the call returns to.
     fn call(
         &mut self,
         image: u32,
         pid: u32,
         function: usize,
         (begins, returns): (u64, u64),
-    ) -> (usize, u32, u64) {
+    ) -> (Place, u64) {
         let (pc, found) = match returns {
             // In the place of another one: somewhere in the caller.
             0 => (begins, None),
             site => (site - 1, self.code.last.get(&(image, site)).copied()),
         };
-        let mut site = self.place(image, pid, pc);
+        let (mut site, mut address) = self.place(image, pid, pc);
         if !self.detail.lines {
-            site.0 = self.numbers.own_file(function);
+            site.file = self.numbers.own_file(function);
         }
         if let Some(call) = found {
-            site.2 = self.address(image, call);
+            address = self.address(image, call);
         }
-        site
+        (site, address)
     }
 
-    /// Source file, line and address.
-    fn place(&mut self, image: u32, pid: u32, pc: u64) -> (usize, u32, u64) {
+    /// Place and address of an instruction.
+    fn place(&mut self, image: u32, pid: u32, pc: u64) -> (Place, u64) {
         let mapping = self.code.mapping(image, pc);
-        let place = self.numbers.place(self.names, mapping, pc, pid);
-        let line = if self.detail.lines { place.line } else { 0 };
-        (place.file, line, self.address(image, pc))
+        let mut place = self.numbers.place(self.names, mapping, pc, pid);
+        if !self.detail.lines {
+            place.line = 0;
+        }
+        (place, self.address(image, pc))
     }
 
     fn address(&self, image: u32, pc: u64) -> u64 {

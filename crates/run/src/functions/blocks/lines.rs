@@ -32,7 +32,7 @@ pub fn line_costs(
     names.jit.clear();
     let threads = ran.executed.threads.iter().rev();
     let pids: HashMap<u32, u32> = threads.map(|thread| (thread.image, thread.pid)).collect();
-    let mut numbers = Numbers::default();
+    let mut numbers = Numbers::new(detail);
     let mut all: BTreeMap<Piece, Sums> = BTreeMap::new();
     let mut code = Code::default();
     let modelled = ran
@@ -178,6 +178,7 @@ fn move_event(sums: &mut Sums, stub: &Stub, rest: Option<usize>, (lane, cost): (
             function,
             file: 0,
             line: 0,
+            chain: 0,
         };
         let end = Place {
             function: function + 1,
@@ -245,6 +246,7 @@ impl Numbers {
                 file: file.cloned(),
                 address,
                 line: place.line,
+                inlined: self.inlined(place.chain),
                 counts,
                 simulated,
             });

@@ -32,26 +32,15 @@ struct Source {
     lines: Vec<(u32, u64, String)>,
 }
 
-/// The code of those that cost most, by name and module. A function is there once for each process.
-pub(super) fn of(all: Vec<FunctionCosts>) -> BTreeMap<String, Code> {
-    let mut places: HashMap<(String, String), usize> = HashMap::new();
-    let mut costs: Vec<FunctionCosts> = Vec::new();
-    for function in all {
-        let key = (function.name.clone(), function.object.clone());
-        let next = costs.len();
-        let place = *places.entry(key).or_insert(next);
-        match costs.get_mut(place) {
-            Some(known) => known.costs.extend(function.costs),
-            None => costs.push(function),
-        }
-    }
+/// The code of those that cost most, by name and module.
+pub(super) fn of(costs: &[FunctionCosts]) -> BTreeMap<String, Code> {
     let own = |function: &FunctionCosts| {
         let costs = function.costs.iter();
         costs.fold(0u64, |sum, cost| {
             sum.wrapping_add(instructions(&cost.counts))
         })
     };
-    let mut largest: Vec<(u64, FunctionCosts)> = costs.into_iter().map(|f| (own(&f), f)).collect();
+    let mut largest: Vec<(u64, &FunctionCosts)> = costs.iter().map(|f| (own(f), f)).collect();
     largest.sort_by_key(|(own, _)| std::cmp::Reverse(*own));
     let mut files = Files::default();
     let mut found = BTreeMap::new();

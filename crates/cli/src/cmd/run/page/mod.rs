@@ -34,7 +34,7 @@ struct Data<'a> {
 }
 
 /// The page.
-pub(super) fn page(tree: &CallTree, command: &str, costs: Vec<FunctionCosts>) -> String {
+pub(super) fn page(tree: &CallTree, command: &str, costs: &[FunctionCosts]) -> String {
     let (kept, left_out) = kept(tree);
     let mut data = Data {
         functions: tree
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn names_do_not_end_the_script_and_nothing_is_lost() {
         let tree = wide(MAX_NODES + 1000);
-        let html = page(&tree, "./prog <1>", Vec::new());
+        let html = page(&tree, "./prog <1>", &[]);
         assert_eq!(html.matches("</script>").count(), 2);
         assert!(html.contains("./prog &lt;1&gt;") && html.contains("smallest paths"));
         let data = html.split("id=\"data\">").nth(1).expect("data");
