@@ -66,10 +66,9 @@ fn answer(context: &mut Context) {
             context.pc = exit.target;
             let block = engine.cache.blocks.get(exit.block as usize);
             context.resume = block.at(block.hook);
-            for back in [collect::hooked(context), allocations::hooked(context)] {
-                if let Some(back) = back {
-                    engine.cache.ask_at(back);
-                }
+            let new = [collect::hooked(context), allocations::hooked(context)];
+            for back in new.into_iter().flatten() {
+                engine.cache.ask_at(back);
             }
         }
         kind::CALL | kind::RETURN | kind::JUMP => call_tree::note(context),

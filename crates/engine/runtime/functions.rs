@@ -4,7 +4,6 @@
 //! Sources: elf(5); Linux Standard Base, `.eh_frame_hdr` and `.eh_frame`.
 
 use crate::allocations;
-use crate::call_tree;
 use crate::elf_file::{File, Place, each_symbol, sections, segments};
 use crate::lock::{Guard, Mutex};
 use crate::table::Table;
@@ -140,14 +139,15 @@ pub fn mapped(range: Range<u64>, offset: u64, inode: u64, path: &[u8]) {
     if allocations::on() && inode != 0 {
         allocations::find(&range, offset, inode, path);
     }
-    if call_tree::on() {
-        note(range, offset, inode, path);
-    }
+    note(range, offset, inode, path);
 }
 
 /// Its functions, for [`find`].
 fn note(range: Range<u64>, offset: u64, inode: u64, path: &[u8]) {
     let mut functions = FUNCTIONS.lock();
+    if functions.modules.capacity() == 0 {
+        return; // nobody asks
+    }
     let modules = functions.modules.slice();
     let from = modules.partition_point(|module| module.end <= range.start);
     let to = modules.partition_point(|module| module.start < range.end);

@@ -8,7 +8,8 @@ use super::costs::{Numbers, Place, own_address};
 use super::data::{ByData, Objects};
 use super::heap;
 use crate::references::{
-    AllocationSite, CodeMemory, Costs, Counted, FunctionLocality, FunctionMemory, LineMemory,
+    AllocationSite, CodeMemory, Costs, Counted, DataPlace, FunctionLocality, FunctionMemory,
+    LineMemory, SharedLine,
 };
 use crate::result::RunResult;
 use truecount_engine::virt::Mapping;
@@ -79,24 +80,7 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     noted.each_touched(&mut |memory, touched, allocated| {
         let image = images.get(&memory).copied().unwrap_or(0);
         let pid = pids.get(&image).copied().unwrap_or(0);
-        let mut site = |address: u64| {
-            // The call itself lies in front of where it returns to.
-            let call = address.wrapping_sub(1);
-            let before = mappings.range((image, 0)..=(image, call)).next_back();
-            let mapping = before
-                .map(|(_, mapping)| mapping)
-                .filter(|one| call < one.end);
-            let place = numbers.place(names, mapping, call, pid);
-            let (module, function) = numbers.object_and_name(place.function);
-            AllocationSite {
-                module: module.to_owned(),
-                function: function.to_owned(),
-                file: numbers.path(place.file).to_owned(),
-                line: place.line,
-                offset: own_address(mapping, address),
-                ..AllocationSite::default()
-            }
-        };
+        let mut site = |address| call_site(&mut numbers, names, &mappings, (image, pid), address);
         by_data.add(&objects, (memory, image), (touched, allocated), &mut site);
         let lines = shared.iter_mut().flatten();
         for line in lines.filter(|line| line.memory == memory) {
@@ -141,17 +125,47 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         (memory.heap, memory.sharing) = (Some(by_data.heap()), shared);
         for line in memory.sharing.iter_mut().flatten() {
             let image = images.get(&line.memory).copied().unwrap_or(0);
-            let stack = by_data.is_stack(line.memory, line.address);
-            let used = line
-                .threads
-                .iter()
-                .fold(0, |used, thread| used | thread.read | thread.written);
-            let place = || objects.place(image, line.address, used, stack);
-            line.data = line.data.take().or_else(|| Some(place()));
+            if line.data.is_none() {
+                line.data = Some(place_of(line, &objects, &by_data, image));
+            }
         }
         memory.data = by_data.finish(modelled, MOST);
         if let Some(locality) = &mut memory.locality {
             locality.functions = orders;
         }
     }
+}
+
+/// Where a call of an allocator is that returns to an address of an image.
+fn call_site(
+    numbers: &mut Numbers,
+    names: &mut Names,
+    mappings: &BTreeMap<(u32, u64), Mapping>,
+    (image, pid): (u32, u32),
+    address: u64,
+) -> AllocationSite {
+    // The call itself lies in front of where it returns to.
+    let call = address.wrapping_sub(1);
+    let before = mappings.range((image, 0)..=(image, call)).next_back();
+    let mapping = before
+        .map(|(_, mapping)| mapping)
+        .filter(|one| call < one.end);
+    let place = numbers.place(names, mapping, call, pid);
+    let (module, function) = numbers.object_and_name(place.function);
+    AllocationSite {
+        module: module.to_owned(),
+        function: function.to_owned(),
+        file: numbers.path(place.file).to_owned(),
+        line: place.line,
+        offset: own_address(mapping, address),
+        ..AllocationSite::default()
+    }
+}
+
+/// Whose data a shared line is that no block of the heap was used in.
+fn place_of(line: &SharedLine, objects: &Objects, by_data: &ByData, image: u32) -> DataPlace {
+    let stack = by_data.is_stack(line.memory, line.address);
+    let threads = line.threads.iter();
+    let used = threads.fold(0, |used, thread| used | thread.read | thread.written);
+    objects.place(image, line.address, used, stack)
 }
