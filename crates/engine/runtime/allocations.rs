@@ -148,15 +148,9 @@ pub fn find(range: &Range<u64>, offset: u64, inode: u64, path: &[u8]) {
         if symbol.kind != 2 || !matches!(symbol.binding, 1 | 2) || !here {
             return;
         }
-        let mut name = [0u8; NAME];
-        let mut long = 0;
-        for (at, to) in name.iter_mut().enumerate() {
-            match file.bytes::<1>(symbol.name.saturating_add(at as u64)) {
-                Some([byte]) if byte != 0 => *to = byte,
-                _ => break,
-            }
-            long = at + 1;
-        }
+        // (Behind the last table of names there are headers, in all but strange files.)
+        let name = file.bytes::<NAME>(symbol.name).unwrap_or([0; NAME]);
+        let long = name.iter().position(|&byte| byte == 0).unwrap_or(NAME);
         match by_name(name.get(..long).unwrap_or(&[])) {
             0 => {}
             does => {
