@@ -16,6 +16,7 @@ fn main() {
         "src/schedule",
         "src/syscall_table",
         "src/calls.rs",
+        "src/heap.rs",
         "src/inputs.rs",
         "src/layout.rs",
         "src/regions.rs",

@@ -480,10 +480,8 @@ impl Log {
             }
         }
         self.append(words.get(..used).unwrap_or(&[]));
-        if for_tree() {
-            let [_, start, end, offset, _, inode] = header;
-            functions::note(start..end, offset, inode, path);
-        }
+        let [_, start, end, offset, _, inode] = header;
+        functions::mapped(start..end, offset, inode, path);
     }
 }
 

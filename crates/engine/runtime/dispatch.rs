@@ -13,9 +13,9 @@ use crate::xlate::block::{is_mark, record};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
-    asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts, ended, far,
-    machine, native_call, outside, perf, pids, proc_maps, program_memory, references, report,
-    requests, rseq, schedule, selector, signal_calls, slots, sys, syscalls, totals,
+    allocations, asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts,
+    ended, far, machine, native_call, outside, perf, pids, proc_maps, program_memory, references,
+    report, requests, rseq, schedule, selector, signal_calls, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -66,7 +66,8 @@ fn answer(context: &mut Context) {
             context.pc = exit.target;
             let block = engine.cache.blocks.get(exit.block as usize);
             context.resume = block.at(block.hook);
-            if let Some(back) = collect::hooked(context) {
+            let new = [collect::hooked(context), allocations::hooked(context)];
+            for back in new.into_iter().flatten() {
                 engine.cache.ask_at(back);
             }
         }
@@ -98,6 +99,7 @@ fn answer(context: &mut Context) {
 
 /// A system call: sent back to the block that makes it, or made here.
 fn system_call(context: &mut Context) {
+    allocations::time(context);
     let (resume, next) = {
         let mut engine = engine::lock();
         let exit = *engine.cache.exits.get(context.exit_id as usize);
@@ -321,6 +323,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     context.this = address_of_context;
     collect::start(context);
     call_tree::init();
+    allocations::init();
     references::init();
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);

@@ -3,10 +3,9 @@
 //!
 //! Sources: elf(5); Linux Standard Base, `.eh_frame_hdr` and `.eh_frame`.
 
+use crate::allocations;
+use crate::elf_file::{File, Place, each_symbol, sections, segments};
 use crate::lock::{Guard, Mutex};
-use crate::own_memory;
-use crate::sys;
-use crate::syscall_table as nr;
 use crate::table::Table;
 use core::ops::Range;
 
@@ -135,9 +134,20 @@ pub fn is_tail_call(from: u64, to: u64) -> bool {
     to_found.module != from_found.module || to_found.begins && to_found.start != from_found.start
 }
 
-/// A mapping for execution, as /proc/self/maps tells it.
-pub fn note(range: Range<u64>, offset: u64, inode: u64, path: &[u8]) {
+/// A mapping for execution, as /proc/self/maps tells it: what asks for functions by it.
+pub fn mapped(range: Range<u64>, offset: u64, inode: u64, path: &[u8]) {
+    if allocations::on() && inode != 0 {
+        allocations::find(&range, offset, inode, path);
+    }
+    note(range, offset, inode, path);
+}
+
+/// Its functions, for [`find`].
+fn note(range: Range<u64>, offset: u64, inode: u64, path: &[u8]) {
     let mut functions = FUNCTIONS.lock();
+    if functions.modules.capacity() == 0 {
+        return; // nobody asks
+    }
     let modules = functions.modules.slice();
     let from = modules.partition_point(|module| module.end <= range.start);
     let to = modules.partition_point(|module| module.start < range.end);
@@ -158,123 +168,10 @@ pub fn note(range: Range<u64>, offset: u64, inode: u64, path: &[u8]) {
         .splice(from, to.max(from), new.into_iter());
 }
 
-/// The bytes of a file, mapped for reading.
-struct File {
-    at: u64,
-    len: u64,
-}
-
-impl File {
-    /// `None`: it is not there any more, or cannot be read.
-    fn open(path: &[u8], inode: u64) -> Option<Self> {
-        let mut name = [0u8; 4096];
-        name.get_mut(..path.len())?.copy_from_slice(path);
-        if path.first() != Some(&b'/') || path.len() + 1 > name.len() {
-            return None;
-        }
-        // SAFETY: open with our own path; O_RDONLY|O_CLOEXEC.
-        let fd = unsafe { sys::call(nr::OPEN, [name.as_ptr() as u64, 0o2_000_000, 0, 0, 0, 0]) };
-        if fd < 0 {
-            return None;
-        }
-        let fd = fd as u64;
-        let mut stat = [0u64; 18];
-        // SAFETY: fstat into struct stat's 144 bytes.
-        let known = unsafe { sys::call(nr::FSTAT, [fd, stat.as_mut_ptr() as u64, 0, 0, 0, 0]) };
-        let len = stat[6];
-        let mut file = None;
-        if known == 0 && stat[1] == inode && (64..1 << 32).contains(&len) {
-            let at = own_memory::addresses(len);
-            // PROT_READ; MAP_PRIVATE|FIXED_NOREPLACE
-            // SAFETY: a fresh mapping at addresses of ours, or an error.
-            let got = unsafe { sys::call(nr::MMAP, [at, len, 1, 0x10_0002, fd, 0]) };
-            if got == at as i64 {
-                file = Some(Self { at, len });
-            }
-        }
-        // SAFETY: our descriptor.
-        unsafe { sys::call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]) };
-        file
-    }
-
-    fn bytes<const N: usize>(&self, at: u64) -> Option<[u8; N]> {
-        if at.checked_add(N as u64)? > self.len {
-            return None;
-        }
-        let mut bytes = [0; N];
-        // The file may have become shorter: what cannot be read is not there.
-        crate::program_memory::read_bytes(&mut bytes, self.at + at).then_some(bytes)
-    }
-
-    fn half(&self, at: u64) -> Option<u16> {
-        self.bytes(at).map(u16::from_le_bytes)
-    }
-
-    fn word(&self, at: u64) -> Option<u32> {
-        self.bytes(at).map(u32::from_le_bytes)
-    }
-
-    fn long(&self, at: u64) -> Option<u64> {
-        self.bytes(at).map(u64::from_le_bytes)
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        own_memory::give_back(self.at, self.len);
-    }
-}
-
-/// Where a mapped part of a file's addresses are in memory.
-struct Place {
-    /// Addresses in the file that it has.
-    from: u64,
-    to: u64,
-    /// What is added to them.
-    bias: u64,
-}
-
-const PT_LOAD: u32 = 1;
-const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
-
-/// Program headers: type, offset, address, size in the file.
-fn segments(file: &File) -> impl Iterator<Item = (u32, u64, u64, u64)> + '_ {
-    let (at, size, count) = (
-        file.long(32).unwrap_or(0),
-        u64::from(file.half(54).unwrap_or(0)),
-        file.half(56).unwrap_or(0),
-    );
-    (0..u64::from(count)).filter_map(move |number| {
-        let at = at.checked_add(number * size)?;
-        Some((
-            file.word(at)?,
-            file.long(at + 8)?,
-            file.long(at + 16)?,
-            file.long(at + 32)?,
-        ))
-    })
-}
-
 /// Adds the functions of a mapping.
 fn load(all: &mut Table<Function>, range: &Range<u64>, offset: u64, inode: u64, path: &[u8]) {
-    let Some(file) = File::open(path, inode) else {
+    let Some((file, place)) = File::of_mapping(range, offset, inode, path) else {
         return;
-    };
-    if file.bytes(0) != Some([0x7f, b'E', b'L', b'F', 2, 1]) {
-        return;
-    }
-    let len = range.end - range.start;
-    let segment = segments(&file).find(|&(kind, at, _, size)| {
-        kind == PT_LOAD && at < offset.saturating_add(len) && offset < at.saturating_add(size)
-    });
-    let Some((_, at, address, _)) = segment else {
-        return;
-    };
-    let from = address.wrapping_add(offset).wrapping_sub(at);
-    let place = Place {
-        from,
-        to: from.wrapping_add(len),
-        bias: range.start.wrapping_sub(from),
     };
     let first = all.len();
     let whole = symbols(all, &file, &place);
@@ -314,16 +211,6 @@ fn add(all: &mut Table<Function>, place: &Place, address: u64, size: u64, stub: 
     }
 }
 
-/// Where the headers of sections are.
-fn sections(file: &File) -> impl Iterator<Item = u64> + use<> {
-    let (at, size, count) = (
-        file.long(40).unwrap_or(0),
-        u64::from(file.half(58).unwrap_or(0)),
-        file.half(60).unwrap_or(0),
-    );
-    (0..u64::from(count)).map_while(move |number| at.checked_add(number * size))
-}
-
 /// The entries of procedure linkage tables: what jumps there calls, or is a tail call.
 fn stubs(all: &mut Table<Function>, file: &File, place: &Place) {
     let names = sections(file).nth(usize::from(file.half(62).unwrap_or(0)));
@@ -353,40 +240,17 @@ fn stubs(all: &mut Table<Function>, file: &File, place: &Place) {
 
 /// Function symbols. True where the whole table of symbols is there, not only that for linking.
 fn symbols(all: &mut Table<Function>, file: &File, place: &Place) -> bool {
-    const SYMTAB: u32 = 2;
-    const DYNSYM: u32 = 11;
-    let mut whole = false;
-    for section in sections(file) {
-        let kind = file.word(section + 4).unwrap_or(0);
-        if kind != SYMTAB && kind != DYNSYM {
-            continue;
+    each_symbol(file, &mut |symbol| {
+        // STT_FUNC, STT_GNU_IFUNC
+        if matches!(symbol.kind, 2 | 10) {
+            add(all, place, symbol.address, symbol.size, false);
         }
-        whole |= kind == SYMTAB;
-        let start = file.long(section + 24).unwrap_or(0);
-        let bytes = file.long(section + 32).unwrap_or(0).min(file.len);
-        for symbol in 0..bytes / 24 {
-            let Some(info) = start
-                .checked_add(symbol * 24)
-                .and_then(|at| file.bytes::<24>(at))
-            else {
-                break;
-            };
-            let [_, _, _, _, kind, _, section, high, rest @ ..] = info;
-            let (mut value, mut length) = ([0; 8], [0; 8]);
-            value.copy_from_slice(&rest[..8]);
-            length.copy_from_slice(&rest[8..]);
-            // STT_FUNC, STT_GNU_IFUNC, and defined here
-            if matches!(kind & 15, 2 | 10) && (section, high) != (0, 0) {
-                let value = u64::from_le_bytes(value);
-                add(all, place, value, u64::from_le_bytes(length), false);
-            }
-        }
-    }
-    whole
+    })
 }
 
 /// Functions by the sorted table that unwinding uses.
 fn unwinding(all: &mut Table<Function>, file: &File, place: &Place) {
+    const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
     let header = segments(file).find(|&(kind, ..)| kind == PT_GNU_EH_FRAME);
     let Some((_, at, address, _)) = header else {
         return;

@@ -25,7 +25,7 @@
 //! | `counts` | running totals or per-block counters, their log |
 //! | `requests`, `texts`, `native_call`, `collect` | what programs say to Valgrind, print there, have it call; which part of a run is counted |
 //! | `call_tree`, `call_routines`, `functions` | the calling-context tree, if wanted; where functions begin |
-//! | `references` | the rings of noted memory references, if wanted |
+//! | `references`, `allocations`, `elf_file` | the rings of noted memory references, if wanted, and in them the program's heap; symbols of its files |
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
@@ -39,6 +39,8 @@
 
 #[path = "../src/calls.rs"]
 mod calls;
+#[path = "../src/heap.rs"]
+mod heap;
 #[path = "../src/inputs.rs"]
 mod inputs;
 #[path = "../src/layout.rs"]
@@ -63,6 +65,7 @@ mod syscall_table;
 mod xlate;
 
 mod action;
+mod allocations;
 mod altstack;
 mod asked;
 mod block;
@@ -77,6 +80,7 @@ mod collect;
 mod confine;
 mod counts;
 mod dispatch;
+mod elf_file;
 mod ended;
 mod engine;
 mod entry;

@@ -33,6 +33,7 @@ pub fn start(allowed: bool) {
         | option::GETRANDOM
         | option::REQUESTS
         | option::REFERENCES
+        | option::ALLOCATIONS
         | option::READS_FS;
     SERVED.store(allowed && slots::header().options & !native == 0, Relaxed);
 }

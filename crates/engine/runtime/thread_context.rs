@@ -4,7 +4,9 @@ use crate::entry::{self, address};
 use crate::layout::{Context, state as slot_state};
 use crate::slots::{self, SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
-use crate::{call_tree, check, collect, counts, own_memory, references, signal_calls, sys};
+use crate::{
+    allocations, call_tree, check, collect, counts, own_memory, references, signal_calls, sys,
+};
 use core::sync::atomic::Ordering::*;
 
 /// Fills the fixed fields of a context, gives it stacks, points GS at it.
@@ -25,6 +27,7 @@ pub fn prepare(context: &mut Context, slot: u32) {
     identify(context);
     set_gs(context);
     collect::begins(context);
+    allocations::time(context);
     signal_calls::set_stack(context);
     context.whole.store(1, Relaxed);
     context.state.store(slot_state::LIVE, Release);

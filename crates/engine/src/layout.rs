@@ -279,6 +279,8 @@ pub mod option {
     pub const SITES: u32 = 1 << 22;
     /// References of memory are noted (`xlate::references`); with [`BLOCKS`].
     pub const REFERENCES: u32 = 1 << 20;
+    /// Calls of the program's allocator are noted, too (`heap`); with [`REFERENCES`].
+    pub const ALLOCATIONS: u32 = 1 << 24;
     /// Programs may read their FS base (`rdfsbase`).
     pub const READS_FS: u32 = 1 << 21;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.

@@ -2,6 +2,7 @@
 
 pub mod auxv;
 pub mod calls;
+pub mod heap;
 pub mod inputs;
 pub mod layout;
 pub mod limits;

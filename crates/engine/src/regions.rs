@@ -116,6 +116,8 @@ pub struct Region {
     pub noted: u64,
     /// How often collecting began.
     pub entered: u64,
+    /// With `option::ALLOCATIONS`: calls of the program's allocator that it is inside of.
+    pub allocating: crate::heap::Calls,
     /// Inside a function that a request called (`VALGRIND_NON_SIMD_CALL`): where its caller's state is kept; 0: not.
     pub native: u64,
 }

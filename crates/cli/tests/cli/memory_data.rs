@@ -70,19 +70,15 @@ fn variables_heap_and_stack() {
             let found = all.find(|one| one["module"] == module && one["symbol"] == "");
             found.map_or(0, |one| number(&one["lines_written"]))
         };
-        assert!(place("[other]") >= 1000, "{data:?}");
+        let heap = data
+            .iter()
+            .find(|one| one["allocated"]["function"] == "main");
+        let heap = heap.unwrap_or_else(|| panic!("no heap of main's in {data:?}"));
+        assert_eq!(heap["allocated"]["bytes"], 64 * 1000);
+        assert!(number(&heap["lines_written"]) >= 1000, "{heap}");
+        assert!((1..1000).contains(&place("[other]")), "{data:?}");
         assert!((1..1000).contains(&place("[stack]")), "{data:?}");
-        // Nothing is left out: what is by data is what there is.
-        let sum = |name: &str| -> u64 { data.iter().map(|one| number(&one[name])).sum() };
-        for name in ["lines_touched", "lines_written"] {
-            assert_eq!(sum(name), number(&memory["facts"][name]), "{name}");
-        }
-        let model = &memory["model"];
-        let all = |name: &str| number(&model["reads"][name]) + number(&model["writes"][name]);
-        for (name, level) in [("l1d_misses", "l1_misses"), ("lld_misses", "ll_misses")] {
-            let sum: u64 = data.iter().map(|one| number(&one["model"][name])).sum();
-            assert_eq!(sum, all(level), "{name}");
-        }
+        crate::memory_heap::check_sums(memory);
         let shared = memory["sharing"].as_array().unwrap();
         assert_eq!(shared[0]["symbols"], serde_json::json!(["both"]));
         assert_eq!(shared[0]["module"], program);

@@ -5,7 +5,7 @@ use crate::xlate::block::Source;
 use crate::xlate::decode::{Kind, MAX_LEN, decode, flag};
 use crate::xlate::facts::{Event, Facts};
 use crate::xlate::features;
-use crate::{collect, functions, machine, outside, pages, rseq};
+use crate::{allocations, collect, functions, machine, outside, pages, rseq};
 
 pub(super) struct Reader<'a> {
     pub(super) live: &'a mut [(u64, u8); 512],
@@ -22,7 +22,7 @@ impl Source for Reader<'_> {
     }
 
     fn is_hook(&mut self, pc: u64) -> bool {
-        collect::is_hook(pc)
+        collect::is_hook(pc) || allocations::is_hook(pc)
     }
 
     fn is_tail_call(&mut self, from: u64, to: u64) -> bool {

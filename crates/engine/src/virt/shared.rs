@@ -336,14 +336,20 @@ impl Shared {
 
 /// Option bits for a run that notes references.
 fn references(options: &super::Options) -> u32 {
-    if options.references.is_none() || options.times.is_some() {
+    let Some(references) = options.references.as_ref() else {
+        return 0;
+    };
+    if options.times.is_some() {
         return 0;
     }
     /// `HWCAP2_FSGSBASE` (arch/x86/include/uapi/asm/hwcap2.h).
     const FSGSBASE: libc::c_ulong = 2;
     // SAFETY: reads the auxiliary vector.
     let reads_fs = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
-    option::REFERENCES | if reads_fs { option::READS_FS } else { 0 }
+    let bit = |on, bit| if on { bit } else { 0 };
+    option::REFERENCES
+        | bit(reads_fs, option::READS_FS)
+        | bit(references.allocations, option::ALLOCATIONS)
 }
 
 /// Whether this CPU has `rorx` (BMI2).

@@ -14,7 +14,7 @@
 
 use super::block::Operand;
 use super::insn::{Insn, Kind, prefix};
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Words of a part of the ring.
 pub const CHUNK: u32 = 65_536;
@@ -54,6 +54,8 @@ pub struct Readers {
     pub bell: AtomicU32,
     /// Parts of rings that nobody read.
     pub lost: AtomicU32,
+    /// What happened to heaps so far (`heap`): the time that their marks tell.
+    pub time: AtomicU64,
 }
 
 /// In the head's high bits: the instruction behind those that were executed is a string instruction that was

@@ -5,6 +5,7 @@
 mod costs;
 mod data;
 mod edges;
+mod heap;
 mod lines;
 mod memory;
 mod merged;

@@ -1,6 +1,7 @@
 //! What becomes of references while the program runs.
 
 use super::costs::{Costs, Simulated};
+use super::lines::{Allocated, Lines};
 use super::locality::{Counted, Order, together};
 use super::modelled::Modelled;
 use super::paths::Paths;
@@ -11,8 +12,8 @@ use super::{
     SecondLevel, SharedBy, SharedLine, Size, Translations, Wanted,
 };
 use std::collections::{BTreeMap, HashMap};
-use truecount_engine::virt::references::{Executed, Marked, Run, Sink, Thread, Unknown};
-use truecount_memory::{Beside, BesideMisses, Kind, Prefetch, Sharing, Touched};
+use truecount_engine::virt::references::{Executed, Heap, Marked, Run, Sink, Thread, Unknown};
+use truecount_memory::{Beside, BesideMisses, Kind, Moment, Prefetch, Sharing, Touched};
 
 /// Shared lines that are told.
 const SHARED: usize = 100;
@@ -69,6 +70,7 @@ struct Space {
     memory: u32,
     touched: Touched,
     sharing: Sharing,
+    allocated: Allocated,
 }
 
 /// A thread, and where what it does is counted.
@@ -82,6 +84,8 @@ struct Of {
     order: Option<Order>,
     /// Number of the node of the tree of calls that it is in.
     node: Option<u32>,
+    /// What time it is for it, of what happens to heaps.
+    time: u64,
 }
 
 /// Everything so far.
@@ -124,9 +128,31 @@ impl Gathering {
                 memory,
                 touched: Touched::new(),
                 sharing: Sharing::new(),
+                allocated: Allocated::new(self.wanted.sharing),
             });
             self.spaces.len() - 1
         })
+    }
+
+    /// The thread's place among those that were met.
+    fn number(&mut self, thread: Thread) -> usize {
+        if let Some(&known) = self.by_slot.get(&thread.slot) {
+            return known;
+        }
+        let model = self.wanted.model;
+        let of = Of {
+            thread,
+            table: self.table(thread, 0, false),
+            space: self.space(thread.memory),
+            off: false,
+            modelled: model.map(|model| Modelled::new(&model, &self.wanted.beside)),
+            order: self.wanted.locality.then(Order::default),
+            node: None,
+            time: 0,
+        };
+        self.threads.push(of);
+        self.by_slot.insert(thread.slot, self.threads.len() - 1);
+        self.threads.len() - 1
     }
 
     fn table(&mut self, thread: Thread, part: u32, dropped: bool) -> usize {
@@ -169,9 +195,9 @@ impl Gathering {
     }
 
     /// See [`super::Noted::each_touched`].
-    pub(super) fn each_touched(&self, see: &mut dyn FnMut(u32, &Touched)) {
+    pub(super) fn each_touched(&self, see: &mut dyn FnMut(u32, &Touched, &Allocated)) {
         for space in &self.spaces {
-            see(space.memory, &space.touched);
+            see(space.memory, &space.touched, &space.allocated);
         }
     }
 
@@ -213,6 +239,7 @@ impl Gathering {
             }),
             functions: Vec::new(),
             data: Vec::new(),
+            heap: None,
             lines: Vec::new(),
         }
     }
@@ -224,6 +251,11 @@ impl Gathering {
             thread.leave_node(paths);
         }
         Some(paths.all())
+    }
+
+    /// Calls of the allocator are wanted.
+    pub(super) fn wants_data(&self) -> bool {
+        self.wanted.data
     }
 
     pub(super) fn is_modelled(&self) -> bool {
@@ -332,22 +364,7 @@ impl Sink for Gathering {
         {
             space.touched.pause();
         }
-        let known = self.by_slot.get(&thread.slot).copied();
-        let model = self.wanted.model;
-        self.now = known.unwrap_or_else(|| {
-            let of = Of {
-                thread,
-                table: self.table(thread, 0, false),
-                space: self.space(thread.memory),
-                off: false,
-                modelled: model.map(|model| Modelled::new(&model, &self.wanted.beside)),
-                order: self.wanted.locality.then(Order::default),
-                node: None,
-            };
-            self.threads.push(of);
-            self.by_slot.insert(thread.slot, self.threads.len() - 1);
-            self.threads.len() - 1
-        });
+        self.now = self.number(thread);
     }
 
     fn marked(&mut self, thread: Thread, marked: Marked) {
@@ -370,6 +387,29 @@ impl Sink for Gathering {
         }
     }
 
+    fn heap(&mut self, thread: Thread, heap: &Heap, ahead: bool) {
+        let number = self.number(thread);
+        let Some(of) = self.threads.get_mut(number) else {
+            return;
+        };
+        let place = of.space;
+        if ahead {
+            if let Some(space) = self.spaces.get_mut(place) {
+                space.allocated.expect(heap, thread.slot);
+            }
+            return;
+        }
+        of.time = heap.time;
+        // Before this time none of the memory's threads is going to be.
+        let threads = self.threads.iter().filter(|of| of.space == place);
+        let oldest = threads.map(|of| of.time).min();
+        if let Some(space) = self.spaces.get_mut(place) {
+            let allocated = &mut space.allocated;
+            allocated.heap.forget(oldest.unwrap_or(0));
+            allocated.happens(heap, thread.slot);
+        }
+    }
+
     fn executed(&mut self, _thread: Thread, executed: &Executed<'_>) {
         let Some(now) = self.threads.get_mut(self.now) else {
             return;
@@ -388,7 +428,14 @@ impl Sink for Gathering {
         };
         let model = self.wanted.model.as_ref();
         let site = site.get_or_insert_with(|| Box::new(Site::new(executed.code, model)));
-        let touched = self.wanted.facts.then_some(&mut space.touched);
+        let touched = self.wanted.facts.then_some(Lines {
+            touched: &mut space.touched,
+            heap: self.wanted.data.then_some(&mut space.allocated.heap),
+            when: Moment {
+                time: now.time,
+                thread: now.thread.slot,
+            },
+        });
         let misses = |now: &Of| now.modelled.as_ref().map(|modelled| modelled.caches.beside);
         let before = misses(now);
         site.execute(executed, touched, now.modelled.as_mut());
@@ -403,6 +450,13 @@ impl Sink for Gathering {
         }
         if let Some(order) = &mut now.order {
             order.execute(executed, &mut self.runs);
+        }
+    }
+
+    fn ended(&mut self, thread: Thread) {
+        let number = self.number(thread);
+        if let Some(of) = self.threads.get_mut(number) {
+            of.time = u64::MAX;
         }
     }
 

@@ -5,6 +5,7 @@ mod costs;
 mod data;
 mod events;
 mod gathering;
+mod lines;
 mod locality;
 mod modelled;
 mod paths;
@@ -19,10 +20,11 @@ use truecount_engine::virt::references::{References, Sink};
 use truecount_memory::{Beside, Machine, Predictor, Totals, Touched};
 
 pub use costs::{Costs, SIMULATED, Simulated};
-pub use data::{DataMemory, DataModel, DataPlace};
+pub use data::{AllocationSite, DataMemory, DataModel, DataPlace, HeapMemory};
 pub use events::MemoryEvent;
 use gathering::Gathering;
 pub use gathering::Part;
+pub(crate) use lines::Allocated;
 pub(crate) use locality::Counted;
 pub use locality::{FunctionLocality, Locality, OfCode, Reuse, StrideCounts, ThreadWorkingSet};
 
@@ -31,6 +33,8 @@ pub use locality::{FunctionLocality, Locality, OfCode, Reuse, StrideCounts, Thre
 pub struct Wanted {
     /// Lines and pages that are touched.
     pub facts: bool,
+    /// Whose data is touched: blocks of the heap are told by who allocated them.
+    pub data: bool,
     /// Threads are kept apart.
     pub threads: bool,
     /// Caches and branch predictors of this machine are modelled.
@@ -321,6 +325,9 @@ pub struct Memory {
     /// By whose data it is, in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataMemory>,
+    /// What is known of heaps, where that was looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heap: Option<HeapMemory>,
     /// By source line, or function where lines are not known, in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineMemory>,
@@ -413,7 +420,7 @@ impl Noted {
     pub(crate) fn sink(&self) -> References {
         let gathering: Arc<Mutex<Gathering>> = Arc::clone(&self.0);
         let sink: Arc<Mutex<dyn Sink>> = gathering;
-        References::new(sink)
+        References::new(sink).allocations(self.gathered().wants_data())
     }
 
     fn gathered(&self) -> MutexGuard<'_, Gathering> {
@@ -437,8 +444,8 @@ impl Noted {
         self.gathered().each_order(see);
     }
 
-    /// What was touched of every memory: the slot of its first thread, its lines.
-    pub(crate) fn each_touched(&self, see: &mut dyn FnMut(u32, &Touched)) {
+    /// What was touched of every memory: the slot of its first thread, its lines, its heap.
+    pub(crate) fn each_touched(&self, see: &mut dyn FnMut(u32, &Touched, &Allocated)) {
         self.gathered().each_touched(see);
     }
 

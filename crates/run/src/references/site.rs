@@ -4,11 +4,12 @@
 //! list: where a reference lies, whether its line was touched before, what a model makes of it.
 
 use super::costs::{Costs, place};
+use super::lines::Lines;
 use super::modelled::{Modelled, misses, references};
 use super::step::{Found, Known, Step, What, add, is_taken, kind_of, touch};
 use std::collections::BTreeMap;
 use truecount_engine::virt::references::{Branch, Code, Executed, Form, Run, Unknown};
-use truecount_memory::{By, Kind, LINE, Level, Machine, Touched, aligned_bits};
+use truecount_memory::{By, Kind, Level, Machine, aligned_bits};
 
 /// A block.
 pub(super) struct Site {
@@ -113,7 +114,7 @@ impl Site {
     pub(super) fn execute(
         &mut self,
         executed: &Executed<'_>,
-        touched: Option<&mut Touched>,
+        touched: Option<Lines<'_>>,
         model: Option<&mut Modelled>,
     ) {
         if executed.done == self.instructions.len() {
@@ -127,13 +128,13 @@ impl Site {
             }
         }
         match (touched, model) {
-            (Some(touched), None) => self.touch(executed, touched),
+            (Some(mut touched), None) => self.touch(executed, &mut touched),
             (touched, Some(model)) => self.model(executed, touched, model),
             (None, None) => {}
         }
     }
 
-    fn touch(&mut self, executed: &Executed<'_>, touched: &mut Touched) {
+    fn touch(&mut self, executed: &Executed<'_>, touched: &mut Lines<'_>) {
         let reached = executed.reached();
         for at in 0..self.steps.len() {
             let (Some(step), Some(found)) = (self.steps.get_mut(at), self.found.get_mut(at)) else {
@@ -154,7 +155,7 @@ impl Site {
     fn model(
         &mut self,
         executed: &Executed<'_>,
-        mut touched: Option<&mut Touched>,
+        mut touched: Option<Lines<'_>>,
         model: &mut Modelled,
     ) {
         let reached = executed.reached();
@@ -182,10 +183,10 @@ impl Site {
                     let level = model.caches.meet_data(address, step.size, by);
                     found.met(level);
                     model.meet(misses(step.kind), level);
-                    if let Some(touched) = touched.as_deref_mut() {
+                    if let Some(touched) = &mut touched {
                         touch(step, found, address, touched);
                         if level != Level::First {
-                            touched.missed(address / LINE, level == Level::Memory);
+                            touched.missed(address, level == Level::Memory);
                         }
                     }
                 }
@@ -195,7 +196,7 @@ impl Site {
                         model.meet(place::FETCH_L1, level);
                     }
                 }
-                What::General => self.general(at, executed, touched.as_deref_mut(), Some(model)),
+                What::General => self.general(at, executed, touched.as_mut(), Some(model)),
                 What::Conditional => {
                     let taken = is_taken(step, executed);
                     found.first += u64::from(taken);
@@ -227,7 +228,7 @@ impl Site {
         &mut self,
         first: usize,
         executed: &Executed<'_>,
-        mut touched: Option<&mut Touched>,
+        mut touched: Option<&mut Lines<'_>>,
         model: Option<&mut Modelled>,
     ) {
         let Some(step) = self.steps.get(first) else {
@@ -291,7 +292,7 @@ impl Site {
                         if level != Level::First
                             && let Some(touched) = touched.as_deref_mut()
                         {
-                            touched.missed(address / LINE, level == Level::Memory);
+                            touched.missed(address, level == Level::Memory);
                         }
                     }
                 }

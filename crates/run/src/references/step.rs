@@ -1,9 +1,10 @@
 //! The steps of a block: what has to be looked at each time it is executed.
 
 use super::costs::{Costs, place};
+use super::lines::Lines;
 use super::modelled::references;
 use truecount_engine::virt::references::{Access, Executed, Form, Unknown};
-use truecount_memory::{Kind, LINE, Level, Placed, Touched};
+use truecount_memory::{Kind, LINE, Level, Placed};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
@@ -132,23 +133,24 @@ pub(super) fn is_taken(step: &Step, executed: &Executed<'_>) -> bool {
 }
 
 #[inline]
-pub(super) fn touch(step: &mut Step, found: &mut Found, address: u64, touched: &mut Touched) {
+pub(super) fn touch(step: &mut Step, found: &mut Found, address: u64, touched: &mut Lines<'_>) {
+    touched.heap(address, u64::from(step.size), step.kind);
     if address & u64::from(step.aligned) != 0 {
         return touch_two(step, found, address, touched);
     }
     let line = address / LINE;
     if line != step.line {
         step.line = line;
-        touched.line(line, step.kind);
+        touched.touched.line(line, step.kind);
         if step.stack {
-            touched.is_stack(line);
+            touched.touched.is_stack(line);
         }
     }
 }
 
 /// A reference that may lie in two lines.
 #[inline(never)]
-fn touch_two(step: &mut Step, found: &mut Found, address: u64, touched: &mut Touched) {
+fn touch_two(step: &mut Step, found: &mut Found, address: u64, touched: &mut Lines<'_>) {
     found.placed.count(address, step.size, 1);
     let (first, last) = (
         address / LINE,
@@ -158,8 +160,10 @@ fn touch_two(step: &mut Step, found: &mut Found, address: u64, touched: &mut Tou
         return;
     }
     step.line = last;
-    touched.bytes(address, u64::from(step.size), step.kind);
+    touched
+        .touched
+        .bytes(address, u64::from(step.size), step.kind);
     if step.stack {
-        touched.is_stack(first);
+        touched.touched.is_stack(first);
     }
 }

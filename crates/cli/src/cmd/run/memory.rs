@@ -179,6 +179,7 @@ impl MemoryArgs {
         };
         Ok(Some(Wanted {
             facts: true,
+            data: self.shown(),
             model: modelled.map(|(cpu, _)| cpu.machine),
             cpu: modelled.and_then(|(_, name)| name),
             beside: modelled.map(|(cpu, _)| cpu.beside).unwrap_or_default(),

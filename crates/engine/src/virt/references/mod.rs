@@ -9,13 +9,16 @@ mod access;
 mod choice;
 mod code;
 mod codes;
+mod heap;
 mod reader;
 mod state;
 
 pub use access::{Access, Unknown};
 pub use code::{Branch, Code, Executed, Form, Instruction, Operand, Run};
+pub use heap::{Heap, HeapEvent};
 pub(super) use reader::Reader;
 
+use crate::heap::HEAP;
 use crate::xlate::references::{COLLECTS, COUNTS, MARK, NODE, PART};
 use std::sync::{Arc, Mutex};
 
@@ -54,7 +57,7 @@ pub struct Part {
 impl Marked {
     /// From a word of the ring.
     fn of(word: u64) -> Option<Self> {
-        if word & MARK == 0 {
+        if word & MARK == 0 || word & HEAP != 0 {
             return None;
         }
         if word & NODE != 0 {
@@ -78,20 +81,42 @@ pub trait Sink: Send {
     fn marked(&mut self, thread: Thread, marked: Marked) {
         let _ = (thread, marked);
     }
+    /// With [`References::allocations`]: a thread says what happened to the heap. `ahead`: it is told before what the
+    /// thread did until then, and again when its turn comes; in the order of all threads' times.
+    fn heap(&mut self, thread: Thread, heap: &Heap, ahead: bool) {
+        let _ = (thread, heap, ahead);
+    }
     /// A thread executed a block, or the beginning of one.
     fn executed(&mut self, thread: Thread, executed: &Executed<'_>);
+    /// A thread has ended, and all that it noted was told.
+    fn ended(&mut self, thread: Thread) {
+        let _ = thread;
+    }
     /// So many parts of rings are missing: nobody read them in time, or what was in them made no sense.
     fn lost(&mut self, parts: u32);
 }
 
 /// A sink, shared with who started the run.
 #[derive(Clone)]
-pub struct References(Arc<Mutex<dyn Sink>>);
+pub struct References {
+    sink: Arc<Mutex<dyn Sink>>,
+    pub(super) allocations: bool,
+}
 
 impl References {
     /// Keep a clone of `sink` to look at it after the run.
     pub fn new(sink: Arc<Mutex<dyn Sink>>) -> Self {
-        Self(sink)
+        Self {
+            sink,
+            allocations: false,
+        }
+    }
+
+    /// Calls of the program's allocator are noted, too ([`Sink::heap`]).
+    #[must_use]
+    pub fn allocations(mut self, on: bool) -> Self {
+        self.allocations = on;
+        self
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::code::{Executed, left};
 use super::codes::Codes;
+use super::heap::{Heap, Scout, Words};
 use super::{Marked, References, Thread};
 use crate::layout::{Context, RING, state};
 use crate::virt::context::MappedBytes;
@@ -60,13 +61,32 @@ impl Drop for Reader {
 }
 
 /// A thread's ring, and how far it was read.
-struct Ring {
+pub(super) struct Ring {
     context: MappedBytes,
     ring: MappedBytes,
     /// Parts read.
     read: u32,
     /// The last block of the part before: where it was described, its words.
     last: Vec<u64>,
+    /// What it said of the heap last.
+    heap: Words,
+    /// How far it was looked through for that, ahead of what was read.
+    scout: Option<Scout>,
+    /// What is to be read now: parts up to this one, and the rest, too.
+    upto: (u32, bool),
+}
+
+impl Ring {
+    /// A word of the thread's context.
+    pub(super) fn load(&self, at: usize) -> u32 {
+        let word = self.context.atomic(at);
+        word.map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    /// Words of the ring.
+    pub(super) fn copy(&self, from: usize, to: &mut [u64]) {
+        self.ring.copy(from, to);
+    }
 }
 
 struct Rings<'a> {
@@ -78,6 +98,10 @@ struct Rings<'a> {
     codes: Codes<'a>,
     buffer: Vec<u64>,
     lost: u32,
+    /// There were several rings at the same time.
+    several: bool,
+    /// What happened to heaps, and is not told yet.
+    ahead: Vec<(Thread, Heap)>,
 }
 
 fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
@@ -89,6 +113,8 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         codes: Codes::new(shared),
         buffer: Vec::new(),
         lost: 0,
+        several: false,
+        ahead: Vec::new(),
     };
     let bell = &shared.header().rings.bell;
     loop {
@@ -98,7 +124,7 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         if ending {
             let lost = shared.header().rings.lost.load(Ordering::Acquire) + rings.lost;
             if lost != 0 {
-                let mut sink = sink.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
                 sink.lost(lost);
             }
             return;
@@ -112,6 +138,7 @@ impl Rings<'_> {
     /// Reads every full part, and at the end what else there is.
     fn look(&mut self, ending: bool) {
         let next = self.shared.header().next_slot.load(Ordering::Acquire);
+        let mut slots = Vec::new();
         for slot in 1..next.min(crate::layout::MAX_SLOTS) {
             if self.done.contains(&slot) {
                 continue;
@@ -120,13 +147,24 @@ impl Rings<'_> {
                 self.lost += u32::from(ending);
                 continue;
             }
+            if let Some(ring) = self.rings.get_mut(&slot) {
+                // A thread that says so notes nothing any more. (What it noted, it noted before.)
+                let ended = ring.load(offset_of!(Context, state)) == state::ENDED;
+                ring.upto = (
+                    ring.load(offset_of!(Context, noted.filled)),
+                    ending || ended,
+                );
+                slots.push((slot, ended));
+            }
+        }
+        if self.sink.allocations {
+            self.scout();
+        }
+        for (slot, ended) in slots {
             let Some(mut ring) = self.rings.remove(&slot) else {
                 continue;
             };
-            let state = ring.context.atomic(offset_of!(Context, state));
-            // A thread that says so notes nothing any more. (What it noted, it noted before.)
-            let ended = state.is_some_and(|word| word.load(Ordering::Acquire) == state::ENDED);
-            self.read(slot, &mut ring, ending || ended);
+            self.read(slot, &mut ring);
             if ended {
                 drop(ring);
                 self.shared.release(slot, RING, RING_BYTES);
@@ -134,6 +172,48 @@ impl Rings<'_> {
             } else if !ending {
                 self.rings.insert(slot, ring);
             }
+        }
+    }
+
+    /// Tells what happened to heaps in all rings, where there are several, before any of them is read on.
+    fn scout(&mut self) {
+        if self.rings.len() < 2 && !self.several {
+            return;
+        }
+        self.several = true;
+        // What happens while rings are looked through may be in one of them, and what was before in none.
+        let now = self.shared.header().rings.time.load(Ordering::Acquire);
+        let mut found = std::mem::take(&mut self.ahead);
+        for (&slot, ring) in &mut self.rings {
+            let thread = Thread {
+                slot,
+                memory: ring.load(offset_of!(Context, space)),
+            };
+            let mut scout = ring.scout.unwrap_or_else(|| {
+                let mut words = ring.heap;
+                // What was said behind the block that was kept for later.
+                let kept = ring.last.first().and_then(|&head| self.codes.find(head));
+                let kept = kept.and_then(|code| self.codes.get(code));
+                let marks = ring.last.get(kept.map_or(0, |code| code.words)..);
+                let marks = marks.unwrap_or(&[]).iter();
+                found.extend(marks.filter_map(|&mark| Some((thread, words.take(mark)?))));
+                Scout::new(ring.read, words)
+            });
+            scout.look(ring, &mut self.codes, &mut self.buffer, &mut |heap| {
+                found.push((thread, heap));
+            });
+            ring.scout = Some(scout);
+        }
+        found.sort_by_key(|(_, heap)| heap.time);
+        let known = found.partition_point(|(_, heap)| heap.time <= now);
+        self.ahead = found.split_off(known);
+        let mut sink = self
+            .sink
+            .sink
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (thread, heap) in found {
+            sink.heap(thread, &heap, true);
         }
     }
 
@@ -155,17 +235,23 @@ impl Rings<'_> {
             ring,
             read: 0,
             last: Vec::new(),
+            heap: Words::default(),
+            scout: None,
+            upto: (0, false),
         };
         self.rings.insert(slot, ring);
         Ok(())
     }
 
-    fn read(&mut self, slot: u32, ring: &mut Ring, ending: bool) {
+    fn read(&mut self, slot: u32, ring: &mut Ring) {
         let Ring {
             context,
             ring: words,
             read,
             last,
+            heap,
+            scout: _,
+            upto: (upto, ending),
         } = ring;
         let atomic = |at| context.atomic(at);
         let load = |at| atomic(at).map_or(0, |word| word.load(Ordering::Acquire));
@@ -176,21 +262,27 @@ impl Rings<'_> {
         // Not 0 if it was stopped where its count is whole.
         let whole = load(offset_of!(Context, whole)) != 0
             || load(offset_of!(Context, state)) != state::LIVE;
-        while *read != load(offset_of!(Context, noted.filled)) {
+        while *read != *upto {
             let part = *read % CHUNKS;
             let end = load(offset_of!(Context, noted.ends) + 4 * part as usize);
-            self.part(thread, words, part, end, last, true);
+            self.part(thread, words, (part, end), (last, heap), true);
             *read = read.wrapping_add(1);
             if let Some(word) = atomic(offset_of!(Context, noted.read)) {
                 word.store(*read, Ordering::Release);
                 futex::wake(word);
             }
         }
-        if ending {
+        if *ending {
             let part = *read % CHUNKS;
             let end = load(offset_of!(Context, noted.position));
-            self.part(thread, words, part, end, last, whole);
+            self.part(thread, words, (part, end), (last, heap), whole);
             self.last(thread, last);
+            let mut sink = self
+                .sink
+                .sink
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            sink.ended(thread);
         }
     }
 
@@ -199,9 +291,8 @@ impl Rings<'_> {
         &mut self,
         thread: Thread,
         ring: &MappedBytes,
-        part: u32,
-        end: u32,
-        last: &mut Vec<u64>,
+        (part, end): (u32, u32),
+        (last, heap): (&mut Vec<u64>, &mut Words),
         whole: bool,
     ) {
         let start = part * CHUNK + APART;
@@ -217,14 +308,18 @@ impl Rings<'_> {
         buffer.resize(kept + (end - start) as usize, 0);
         ring.copy(start as usize, buffer.get_mut(kept..).unwrap_or(&mut []));
         let sink = self.sink.clone();
-        let mut sink = sink.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.turn(thread);
         let mut rest = buffer.as_slice();
         // What the next block is, once it was looked up.
         let mut known = None;
         while let Some(&head) = rest.first() {
-            if let Some(marked) = Marked::of(head) {
-                sink.marked(thread, marked);
+            if head & MARK != 0 {
+                if let Some(heap) = heap.take(head) {
+                    sink.heap(thread, &heap, false);
+                } else if let Some(marked) = Marked::of(head) {
+                    sink.marked(thread, marked);
+                }
                 rest = rest.get(1..).unwrap_or(&[]);
                 continue;
             }
@@ -267,7 +362,7 @@ impl Rings<'_> {
     fn last(&mut self, thread: Thread, words: &[u64]) {
         let Some(&head) = words.first() else { return };
         let sink = self.sink.clone();
-        let mut sink = sink.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.turn(thread);
         let code = self.codes.find(head);
         if let Some(code) = code.and_then(|code| self.codes.get(code)) {

@@ -13,11 +13,12 @@ use truecount_memory::{LINE, PAGE, Touched};
 use truecount_sample::symbols::demangled;
 
 use super::Names;
-use crate::references::{DataMemory, DataModel, DataPlace};
+use super::heap::BySite;
+use crate::references::{Allocated, AllocationSite, DataMemory, DataModel, DataPlace, HeapMemory};
 
 /// Pages that the stack pointer led to.
 const STACK: &str = "[stack]";
-/// Heaps, and whatever else is mapped: which, nobody noted.
+/// Whatever else is mapped: whose it is nobody noted.
 const OTHER: &str = "[other]";
 
 /// A file with code, and what it calls its data.
@@ -158,20 +159,32 @@ impl Objects {
 #[derive(Default)]
 pub(super) struct ByData {
     all: BTreeMap<(String, String), DataMemory>,
+    /// Blocks of heaps.
+    heaps: BySite,
     /// Pages of stacks, by memory.
     stacks: HashSet<(u32, u64)>,
 }
 
 impl ByData {
-    /// Adds a memory's lines.
-    pub(super) fn add(&mut self, objects: &Objects, memory: u32, image: u32, touched: &Touched) {
+    /// Adds a memory's lines, but for those of its heap, which `heaps` has.
+    fn add_lines(
+        &mut self,
+        objects: &Objects,
+        (memory, image): (u32, u32),
+        touched: &Touched,
+        heap: &HashMap<u64, u64>,
+    ) {
         for page in touched.pages() {
             if page.stack {
                 self.stacks.insert((memory, page.number));
             }
+            let blocks = heap.get(&page.number).copied().unwrap_or(0);
             let lines = (0..PAGE / LINE).filter(|line| (page.read | page.written) >> line & 1 != 0);
             for number in lines {
                 let line = page.number * PAGE + number * LINE;
+                if blocks >> number & 1 != 0 {
+                    continue;
+                }
                 let (module, symbol) = match objects.find(image, line) {
                     Some((module, found)) => {
                         let first = found.first().map(|found| found.variable.name.as_str());
@@ -200,6 +213,23 @@ impl ByData {
         }
     }
 
+    /// Adds a memory: its lines, its heap; `place` tells where a call returns to.
+    pub(super) fn add(
+        &mut self,
+        objects: &Objects,
+        of: (u32, u32),
+        (touched, allocated): (&Touched, &Allocated),
+        place: &mut dyn FnMut(u64) -> AllocationSite,
+    ) {
+        let blocks = self.heaps.add(allocated, touched, place);
+        self.add_lines(objects, of, touched, &blocks);
+    }
+
+    /// What is known of all heaps.
+    pub(super) fn heap(&self) -> HeapMemory {
+        self.heaps.all
+    }
+
     pub(super) fn is_stack(&self, memory: u32, line: u64) -> bool {
         self.stacks.contains(&(memory, line / PAGE))
     }
@@ -207,8 +237,10 @@ impl ByData {
     /// Those with the most misses, or the most lines, first.
     pub(super) fn finish(self, modelled: bool, most: usize) -> Vec<DataMemory> {
         let mut all: Vec<DataMemory> = self.all.into_values().collect();
-        for of in all.iter_mut().filter(|_| modelled) {
-            of.model.get_or_insert_with(DataModel::default);
+        all.extend(self.heaps.rows());
+        for of in &mut all {
+            let model = of.model.take().unwrap_or_default();
+            of.model = modelled.then_some(model);
         }
         all.sort_by_key(|of| {
             let model = of.model.clone().unwrap_or_default();

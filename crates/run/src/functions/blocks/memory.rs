@@ -4,10 +4,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Names;
-use super::costs::{Numbers, Place};
+use super::costs::{Numbers, Place, own_address};
 use super::data::{ByData, Objects};
-use crate::references::{CodeMemory, Costs, Counted, FunctionLocality, FunctionMemory, LineMemory};
+use super::heap;
+use crate::references::{
+    AllocationSite, CodeMemory, Costs, Counted, DataPlace, FunctionLocality, FunctionMemory,
+    LineMemory, SharedLine,
+};
 use crate::result::RunResult;
+use truecount_engine::virt::Mapping;
 
 /// Lines, and pieces of data, that are told.
 const MOST: usize = 1000;
@@ -24,9 +29,12 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     let mut numbers = Numbers::default();
     let mut at: HashMap<(u32, u64), Place> = HashMap::new();
     let mut objects = Objects::default();
+    let mut mappings: BTreeMap<(u32, u64), Mapping> = BTreeMap::new();
     blocks.each(&mut |executed| {
         if let Some(mapping) = executed.mapping {
             objects.see(names, executed.image, mapping);
+            let place = (executed.image, mapping.start);
+            mappings.entry(place).or_insert_with(|| mapping.clone());
         }
         let pid = pids.get(&executed.image).copied().unwrap_or(0);
         let mut pc = executed.pc;
@@ -64,9 +72,20 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         .collect();
     orders.sort_by_key(|one| Reverse((one.order.far(), one.order.touches)));
     let mut by_data = ByData::default();
-    noted.each_touched(&mut |memory, touched| {
+    let mut shared = ran
+        .executed
+        .memory
+        .as_mut()
+        .and_then(|memory| memory.sharing.take());
+    noted.each_touched(&mut |memory, touched, allocated| {
         let image = images.get(&memory).copied().unwrap_or(0);
-        by_data.add(&objects, memory, image, touched);
+        let pid = pids.get(&image).copied().unwrap_or(0);
+        let mut site = |address| call_site(&mut numbers, names, &mappings, (image, pid), address);
+        by_data.add(&objects, (memory, image), (touched, allocated), &mut site);
+        let lines = shared.iter_mut().flatten();
+        for line in lines.filter(|line| line.memory == memory) {
+            line.data = heap::place(allocated, line.address, &mut site);
+        }
     });
     let modelled = noted.is_modelled();
     let rank = |costs: &Costs| {
@@ -103,18 +122,50 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     let (functions, lines) = (functions.collect(), lines.collect());
     if let Some(memory) = &mut ran.executed.memory {
         (memory.functions, memory.lines) = (functions, lines);
+        (memory.heap, memory.sharing) = (Some(by_data.heap()), shared);
         for line in memory.sharing.iter_mut().flatten() {
             let image = images.get(&line.memory).copied().unwrap_or(0);
-            let stack = by_data.is_stack(line.memory, line.address);
-            let used = line
-                .threads
-                .iter()
-                .fold(0, |used, thread| used | thread.read | thread.written);
-            line.data = Some(objects.place(image, line.address, used, stack));
+            if line.data.is_none() {
+                line.data = Some(place_of(line, &objects, &by_data, image));
+            }
         }
         memory.data = by_data.finish(modelled, MOST);
         if let Some(locality) = &mut memory.locality {
             locality.functions = orders;
         }
     }
+}
+
+/// Where a call of an allocator is that returns to an address of an image.
+fn call_site(
+    numbers: &mut Numbers,
+    names: &mut Names,
+    mappings: &BTreeMap<(u32, u64), Mapping>,
+    (image, pid): (u32, u32),
+    address: u64,
+) -> AllocationSite {
+    // The call itself lies in front of where it returns to.
+    let call = address.wrapping_sub(1);
+    let before = mappings.range((image, 0)..=(image, call)).next_back();
+    let mapping = before
+        .map(|(_, mapping)| mapping)
+        .filter(|one| call < one.end);
+    let place = numbers.place(names, mapping, call, pid);
+    let (module, function) = numbers.object_and_name(place.function);
+    AllocationSite {
+        module: module.to_owned(),
+        function: function.to_owned(),
+        file: numbers.path(place.file).to_owned(),
+        line: place.line,
+        offset: own_address(mapping, address),
+        ..AllocationSite::default()
+    }
+}
+
+/// Whose data a shared line is that no block of the heap was used in.
+fn place_of(line: &SharedLine, objects: &Objects, by_data: &ByData, image: u32) -> DataPlace {
+    let stack = by_data.is_stack(line.memory, line.address);
+    let threads = line.threads.iter();
+    let used = threads.fold(0, |used, thread| used | thread.read | thread.written);
+    objects.place(image, line.address, used, stack)
 }

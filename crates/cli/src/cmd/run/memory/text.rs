@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use truecount_model::number::grouped;
 use truecount_run::functions::base_name;
 use truecount_run::references::{
-    CodeMemory, DataMemory, DataPlace, FunctionLocality, Locality, Memory, Model, SharedLine,
+    CodeMemory, DataPlace, FunctionLocality, Locality, Memory, Model, SharedLine,
 };
 
 use crate::render::style::{HEAD, WARN, paint};
@@ -98,7 +98,7 @@ pub(in crate::cmd::run) fn write(
         write_model(out, model)?;
     }
     write_places(out, memory)?;
-    write_data(out, &memory.data)?;
+    write_data(out, memory)?;
     if let Some(lines) = &memory.sharing {
         write_sharing(out, lines)?;
     }
@@ -166,8 +166,8 @@ fn whose(data: &DataPlace) -> String {
 }
 
 /// Whose data it was: that with the most misses, or without a model that with the most lines, first.
-fn write_data(out: &mut dyn Write, data: &[DataMemory]) -> io::Result<()> {
-    let Some(first) = data.first() else {
+fn write_data(out: &mut dyn Write, memory: &Memory) -> io::Result<()> {
+    let Some(first) = memory.data.first() else {
         return Ok(());
     };
     let modelled = ["l1d-misses", "lld-misses"];
@@ -175,19 +175,31 @@ fn write_data(out: &mut dyn Write, data: &[DataMemory]) -> io::Result<()> {
     let counts = modelled.chain(&["lines-touched", "lines-written"]);
     let counts = counts.map(|name| (*name, Align::Right));
     let mut table = Table::new(counts.chain([("data", Align::Left)]));
-    for of in data.iter().take(SHOWN) {
+    for of in memory.data.iter().take(SHOWN) {
         let misses = of.model.iter();
         let misses = misses.flat_map(|model| [model.l1d_misses, model.lld_misses]);
         let counts = misses.chain([of.lines_touched, of.lines_written]);
         let mut cells: Vec<Cell> = counts.map(|count| grouped(count).into()).collect();
-        let name = match of.symbol.as_str() {
-            "" => base_name(&of.module).to_owned(),
-            symbol => format!("{symbol}  {}", base_name(&of.module)),
+        let name = match (&of.allocated, of.symbol.as_str()) {
+            (Some(site), _) => format!("{}  {}", site.blocks_text(), of.module),
+            (None, "") => base_name(&of.module).to_owned(),
+            (None, symbol) => format!("{symbol}  {}", base_name(&of.module)),
         };
         cells.push(name.into());
         table.row(cells);
     }
     table.write(out)?;
+    if let Some(beyond) = memory
+        .heap
+        .map(|heap| heap.beyond)
+        .filter(|&beyond| beyond != 0)
+    {
+        let beyond = grouped(beyond);
+        writeln!(
+            out,
+            "{beyond} blocks of the heap are [other]: there were too many at the same time"
+        )?;
+    }
     writeln!(out)
 }
 

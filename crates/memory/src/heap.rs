@@ -1,0 +1,495 @@
+//! Whose the bytes of a heap are: blocks by who allocated them, at every time.
+//!
+//! Blocks come and go while references are counted, at times that all threads share. Threads are looked at by turns,
+//! and so each at its own time, which may be earlier than what is known already: a block that another thread has freed
+//! since is still the one that was used then. And what a thread is going to allocate when its turn comes may be in
+//! another one's references before: it is expected ([`Heap::expect`]).
+
+mod page;
+#[cfg(test)]
+mod tests;
+
+use crate::{Kind, LINE, PAGE};
+use page::{Expected, Page, Part};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Blocks of so many bytes are not entered in every page that they lie in, but where one is touched.
+const LARGE: u64 = 64 * PAGE;
+/// Blocks of the past that are kept for threads whose time is behind.
+const PAST: usize = 65_536;
+/// Pages found lately: (page, place), chosen by the page's low bits.
+const RECENT: usize = 1024;
+/// Where no page is.
+const NONE: u32 = u32::MAX;
+
+/// What became of the blocks of one site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeapSite {
+    /// Blocks.
+    pub blocks: u64,
+    /// Their bytes, as they were asked for.
+    pub bytes: u64,
+    /// Bytes of the smallest …
+    pub smallest: u64,
+    /// … and the largest.
+    pub largest: u64,
+    /// References to them that missed the first level of a model …
+    pub l1_misses: u64,
+    /// … and the last one.
+    pub ll_misses: u64,
+}
+
+/// Who uses memory, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// The thread's time …
+    pub time: u64,
+    /// … and a number of its own.
+    pub thread: u32,
+}
+
+/// A block that there is.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    size: u64,
+    site: u32,
+    from: u64,
+}
+
+impl Block {
+    /// `None`: it has no byte that a program could use.
+    fn new(address: u64, size: u64, site: u32, from: u64) -> Option<Self> {
+        let end = address.checked_add(size)?;
+        (size != 0 && end <= 1 << 63).then_some(Self { size, site, from })
+    }
+
+    /// The numbers of the pages that it is in.
+    fn pages(&self, address: u64) -> std::ops::RangeInclusive<u64> {
+        address / PAGE..=(address + self.size - 1) / PAGE
+    }
+
+    /// What of it is in a page.
+    fn part(&self, address: u64, number: u64) -> Part {
+        Part {
+            start: address.saturating_sub(number * PAGE) as u16,
+            end: (address + self.size - number * PAGE).min(PAGE) as u16,
+            site: self.site,
+            from: self.from,
+            block: (address, self.size),
+            touched: 0,
+            written: 0,
+        }
+    }
+}
+
+/// The heap of one memory.
+#[derive(Clone, Debug, Default)]
+pub struct Heap {
+    blocks: FxHashMap<u64, Block>,
+    /// Where large ones begin, and end.
+    large: BTreeMap<u64, u64>,
+    places: FxHashMap<u64, u32>,
+    pages: Vec<Page>,
+    recent: Vec<(u64, u32)>,
+    sites: Vec<HeapSite>,
+    /// Pages with parts of the past, by when they were over.
+    past: VecDeque<(u64, u32)>,
+    /// No thread asks for what was over at this time.
+    horizon: u64,
+    /// When blocks were freed that are only expected yet.
+    early: FxHashMap<u64, u64>,
+    beyond: u64,
+    most: usize,
+    /// What was used is kept by block.
+    apart: bool,
+}
+
+/// What a page's lines are.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapLines {
+    /// The site.
+    pub site: u32,
+    /// Lines of the page that its blocks were used in, a bit each.
+    pub touched: u64,
+    /// Those that were written.
+    pub written: u64,
+}
+
+impl Heap {
+    /// One with at most `most` blocks at a time. `apart`: each block is kept in mind, for [`Self::blocks_in`].
+    pub fn new(most: usize, apart: bool) -> Self {
+        Self {
+            most,
+            apart,
+            ..Self::default()
+        }
+    }
+
+    /// A thread is going to say that it allocates a block, when its turn comes: others may use that before.
+    pub fn expect(&mut self, address: u64, size: u64, site: u32, at: Moment) {
+        let Some(block) = Block::new(address, size, site, at.time) else {
+            return;
+        };
+        if size >= LARGE {
+            // Seldom enough to be there at once.
+            return self.allocate(address, size, site, at);
+        }
+        for number in block.pages(address) {
+            let place = self.make_page(number);
+            let Some(page) = self.pages.get_mut(place as usize) else {
+                return;
+            };
+            let part = block.part(address, number);
+            let same = |one: &&mut Expected| one.is(at.thread, site, address);
+            match page.expected.iter_mut().find(same) {
+                Some(same) => same.one_more(&part),
+                None => page.expected.push(Expected {
+                    part,
+                    by: at.thread,
+                    many: 1,
+                }),
+            }
+        }
+    }
+
+    /// What was expected has come, or what was known of it is kept.
+    fn came(&mut self, address: u64, block: Block, thread: u32) {
+        let apart = self.apart;
+        for number in block.pages(address) {
+            let place = self.places.get(&number).copied();
+            let Some(page) = place.and_then(|place| self.pages.get_mut(place as usize)) else {
+                continue;
+            };
+            let mut known = page.expected.iter();
+            let known = known.position(|one| one.is(thread, block.site, address));
+            let Some(at) = known else { continue };
+            let Some(one) = page.expected.get_mut(at) else {
+                continue;
+            };
+            one.many -= 1;
+            if one.many == 0 {
+                let part = page.expected.swap_remove(at).part;
+                page.settle(&part, apart);
+            }
+        }
+    }
+
+    /// A block is allocated at a time, by a site.
+    pub fn allocate(&mut self, address: u64, size: u64, site: u32, at: Moment) {
+        let new = Block::new(address, size, site, at.time);
+        let known = self.blocks.get(&address);
+        if size >= LARGE && known.is_some_and(|known| (known.from, known.size) == (at.time, size)) {
+            return; // as was expected
+        }
+        if let Some(of) = self.site(site) {
+            of.smallest = match of.blocks {
+                0 => size,
+                _ => of.smallest.min(size),
+            };
+            of.largest = of.largest.max(size);
+            of.blocks += 1;
+            of.bytes = of.bytes.saturating_add(size);
+        }
+        let Some(block) = new else {
+            return;
+        };
+        self.came(address, block, at.thread);
+        // Whose turn came first may have freed it already, or has allocated something else there since.
+        let over = self.early.remove(&address).filter(|&to| to > at.time);
+        let later = self.blocks.get(&address).map(|known| known.from);
+        if over.or(later).is_some_and(|to| to > at.time) {
+            return;
+        }
+        self.free(address, at.time);
+        if self.blocks.len() >= self.most {
+            self.beyond += 1;
+            return;
+        }
+        self.blocks.insert(address, block);
+        if size < LARGE {
+            for number in block.pages(address) {
+                let place = self.make_page(number);
+                self.enter(place, address, block);
+            }
+            return;
+        }
+        let end = address + size;
+        self.large.insert(address, end);
+        self.recent.clear();
+        for place in self.known(address, end) {
+            self.enter(place, address, block);
+        }
+    }
+
+    /// The places of known pages in a range.
+    fn known(&self, address: u64, end: u64) -> Vec<u32> {
+        let (first, last) = (address / PAGE, (end - 1) / PAGE);
+        if last - first < self.pages.len() as u64 {
+            let pages = first..=last;
+            return pages
+                .filter_map(|page| self.places.get(&page).copied())
+                .collect();
+        }
+        let pages = self.pages.iter().zip(0..);
+        let inside = pages.filter(|(page, _)| (first..=last).contains(&page.number));
+        inside.map(|(_, place)| place).collect()
+    }
+
+    fn make_page(&mut self, number: u64) -> u32 {
+        if let Some(&place) = self.places.get(&number) {
+            return place;
+        }
+        let place = self.pages.len() as u32;
+        self.pages.push(Page {
+            number,
+            ..Page::default()
+        });
+        self.places.insert(number, place);
+        if let Some(recent) = self.recent.get_mut(number as usize % RECENT) {
+            *recent = (number, place);
+        }
+        place
+    }
+
+    /// Enters a block in a page.
+    fn enter(&mut self, place: u32, address: u64, block: Block) {
+        let Some(number) = self.pages.get(place as usize).map(|page| page.number) else {
+            return;
+        };
+        let part = block.part(address, number);
+        // Whatever was there before is gone: nobody saw it freed.
+        let page = self.pages.get(place as usize);
+        let parts = page.map_or(&[] as &[Part], |page| &page.parts);
+        let over: Vec<u64> = parts
+            .iter()
+            .filter(|one| one.has(part.start, part.end - 1))
+            .map(|one| one.block.0)
+            .collect();
+        for before in over {
+            self.free(before, block.from);
+        }
+        if let Some(page) = self.pages.get_mut(place as usize) {
+            let at = page.parts.partition_point(|one| one.start < part.start);
+            page.parts.insert(at, part);
+        }
+    }
+
+    /// The block that begins at an address is free from a time on.
+    pub fn free(&mut self, address: u64, time: u64) {
+        let Some(&block) = self.blocks.get(&address) else {
+            let place = self.places.get(&(address / PAGE));
+            let page = place.and_then(|&place| self.pages.get(place as usize));
+            let is_expected = |page: &Page| {
+                let mut expected = page.expected.iter();
+                expected.any(|one| one.part.block.0 == address && one.part.from < time)
+            };
+            if page.is_some_and(is_expected) {
+                self.early.insert(address, time);
+            }
+            return;
+        };
+        if block.from > time {
+            return; // the free of what was there before
+        }
+        self.blocks.remove(&address);
+        let end = address + block.size;
+        self.large.remove(&address);
+        if block.size >= LARGE {
+            self.recent.clear();
+        }
+        for place in self.known(address, end) {
+            self.leave(place, address, time);
+        }
+    }
+
+    fn leave(&mut self, place: u32, block: u64, time: u64) {
+        let Some(page) = self.pages.get_mut(place as usize) else {
+            return;
+        };
+        let Some(at) = page.parts.iter().position(|part| part.block.0 == block) else {
+            return;
+        };
+        let part = page.parts.remove(at);
+        if time <= self.horizon {
+            page.settle(&part, self.apart);
+            return;
+        }
+        page.is_over(part, time, self.apart);
+        self.past.push_back((time, place));
+        if self.past.len() > PAST {
+            let oldest = self.past.front().map_or(0, |(time, _)| *time);
+            self.forget(oldest);
+        }
+    }
+
+    /// Blocks that begin in a range are free from a time on.
+    pub fn unmap(&mut self, address: u64, size: u64, time: u64) {
+        let end = address.saturating_add(size);
+        let mut gone: Vec<u64> = self.large.range(address..end).map(|(at, _)| *at).collect();
+        if size != 0 && end < 1 << 63 {
+            for place in self.known(address, end) {
+                let page = self.pages.get(place as usize);
+                let parts = page.map_or(&[] as &[Part], |page| &page.parts);
+                gone.extend(parts.iter().map(|part| part.block.0));
+            }
+        }
+        for block in gone {
+            if (address..end).contains(&block) {
+                self.free(block, time);
+            }
+        }
+    }
+
+    /// No thread's time is before this one any more.
+    pub fn forget(&mut self, time: u64) {
+        self.horizon = self.horizon.max(time);
+        while let Some(&(over, place)) = self.past.front()
+            && over <= time
+        {
+            self.past.pop_front();
+            self.settle(place, |to| to <= time);
+        }
+    }
+
+    fn settle(&mut self, place: u32, is_over: impl Fn(u64) -> bool) {
+        let Some(page) = self.pages.get_mut(place as usize) else {
+            return;
+        };
+        let past = std::mem::take(&mut page.past);
+        for (part, to) in past {
+            match is_over(to) {
+                true => page.settle(&part, self.apart),
+                false => page.past.push((part, to)),
+            }
+        }
+    }
+
+    /// The page at an address, where there is or was a block in it.
+    #[inline]
+    fn page(&mut self, address: u64) -> Option<&mut Page> {
+        let number = address / PAGE;
+        let recent = self.recent.get(number as usize % RECENT);
+        let place = match recent {
+            Some(&(known, place)) if known == number => place,
+            _ => self.look_up(number),
+        };
+        self.pages.get_mut(place as usize)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, number: u64) -> u32 {
+        if self.recent.is_empty() {
+            self.recent.resize(RECENT, (u64::MAX, NONE));
+        }
+        let mut place = self.places.get(&number).copied();
+        let large = self.large.range(..=number * PAGE + (PAGE - 1)).next_back();
+        if let (None, Some((&address, &end))) = (place, large)
+            && end > number * PAGE
+            && let Some(&block) = self.blocks.get(&address)
+        {
+            let made = self.make_page(number);
+            self.enter(made, address, block);
+            place = Some(made);
+        }
+        let place = place.unwrap_or(NONE);
+        if let Some(recent) = self.recent.get_mut(number as usize % RECENT) {
+            *recent = (number, place);
+        }
+        place
+    }
+
+    /// Bytes are used by a thread whose time this is.
+    #[inline]
+    pub fn touch(&mut self, address: u64, bytes: u64, kind: Kind, when: Moment) {
+        if self.blocks.is_empty() && self.pages.is_empty() {
+            return;
+        }
+        let Some(more) = bytes.checked_sub(1) else {
+            return;
+        };
+        let end = address.saturating_add(more);
+        let mut at = address;
+        loop {
+            let last = end.min(at | (PAGE - 1));
+            if let Some(page) = self.page(at) {
+                page.touch((at % PAGE) as u16, (last % PAGE) as u16, kind, when);
+            }
+            if last == end {
+                return;
+            }
+            at = last + 1;
+        }
+    }
+
+    /// A reference missed in a model: the first level, or the last, too. False: it was to no block.
+    pub fn missed(&mut self, address: u64, last: bool, when: Moment) -> bool {
+        let page = self.page(address);
+        let part = page.and_then(|page| page.find((address % PAGE) as u16, when));
+        let Some(site) = part.map(|part| part.site) else {
+            return false;
+        };
+        if let Some(of) = self.site(site) {
+            of.l1_misses += 1;
+            of.ll_misses += u64::from(last);
+        }
+        true
+    }
+
+    fn site(&mut self, number: u32) -> Option<&mut HeapSite> {
+        let place = number as usize;
+        if place >= self.sites.len() {
+            self.sites.resize(place + 1, HeapSite::default());
+        }
+        self.sites.get_mut(place)
+    }
+
+    /// Sites by their numbers; of those that nothing was said of there may be none.
+    pub fn sites(&self) -> &[HeapSite] {
+        &self.sites
+    }
+
+    /// Blocks that there was no room for.
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
+    /// Every page's lines, by site: the page's number, and what its sites used.
+    pub fn lines(&self) -> impl Iterator<Item = (u64, Vec<HeapLines>)> + '_ {
+        self.pages.iter().map(|page| {
+            let mut lines: Vec<HeapLines> = Vec::new();
+            for used in page.all_used(false) {
+                match lines.iter_mut().find(|lines| lines.site == used.site) {
+                    Some(lines) => {
+                        lines.touched |= used.touched;
+                        lines.written |= used.written;
+                    }
+                    None => lines.push(HeapLines {
+                        site: used.site,
+                        touched: used.touched,
+                        written: used.written,
+                    }),
+                }
+            }
+            (page.number, lines)
+        })
+    }
+
+    /// The blocks that were used in the line at an address, where they are told apart: site, address and bytes of
+    /// each, by address.
+    pub fn blocks_in(&self, line: u64) -> Vec<(u32, u64, u64)> {
+        let place = self.places.get(&(line / PAGE));
+        let Some(page) = place.and_then(|&place| self.pages.get(place as usize)) else {
+            return Vec::new();
+        };
+        let bit = 1 << (line % PAGE / LINE);
+        let mut blocks: Vec<(u32, u64, u64)> = page
+            .all_used(self.apart)
+            .iter()
+            .filter(|used| used.touched & bit != 0)
+            .map(|used| (used.site, used.block.0, used.block.1))
+            .collect();
+        blocks.sort_unstable_by_key(|&(site, block, size)| (block, site, size));
+        blocks
+    }
+}
