@@ -46,7 +46,7 @@ impl File {
         file
     }
 
-    /// The file of a mapping, and where that has its addresses. `None`: no 64-bit ELF file, or not of this mapping.
+    /// The file of a mapping that may be executed, and where that has its addresses. `None`: no 64-bit ELF file, or not of this mapping.
     pub fn of_mapping(
         range: &Range<u64>,
         offset: u64,
@@ -58,8 +58,12 @@ impl File {
             return None;
         }
         let len = range.end - range.start;
-        let (_, at, address, _) = segments(&file).find(|&(kind, at, _, size)| {
-            kind == PT_LOAD && at < offset.saturating_add(len) && offset < at.saturating_add(size)
+        // Segments may share a page of the file (lld's do): only one of them is mapped for execution.
+        let (_, _, at, address, _) = segments(&file).find(|&(kind, flags, at, _, size)| {
+            kind == PT_LOAD
+                && flags & PF_X != 0
+                && at < offset.saturating_add(len)
+                && offset < at.saturating_add(size)
         })?;
         let from = address.wrapping_add(offset).wrapping_sub(at);
         let place = Place {
@@ -109,9 +113,10 @@ pub struct Place {
 }
 
 const PT_LOAD: u32 = 1;
+const PF_X: u32 = 1;
 
-/// Program headers: type, offset, address, size in the file.
-pub fn segments(file: &File) -> impl Iterator<Item = (u32, u64, u64, u64)> + '_ {
+/// Program headers: type, flags, offset, address, size in the file.
+pub fn segments(file: &File) -> impl Iterator<Item = (u32, u32, u64, u64, u64)> + '_ {
     let (at, size, count) = (
         file.long(32).unwrap_or(0),
         u64::from(file.half(54).unwrap_or(0)),
@@ -121,6 +126,7 @@ pub fn segments(file: &File) -> impl Iterator<Item = (u32, u64, u64, u64)> + '_ 
         let at = at.checked_add(number * size)?;
         Some((
             file.word(at)?,
+            file.word(at + 4)?,
             file.long(at + 8)?,
             file.long(at + 16)?,
             file.long(at + 32)?,

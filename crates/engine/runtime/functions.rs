@@ -252,7 +252,7 @@ fn symbols(all: &mut Table<Function>, file: &File, place: &Place) -> bool {
 fn unwinding(all: &mut Table<Function>, file: &File, place: &Place) {
     const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
     let header = segments(file).find(|&(kind, ..)| kind == PT_GNU_EH_FRAME);
-    let Some((_, at, address, _)) = header else {
+    let Some((_, _, at, address, _)) = header else {
         return;
     };
     // Version 1; a count of four bytes; a table relative to the header, of four bytes.

@@ -93,8 +93,9 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
     let result = unsafe { sys::call(number, a) };
     if result == 0 {
         for pid in killed.into_iter().filter(|&pid| pid != 0) {
-            token::wait_for_end(pid);
-            run::lock().remove_process(pid, 0);
+            if token::wait_for_end(pid) {
+                run::lock().remove_process(pid, 0);
+            }
         }
         signals::parents_are_told();
     }

@@ -254,7 +254,7 @@ fn is_gone(state: &Guard) -> bool {
 }
 
 /// Waits until something is so that does not take long.
-fn patiently(so: impl Fn() -> bool) {
+fn patiently(mut so: impl FnMut() -> bool) {
     for turn in 0u32.. {
         if so() {
             return;
@@ -268,9 +268,14 @@ fn patiently(so: impl Fn() -> bool) {
     }
 }
 
-/// Waits until a process that was killed has ended; but not for one that is traced, whose threads end for its tracer only.
-pub fn wait_for_end(pid: u32) {
-    patiently(|| is_process_over(pid) || is_traced(pid));
+/// Waits until a process that was killed has ended. False: it is traced, and its threads end for their tracer only.
+pub fn wait_for_end(pid: u32) -> bool {
+    let mut over = false;
+    patiently(|| {
+        over = is_process_over(pid);
+        over || is_traced(pid)
+    });
+    over
 }
 
 /// Waits for the end of the token's owner, which is leaving, and moves the token on.

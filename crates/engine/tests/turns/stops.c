@@ -144,8 +144,10 @@ static int trace_and_kill(void) {
     // Each new thread is told by the one that made it, and stops itself.
     while (stops < 4 && (found = waitpid(-1, &status, __WALL)) > 0) {
         if (WIFSTOPPED(status)) {
-            stops += status >> 16 != 0 || found != pid;
-            if (stops < 4) ptrace(PTRACE_CONT, found, 0, 0);
+            int event = status >> 16 != 0 || found != pid;
+            stops += event;
+            // What else it stops for is its own.
+            if (stops < 4) ptrace(PTRACE_CONT, found, 0, event ? 0 : WSTOPSIG(status));
         }
     }
     kill(pid, SIGKILL);
