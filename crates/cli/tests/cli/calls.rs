@@ -1,6 +1,8 @@
 //! `truecount run --calls`: the tree adds up, and every form of it says the same.
 
+use crate::lines::{built, of, told};
 use crate::support::{run, stderr, stdout, virtual_pmu};
+use std::process::Command;
 
 /// The tree of a run; the sum of the nodes' own costs is what was counted.
 fn tree(args: &[&str]) -> serde_json::Value {
@@ -155,4 +157,38 @@ fn small_paths_are_folded_in_the_text() {
         2,
         &["from 0 to 100"],
     );
+}
+
+/// `worker` has 1 + 5 × 2 + 1 instructions, behind a jump from `caller`.
+const TAIL: &str = r#"use std::arch::global_asm;
+global_asm!(
+    ".globl caller", ".type caller, @function",
+    "caller:", "mov $5, %ecx", "jmp worker", ".size caller, . - caller",
+    ".globl worker", ".type worker, @function",
+    "worker:", "nop", "2:", "dec %ecx", "jnz 2b", "ret", ".size worker, . - worker",
+    options(att_syntax)
+);
+unsafe extern "C" { fn caller(); }
+fn main() { unsafe { caller() } }
+"#;
+
+/// rustc's linker lets two segments share a page of the file: functions are where the executable one has them.
+#[test]
+fn tail_calls_where_segments_share_a_page() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (file, program) = (directory.path().join("p.rs"), directory.path().join("p"));
+    std::fs::write(&file, TAIL).unwrap();
+    let mut compiler = Command::new("rustc");
+    compiler
+        .args(["--edition=2024", "-o"])
+        .args([&program, &file]);
+    let Some(program) = built("rustc", &mut compiler, &program) else {
+        return;
+    };
+    let calls = told(&["--", &program]);
+    let own = |name| of(&calls, name)["self"].as_u64();
+    assert_eq!([own("caller"), own("worker")], [Some(2), Some(12)]);
 }
