@@ -5,11 +5,13 @@
 //! since is still the one that was used then. And what a thread is going to allocate when its turn comes may be in
 //! another one's references before: it is expected ([`Heap::expect`]).
 
+mod near;
 mod page;
 #[cfg(test)]
 mod tests;
 
 use crate::{Kind, LINE, PAGE};
+pub use near::{Moment, Near};
 use page::{Expected, Page, Part};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -38,15 +40,6 @@ pub struct HeapSite {
     pub l1_misses: u64,
     /// … and the last one.
     pub ll_misses: u64,
-}
-
-/// Who uses memory, and when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
-    /// The thread's time …
-    pub time: u64,
-    /// … and a number of its own.
-    pub thread: u32,
 }
 
 /// A block that there is.
@@ -103,6 +96,8 @@ pub struct Heap {
     most: usize,
     /// What was used is kept by block.
     apart: bool,
+    /// What [`Near`] knows is so.
+    stamp: near::Stamp,
 }
 
 /// What a page's lines are.
@@ -128,6 +123,7 @@ impl Heap {
 
     /// A thread is going to say that it allocates a block, when its turn comes: others may use that before.
     pub fn expect(&mut self, address: u64, size: u64, site: u32, at: Moment) {
+        self.stamp.renew();
         let Some(block) = Block::new(address, size, site, at.time) else {
             return;
         };
@@ -177,6 +173,7 @@ impl Heap {
 
     /// A block is allocated at a time, by a site.
     pub fn allocate(&mut self, address: u64, size: u64, site: u32, at: Moment) {
+        self.stamp.renew();
         let new = Block::new(address, size, site, at.time);
         let known = self.blocks.get(&address);
         if size >= LARGE && known.is_some_and(|known| (known.from, known.size) == (at.time, size)) {
@@ -277,6 +274,7 @@ impl Heap {
 
     /// The block that begins at an address is free from a time on.
     pub fn free(&mut self, address: u64, time: u64) {
+        self.stamp.renew();
         let Some(&block) = self.blocks.get(&address) else {
             let place = self.places.get(&(address / PAGE));
             let page = place.and_then(|&place| self.pages.get(place as usize));
@@ -343,6 +341,7 @@ impl Heap {
 
     /// No thread's time is before this one any more.
     pub fn forget(&mut self, time: u64) {
+        self.stamp.renew();
         self.horizon = self.horizon.max(time);
         while let Some(&(over, place)) = self.past.front()
             && over <= time
@@ -400,7 +399,6 @@ impl Heap {
     }
 
     /// Bytes are used by a thread whose time this is.
-    #[inline]
     pub fn touch(&mut self, address: u64, bytes: u64, kind: Kind, when: Moment) {
         if self.blocks.is_empty() && self.pages.is_empty() {
             return;

@@ -152,3 +152,69 @@ fn expected_blocks() {
     heap.forget(20);
     assert!(!heap.missed(AT, false, by(other, 20)));
 }
+
+/// What operands remember changes nothing: by random blocks of two threads, used by eight operands.
+#[test]
+fn what_is_near_is_used_as_all_else() {
+    let mut state = 7u64;
+    let mut draw = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % below
+    };
+    let [mut plain, mut quick] = [0; 2].map(|_| Heap::new(1000, true));
+    let mut near = [Near::default(); 8];
+    let mut times = [0u64; 2];
+    let mut known = 0;
+    for time in 1..60_000 {
+        let thread = (time / 50 % 2) as usize;
+        let address = AT + draw(3 * PAGE / 16) * 16;
+        match draw(40) {
+            0 => {
+                times[thread] = time;
+                let (size, site) = (1 + draw(300), draw(5) as u32);
+                let moment = Moment {
+                    time,
+                    thread: thread as u32,
+                };
+                let ahead = draw(4) == 0;
+                for heap in [&mut plain, &mut quick] {
+                    if ahead {
+                        heap.expect(address, size, site, moment);
+                    }
+                    heap.allocate(address, size, site, moment);
+                }
+            }
+            1 => {
+                times[thread] = time;
+                let oldest = times[0].min(times[1]);
+                for heap in [&mut plain, &mut quick] {
+                    heap.forget(oldest);
+                    heap.free(address, time);
+                }
+            }
+            _ => {
+                // Each operand stays near where it was.
+                let operand = draw(8) as usize;
+                let address = AT + operand as u64 * 700 + draw(time % 200 + 1);
+                let kind = [Kind::Load, Kind::Store][operand % 2];
+                let moment = Moment {
+                    time: times[thread],
+                    thread: thread as u32,
+                };
+                let before = near[operand];
+                plain.touch(address, 8, kind, moment);
+                quick.touch_near(&mut near[operand], (address, 8), kind, moment);
+                known += u32::from(before == near[operand] && before != Near::default());
+            }
+        }
+    }
+    let lines = |heap: &Heap| {
+        let sites = (0..5).map(|site| used(heap, site));
+        sites.collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&plain), lines(&quick));
+    assert!(lines(&plain).iter().all(|(touched, _)| *touched > 0));
+    assert!(known > 1000, "{known}");
+}

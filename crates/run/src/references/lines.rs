@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use truecount_engine::virt::references::{Heap as Said, HeapEvent};
-use truecount_memory::{Heap, Kind, LINE, Moment, Touched};
+use truecount_memory::{Heap, Kind, LINE, Moment, Near, Touched};
 
 /// Blocks of a heap whose sites are known at the same time.
 const BLOCKS: usize = 1 << 21;
@@ -20,6 +20,14 @@ impl Lines<'_> {
     pub(super) fn heap(&mut self, address: u64, bytes: u64, kind: Kind) {
         if let Some(heap) = &mut self.heap {
             heap.touch(address, bytes, kind, self.when);
+        }
+    }
+
+    /// The same, by an operand that was somewhere before.
+    #[inline]
+    pub(super) fn heap_near(&mut self, near: &mut Near, address: u64, bytes: u64, kind: Kind) {
+        if let Some(heap) = &mut self.heap {
+            heap.touch_near(near, (address, bytes), kind, self.when);
         }
     }
 

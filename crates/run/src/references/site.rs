@@ -9,7 +9,7 @@ use super::modelled::{Modelled, misses, references};
 use super::step::{Found, Known, Step, What, add, is_taken, kind_of, touch};
 use std::collections::BTreeMap;
 use truecount_engine::virt::references::{Branch, Code, Executed, Form, Run, Unknown};
-use truecount_memory::{By, Kind, Level, Machine, aligned_bits};
+use truecount_memory::{By, Kind, Level, Machine, Near, aligned_bits};
 
 /// A block.
 pub(super) struct Site {
@@ -45,6 +45,7 @@ impl Site {
                     aligned: aligned_bits(size),
                     form,
                     line: u64::MAX,
+                    near: Near::default(),
                 });
             };
             let none = (Kind::Load, 0);

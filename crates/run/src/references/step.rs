@@ -4,7 +4,7 @@ use super::costs::{Costs, place};
 use super::lines::Lines;
 use super::modelled::references;
 use truecount_engine::virt::references::{Access, Executed, Form, Unknown};
-use truecount_memory::{Kind, LINE, Level, Placed};
+use truecount_memory::{Kind, LINE, Level, Near, Placed};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
@@ -37,6 +37,8 @@ pub(super) struct Step {
     pub(super) form: Form,
     /// The line that it touched last.
     pub(super) line: u64,
+    /// What it used of the heap last.
+    pub(super) near: Near,
 }
 
 impl Step {
@@ -134,7 +136,7 @@ pub(super) fn is_taken(step: &Step, executed: &Executed<'_>) -> bool {
 
 #[inline]
 pub(super) fn touch(step: &mut Step, found: &mut Found, address: u64, touched: &mut Lines<'_>) {
-    touched.heap(address, u64::from(step.size), step.kind);
+    touched.heap_near(&mut step.near, address, u64::from(step.size), step.kind);
     if address & u64::from(step.aligned) != 0 {
         return touch_two(step, found, address, touched);
     }
