@@ -10,18 +10,20 @@ const SIGKILL: u64 = 9;
 
 /// Whom a call is about to send a signal to: processes, as `kill(2)` names them, or a thread.
 fn target(number: u64, a: [u64; 6]) -> Option<(i32, u32, u64)> {
-    Some(match number {
+    let (who, tid, signal) = match number {
         nr::KILL | nr::RT_SIGQUEUEINFO => (a[0] as i32, 0, a[1]),
         nr::TGKILL | nr::RT_TGSIGQUEUEINFO => (a[0] as i32, a[1] as u32, a[2]),
         nr::TKILL => {
             let tid = a[0] as u32;
-            let found = run::lock().find(|thread| thread.tid == tid);
-            let pid = found.map_or(0, |number| run::lock().thread(number).pid);
-            (pid as i32, tid, a[1])
+            let state = run::lock();
+            let found = state.find(|thread| thread.tid == tid)?;
+            (state.thread(found).pid.cast_signed(), tid, a[1])
         }
         nr::PIDFD_SEND_SIGNAL => (pid_of(a[0])?, 0, a[1]),
         _ => return None,
-    })
+    };
+    // Groups are `kill`'s alone.
+    (who > 0 || number == nr::KILL).then_some((who, tid, signal))
 }
 
 /// Of a pidfd (proc(5), fdinfo).

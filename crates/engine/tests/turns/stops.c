@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,7 +132,11 @@ static int trace_by_vfork(void) {
 static int trace_and_kill(void) {
     pthread_t thread;
     int status, stops = 0, by = 0;
-    pid_t found, pid = fork();
+    pid_t found, last = 0, other = fork(), pid = other ? fork() : -1;
+    if (!other) {
+        pause();
+        _exit(1);
+    }
     if (!pid) {
         ptrace(PTRACE_TRACEME, 0, 0, 0);
         raise(SIGSTOP);
@@ -146,14 +151,18 @@ static int trace_and_kill(void) {
         if (WIFSTOPPED(status)) {
             int event = status >> 16 != 0 || found != pid;
             stops += event;
+            if (found != pid) last = found;
             // What else it stops for is its own.
             if (stops < 4) ptrace(PTRACE_CONT, found, 0, event ? 0 : WSTOPSIG(status));
         }
     }
-    kill(pid, SIGKILL);
-    while ((found = waitpid(-1, &status, __WALL)) > 0) {
+    // As gdb does it: one thread, which stands for its process. Others of the group are not meant.
+    syscall(SYS_tkill, last, SIGKILL);
+    while (!by && (found = waitpid(-1, &status, __WALL)) > 0) {
         if (found == pid && WIFSIGNALED(status)) by = WTERMSIG(status);
     }
+    kill(other, SIGKILL);
+    if (waitpid(other, &status, 0) != other || !WIFSIGNALED(status)) return 1;
     printf("killed: ended %d\n", by - 2);
     return 0;
 }
