@@ -9,7 +9,7 @@
 use crate::action::SIGILL;
 use crate::engine::{self, Engine};
 use crate::frames::Info;
-use crate::layout::{Context, state as slot_state};
+use crate::layout::{Context, RUNTIME_BASE, state as slot_state};
 use crate::own_memory::is_engines;
 use crate::pages::{arm, is_armed};
 use crate::slots::{self, slot};
@@ -254,11 +254,24 @@ fn live() -> impl Iterator<Item = slots::Slot> {
         .filter(|slot| slot.state().load(Acquire) == slot_state::LIVE)
 }
 
-/// The process of a live thread of the run.
+/// The process of a live thread of the run that the engine executes.
 fn owner_of(thread: u32) -> Option<u32> {
     live()
         .find(|slot| slot.tid() == thread || slot.pid() == thread)
         .map(slots::Slot::pid)
+        .filter(|&pid| has_engine(pid))
+}
+
+/// Whether a process has the engine in its memory: a program that was executed while somebody traced it goes on natively,
+/// under the number of one that had.
+fn has_engine(pid: u32) -> bool {
+    let mut word = 0u64;
+    let here = [&raw mut word as u64, 8];
+    let there = [RUNTIME_BASE, 8];
+    let of = [&here, &there].map(|range| range.as_ptr() as u64);
+    // SAFETY: process_vm_readv of one word into a local. Who may not read there may not write either.
+    let got = unsafe { sys::call(nr::PROCESS_VM_READV, [pid.into(), of[0], 1, of[1], 1, 0]) };
+    got == 8
 }
 
 /// Whether other processes of the run are there.
