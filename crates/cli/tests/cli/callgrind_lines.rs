@@ -267,7 +267,7 @@ fn what_others_execute_of_a_function_is_taken_off_its_lines() {
     assert_eq!(lines(g), expected(&[(15, 1), (0, 2)]));
     let text = std::fs::read_to_string(&out).unwrap();
     assert!(
-        text.contains("desc: Lines: 2 instructions are without"),
+        text.contains("desc: Lines: 3 instructions are without"),
         "{text}"
     );
     assert!(text.contains("\nsummary: 11\n"), "{text}");
@@ -277,4 +277,6 @@ fn what_others_execute_of_a_function_is_taken_off_its_lines() {
         own.map(|(_, cost)| cost).sum::<u64>()
     };
     assert_eq!([own("_start"), own("f"), own("g")], [5, 3, 3]);
+    let of_f = read.own.keys().filter(|(of, ..)| of == "f");
+    assert!(of_f.map(|(.., line)| line).eq([&0]), "{text}");
 }

@@ -5,11 +5,22 @@ use std::process::Command;
 
 use crate::support::{code, fails, json, run, schema, stderr, virtual_pmu};
 
-/// A static program from C; `None` without a compiler that makes one.
+/// A program from C; `None` without a compiler that makes one.
 pub(crate) fn built(directory: &Path, source: &str, arguments: &[&str]) -> Option<PathBuf> {
-    let (file, program) = (directory.join("program.c"), directory.join("program"));
+    built_by("cc", "program.c", directory, source, arguments)
+}
+
+/// As [`built`], by this compiler from a file of this name.
+pub(crate) fn built_by(
+    compiler: &str,
+    file: &str,
+    directory: &Path,
+    source: &str,
+    arguments: &[&str],
+) -> Option<PathBuf> {
+    let (file, program) = (directory.join(file), directory.join("program"));
     std::fs::write(&file, source).unwrap();
-    let status = Command::new("cc")
+    let status = Command::new(compiler)
         .arg("-o")
         .arg(&program)
         .arg(&file)
@@ -18,7 +29,7 @@ pub(crate) fn built(directory: &Path, source: &str, arguments: &[&str]) -> Optio
     if status.is_ok_and(|status| status.success()) {
         return Some(program);
     }
-    truecount_testing::skip!("cc", "no C compiler that links statically");
+    truecount_testing::skip!("cc", "{compiler} does not make this program");
     None
 }
 

@@ -1,11 +1,10 @@
 //! Blocks of the heap by where they were allocated, in `run --memory`, `--model` and `--sharing`.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::memory::built;
+use crate::memory::{built, built_by};
 use crate::support::{json, run, schema, stderr, virtual_pmu};
 
 fn number(of: &Value) -> u64 {
@@ -360,24 +359,6 @@ int main() {
 }
 ";
 
-/// As [`built`], from C++.
-fn built_by_cpp(directory: &Path, arguments: &[&str]) -> Option<PathBuf> {
-    let (file, program) = (directory.join("program.cc"), directory.join("program"));
-    std::fs::write(&file, NEW).unwrap();
-    let mut compiler = Command::new("c++");
-    let status = compiler
-        .arg("-o")
-        .arg(&program)
-        .arg(&file)
-        .args(arguments)
-        .status();
-    if status.is_ok_and(|status| status.success()) {
-        return Some(program);
-    }
-    truecount_testing::skip!("cc", "no C++ compiler");
-    None
-}
-
 /// The site of `new` is where it stands, not in `operator new`.
 #[test]
 fn operator_new() {
@@ -386,7 +367,7 @@ fn operator_new() {
     }
     for arguments in [&["-O1", "-g", "-static"][..], &["-O1", "-g"]] {
         let directory = tempfile::tempdir().unwrap();
-        let Some(program) = built_by_cpp(directory.path(), arguments) else {
+        let Some(program) = built_by("c++", "program.cc", directory.path(), NEW, arguments) else {
             return;
         };
         let memory = memory_of(&["--memory"], &program);

@@ -1,6 +1,5 @@
 //! The tree of calls in Callgrind's format (`run --callgrind`): own costs by source line, calls by the line they are on.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use truecount_profile::export::{CallCost, CallgrindFile, CostedFunction, PlaceCost};
@@ -34,8 +33,7 @@ pub(super) fn file(calls: &Calls, costs: &Costs, event: &str, command: &str) -> 
     let mut descriptions = vec!["Trigger: Program termination".to_owned()];
     if moved > 0 {
         descriptions.push(format!(
-            "Lines: {moved} instructions are without a line, as in the tree they are not those of the function that the line \
-             is in"
+            "Lines: {moved} instructions are without a line, those of functions of which others executed a part"
         ));
     }
     CallgrindFile {
@@ -92,40 +90,27 @@ fn with_events(first: u64, events: &[EventCost], of: impl Fn(&EventCost) -> u64)
         .collect()
 }
 
-/// Makes the costs of a function's lines sum to its own cost in the tree. What is missing is on no line (line 0). What is
-/// too much, another function executed by a jump into the middle of this one, or it is in `[other]`: nobody knows on which
-/// lines, so it is taken from what has no line, then from the largest ones. How many instructions that was.
+/// Makes the costs of a function's lines sum to its own cost in the tree. What is missing is on no line (line 0). Where it
+/// is too much, another function executed some of it by a jump into the middle of this one, or it is in `[other]`: nobody
+/// knows on which lines, so that none are told. How many instructions are without a line for that.
 fn fit(costs: &mut Vec<PlaceCost>, own: &[u64]) -> u64 {
     let nothing = || vec![0u64; own.len()];
     let mut rows: BTreeMap<(Option<String>, u32), Vec<u64>> = BTreeMap::new();
-    rows.insert((None, 0), nothing());
+    let mut sums = nothing();
     for cost in costs.drain(..) {
-        let sums = rows.entry((cost.file, cost.line)).or_insert_with(nothing);
-        for (sum, more) in sums.iter_mut().zip(&cost.costs) {
-            *sum = sum.wrapping_add(*more);
+        let row = rows.entry((cost.file, cost.line)).or_insert_with(nothing);
+        for ((row, sum), more) in row.iter_mut().zip(&mut sums).zip(&cost.costs) {
+            (*row, *sum) = (row.wrapping_add(*more), sum.wrapping_add(*more));
         }
     }
-    let mut moved = 0;
-    for (event, &own) in own.iter().enumerate() {
-        let by_line = rows.values().filter_map(|costs| costs.get(event));
-        let sum = by_line.fold(0u64, |sum, cost| sum.wrapping_add(*cost));
-        let unknown = rows.get_mut(&(None, 0));
-        if let Some(unknown) = unknown.and_then(|costs| costs.get_mut(event)) {
-            *unknown = unknown.wrapping_add(own.saturating_sub(sum));
-        }
-        let mut left = sum.saturating_sub(own);
-        if event == 0 {
-            moved = left;
-        }
-        let counts = rows.iter_mut();
-        let counts = counts.filter_map(|((_, line), costs)| Some((*line, costs.get_mut(event)?)));
-        let mut counts: Vec<(u32, &mut u64)> = counts.collect();
-        counts.sort_by_key(|(line, count)| (*line != 0, Reverse(**count)));
-        for (_, count) in counts {
-            let taken = left.min(*count);
-            *count -= taken;
-            left -= taken;
-        }
+    let fits = sums.iter().zip(own).all(|(sum, own)| sum <= own);
+    if !fits {
+        rows.clear();
+        sums = nothing();
+    }
+    let unknown = rows.entry((None, 0)).or_insert_with(nothing);
+    for ((unknown, own), sum) in unknown.iter_mut().zip(own).zip(sums) {
+        *unknown += own - sum;
     }
     let rows = rows.into_iter();
     let rows = rows.filter(|(_, costs)| costs.iter().any(|&cost| cost != 0));
@@ -135,7 +120,10 @@ fn fit(costs: &mut Vec<PlaceCost>, own: &[u64]) -> u64 {
         line,
         costs,
     }));
-    moved
+    match own.first() {
+        Some(&own) if !fits => own,
+        _ => 0,
+    }
 }
 
 /// Threads and programs call where they began, and their signal handlers.
@@ -198,15 +186,10 @@ mod tests {
             cost(Some("b.h"), 9, &[30, 0]),
         ];
         assert_eq!(costs, expected);
-        // Less: from no line first, then from the largest.
-        assert_eq!(fit(&mut costs, &[48, 5]), 5);
-        let expected = [
-            cost(None, 0, &[0, 1]),
-            cost(None, 4, &[20, 4]),
-            cost(Some("b.h"), 9, &[28, 0]),
-        ];
-        assert_eq!(costs, expected);
-        assert_eq!(fit(&mut costs, &[0, 0]), 48);
+        // Less, of one event: on which lines is not known.
+        assert_eq!(fit(&mut costs, &[48, 5]), 48);
+        assert_eq!(costs, [cost(None, 0, &[48, 5])]);
+        assert_eq!(fit(&mut costs, &[0, 0]), 0);
         assert_eq!(costs, []);
     }
 }
