@@ -8,14 +8,14 @@
 
 use crate::elf_file::{File, each_symbol};
 use crate::heap::{Call, DEEPEST, HEAP, WHAT, word};
+use crate::hooks::Hooks;
 use crate::layout::{Context, option};
-use crate::own_memory;
 use crate::program_memory::read;
 use crate::references;
 use crate::slots;
 use crate::xlate::references::MARK;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, Ordering::*};
 
 /// What a function does. A bit each, so that a place can be several.
 mod does {
@@ -79,62 +79,23 @@ fn by_name(name: &[u8]) -> u64 {
     found.map_or(0, |(_, does)| *does)
 }
 
-/// Places of hooks: address and what it does, by a hash of the address.
-const PLACES: usize = 1 << 16;
-static TABLE: AtomicU64 = AtomicU64::new(0);
-/// How many there are.
-static USED: AtomicU64 = AtomicU64::new(0);
+/// Functions of the allocator, and the places that their calls return to.
+static HOOKED: Hooks = Hooks::new();
+static ON: AtomicBool = AtomicBool::new(false);
 
 /// Calls of the allocator are noted.
 pub fn on() -> bool {
-    TABLE.load(Relaxed) != 0
+    ON.load(Relaxed)
 }
 
 /// A new image.
 pub fn init() {
-    if slots::header().options & option::ALLOCATIONS != 0 {
-        TABLE.store(own_memory::reserve(PLACES as u64 * 16), Relaxed);
-    }
-}
-
-/// The address at a place, and what it does there.
-fn place(at: usize) -> Option<&'static [AtomicU64; 2]> {
-    let table = TABLE.load(Relaxed) as *const [AtomicU64; 2];
-    // SAFETY: so many were reserved, and are never given back; zeros at first.
-    (!table.is_null()).then(|| unsafe { &*table.add(at % PLACES) })
-}
-
-/// Where an address is, or is to be put.
-fn find_place(pc: u64) -> Option<&'static [AtomicU64; 2]> {
-    let first = (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize;
-    (first..first + PLACES).map_while(place).find(|[known, _]| {
-        let known = known.load(Relaxed);
-        known == pc || known == 0
-    })
-}
-
-/// What is done at an address.
-fn does_at(pc: u64) -> u64 {
-    find_place(pc).map_or(0, |[_, does]| does.load(Relaxed))
+    ON.store(slots::header().options & option::ALLOCATIONS != 0, Relaxed);
 }
 
 /// Whether the runtime is asked in front of the block at `pc`.
 pub fn is_hook(pc: u64) -> bool {
-    does_at(pc) != 0
-}
-
-/// Adds to what an address does; false where it did that, or there is no room. (Who adds holds the engine's lock.)
-fn add(pc: u64, bits: u64) -> bool {
-    let Some([address, does]) = find_place(pc).filter(|_| USED.load(Relaxed) as usize * 2 < PLACES)
-    else {
-        return false;
-    };
-    let before = does.fetch_or(bits, Relaxed);
-    if before == 0 {
-        address.store(pc, Relaxed);
-        USED.fetch_add(1, Relaxed);
-    }
-    before | bits != before
+    HOOKED.at(pc) != 0
 }
 
 /// Finds the functions of a mapping for execution.
@@ -154,7 +115,7 @@ pub fn find(range: &Range<u64>, offset: u64, inode: u64, path: &[u8]) {
         match by_name(name.get(..long).unwrap_or(&[])) {
             0 => {}
             does => {
-                add(symbol.address.wrapping_add(place.bias), does);
+                HOOKED.add(symbol.address.wrapping_add(place.bias), does);
             }
         }
     });
@@ -190,7 +151,7 @@ pub fn hooked(context: &mut Context) -> Option<u64> {
     if !on() {
         return None;
     }
-    let does = does_at(context.pc);
+    let does = HOOKED.at(context.pc);
     if does & does::RETURN != 0 {
         returned(context);
     }
@@ -313,7 +274,7 @@ fn called(context: &mut Context, does: u64) -> Option<u64> {
     let place = calls.calls.get_mut(calls.depth as usize)?;
     *place = call;
     calls.depth += 1;
-    add(back, does::RETURN).then_some(back)
+    HOOKED.add(back, does::RETURN).then_some(back)
 }
 
 const _: () = assert!(DEEPEST < 1 << 16);

@@ -11,13 +11,14 @@
 //! runtime. A call is over where it returns with the stack pointer it had; one that was left otherwise (`longjmp`, an
 //! exception) is over at the next chosen function that is entered above it. Of a recursion only the first call counts.
 
+use crate::hooks::Hooks;
 use crate::layout::{COUNTERS, Context, LOG, REGION, option, state as slot_state};
 use crate::regions::{HOOKS, Hook, MAX_HOOKS, front, hook, mark};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
 use crate::xlate::references as ring;
 use crate::{check, counts, own_memory, program_memory, references, sys};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 /// Client requests are answered.
 pub fn on() -> bool {
@@ -43,50 +44,16 @@ static COUNTING: AtomicBool = AtomicBool::new(true);
 /// Marks so far.
 static MARKS: AtomicU32 = AtomicU32::new(0);
 
-/// Places of hooks, by a hash of the address; there are so many that a free one is found soon.
-const PLACES: usize = 8192;
-static ADDRESSES: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
-static ACTIONS: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
-static HOOKED: AtomicU32 = AtomicU32::new(0);
-
-/// Where an address is, or is to be put.
-fn place_of(pc: u64) -> Option<usize> {
-    let first = (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51) as usize;
-    let places = (0..PLACES).map(|at| (first + at) % PLACES);
-    places.into_iter().find(|&at| {
-        let known = ADDRESSES.get(at).map_or(0, |place| place.load(Relaxed));
-        known == pc || known == 0
-    })
-}
+/// Functions that were chosen, and the places that their calls return to.
+static HOOKED: Hooks = Hooks::new();
 
 fn actions(pc: u64) -> u32 {
-    if HOOKED.load(Relaxed) == 0 {
-        return 0;
-    }
-    place_of(pc)
-        .and_then(|at| ACTIONS.get(at))
-        .map_or(0, |actions| actions.load(Relaxed))
+    HOOKED.at(pc) as u32
 }
 
 /// Whether the runtime is asked in front of the block at `pc`.
 pub fn is_hook(pc: u64) -> bool {
     actions(pc) != 0
-}
-
-/// Adds actions to a place; false where it has them, or there are too many places.
-fn add(pc: u64, bits: u32) -> bool {
-    let Some(at) = place_of(pc).filter(|_| HOOKED.load(Relaxed) as usize * 2 < PLACES) else {
-        return false;
-    };
-    let (Some(address), Some(actions)) = (ADDRESSES.get(at), ACTIONS.get(at)) else {
-        return false;
-    };
-    let before = actions.fetch_or(bits, Relaxed);
-    if before == 0 {
-        address.store(pc, Relaxed);
-        HOOKED.fetch_add(1, Relaxed);
-    }
-    before | bits != before
 }
 
 /// A new image: what its first thread begins with, and the functions that the launcher has found.
@@ -100,7 +67,7 @@ pub fn start(context: &mut Context) {
     // SAFETY: written by the launcher in front of the counters; zeros where it has written nothing.
     let table = unsafe { core::slice::from_raw_parts(table, MAX_HOOKS) };
     for each in table.iter().take_while(|each| each.address != 0) {
-        add(each.address, each.actions as u32);
+        HOOKED.add(each.address, each.actions);
     }
 }
 
@@ -346,7 +313,7 @@ fn enter(context: &mut Context, actions: u32, pc: u64, sp: u64) -> Option<u64> {
     if actions & hook::TOGGLE != 0 {
         toggle(context);
     }
-    add(back, hook::RETURN).then_some(back)
+    HOOKED.add(back, hook::RETURN.into()).then_some(back)
 }
 
 fn top(context: &Context) -> Option<&[u64; 3]> {
@@ -367,5 +334,3 @@ fn leave(context: &mut Context) {
         toggle(context);
     }
 }
-
-const _: () = assert!(MAX_HOOKS * 4 <= PLACES);

@@ -90,6 +90,7 @@ mod filtered;
 mod frames;
 mod functions;
 mod give_way;
+mod hooks;
 mod images;
 mod lines;
 mod locate;

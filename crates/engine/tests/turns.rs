@@ -339,6 +339,7 @@ fn timers_go_by_the_runs_clock() {
     };
     let is = |line: &str| assert!(text.contains(line), "{line}\n{text}");
     is("alarm 1 after 3600 s, left 0");
+    is("by the one that executes: 5 of 5");
     is("made: 1 -1, value 42, code 1, left 49, overrun 0, Interrupted system call");
     is("thread: 1");
     is("descriptor: 1 after 100 s");

@@ -57,6 +57,9 @@ pub struct Node {
     /// With call sites apart: where it returns to, an address in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<u64>,
+    /// The source line of that call, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site_line: Option<SiteLine>,
     /// How often it was called on this path.
     pub calls: u64,
     /// What it executed there itself.
@@ -67,6 +70,15 @@ pub struct Node {
     /// The same for [`CallTree::events`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventCost>,
+}
+
+/// The source line that a call is on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SiteLine {
+    /// The source file.
+    pub file: String,
+    /// The line in it.
+    pub line: u32,
 }
 
 /// What was counted of an event beside instructions.
@@ -152,6 +164,7 @@ struct Finder<'a> {
     /// Mappings of an image by address.
     mappings: HashMap<u32, BTreeMap<u64, Mapping>>,
     found: HashMap<(u32, u64), Called>,
+    lines: HashMap<(u32, u64), Option<SiteLine>>,
 }
 
 impl Finder<'_> {
@@ -159,10 +172,7 @@ impl Finder<'_> {
         if let Some(found) = self.found.get(&(image, pc)) {
             return found.clone();
         }
-        let mapping = self.mappings.get(&image);
-        let mapping = mapping.and_then(|known| known.range(..=pc).next_back());
-        let mapping = mapping.map(|(_, mapping)| mapping);
-        let called = match mapping.filter(|mapping| pc < mapping.end) {
+        let called = match mapping_of(&self.mappings, image, pc) {
             Some(mapping) => {
                 let (module, name) = self.names.symbol(mapping, pc, pid);
                 Called { name, module }
@@ -175,6 +185,29 @@ impl Finder<'_> {
         self.found.insert((image, pc), called.clone());
         called
     }
+
+    /// The line of the call that returns to `site`.
+    fn line(&mut self, image: u32, site: u64) -> Option<SiteLine> {
+        if let Some(found) = self.lines.get(&(image, site)) {
+            return found.clone();
+        }
+        let call = site.wrapping_sub(1);
+        let mapping = mapping_of(&self.mappings, image, call);
+        let line = mapping.and_then(|mapping| self.names.line(mapping, call));
+        let line = line.map(|(file, line)| SiteLine { file, line });
+        self.lines.insert((image, site), line.clone());
+        line
+    }
+}
+
+/// What is mapped at `pc` of an image.
+fn mapping_of(
+    mappings: &HashMap<u32, BTreeMap<u64, Mapping>>,
+    image: u32,
+    pc: u64,
+) -> Option<&Mapping> {
+    let (_, mapping) = mappings.get(&image)?.range(..=pc).next_back()?;
+    (pc < mapping.end).then_some(mapping)
 }
 
 /// The tree that a run kept, with names; `sites`: paths are told apart by call sites, where the run did. `Err`: what does
@@ -207,6 +240,7 @@ pub fn tree_of(
         names,
         mappings,
         found: HashMap::new(),
+        lines: HashMap::new(),
     };
     Ok(Some(built(ran, calls, finder, apart, sites)))
 }
@@ -283,6 +317,7 @@ fn built(
                 function,
                 kind,
                 site: (site != 0).then_some(site),
+                site_line: (site != 0).then(|| finder.line(image, site)).flatten(),
                 calls: 0,
                 own: 0,
                 inclusive: 0,
@@ -448,6 +483,7 @@ mod tests {
                     function,
                     kind: Kind::Function,
                     site: None,
+                    site_line: None,
                     calls,
                     own,
                     inclusive: 0,

@@ -168,6 +168,59 @@ fn every_line_has_its_count() {
     );
 }
 
+/// `f` is called on lines 3, 5 and 12, `g` on line 6; each executes 2 instructions itself.
+const CALLED_TWICE: &str = r#"    .globl _start, f
+    .type _start, @function
+_start: call f
+    nop
+    call f
+    call g
+    mov $60, %eax
+    xor %edi, %edi
+    syscall
+    .size _start, . - _start
+    .type g, @function
+g:  call f
+    ret
+    .size g, . - g
+    .type f, @function
+f:  nop
+    ret
+    .size f, . - f
+    .section .note.GNU-stack, "", @progbits
+"#;
+
+#[test]
+fn call_sites_have_their_lines() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = bare(directory.path(), "p.s", CALLED_TWICE) else {
+        return;
+    };
+    let calls = told(&["--calls=sites", "--", &program]);
+    let functions = calls["functions"].as_array().unwrap();
+    let nodes = calls["nodes"].as_array().unwrap().iter();
+    let sites: BTreeMap<u64, (&str, u64)> = nodes
+        .filter_map(|node| {
+            let line = node["site_line"]["line"].as_u64()?;
+            let file = node["site_line"]["file"].as_str().unwrap();
+            assert!(file.ends_with("/p.s") && node["site"].is_u64(), "{node}");
+            let function = &functions[node["function"].as_u64().unwrap() as usize];
+            Some((line, (function["name"].as_str()?, node["self"].as_u64()?)))
+        })
+        .collect();
+    let expected = [(3, ("f", 2)), (5, ("f", 2)), (6, ("g", 2)), (12, ("f", 2))];
+    assert_eq!(sites, BTreeMap::from(expected));
+    let text = stderr(&run(&["run", "--calls=sites", "--", &program]));
+    for row in ["f (from p.s:3)", "f (from p.s:5)", "g (from p.s:6)"] {
+        assert!(text.contains(row), "{row}\n{text}");
+    }
+    let text = stderr(&run(&["run", "--calls", "--", &program]));
+    assert!(!text.contains("(from "), "{text}");
+}
+
 #[test]
 fn inlined_functions_have_their_counts() {
     if !virtual_pmu() {

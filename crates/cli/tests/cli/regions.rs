@@ -56,6 +56,39 @@ fn a_part_of_a_run_is_counted_to_the_instruction() {
     );
 }
 
+/// A call is over where it returns to, however many such places there are: 30,000 calls of 2 instructions each.
+#[test]
+fn a_function_that_is_called_from_very_many_places() {
+    const SOURCE: &str = r#"    .globl _start, f
+    .type _start, @function
+_start:
+    .rept 30000
+    call f
+    nop
+    .endr
+    mov $60, %eax
+    xor %edi, %edi
+    syscall
+    .size _start, . - _start
+    .type f, @function
+f:  nop
+    ret
+    .size f, . - f
+    .section .note.GNU-stack, "", @progbits
+"#;
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = crate::lines::bare(directory.path(), "p.s", SOURCE) else {
+        return;
+    };
+    let region = &document(&["--toggle", "f", "--", &program])["region"];
+    assert_eq!(region["entered"], 30_000, "{region}");
+    assert_eq!(region["instructions"], 60_000, "{region}");
+    assert_eq!(region["run"], 120_003, "{region}");
+}
+
 #[test]
 fn a_region_that_is_never_reached_is_no_result() {
     let Some((directory, program)) = program(3) else {

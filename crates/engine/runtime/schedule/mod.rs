@@ -68,7 +68,7 @@ pub enum Step {
 /// The time of what the thread executed.
 fn charge(context: &mut Context) -> u64 {
     let now = clock::now(context);
-    timers::executed();
+    timers::executed(context);
     now
 }
 

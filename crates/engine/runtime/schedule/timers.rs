@@ -10,10 +10,11 @@ use crate::schedule_state::timers::{Timer, kind};
 use crate::schedule_state::{Move, NEVER, cause};
 use crate::syscall_table as nr;
 use crate::turns::state;
-use crate::{clock, sys};
+use crate::{clock, signal_calls, sys};
 
 const EINVAL: i64 = 22;
 const SI_TIMER: i32 = -2;
+const SI_KERNEL: i32 = 0x80;
 const SIGALRM: u32 = 14;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const MICROSECOND: u64 = 1000;
@@ -47,8 +48,13 @@ pub fn fire(state: &mut run::Guard, timer: &Timer) {
     }
     state.look(timer.pid, timer.tid);
     state.epoch += 1;
-    let mut info = Info::message(timer.signal, SI_TIMER, timer.value);
-    info.address = u64::from(timer.id) | timer.missed.min(i32::MAX as u64) << 32;
+    // Those of setitimer(2) have the kernel's own code, which a thread may send to itself only (see `executed`).
+    let by_kernel = timer.kind != kind::MADE && timer.tid != 0;
+    let code = if by_kernel { SI_KERNEL } else { SI_TIMER };
+    let mut info = Info::message(timer.signal, code, timer.value);
+    if !by_kernel {
+        info.address = u64::from(timer.id) | timer.missed.min(i32::MAX as u64) << 32;
+    }
     let (pid, signal) = (u64::from(timer.pid), u64::from(timer.signal));
     let at = core::ptr::from_ref(&info) as u64;
     // SAFETY: a siginfo_t of ours; what cannot be sent is not (the process is gone).
@@ -60,15 +66,20 @@ pub fn fire(state: &mut run::Guard, timer: &Timer) {
     };
 }
 
-/// Timers of this process's executed time.
-pub fn executed() {
+/// Timers of this process's executed time. Of its threads the one that executes is meant, unless it blocks the signal, as in
+/// the kernel (`check_cpu_itimer` in kernel/time/posix-cpu-timers.c, `complete_signal` in kernel/signal.c).
+pub fn executed(context: &Context) {
     // SAFETY: a word that says whether to look; the token's owner asks.
     if unsafe { (&raw const (*state()).timers.executed).read_volatile() } == 0 {
         return;
     }
     let pid = sys::getpid();
     let mut state = run::lock();
-    while let Some(timer) = state.timers.due_executed(pid, clock::ran()) {
+    while let Some(mut timer) = state.timers.due_executed(pid, clock::ran()) {
+        let blocked = signal_calls::real_mask(context) >> (timer.signal.max(1) - 1) & 1 != 0;
+        if timer.tid == 0 && !blocked {
+            timer.tid = context.tid;
+        }
         fire(&mut state, &timer);
     }
 }

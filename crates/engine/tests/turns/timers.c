@@ -31,6 +31,21 @@ static long seconds(void) {
     return now.tv_sec;
 }
 
+// Of a process's threads the one that executes has the signal of its executed time, with the kernel's own code.
+static pthread_t computes_now;
+static volatile sig_atomic_t by_it;
+
+static void note_thread(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)context;
+    came++, by_it += pthread_equal(pthread_self(), computes_now) && info->si_code == SI_KERNEL;
+}
+
+static void *computes(void *unused) {
+    computes_now = pthread_self();
+    while (came < 5) (*(volatile uint64_t *)unused)++;
+    return NULL;
+}
+
 static void *sleeps(void *unused) {
     (void)unused;
     sleep(100000);
@@ -67,6 +82,16 @@ int main(void) {
     while (came < 5) sum++;
     setitimer(ITIMER_PROF, &off, NULL);
     printf("profiled %lu\n", sum);
+
+    struct sigaction threads = {.sa_sigaction = note_thread, .sa_flags = SA_SIGINFO};
+    sigaction(SIGPROF, &threads, NULL);
+    came = 0;
+    setitimer(ITIMER_PROF, &often, NULL);
+    pthread_t one;
+    pthread_create(&one, NULL, computes, (void *)&sum);
+    pthread_join(one, NULL);
+    setitimer(ITIMER_PROF, &off, NULL);
+    printf("by the one that executes: %d of %d\n", by_it, came);
 
     // One of timer_create, absolute, to a sleeper.
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 42};

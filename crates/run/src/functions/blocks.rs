@@ -189,6 +189,16 @@ impl Names {
         (path, name)
     }
 
+    /// Source file and line of a place in code, where debug information has them; of what is inlined there, the innermost.
+    pub(crate) fn line(&mut self, mapping: &Mapping, pc: u64) -> Option<(String, u32)> {
+        let module = self.module(mapping);
+        let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
+        let file = self.known.get(module)?.file.as_ref()?;
+        let location = self.symbols.locate_once(file, offset);
+        let frame = location.frames.into_iter().next()?;
+        Some((frame.file?, frame.line?))
+    }
+
     /// Names of another run's processes are other ones, whatever their numbers.
     pub fn forget_processes(&mut self) {
         self.jit.clear();

@@ -10,7 +10,7 @@ use truecount_profile::export::{
     CallgrindForm, FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks,
 };
 use truecount_run::calls::{CallTree, Kind};
-use truecount_run::functions::{AskedEvent, Detail, Names, line_costs, merged};
+use truecount_run::functions::{AskedEvent, Detail, Names, base_name, line_costs, merged};
 use truecount_run::result::RunResult;
 
 use super::told::{Calls, Costs, Shown, event_cells, heads, share};
@@ -44,7 +44,12 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
             Kind::Signal => format!("{} (signal handler)", tree.name(node)),
             _ => tree.name(node).to_owned(),
         };
-        let path = format!("{}{}", " ".repeat(depth), fitted(&name));
+        let mut path = format!("{}{}", " ".repeat(depth), fitted(&name));
+        match (&node.site_line, node.site) {
+            (Some(at), _) => path.push_str(&format!(" (from {}:{})", base_name(&at.file), at.line)),
+            (None, Some(site)) => path.push_str(&format!(" (from {site:#x})")),
+            (None, None) => {}
+        }
         let mut cells = vec![
             grouped(node.inclusive).into(),
             format!("{:.2} %", 100.0 * share(node.inclusive, tree.total)).into(),

@@ -147,6 +147,7 @@ mod tests {
             function: usize::from(parent.is_some()),
             kind: Kind::Function,
             site: None,
+            site_line: None,
             calls: 1,
             own,
             inclusive: 0,
