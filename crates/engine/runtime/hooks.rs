@@ -30,7 +30,8 @@ fn places(table: u64) -> &'static [Place] {
 /// Where an address is, or is to be put.
 fn find(table: u64, pc: u64) -> Option<&'static Place> {
     let places = places(table);
-    let first = (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & places.len().wrapping_sub(1);
+    let first =
+        (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & places.len().wrapping_sub(1);
     let (before, behind) = places.split_at_checked(first)?;
     behind.iter().chain(before).find(|[known, _]| {
         let known = known.load(Acquire);
