@@ -24,7 +24,8 @@ const SITE_OTHER: u64 = 3;
 /// How far up another one's place for what is folded is looked for.
 const LEVELS: u32 = 64;
 
-/// All nodes of the process by parent, function and site: an open hash table of their addresses.
+/// All nodes of the process by parent, function and site: an open hash table of their addresses, with bits of the hash
+/// above them, so that of a large tree hardly any node is looked at that is not the one wanted.
 pub struct Index {
     places: *mut u64,
     bits: u32,
@@ -34,6 +35,9 @@ pub struct Index {
     /// What threads left behind.
     pub stacks: Stacks,
 }
+
+/// The bits of a place that are a node's address.
+const ADDRESS: u64 = (1 << 48) - 1;
 
 fn mixed(parent: u64, function: u64, site: u64) -> u64 {
     let mixture = (parent >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ function;
@@ -67,32 +71,36 @@ impl Index {
         for at in 0..1usize << old_bits {
             // SAFETY: inside the old table; what is in it is a node.
             unsafe {
-                let node = *old.add(at);
+                let node = *old.add(at) & ADDRESS;
                 if node != 0 {
                     let known = *(node as *const Node);
-                    let free = self.find(known.parent, known.function, known.site).1;
-                    *free = node;
+                    let (_, free, marked) = self.find(known.parent, known.function, known.site);
+                    *free = node | marked;
                 }
             }
         }
         own_memory::give_back(old as u64, 8 << old_bits);
     }
 
-    /// The node, or 0, and its place.
-    fn find(&mut self, parent: u64, function: u64, site: u64) -> (u64, *mut u64) {
+    /// The node, or 0, its place, and what stands there beside its address.
+    fn find(&mut self, parent: u64, function: u64, site: u64) -> (u64, *mut u64, u64) {
         let mask = (1usize << self.bits) - 1;
-        let mut at = (mixed(parent, function, site) >> (64 - self.bits)) as usize;
+        let hash = mixed(parent, function, site);
+        let marked = hash << 28 & !ADDRESS;
+        let mut at = (hash >> (64 - self.bits)) as usize;
         loop {
             // SAFETY: masked; the table is never full, so this ends.
             unsafe {
                 let place = self.places.add(at & mask);
-                let node = *place;
-                if node == 0 {
-                    return (0, place);
+                if *place == 0 {
+                    return (0, place, marked);
                 }
-                let known = &*(node as *const Node);
-                if (known.parent, known.function, known.site) == (parent, function, site) {
-                    return (node, place);
+                if *place & !ADDRESS == marked {
+                    let node = *place & ADDRESS;
+                    let known = &*(node as *const Node);
+                    if (known.parent, known.function, known.site) == (parent, function, site) {
+                        return (node, place, marked);
+                    }
                 }
             }
             at += 1;
@@ -140,7 +148,7 @@ impl Index {
         kind: u32,
         room: Room,
     ) -> Option<u64> {
-        let (known, free) = self.find(parent, function, site);
+        let (known, free, marked) = self.find(parent, function, site);
         if known != 0 {
             return Some(known);
         }
@@ -163,7 +171,7 @@ impl Index {
         };
         let made = self.make(node, room)?;
         // SAFETY: a place of the table.
-        unsafe { *free = made };
+        unsafe { *free = made | marked };
         self.used += 1;
         if self.used * 4 > 3 << self.bits {
             self.grow(self.bits + 1);
@@ -185,7 +193,7 @@ impl Index {
             }
             // SAFETY: a node.
             at = unsafe { (*(at as *const Node)).parent };
-            let (known, _) = self.find(at, 0, SITE_OTHER);
+            let (known, ..) = self.find(at, 0, SITE_OTHER);
             if known != 0 {
                 return known;
             }
