@@ -104,7 +104,9 @@ fn title_of(which: usize, detail: &str) -> String {
         kind::MEMORY => format!("memory size ({call})"),
         kind::CPU => "number of the CPU".to_owned(),
         kind::FREE_SPACE => "free space of a file system".to_owned(),
-        kind::FILE_TIMES => "times and inode numbers of files that were written meanwhile".to_owned(),
+        kind::FILE_TIMES => {
+            "times and inode numbers of files that were written meanwhile".to_owned()
+        }
         kind::CALL => call,
         kind::HIDDEN => detail.to_owned(),
         _ => NAMES.get(which).copied().unwrap_or("other").to_owned(),
