@@ -348,6 +348,21 @@ fn timers_go_by_the_runs_clock() {
     is("off: 0, every 10 s");
 }
 
+/// FIFOs are opened as natively, and nobody outside is waited for.
+#[test]
+fn fifos_wait_for_their_other_ends() {
+    let Some(program) = program("turn_fifos.c", include_str!("turns/fifos.c")) else {
+        return;
+    };
+    let native = std::process::Command::new(&program).output();
+    let native = native.expect("the program runs").stdout;
+    let Some(text) = always_the_same(&program, &[]) else {
+        return;
+    };
+    assert_eq!(text, String::from_utf8_lossy(&native));
+    assert!(text.contains("restarted: 4, word"), "{text}");
+}
+
 /// Signals come in the order of sending, to the same threads at the same places.
 #[test]
 fn signals_inside_the_run_come_in_one_order() {

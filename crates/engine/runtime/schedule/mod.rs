@@ -25,6 +25,7 @@
 mod children;
 mod descriptors;
 mod ends;
+mod fifos;
 mod futex;
 mod kernel;
 mod run;
@@ -126,7 +127,7 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
     // Calls of others may succeed after it.
     run::lock().epoch += 1;
     if class == Class::File {
-        return waits::open(context, number, a);
+        return fifos::open(context, number, a);
     }
     if let Some(step) = children::call(context, number, a) {
         return step;

@@ -1,7 +1,7 @@
 //! Sleeps, and calls that wait for descriptors, locks and signals: each is tried without waiting, and again when others
 //! have done something.
 
-use super::descriptors::{FIFO, OUT, is_ready, never_waits, set_waits};
+use super::descriptors::{OUT, is_ready, never_waits, set_waits};
 use super::tries::{DONTWAIT, Tried, accepted, readable, received, wait_for, writable};
 use super::{EAGAIN, Step, interrupted, run, token, writes};
 use crate::layout::Context;
@@ -207,32 +207,4 @@ fn lock_file(context: &mut Context, a: [u64; 6]) -> Step {
     );
     run::lock().waits_for_lock(own, 0);
     step
-}
-
-/// open and the like: of a FIFO, which waits for its other end.
-pub fn open(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
-    const O_NONBLOCK: u64 = 0o4000;
-    let (directory, path, flags) = match number {
-        nr::OPEN => (-100i64 as u64, a[0], a[1]),
-        nr::OPENAT => (a[0], a[1], a[2]),
-        nr::OPENAT2 => {
-            let Some(flags) = program_memory::read::<u64>(a[2]) else {
-                return Step::Native;
-            };
-            (a[0], a[1], flags)
-        }
-        _ => return Step::Native,
-    };
-    // O_RDWR of a FIFO does not wait.
-    if flags & O_NONBLOCK != 0 || flags & 3 == 2 {
-        return Step::Native;
-    }
-    let mut stat = [0u64; 18];
-    let to = stat.as_mut_ptr() as u64;
-    // SAFETY: newfstatat into a buffer of struct stat's 144 bytes.
-    let result = unsafe { sys::call(nr::NEWFSTATAT, [directory, path, to, 0, 0, 0]) };
-    if result != 0 || stat[3] as u32 & 0o170_000 != FIFO {
-        return Step::Native;
-    }
-    by_the_kernel(context, number, a, true)
 }
