@@ -170,7 +170,9 @@ fn idle(context: &mut Context) {
         if state.owner != 0 || state.idler != context.turn {
             return;
         }
-        if deliverable(context) != 0 && state.interrupt(context.turn) {
+        // (The run's own, as its timers', are looked at in the order of sending.)
+        let from_outside = state.thread(context.turn).look == 0 && deliverable(context) != 0;
+        if from_outside && state.interrupt(context.turn) {
             state.note(cause::SIGNAL, 0);
         }
         let real = clock::real(MONOTONIC);
