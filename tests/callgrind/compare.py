@@ -224,17 +224,19 @@ def compared(theirs, ours, code):
     return instructions, (len(functions) - len(wrong), len(functions), strings), (len(callees) - len(wrong_calls), len(callees)), said
 
 
-# Where the stack begins is where its data fall in pages and lines: Callgrind itself has 29,500 to 40,900 mispredictions in
-# the C++ program by the size of the environment alone. So both have it at the same place: this tells where that is.
+# Where data lie decides what misses and what is predicted: Callgrind itself has 29,500 to 40,900 mispredictions in the C++
+# program by the size of the environment alone, and sed, awk and perl copy the environment to the heap, in front of all else
+# there. So both programs get the environment that Valgrind's have, with the same names and bytes, and the stack begins at
+# the same place of a page (this tells where that is): the program's path has as many more `./` under truecount.
 STACK = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 __attribute__((constructor)) static void tell(int count, char **words) {
-    const char *told = getenv("STACK");
+    const char *told = getenv("STACK"), *name = strrchr(words[0], '/');
     /* The tools are programs, too. */
-    if (!told || *told != '1' || strcmp(told + 1, words[0])) return;
+    if (!told || *told != '1' || strcmp(told + 1, name ? name + 1 : words[0])) return;
     FILE *file = fopen("stack", "w");
     if (file) fprintf(file, "%lu", (unsigned long)words & 4095), fclose(file);
     _exit(0);
@@ -242,42 +244,56 @@ __attribute__((constructor)) static void tell(int count, char **words) {
 """
 
 
-def run(command, directory, data, more=None, probe=False):
+def environment(directory, program, probe):
+    """What a program's environment is under Valgrind."""
+    given = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PERL_HASH_SEED": "0"}
+    if os.path.exists(os.path.join(directory, "stack.so")):
+        given |= {"LD_PRELOAD": "./stack.so", "STACK": ("1" if probe else "0") + os.path.basename(program)}
+    command = ["valgrind", "--tool=none", "-q", "--", shutil.which("env"), "-0"]
+    told = subprocess.run(command, cwd=directory, env=given, check=True, stdout=subprocess.PIPE, timeout=600).stdout.decode()
+    return given, dict(line.split("=", 1) for line in told.split("\0") if line)
+
+
+def run(command, directory, data, probe=False):
+    """CPU seconds of a command: a tool's options, `--`, the program's."""
+    program = command[command.index("--") + 1]
+    given, seen = environment(directory, program, probe)
     before, out = os.times(), open(os.path.join(directory, "output"), "wb")
-    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
-    if more is not None:
-        environment |= {"LD_PRELOAD": "./stack.so", "STACK": ("1" if probe else "0") + command[command.index("--") + 1], "MORE": "+" * more}
     done = subprocess.run(command, cwd=directory, input=data.encode() if data else None, stdin=None if data else subprocess.DEVNULL,
-                          stdout=out, stderr=subprocess.PIPE, env=environment, timeout=600)
+                          stdout=out, stderr=subprocess.PIPE, env=given if command[0] == "valgrind" else seen, timeout=600)
     after = os.times()
     if done.returncode not in (0, 1):
         sys.exit(f"{command[:4]} ended with {done.returncode}: {done.stderr.decode(errors='replace')[-500:]}")
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 
-def stack(command, directory, data, more):
-    """Where the stack begins in its page, with so many more bytes of environment."""
+def stack(command, directory, data):
+    """Where the stack begins in its page."""
     path = os.path.join(directory, "stack")
     if os.path.exists(path):
         os.remove(path)
-    run(command, directory, data, more, True)
+    run(command, directory, data, True)
     with open(path) as file:
         return int(file.read())
 
 
-def places(theirs, ours, directory, data):
-    """How many more bytes of environment let the stack begin at the same place of a page for both; `None` where that cannot be
-    had: a static program, no compiler."""
+def placed(theirs, ours, directory, data):
+    """The second command with a path of the program by which its stack begins at the same place of a page; as it is, where
+    that is not known: a static program, no compiler."""
+    at = ours.index("--") + 1
+    folder, name = os.path.split(ours[at])
     try:
-        wanted, more = stack(theirs, directory, data, 0), 0
+        wanted, more = stack(theirs, directory, data), 0
         for _ in range(8):
-            now = stack(ours, directory, data, more)
+            moved = [*ours[:at], folder + "/" + "./" * more + name, *ours[at + 1:]]
+            now = stack(moved, directory, data)
             if now == wanted:
-                return 0, more
-            more += (now - wanted) % 4096
+                return moved
+            # The path is on the stack twice, as argument and as AT_EXECFN.
+            more = (more + (now - wanted) % 4096 // 4) % 1024
     except (OSError, ValueError):
         pass
-    return None, None
+    return ours
 
 
 def made(directory):
@@ -311,10 +327,12 @@ def both(truecount, chosen, options, columns, read):
             if not shutil.which(needs):
                 print(f"| {name} | skipped: no {needs}" + " |" * (columns - 1))
                 continue
-            commands = [["valgrind", *options, "--callgrind-out-file=theirs", "--", *command],
-                        [truecount, "valgrind", "--machine=valgrind", *options, "--callgrind-out-file=ours", "--", *command]]
-            more = places(*commands, directory, data)
-            there, here = (run(command, directory, data, size) for command, size in zip(commands, more))
+            # By its path: both find it in the same place, with the same name.
+            command = [command[0] if "/" in command[0] else shutil.which(command[0]), *command[1:]]
+            theirs = ["valgrind", *options, "--callgrind-out-file=theirs", "--", *command]
+            ours = [truecount, "valgrind", "--machine=valgrind", *options, "--callgrind-out-file=ours", "--", *command]
+            ours = placed(theirs, ours, directory, data)
+            there, here = (run(each, directory, data) for each in (theirs, ours))
             theirs, ours = (read(os.path.join(directory, file)) for file in ("theirs", "ours"))
             yield name, theirs, ours, there, here
 
