@@ -152,6 +152,9 @@ impl Choice {
                 let header = [word(*header), word(*header + 1)];
                 state::each(*moves, *part, wanted, header, |at, bytes| {
                     f(u64::from(at), size, u64::from(bytes / size));
+                    if bytes % size != 0 {
+                        f(u64::from(at + bytes / size * size), bytes % size, 1);
+                    }
                 });
             }
         }

@@ -36,6 +36,8 @@ pub(super) enum Part {
 struct Component {
     at: u32,
     bytes: u32,
+    /// Of them those that are saved: of PKRU's eight some CPUs write four.
+    moved: u32,
     aligned: bool,
 }
 
@@ -49,6 +51,8 @@ struct Components {
 const COMPACTED: u64 = 1 << 63;
 /// Where the components behind the first two begin.
 const BEHIND_HEADER: u32 = HEADER_AT + 64;
+/// The component that holds the register of protection keys.
+const PKRU: u32 = 9;
 const X87: u64 = 1;
 const SSE: u64 = 2;
 const AVX: u64 = 4;
@@ -81,12 +85,48 @@ fn find() -> Components {
         *component = Component {
             at: found.ebx,
             bytes: found.eax,
+            moved: found.eax,
             aligned: found.ecx & 2 != 0,
         };
     }
     // SAFETY: OSXSAVE says that the instruction is there.
     let enabled = unsafe { xcr0() };
+    if enabled >> PKRU & 1 != 0
+        && let Some(component) = all.get_mut(PKRU as usize)
+    {
+        component.moved = moved(PKRU, component);
+    }
     Components { enabled, all }
+}
+
+/// How many bytes of a component this CPU saves.
+#[cfg(target_arch = "x86_64")]
+fn moved(number: u32, component: &Component) -> u32 {
+    #[repr(align(64))]
+    struct Area([u8; 4096]);
+    #[target_feature(enable = "xsave")]
+    unsafe fn save(area: &mut Area, number: u32) {
+        // SAFETY: an area of this size has room for a component that ends within it, as the caller looked.
+        unsafe { std::arch::x86_64::_xsave64(area.0.as_mut_ptr(), 1 << number) }
+    }
+    let end = component.at + component.bytes;
+    if end as usize > size_of::<Area>() {
+        return component.bytes;
+    }
+    let saved = |fill: u8| {
+        let mut area = Area([fill; 4096]);
+        // SAFETY: the component is enabled, so the instruction is there; it ends within the area.
+        unsafe { save(&mut area, number) };
+        area.0
+    };
+    let (one, other) = (saved(0x55), saved(0xaa));
+    // A byte that was written is the same over both fills.
+    let written = |at: &u32| {
+        let at = *at as usize;
+        one.get(at) == other.get(at)
+    };
+    let last = (component.at..end).rev().find(written);
+    last.map_or(component.bytes, |last| last + 1 - component.at)
 }
 
 /// No engine runs elsewhere.
@@ -171,7 +211,7 @@ fn extended(form: Option<u64>, moved: u64, mut f: impl FnMut(u32, u32)) {
             next = at + component.bytes;
         }
         if is_in(moved) {
-            f(at, component.bytes);
+            f(at, component.moved);
         }
     }
 }
