@@ -70,6 +70,7 @@ kinds! {
     FILE_TIMES = 21: "file-times";
     CALL = 22: "system-call";
     HIDDEN = 23: "hidden-feature";
+    FILE_LOCK = 24: "file-lock";
 }
 
 /// What of a run's inputs is told apart: places in [`Identity::parts`].
