@@ -6,6 +6,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use super::{Factor, Missing};
@@ -83,6 +84,29 @@ impl Chosen {
     pub fn unlock(&self) {
         // SAFETY: a plain call on a descriptor that is open as long as `self` is.
         unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
+    }
+
+    /// The number.
+    pub fn number(&self) -> i32 {
+        self.wanted
+    }
+
+    /// Chooses it once more, for what is started next: others may have taken it since.
+    ///
+    /// # Errors
+    /// As [`choose`].
+    pub fn again(&self) -> io::Result<()> {
+        let last = self.wanted.saturating_sub(1).to_string();
+        self.file.write_all_at(last.as_bytes(), 0)
+    }
+
+    /// Another number than the chosen one, whatever its digits.
+    pub fn missed(&self, pid: i32) -> Option<Missing> {
+        let wanted = self.wanted;
+        (pid != wanted).then(|| {
+            let reason = format!("the PID is {pid}, not {wanted}, which somebody else has");
+            Missing::new(Factor::Pid, reason)
+        })
     }
 
     /// What differs for a program that got `pid`.
