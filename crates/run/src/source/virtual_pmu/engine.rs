@@ -83,6 +83,8 @@ pub(super) fn execute(
             None => failure(&error, program),
         }
     })?;
+    // Others may choose now.
+    drop(options);
     if let Some(answers) = &answers {
         answers.started();
     }
