@@ -97,6 +97,7 @@ pub(super) fn execute(
         Refusal::Command(Error::new(ErrorKind::Setup, cause))
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let running_id = running.id();
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
     not_held_constant(&outcome.totals, &mut missing);
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
@@ -107,7 +108,8 @@ pub(super) fn execute(
         .totals
         .threads
         .iter()
-        .filter(|thread| !thread.ended && is_running(thread.pid))
+        // The program itself has ended, and somebody else may have its number by now.
+        .filter(|thread| !thread.ended && thread.pid != running_id && is_running(thread.pid))
         .map(|thread| thread.pid)
         .collect();
     let killed = outcome.totals.threads.iter();
