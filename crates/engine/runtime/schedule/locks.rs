@@ -30,17 +30,18 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
         _ => return None,
     }
     if now == a {
-        return Some(Step::Done(ask(context, number, a)));
+        return Some(Step::Done(ask(context, number, a, &mut false)));
     }
-    let attempt = |context: &mut Context| match ask(context, number, now) {
+    let mut noted = false;
+    let attempt = |context: &mut Context| match ask(context, number, now, &mut noted) {
         result if is_refused(number, result) => Tried::NotYet,
         result => Tried::Step(Step::Done(result)),
     };
     Some(wait_for(context, true, || true, attempt))
 }
 
-/// Asks for a lock, and once more when somebody outside has let it go.
-fn ask(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
+/// Asks for a lock, and once more when somebody outside has let it go. `noted`: that somebody did not is noted already.
+fn ask(context: &mut Context, number: u64, a: [u64; 6], noted: &mut bool) -> i64 {
     const MONOTONIC: u64 = 1;
     const PAUSE: u64 = 1;
     /// Without anybody who has it.
@@ -62,7 +63,9 @@ fn ask(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         };
         let since = clock::real(MONOTONIC);
         if !waits || shut(context) && deliverable(context) != 0 {
-            note_held(context, number);
+            if !core::mem::replace(noted, true) {
+                note_held(context, number);
+            }
             return result;
         }
         sys::futex_wait(&AtomicU32::new(0), 0, PAUSE);
@@ -75,13 +78,14 @@ fn ask(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
 fn lock_record(context: &mut Context, a: [u64; 6]) -> Step {
     const EDEADLK: i64 = 35;
     const F_UNLCK: u64 = 2;
-    let own = context.turn;
+    let (own, mut noted) = (context.turn, false);
     let step = wait_for(
         context,
         true,
         || true,
         |context| {
-            let result = ask(context, nr::FCNTL, [a[0], F_SETLK, a[2], 0, 0, 0]);
+            let now = [a[0], F_SETLK, a[2], 0, 0, 0];
+            let result = ask(context, nr::FCNTL, now, &mut noted);
             if !is_refused(nr::FCNTL, result) {
                 return Tried::Step(Step::Done(result));
             }
