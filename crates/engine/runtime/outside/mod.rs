@@ -234,10 +234,8 @@ pub fn after(context: &Context, number: u64, a: [u64; 6], result: i64) {
             asked_for(context, number, a[1], a[4], &STATX);
         }
         // (What is answered here as a whole is an error.)
-        nr::STATFS | nr::FSTATFS if result == 0 => {
-            if !machine::shows_space(a[1]) {
-                note(context, kind::FREE_SPACE, name_of(number));
-            }
+        nr::STATFS | nr::FSTATFS if result == 0 && !machine::shows_space(a[1]) => {
+            note(context, kind::FREE_SPACE, name_of(number));
         }
         nr::FLOCK | nr::FCNTL if locks::is_asked_once(number, &a) => {
             locks::asked(context, number, a, result);

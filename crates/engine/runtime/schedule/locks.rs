@@ -2,8 +2,8 @@
 //! comes.
 //!
 //! One that somebody outside has (cargo's of its cache, apt's) is waited for, for a while, with the token, and also by
-//! calls that would not wait: no time passes in the run, which is then the same as if it had begun later. Whoever does not
-//! let it go so soon is named, and the call says so.
+//! calls that would not wait: no time passes in the run, which is then the same as if it had begun later. Whoever keeps
+//! it longer is named, and the call says so.
 
 use super::signals::{deliverable, shut};
 use super::tries::{Tried, wait_for};
@@ -14,10 +14,12 @@ use crate::outside::locks::{
     note_held,
 };
 use crate::program_memory;
-use crate::schedule_state::LOCK_PATIENCE;
 use crate::syscall_table as nr;
-use crate::{clock, sys};
-use core::sync::atomic::AtomicU32;
+use crate::{clock, slots, sys};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// For how long a run waits for locks that others have.
+const PATIENCE: u64 = 10 * clock::SECOND;
 
 /// The calls of this file; `None`: another.
 pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
@@ -40,12 +42,13 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Option<Step> {
     Some(wait_for(context, true, || true, attempt))
 }
 
-/// Asks for a lock, and once more when somebody outside has let it go. `noted`: that somebody did not is noted already.
+/// Asks for a lock, and once more when somebody outside has released it. `noted`: that somebody did not is noted already.
 fn ask(context: &mut Context, number: u64, a: [u64; 6], noted: &mut bool) -> i64 {
     const MONOTONIC: u64 = 1;
     const PAUSE: u64 = 1;
     /// Without anybody who has it.
     const MOST: u32 = 10;
+    let waited = &slots::header().inputs.lock_waited;
     let mut nobody = 0;
     loop {
         // SAFETY: as the program made it, but that it does not wait.
@@ -58,7 +61,7 @@ fn ask(context: &mut Context, number: u64, a: [u64; 6], noted: &mut bool) -> i64
         let waits = match held {
             Holder::Run => return result,
             Holder::Nobody => nobody < MOST,
-            Holder::Outside => run::lock().lock_waited < LOCK_PATIENCE,
+            Holder::Outside => waited.load(Relaxed) < PATIENCE,
             Holder::Stays => false,
         };
         let since = clock::real(MONOTONIC);
@@ -69,7 +72,8 @@ fn ask(context: &mut Context, number: u64, a: [u64; 6], noted: &mut bool) -> i64
             return result;
         }
         sys::futex_wait(&AtomicU32::new(0), 0, PAUSE);
-        run::lock().lock_waited += clock::real(MONOTONIC).saturating_sub(since);
+        let more = clock::real(MONOTONIC).saturating_sub(since);
+        waited.fetch_add(more, Relaxed);
     }
 }
 

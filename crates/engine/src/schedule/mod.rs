@@ -21,8 +21,6 @@ use timers::{Timer, Timers};
 pub const MAX_THREADS: usize = 8192;
 /// No deadline.
 pub const NEVER: u64 = u64::MAX;
-/// For how long a run waits, with the token, for locks of files that others have: nanoseconds.
-pub const LOCK_PATIENCE: u64 = 10_000_000_000;
 /// Causes of [`State::outside`] that are told apart.
 pub const CAUSES: usize = 32;
 
@@ -163,8 +161,6 @@ pub struct State<const N: usize> {
     pub inherited: [u64; INHERITED],
     /// The device of pipes without a name.
     pub pipes: u64,
-    /// How long the run has waited, with the token, for locks of files that others have, nanoseconds.
-    pub lock_waited: u64,
     /// Timers of the run's clock.
     pub timers: Timers,
     /// Process ids that the run has had, a bit each (the lower half of their bits).
@@ -228,7 +224,6 @@ impl<const N: usize> Default for State<N> {
             outside_call: [0; CAUSES],
             inherited: [0; INHERITED],
             pipes: 0,
-            lock_waited: 0,
             timers: Timers::default(),
             pids: [0; 1024],
             threads: core::array::from_fn(|_| Thread::default()),
