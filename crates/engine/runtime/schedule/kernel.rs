@@ -50,10 +50,13 @@ pub fn parent_of(pid: u32) -> Option<u32> {
     status(pid, b"PPid:", 10).map(|parent| parent as u32)
 }
 
-/// Whether a thread that sleeps waits for the launcher, or for another thread of the runtime's: it lists a directory, which
-/// the launcher orders, or waits for a word. (The program's own waits for words are the scheduler's.)
+/// Whether a thread that sleeps waits for the launcher, or for another thread of the runtime's: it is traced by the launcher,
+/// lists a directory, which that one orders, or waits for a word. (The program's own waits for words are the scheduler's.)
 pub fn waits_for_truecount(pid: u32, tid: u32) -> bool {
     use core::fmt::Write;
+    if tracer_of(pid) == Some(slots::header().launcher) {
+        return true;
+    }
     let mut path = crate::report::Text::new();
     let _ = write!(path, "/proc/{pid}/task/{tid}/syscall\0");
     let mut found = false;
@@ -68,6 +71,12 @@ pub fn waits_for_truecount(pid: u32, tid: u32) -> bool {
     found
 }
 
+/// The process of which a thread traces another one (proc(5) tells the thread).
+fn tracer_of(pid: u32) -> Option<u32> {
+    let thread = status(pid, b"TracerPid:", 10).filter(|&tracer| tracer != 0)?;
+    status(thread as u32, b"Tgid:", 10).map(|process| process as u32)
+}
+
 /// Whether SIGCHLD has come to a process.
 pub fn is_told(pid: u32) -> bool {
     const SIGCHLD: u64 = 17;
@@ -76,6 +85,6 @@ pub fn is_told(pid: u32) -> bool {
 
 /// Whether somebody traces a process who is not truecount: what ends in it stays until that one has waited for it.
 pub fn is_traced(pid: u32) -> bool {
-    let launcher = u64::from(slots::header().launcher);
-    status(pid, b"TracerPid:", 10).is_some_and(|tracer| tracer != 0 && tracer != launcher)
+    let launcher = slots::header().launcher;
+    tracer_of(pid).is_some_and(|tracer| tracer != launcher)
 }
