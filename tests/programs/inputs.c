@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -173,6 +174,38 @@ int main(int argc, char **argv) {
         stat("inputs.tmp", &data);
         unlink("inputs.tmp");
         value = data.st_mtim.tv_nsec;
+    } else if (!strcmp(which, "lock") || !strcmp(which, "wait-lock")) {
+        // Two kinds of locks; what one that is not got costs.
+        int fd = open(file, O_RDWR), waits = *which == 'w';
+        struct flock all = {.l_type = F_WRLCK};
+        if (flock(fd, LOCK_EX | (waits ? 0 : LOCK_NB))) value += 1000;
+        if (fcntl(fd, waits ? F_SETLKW : F_SETLK, &all)) value += 3000;
+    } else if (!strcmp(which, "own-lock")) {
+        // Held by another process of the run.
+        int fd = open(file, O_RDWR), ends[2];
+        pipe(ends);
+        pid_t child = fork();
+        if (child == 0) {
+            struct flock all = {.l_type = F_WRLCK};
+            int own = open(file, O_RDWR);
+            if (flock(own, LOCK_EX) || fcntl(own, F_SETLK, &all)) _exit(3);
+            write(ends[1], "", 1);
+            pause();
+        }
+        read(ends[0], &value, 1);
+        struct flock all = {.l_type = F_WRLCK};
+        if (flock(fd, LOCK_EX | LOCK_NB)) value += 1000;
+        if (fcntl(fd, F_SETLK, &all)) value += 3000;
+        kill(child, SIGTERM);
+        waitpid(child, 0, 0);
+        if (value != 4000) return 3;
+    } else if (!strcmp(which, "hold")) {
+        // For other processes: until its input ends.
+        int fd = open(file, O_RDWR);
+        struct flock all = {.l_type = F_WRLCK};
+        if (flock(fd, LOCK_EX) || fcntl(fd, F_SETLKW, &all)) return 3;
+        if (write(1, "held\n", 5) != 5) return 3;
+        read(0, &value, 1);
     } else if (!strcmp(which, "cached")) {
         unsigned char there = 0;
         int fd = open(file, O_RDONLY);

@@ -70,6 +70,7 @@ kinds! {
     FILE_TIMES = 21: "file-times";
     CALL = 22: "system-call";
     HIDDEN = 23: "hidden-feature";
+    FILE_LOCK = 24: "file-lock";
 }
 
 /// What of a run's inputs is told apart: places in [`Identity::parts`].
@@ -142,6 +143,8 @@ pub struct Inputs {
     pub inherited_count: AtomicU32,
     /// When the run began, `CLOCK_REALTIME_COARSE` in nanoseconds: times of files are of this clock.
     pub started: AtomicU64,
+    /// How long the run has waited for locks of files that others have, nanoseconds.
+    pub lock_waited: AtomicU64,
     /// Not 0 once a program of the run restricts its own system calls: nothing is asked from then on.
     pub unseen: AtomicU32,
     /// Which inputs the run had.

@@ -143,6 +143,92 @@ fn what_is_held_constant_is_not_named() {
     }
 }
 
+/// A process outside the run that has both kinds of locks on a file, until its input is closed.
+fn holder(program: &str, file: &str) -> std::process::Child {
+    use std::io::BufRead as _;
+    let mut child = std::process::Command::new(program)
+        .args(["hold", file])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "held\n");
+    child
+}
+
+#[test]
+fn locks_that_others_hold_are_waited_for() {
+    let Some((directory, program)) = program() else {
+        return;
+    };
+    let file = directory.path().join("lock");
+    std::fs::write(&file, "").unwrap();
+    let file = file.to_str().unwrap();
+    let held = "--deterministic=aslr,at-random,getrandom,time,random,threads";
+    for which in ["lock", "wait-lock"] {
+        let command = [program.as_str(), which, file];
+        let free = ran(&[held], &command);
+        assert!(free.1, "{which}: {:?}", free.2);
+        let mut other = holder(&program, file);
+        let release = other.stdin.take();
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(1500));
+            drop(release);
+        });
+        let taken = ran(&[held], &command);
+        later.join().unwrap();
+        other.wait().unwrap();
+        assert_eq!(taken, free, "{which}");
+    }
+    // One of the run's own.
+    let command = [program.as_str(), "own-lock", file];
+    let (first, closed, names) = ran(&[held, "--deterministic=pid"], &command);
+    let others = names.iter().any(|name| !name.starts_with("pid"));
+    assert!(closed || !others, "{names:?}");
+    assert_eq!(ran(&[held, "--deterministic=pid"], &command).0, first);
+}
+
+#[test]
+fn locks_that_others_keep_are_named() {
+    use std::os::fd::AsRawFd as _;
+    let Some((directory, program)) = program() else {
+        return;
+    };
+    let path = directory.path().join("lock");
+    std::fs::write(&path, "").unwrap();
+    let name = path.to_str().unwrap();
+    // By who started truecount, and waits for it.
+    let file = std::fs::File::open(&path).unwrap();
+    // SAFETY: a descriptor that is open.
+    assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0);
+    for head in [
+        HELD,
+        "--deterministic=aslr,at-random,getrandom,time,random,threads",
+    ] {
+        let begin = std::time::Instant::now();
+        let (_, _, names) = ran(&[head], &[&program, "lock", name]);
+        assert_eq!(names, ["file-lock"], "{head}");
+        assert!(
+            begin.elapsed() < std::time::Duration::from_secs(8),
+            "{head}"
+        );
+    }
+    drop(file);
+    // By another program, for longer than one waits.
+    let mut other = holder(&program, name);
+    let (_, _, names) = ran(&[HELD], &[&program, "lock", name]);
+    assert_eq!(names, ["file-lock"]);
+    let held = "--deterministic=aslr,at-random,getrandom,time,random,threads";
+    let (_, _, names) = ran(&[held], &[&program, "lock", name]);
+    assert_eq!(names, ["file-lock"]);
+    drop(other.stdin.take());
+    other.wait().unwrap();
+}
+
 #[test]
 fn standard_input_counts_where_it_is_read_and_no_file() {
     let Some((directory, program)) = program() else {

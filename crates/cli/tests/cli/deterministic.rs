@@ -366,6 +366,50 @@ fn rustcs_intervals_do_not_vary() {
     );
 }
 
+/// The first program has its number, whoever starts programs meanwhile; or the result says that it has another.
+#[test]
+fn the_first_program_has_its_number() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    if !virtual_pmu() {
+        return;
+    }
+    let held = truecount_run::determinism::pid::held().to_string();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::process::Command::new("true").status().unwrap();
+                }
+            });
+        }
+        let mut wrong = Vec::new();
+        for _ in 0..8 {
+            let head = "--deterministic=aslr,at-random,getrandom,pid";
+            let words = [
+                "run",
+                "--json=/dev/stderr",
+                head,
+                "--",
+                "sh",
+                "-c",
+                "echo $$",
+            ];
+            let output = run(&words);
+            let document: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+            let text = document.to_string();
+            let number = stdout(&output).trim().to_owned();
+            let said = text.contains(&format!("the PID is {number}, not {held}"));
+            let refused = text.contains("ns_last_pid");
+            let closed = document["outside"]["closed"] == true;
+            let right = (number == held) != said && !(said && closed);
+            wrong.extend((!right && !refused).then_some((number, text)));
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(wrong.is_empty(), "{wrong:?}");
+    });
+}
+
 /// Programs that choose numbers, too, and lock the file as everybody should, do not get in the way of a run, whoever
 /// counts.
 #[test]

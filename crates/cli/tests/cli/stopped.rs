@@ -256,3 +256,36 @@ fn ctrl_c_of_a_terminal_reaches_the_program_once() {
         assert_eq!(status.code(), Some(9), "{source} {held:?}: {all}");
     }
 }
+
+/// The programs of a run that begin, and those that list directories, wait for truecount, however long it gets no time of a
+/// busy machine: nobody else has their turn.
+#[test]
+fn threads_in_turn_wait_for_a_truecount_that_gets_no_time() {
+    if skipped() {
+        return;
+    }
+    let list = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do ls / > /dev/null; env true; done";
+    let script = format!("({list}) & ({list}) & ({list}) & ({list}); wait");
+    let held = "--deterministic=aslr,at-random,files,getrandom,time,random,threads";
+    let words = ["run", "--json", held, "--", "sh", "-c", &script];
+    let mut command = truecount(&words);
+    command.stdout(std::process::Stdio::piped());
+    command.stderr(std::process::Stdio::null());
+    let child = command.spawn().unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    let pause = |milliseconds| std::thread::sleep(Duration::from_millis(milliseconds));
+    // SAFETY: a signal to our own child, which has not been waited for.
+    let signal = |signal| unsafe { libc::kill(pid, signal) };
+    pause(150);
+    for length in [400, 400, 400, 400, 400, 400, 3000] {
+        signal(libc::SIGSTOP);
+        pause(length);
+        signal(libc::SIGCONT);
+        pause(70);
+    }
+    let output = child.wait_with_output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let inputs = document["outside"]["inputs"].as_array().unwrap();
+    let threads = inputs.iter().find(|input| input["source"] == "threads");
+    assert!(threads.is_none(), "{threads:?}");
+}

@@ -8,6 +8,7 @@
 mod descriptors;
 mod files;
 mod identity;
+pub mod locks;
 mod places;
 
 pub use files::follows;
@@ -232,8 +233,12 @@ pub fn after(context: &Context, number: u64, a: [u64; 6], result: i64) {
         nr::STATX if result == 0 && a[2] & 0x1000 == 0 => {
             asked_for(context, number, a[1], a[4], &STATX);
         }
-        nr::STATFS if result == 0 && !machine::answers(number, &a) => {
+        // (What is answered here as a whole is an error.)
+        nr::STATFS | nr::FSTATFS if result == 0 && !machine::shows_space(a[1]) => {
             note(context, kind::FREE_SPACE, name_of(number));
+        }
+        nr::FLOCK | nr::FCNTL if locks::is_asked_once(number, &a) => {
+            locks::asked(context, number, a, result);
         }
         nr::BIND if result == 0 => {
             if let Some(hash) = address_at(a[1], a[2]) {

@@ -45,6 +45,38 @@ fn status(pid: u32, name: &[u8], base: u32) -> Option<u64> {
     found
 }
 
+/// The parent of a process; `None`: there is no such process.
+pub fn parent_of(pid: u32) -> Option<u32> {
+    status(pid, b"PPid:", 10).map(|parent| parent as u32)
+}
+
+/// Whether a thread that sleeps waits for the launcher, or for another thread of the runtime's: it is traced by the launcher,
+/// lists a directory, which that one orders, or waits for a word. (The program's own waits for words are the scheduler's.)
+pub fn waits_for_truecount(pid: u32, tid: u32) -> bool {
+    use core::fmt::Write;
+    if tracer_of(pid) == Some(slots::header().launcher) {
+        return true;
+    }
+    let mut path = crate::report::Text::new();
+    let _ = write!(path, "/proc/{pid}/task/{tid}/syscall\0");
+    let mut found = false;
+    if let Ok(path) = core::ffi::CStr::from_bytes_with_nul(path.bytes()) {
+        lines::of(path, |line| {
+            let digits = line.split(|&byte| byte == b' ').next()?;
+            let number = core::str::from_utf8(digits).ok()?.parse().ok()?;
+            found = matches!(number, nr::GETDENTS | nr::GETDENTS64 | nr::FUTEX);
+            Some(())
+        });
+    }
+    found
+}
+
+/// The process of which a thread traces another one (proc(5) tells the thread).
+fn tracer_of(pid: u32) -> Option<u32> {
+    let thread = status(pid, b"TracerPid:", 10).filter(|&tracer| tracer != 0)?;
+    status(thread as u32, b"Tgid:", 10).map(|process| process as u32)
+}
+
 /// Whether SIGCHLD has come to a process.
 pub fn is_told(pid: u32) -> bool {
     const SIGCHLD: u64 = 17;
@@ -53,6 +85,6 @@ pub fn is_told(pid: u32) -> bool {
 
 /// Whether somebody traces a process who is not truecount: what ends in it stays until that one has waited for it.
 pub fn is_traced(pid: u32) -> bool {
-    let launcher = u64::from(slots::header().launcher);
-    status(pid, b"TracerPid:", 10).is_some_and(|tracer| tracer != 0 && tracer != launcher)
+    let launcher = slots::header().launcher;
+    tracer_of(pid).is_some_and(|tracer| tracer != launcher)
 }

@@ -10,6 +10,7 @@
 //! | `futex` | futexes |
 //! | `waits` | sleeps, and calls that wait: tried without waiting each time the token comes round |
 //! | `tries` | tries, and waits between them |
+//! | `locks` | locks of files |
 //! | `writes` | writes of more than there is room for |
 //! | `sets` | `poll`, `select`, `epoll`: waits for one of several descriptors |
 //! | `descriptors` | what is asked of descriptors for that |
@@ -27,7 +28,8 @@ mod descriptors;
 mod ends;
 mod fifos;
 mod futex;
-mod kernel;
+pub mod kernel;
+mod locks;
 mod run;
 mod sending;
 mod sets;
@@ -136,6 +138,9 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
         return step;
     }
     if let Some(step) = sets::call(context, number, a) {
+        return step;
+    }
+    if let Some(step) = locks::call(context, number, a) {
         return step;
     }
     waits::call(context, number, a)

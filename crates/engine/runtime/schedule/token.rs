@@ -1,7 +1,7 @@
 //! Who has the token: waiting for it, moving it on, and what if a thread that has it is gone, sleeps in the kernel, or
 //! executes for ever.
 
-use super::kernel::{is_traced, kernel_state};
+use super::kernel::{is_traced, kernel_state, waits_for_truecount};
 use super::run::{Guard, bell, lock, tell, word_of};
 use super::signals::{deliverable, shut};
 use super::{charge, signals, state, stops, timers};
@@ -349,9 +349,9 @@ impl Stuck {
             }
             return;
         }
-        let (pid, tid, is) = {
+        let (pid, tid, is, becomes) = {
             let thread = state.thread(owner);
-            (thread.pid, thread.tid, thread.now)
+            (thread.pid, thread.tid, thread.now, thread.exec != 0)
         };
         if tid != 0 && is_gone(&state) {
             let whole = is_process_over(pid);
@@ -369,6 +369,10 @@ impl Stuck {
         }
         let others = state.first().is_some();
         match kernel_state(pid, tid) {
+            // The launcher has it, which may have little of a busy machine.
+            b'S' | b'T' | b't' if others && (becomes || waits_for_truecount(pid, tid)) => {
+                (self.asleep, self.stopped, self.busy) = (0, 0, self.busy + 1);
+            }
             b'T' | b't' if pid != context.pid => self.stopped += 1,
             b'S' | b'T' | b't' if others => self.asleep += 1,
             _ if others => (self.asleep, self.busy) = (0, self.busy + 1),

@@ -1,4 +1,4 @@
-//! Sleeps, and calls that wait for descriptors, locks and signals: each is tried without waiting, and again when others
+//! Sleeps, and calls that wait for descriptors and signals: each is tried without waiting, and again when others
 //! have done something.
 
 use super::descriptors::{OUT, is_ready, never_waits, set_waits};
@@ -67,9 +67,6 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
         nr::SENDMMSG if a[3] & DONTWAIT == 0 => writable(context, a[0]),
         nr::CONNECT => connect(context, a),
         nr::SPLICE | nr::TEE | nr::VMSPLICE => splice(context, number, a),
-        nr::FLOCK => attempt(context, number, a, a[1] & 4 != 0, |a| a[1] |= 4),
-        nr::FCNTL if a[1] == 7 => lock_file(context, a),
-        nr::FCNTL if a[1] == 38 => attempt(context, number, a, false, |a| a[1] -= 1),
         nr::SEMOP
         | nr::SEMTIMEDOP
         | nr::MSGSND
@@ -145,7 +142,6 @@ fn attempt(
     never_waits: bool,
     changed: impl Fn(&mut [u64; 6]),
 ) -> Step {
-    const EACCES: i64 = 13;
     if never_waits {
         return Step::Native;
     }
@@ -158,53 +154,9 @@ fn attempt(
         |_| {
             // SAFETY: as the program made it, but that it does not wait.
             match unsafe { sys::call(number, now) } {
-                result if result == -EAGAIN || result == -EACCES && number == nr::FCNTL => {
-                    Tried::NotYet
-                }
+                result if result == -EAGAIN => Tried::NotYet,
                 result => Tried::Step(Step::Done(result)),
             }
         },
     )
-}
-
-/// fcntl(F_SETLKW): a wait for one who waits for this process would never end, and is refused as by the kernel
-/// (`posix_locks_deadlock` in fs/locks.c), which sees nobody wait.
-fn lock_file(context: &mut Context, a: [u64; 6]) -> Step {
-    const F_GETLK: u64 = 5;
-    const F_SETLK: u64 = 6;
-    const EACCES: i64 = 13;
-    const EDEADLK: i64 = 35;
-    const F_UNLCK: u64 = 2;
-    let own = context.turn;
-    let step = wait_for(
-        context,
-        true,
-        || true,
-        |context| {
-            // SAFETY: as the program made it, but that it does not wait.
-            let result = unsafe { sys::call(nr::FCNTL, [a[0], F_SETLK, a[2], 0, 0, 0]) };
-            if result != -EAGAIN && result != -EACCES {
-                return Tried::Step(Step::Done(result));
-            }
-            // struct flock: type and whence, start, length, PID.
-            let Some(mut lock) = program_memory::read::<[u64; 4]>(a[2]) else {
-                return Tried::Step(Step::Done(-sys::EFAULT));
-            };
-            let at = lock.as_mut_ptr() as u64;
-            // SAFETY: into our copy.
-            let asked = unsafe { sys::call(nr::FCNTL, [a[0], F_GETLK, at, 0, 0, 0]) };
-            let [kind, _, _, holder] = lock;
-            if asked != 0 || kind & 0xffff == F_UNLCK {
-                return Tried::NotYet;
-            }
-            let mut state = run::lock();
-            if state.locks_wait_for(holder as u32, context.pid) {
-                return Tried::Step(Step::Done(-EDEADLK));
-            }
-            state.waits_for_lock(context.turn, holder as u32);
-            Tried::NotYet
-        },
-    );
-    run::lock().waits_for_lock(own, 0);
-    step
 }

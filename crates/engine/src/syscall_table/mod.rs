@@ -203,6 +203,8 @@ fn asks_outside(number: u64) -> bool {
             | MQ_OPEN
             | KEYCTL
             | NAME_TO_HANDLE_AT
+            | FLOCK
+            | FCNTL
     )
 }
 
@@ -214,6 +216,7 @@ pub fn is_followed(number: u64) -> bool {
             | NEWFSTATAT
             | STATX
             | STATFS
+            | FSTATFS
             | OPENAT2
             | ACCESS
             | FACCESSAT

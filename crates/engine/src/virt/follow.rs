@@ -4,12 +4,12 @@
 //! in the new image. Each request has its own thread here, because ptrace binds
 //! a tracee to the thread that attached.
 
-use super::LaunchError;
 use super::futex;
 use super::inject::inject;
 use super::ptrace::{self, Event};
 use super::remote::InjectError;
 use super::shared::Shared;
+use super::{BeforeStart, LaunchError};
 use crate::layout::exec;
 use crate::snapshot::save;
 use std::fs::File;
@@ -38,7 +38,11 @@ fn pipe() -> Result<(File, File), LaunchError> {
 }
 
 /// Starts the command and puts the runtime into its image.
-pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child, LaunchError> {
+pub(super) fn first(
+    command: &mut Command,
+    shared: &Arc<Shared>,
+    before: Option<&BeforeStart>,
+) -> Result<Child, LaunchError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let (mut pid_in, pid_out) = pipe()?;
     let (go_in, mut go_out) = pipe()?;
@@ -83,7 +87,7 @@ pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child
         }
     });
     let tracer = tracer.map_err(no_thread)?;
-    let spawned = command.spawn();
+    let spawned = start(command, before);
     drop((pid_out, go_in));
     let traced = tracer.join().unwrap_or(Err(LaunchErrorKind::Spawn));
     match (spawned, traced) {
@@ -119,6 +123,21 @@ pub(super) fn first(command: &mut Command, shared: &Arc<Shared>) -> Result<Child
             })
         }
     }
+}
+
+/// Starts it, several times if it is not to be as it is.
+fn start(command: &mut Command, before: Option<&BeforeStart>) -> io::Result<Child> {
+    for tries in 0.. {
+        if let Some(before) = before {
+            before.act(tries);
+        }
+        match command.spawn() {
+            Err(error)
+                if error.raw_os_error() == Some(libc::ESTALE) && tries < BeforeStart::TRIES => {}
+            other => return other,
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::ESTALE))
 }
 
 fn no_thread(error: io::Error) -> LaunchError {

@@ -100,6 +100,8 @@ pub struct Options {
     pub machine: Option<Machine>,
     /// Threads and processes get numbers from the first of these on, below the second, where the kernel lets the program choose.
     pub pids: Option<[u32; 2]>,
+    /// What is done just before the program's process is made.
+    pub before_start: Option<BeforeStart>,
     /// `/dev/urandom`, `/dev/random`, `rdrand` and `rdseed` give the same bytes in every run.
     pub own_random: bool,
     /// `getrandom` gives the same bytes in every run: not for programs that make keys.
@@ -117,6 +119,31 @@ pub struct Options {
     /// For tests of many threads and processes: how many there can be at the same time (0: all).
     #[doc(hidden)]
     pub slot_limit: u32,
+}
+
+/// What is done just before the program's process is made. Where a `pre_exec` of the command ends that by ESTALE, it is done
+/// again, and a process made again.
+#[derive(Clone)]
+pub struct BeforeStart(Arc<dyn Fn(u32) + Send + Sync>);
+
+impl BeforeStart {
+    /// How often that can be.
+    pub const TRIES: u32 = 30;
+
+    /// `action` is told how often it has been done already, at most [`Self::TRIES`].
+    pub fn new(action: impl Fn(u32) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(action))
+    }
+
+    fn act(&self, tries: u32) {
+        (self.0)(tries);
+    }
+}
+
+impl std::fmt::Debug for BeforeStart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BeforeStart")
+    }
 }
 
 /// How the tree of calls is kept.
@@ -235,6 +262,12 @@ impl Options {
         self.pids = pids;
         self
     }
+    /// With `before_start` set.
+    #[must_use]
+    pub fn before_start(mut self, before: Option<BeforeStart>) -> Self {
+        self.before_start = before;
+        self
+    }
     /// With `own_random` set.
     #[must_use]
     pub fn own_random(mut self, on: bool) -> Self {
@@ -327,7 +360,7 @@ pub fn launch(command: &mut Command, options: &Options) -> Result<Running, Launc
         fixed_limits(command);
     }
     let shared = Arc::new(shared::Shared::new(options)?);
-    let mut child = follow::first(command, &shared)?;
+    let mut child = follow::first(command, &shared, options.before_start.as_ref())?;
     let service = match follow::Service::start(&shared, child.id()) {
         Ok(service) => service,
         Err(error) => {

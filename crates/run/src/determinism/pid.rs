@@ -1,11 +1,12 @@
 //! PIDs: the next one of this namespace is chosen before the program starts (`kernel.ns_last_pid`,
 //! kernel `Documentation/admin-guide/sysctl/kernel.rst`), so that it and its children have the same number of digits
-//! every time, and mostly the same numbers. The kernel moves that place on with every process; moving it disturbs
-//! nobody, and nothing needs to be put back.
+//! every time, and mostly the same numbers. The kernel moves that place on with every process; it is put back once the
+//! program has its number, so that those of other programs, which may live long, do not come to lie where ours are.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use super::{Factor, Missing};
@@ -76,6 +77,30 @@ const LOCKED_AT_MOST: Duration = Duration::from_secs(2);
 pub struct Chosen {
     file: File,
     wanted: i32,
+    /// The last number before.
+    before: Option<i32>,
+}
+
+fn last(file: &File) -> Option<i32> {
+    let mut text = [0u8; 16];
+    let length = file.read_at(&mut text, 0).ok()?;
+    std::str::from_utf8(text.get(..length)?)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+impl Drop for Chosen {
+    fn drop(&mut self) {
+        // Who moved it elsewhere meanwhile did so on purpose.
+        let moved = |last: i32| last.checked_sub(self.wanted).unwrap_or(-1);
+        let ours = last(&self.file).is_some_and(|last| (-64..1024).contains(&moved(last)));
+        if let Some(before) = self.before.filter(|_| ours) {
+            // Nothing is wrong without it.
+            let _ = self.file.write_all_at(before.to_string().as_bytes(), 0);
+        }
+    }
 }
 
 impl Chosen {
@@ -83,6 +108,29 @@ impl Chosen {
     pub fn unlock(&self) {
         // SAFETY: a plain call on a descriptor that is open as long as `self` is.
         unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
+    }
+
+    /// The number.
+    pub fn number(&self) -> i32 {
+        self.wanted
+    }
+
+    /// Chooses it once more, for what is started next: others may have taken it since.
+    ///
+    /// # Errors
+    /// As [`choose`].
+    pub fn again(&self) -> io::Result<()> {
+        let last = self.wanted.saturating_sub(1).to_string();
+        self.file.write_all_at(last.as_bytes(), 0)
+    }
+
+    /// Another number than the chosen one, whatever its digits.
+    pub fn missed(&self, pid: i32) -> Option<Missing> {
+        let wanted = self.wanted;
+        (pid != wanted).then(|| {
+            let reason = format!("the PID is {pid}, not {wanted}, which somebody else has");
+            Missing::new(Factor::Pid, reason)
+        })
     }
 
     /// What differs for a program that got `pid`.
@@ -103,7 +151,7 @@ impl Chosen {
 /// # Errors
 /// EPERM without CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN, ENOENT in kernels without it, EROFS in containers.
 pub fn choose(pid: i32, threads: i32) -> io::Result<Chosen> {
-    let mut file = OpenOptions::new().write(true).open(LAST)?;
+    let file = OpenOptions::new().read(true).write(true).open(LAST)?;
     let begin = Instant::now();
     // SAFETY: a plain call on a descriptor that is open.
     while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0
@@ -111,9 +159,14 @@ pub fn choose(pid: i32, threads: i32) -> io::Result<Chosen> {
     {
         std::thread::sleep(Duration::from_millis(1));
     }
+    let before = last(&file);
     let last = pid.saturating_sub(threads).saturating_sub(1);
-    file.write_all(last.to_string().as_bytes())?;
-    Ok(Chosen { file, wanted: pid })
+    file.write_all_at(last.to_string().as_bytes(), 0)?;
+    Ok(Chosen {
+        file,
+        wanted: pid,
+        before,
+    })
 }
 
 /// [`choose`]'s error in words.

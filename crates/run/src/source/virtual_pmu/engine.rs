@@ -7,12 +7,15 @@ use std::collections::BTreeSet;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use truecount_engine::virt::{self, LaunchError};
+use truecount_engine::virt::{self, BeforeStart, LaunchError};
 
 use super::{Refusal, cache};
 use crate::closed::Closed;
+use crate::determinism::pid::Chosen;
 use crate::determinism::{Answers, Factor, Fixed, Missing, choose_pid};
 use crate::error::{Error, ErrorKind};
 use crate::result::{Ended, Executed, RunResult, Thread};
@@ -56,16 +59,19 @@ pub(super) fn execute(
     };
     let (mut command, mut missing) =
         command::prepare(program, launch, turns).map_err(Refusal::Command)?;
+    // First: a process of another number is to do nothing.
+    let wanted = Arc::new(AtomicI32::new(0));
+    has_number(&mut command, &wanted);
     die_with_us(&mut command);
     before_exec(&mut command, signals, launch);
     let answers = match launch.fixed {
         Some(fixed) => Answers::prepare(&mut command, fixed.wanted()).map_err(Refusal::Command)?,
         None => None,
     };
-    // The engine's own thread starts the program.
-    let chosen = choose_pid(launch.fixed, 1, &mut missing);
+    let chosen = choose_pid(launch.fixed, 0, &mut missing).map(Arc::new);
+    let before = chosen.clone().map(|chosen| choosing(chosen, wanted));
     let start = Instant::now();
-    let options = ask(options(launch));
+    let options = ask(options(launch)).before_start(before);
     let running = virt::launch(&mut command, &options).map_err(|error| {
         // Ctrl-C of a terminal reaches the program, too, and may kill it before it has begun.
         if let Some(signal) = signals.stop_requested() {
@@ -77,18 +83,21 @@ pub(super) fn execute(
             None => failure(&error, program),
         }
     })?;
+    // Others may choose now.
+    drop(options);
     if let Some(answers) = &answers {
         answers.started();
     }
     let pid = i32::try_from(running.id())
         .map_err(|_| Refusal::Command(Error::new(ErrorKind::Setup, "the PID is out of range")))?;
-    missing.extend(chosen.and_then(|chosen| chosen.difference(pid)));
+    missing.extend(chosen.and_then(|chosen| chosen.missed(pid)));
     let aslr_refused = !launch.keep_aslr && randomised(pid);
     let stopped = until_end(pid, signals, launch).map_err(|error| {
         let cause = format!("cannot wait for the program: {error}");
         Refusal::Command(Error::new(ErrorKind::Setup, cause))
     })?;
     let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let running_id = running.id();
     let outcome = running.wait().map_err(|error| failure(&error, program))?;
     not_held_constant(&outcome.totals, &mut missing);
     missing.extend(answers.map(Answers::finish).unwrap_or_default());
@@ -99,7 +108,8 @@ pub(super) fn execute(
         .totals
         .threads
         .iter()
-        .filter(|thread| !thread.ended && is_running(thread.pid))
+        // The program itself has ended, and somebody else may have its number by now.
+        .filter(|thread| !thread.ended && thread.pid != running_id && is_running(thread.pid))
         .map(|thread| thread.pid)
         .collect();
     let killed = outcome.totals.threads.iter();
@@ -229,6 +239,28 @@ fn before_exec(command: &mut Command, signals: &Signals, launch: &Launch<'_>) {
                 return Err(std::io::Error::last_os_error());
             }
             Ok(())
+        });
+    }
+}
+
+/// The number is chosen just before a process is made, and again if somebody else was quicker, who starts programs at the
+/// same time. Who has it for longer keeps it.
+fn choosing(chosen: Arc<Chosen>, wanted: Arc<AtomicI32>) -> BeforeStart {
+    BeforeStart::new(move |tries| {
+        let again = tries < BeforeStart::TRIES && chosen.again().is_ok();
+        wanted.store(if again { chosen.number() } else { 0 }, Relaxed);
+    })
+}
+
+/// A process that has another number than `wanted` ends; 0: any will do.
+fn has_number(command: &mut Command, wanted: &Arc<AtomicI32>) {
+    let wanted = Arc::clone(wanted);
+    // SAFETY: getpid, and a word of our own.
+    unsafe {
+        command.pre_exec(move || match wanted.load(Relaxed) {
+            0 => Ok(()),
+            number if number == libc::getpid() => Ok(()),
+            _ => Err(std::io::Error::from_raw_os_error(libc::ESTALE)),
         });
     }
 }
