@@ -121,6 +121,28 @@ fn wrong_use_is_an_error_and_never_a_crash() {
     }
 }
 
+/// A signal handler reads its thread's counters whatever it interrupts: a read, an allocation, a call that fails.
+#[test]
+fn signal_handlers_read_counters() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let program = prefix.compile("cc", "signals.c", &["-O2"]);
+    let read = |output: std::process::Output| {
+        let said = text(&output);
+        assert!(output.status.success(), "{:?} {said}", output.status);
+        let handled: u64 = of(&said, "handled")[0].parse().unwrap();
+        assert!(handled > 100, "{said}");
+        assert_eq!(of(&said, "failed"), ["0"], "{said}");
+        // One that comes while counters are opened and closed gets an error, and nothing else happens.
+        assert_eq!(of(&said, "other than busy"), ["0"], "{said}");
+    };
+    read(native(&program, &["wall-time"]));
+    if let Some(output) = inside(&program, &["instructions:u"]) {
+        read(output);
+    }
+}
+
 /// Who loads the library as ctypes does may unload it: what it has registered stays callable.
 #[test]
 fn the_library_can_be_unloaded() {
@@ -192,7 +214,8 @@ fn cpp_counts_the_same() {
     }
     for flags in [&["-O0", "-std=c++11"][..], &["-O2", "-std=c++17"]] {
         let program = prefix.compile("c++", "raii.cpp", flags);
-        let Some(output) = inside(&program, &[]) else {
+        let file = prefix.path("moved").display().to_string();
+        let Some(output) = inside(&program, &["instructions:u", &file]) else {
             return;
         };
         let said = text(&output);
@@ -207,6 +230,9 @@ fn cpp_counts_the_same() {
         // TRUECOUNT_CLOSED, whichever way.
         assert_eq!(of(&said, "moved from:"), ["5555"], "{flags:?} {said}");
         assert_eq!(of(&said, "destroyed:"), ["5"], "{flags:?} {said}");
+        assert_eq!(of(&said, "several:"), ["4-15"], "{flags:?} {said}");
+        assert_eq!(of(&said, "groups:"), ["1055"], "{flags:?} {said}");
+        assert_eq!(of(&said, "recorders:"), ["-15"], "{flags:?} {said}");
         assert!(constant(&said) < 300, "{flags:?} {said}");
         assert!(
             of(&said, "empty")
