@@ -54,5 +54,8 @@ if [ $shared = yes ]; then
     library='lib/libtruecount.so, '
 fi
 install -m 644 "$from/libtruecount_c.a" "$lib/libtruecount.a"
-sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/truecount.pc.in" >"$lib/pkgconfig/truecount.pc"
+# Rust's library for musl has all of C's that it needs in it.
+needs='s|^||'
+[ $shared = yes ] || needs='s|^Libs.private:.*|Libs.private:|'
+sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" -e "$needs" "$here/truecount.pc.in" >"$lib/pkgconfig/truecount.pc"
 echo "installed in $destdir$prefix: include/truecount.h, include/truecount.hpp, ${library}lib/libtruecount.a, lib/pkgconfig/truecount.pc"

@@ -3,7 +3,9 @@
 use crate::arguments::{ALLOCATIONS, Arguments, HELP, Source, TIME};
 use crate::baseline;
 use crate::bencher::{Bencher, Benchmark, Calibrated, Task};
+use crate::ends;
 use crate::report::{Document, Metric};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -26,6 +28,7 @@ struct Stop(u8, String);
 /// The `main` of a suite (`harness = false`): runs the benchmarks that the command line asks for.
 #[must_use]
 pub fn main() -> ExitCode {
+    let _watched = ends::Watched::new();
     match run() {
         Ok(status) => status,
         Err(Stop(status, why)) => {
@@ -82,7 +85,7 @@ fn run() -> Result<ExitCode, Stop> {
         }
         return print(&text);
     }
-    if !is_inside() && none_is_wanted(&arguments, &benchmarks) {
+    if !is_inside() && none_is_wanted(&arguments, &benchmarks)? {
         return Ok(ExitCode::SUCCESS);
     }
     if !natively(&arguments)? {
@@ -108,12 +111,19 @@ fn run() -> Result<ExitCode, Stop> {
 
 /// Says where the filters leave no case. No error: `cargo bench -- FILTER` asks every suite of the package, and ends at the
 /// first that fails.
-fn none_is_wanted(arguments: &Arguments, benchmarks: &[(String, &Benchmark)]) -> bool {
+fn none_is_wanted(arguments: &Arguments, benchmarks: &[(String, &Benchmark)]) -> Result<bool, Stop> {
     let wanted = |name: &str| arguments.wants(name);
-    let is_empty =
-        |(name, benchmark): &(String, &Benchmark)| cases(name, benchmark, &wanted, Task::List).is_empty();
-    if !benchmarks.iter().all(is_empty) {
-        return false;
+    let mut names = BTreeSet::new();
+    for (name, benchmark) in benchmarks {
+        for case in cases(name, benchmark, &wanted, Task::List) {
+            if let Some(twice) = names.replace(case.name) {
+                let why = format!("two cases are named {twice}: `args` must differ in what {{:?}} shows of them");
+                return Err(Stop(USAGE, why));
+            }
+        }
+    }
+    if !names.is_empty() {
+        return Ok(false);
     }
     if !arguments.ignored {
         let why = if benchmarks.is_empty() {
@@ -123,7 +133,7 @@ fn none_is_wanted(arguments: &Arguments, benchmarks: &[(String, &Benchmark)]) ->
         };
         let _ = writeln!(std::io::stderr(), "note: {why}");
     }
-    true
+    Ok(true)
 }
 
 /// Whether this is the run under the virtual PMU.

@@ -359,6 +359,31 @@ fn a_panic_names_its_benchmark() {
     assert_eq!(output.status.code(), Some(101), "{said}");
 }
 
+/// An end that a benchmark chose is not the suite's: 0 would be taken for a result.
+#[test]
+fn a_benchmark_that_ends_the_process_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, text, said) = run(directory.path(), &["repeated"], "exit");
+    if status == Some(1) && said.contains("ptrace") {
+        truecount_testing::skip!("virtual", "{said}");
+        return;
+    }
+    let wanted =
+        "error: the benchmark text::repeated ended the process (exit): nothing was counted\n";
+    assert_eq!((status, text.as_str()), (Some(1), ""), "{said}");
+    assert!(said.ends_with(wanted), "{said}");
+    // A child of its own may.
+    let (status, _, said) = run(directory.path(), &["repeated"], "fork");
+    assert_eq!((status, said.as_str()), (Some(0), ""));
+    // Counts of two could not be told apart.
+    let (status, _, said) = run(directory.path(), &["copied"], "twice");
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.starts_with("error: two cases are named text::copied/1: "),
+        "{said}"
+    );
+}
+
 /// A result that cannot be written costs no earlier one, and leaves no part.
 #[test]
 fn what_cannot_be_written_leaves_what_was_there() {
