@@ -274,7 +274,7 @@ func KnownLoop(iterations uint64) uint64 {
 // Of b.N calls this many are counted, the first ones.
 const mostCounted = 1000
 
-// Bench runs f b.N times, after three calls more, and reports the least count of a call, of the first thousand, as
+// Bench runs f b.N times, after five calls more, and reports the least count of a call, of the first thousand, as
 // instructions/op. Where nothing counts, the benchmark is skipped with the reason.
 func Bench(b *testing.B, f func()) { BenchEvent(b, "instructions:u", f) }
 
@@ -293,10 +293,10 @@ func BenchEvent(b *testing.B, event string, f func()) {
 	}
 	defer c.Close()
 	least := ^uint64(0)
-	// The first call makes what is made once. Two are counted before the timer is reset, which reads the memory's statistics
+	// The first call makes what is made once. Four are counted before the timer is reset, which reads the memory's statistics
 	// and empties what the runtime keeps for this thread: the call after it pays for that, and b.N may be 1.
 	f()
-	for i := 0; i < 2; i++ {
+	for i := 0; i < 4; i++ {
 		count, err := c.Measure(f)
 		if err != nil {
 			b.Fatal(err)

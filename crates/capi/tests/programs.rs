@@ -272,6 +272,31 @@ fn pkg_config_says_how_to_link() {
     }
 }
 
+/// For targets without shared libraries.
+#[test]
+fn a_static_install_needs_no_shared_library() {
+    let Some(archive) = support::library("libtruecount_c.a") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let from = directory.path().join("from");
+    std::fs::create_dir(&from).unwrap();
+    std::os::unix::fs::symlink(archive, from.join("libtruecount_c.a")).unwrap();
+    let output = std::process::Command::new("sh")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/install.sh"))
+        .args(["--static", "--prefix"])
+        .arg(directory.path())
+        .arg("--from")
+        .arg(&from)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lib = directory.path().join("lib");
+    assert!(lib.join("libtruecount.a").exists() && !lib.join("libtruecount.so").exists());
+    let pc = std::fs::read_to_string(lib.join("pkgconfig/truecount.pc")).unwrap();
+    assert!(pc.contains("Libs.private:\n"), "{pc}");
+}
+
 /// A read is at most eight instructions, from the function's entry to its return.
 #[cfg(target_arch = "x86_64")]
 #[test]
